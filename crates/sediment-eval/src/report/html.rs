@@ -4,20 +4,93 @@
 use super::document::{Part, Table};
 use super::plots::plots;
 use crate::Analysis;
+use crate::comparison::{Scale, percent};
 use maud::{Markup, PreEscaped, html};
-use sediment::report::page::{Text, page};
+use sediment::report::page::{Page, Text};
 
 const STYLE: &str = include_str!("report.css");
+
+/// The rules of a section that stands in another page.
+pub(super) const SECTION_STYLE: &str = STYLE;
 
 pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
     let title = parts.iter().find_map(|part| match part {
         Part::Heading(1, title) => Some(title.as_str()),
         _ => None,
     });
+    let title = title.unwrap_or_default();
     let body = html! {
+        header { "\n"
+            p class="kicker" { "Evaluation" } "\n"
+            h1 { (Text(title)) } "\n"
+        } "\n"
+        main id="evaluation" { "\n" (contents(parts, analysis, 0)) } "\n"
+    };
+    Page { title, style: STYLE, script: "", body: &body.into_string() }.html()
+}
+
+/// The same as a part of another page, with headings from level 3.
+pub(super) fn section(parts: &[Part], analysis: &Analysis) -> String {
+    contents(parts, analysis, 1).into_string()
+}
+
+/// The verdicts, then the parts. Tables behind a heading of their own are folded: they are evidence.
+fn contents(parts: &[Part], analysis: &Analysis, deeper: u8) -> Markup {
+    let begin = usize::from(matches!(parts.first(), Some(Part::Heading(1, _))));
+    // Warnings on the whole come behind the answer.
+    let first = parts.iter().position(|part| matches!(part, Part::Heading(2, _))).unwrap_or(begin);
+    let (warnings, parts) = (&parts[begin..first], &parts[first..]);
+    let folded = |at: usize| match (&parts[at], parts.get(at + 1)) {
+        (Part::Heading(_, title), Some(Part::Table(rows))) => Some((title, rows)),
+        _ => None,
+    };
+    html! {
+        @for (name, verdict) in headlines(analysis) {
+            p class="headline" { span class=(verdict) { (Text(&name)) } } "\n"
+        }
+        (plain(warnings, analysis, deeper))
+        @for at in 0..parts.len() {
+            @if let Some((title, rows)) = folded(at) {
+                details { "\n" summary { (Text(title)) } (table(rows)) } "\n"
+            } @else if at == 0 || folded(at - 1).is_none() {
+                (plain(&parts[at..=at], analysis, deeper))
+            }
+        }
+    }
+}
+
+/// The change of each build that is compared, in a line, and the class of its verdict.
+fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
+    let several = analysis.workloads.len() > 1;
+    let mut lines = Vec::new();
+    for workload in &analysis.workloads {
+        for judged in &workload.verdicts {
+            let build = &analysis.variants[judged.variant];
+            let found = workload.headline_comparison(judged.variant).filter(|_| build.probe.is_none());
+            let Some(found) = found else { continue };
+            let word = judged.verdict.word();
+            let of = if several { format!(" on {}", workload.name) } else { String::new() };
+            let change = match found.effect {
+                Some(effect) if found.scale == Scale::Logarithm => format!(
+                    ": {:+.2} % ({:+.2} to {:+.2} %)",
+                    percent(effect.interval.estimate),
+                    percent(effect.interval.lower),
+                    percent(effect.interval.upper)
+                ),
+                _ => String::new(),
+            };
+            let metric = workload.headline.map_or("", |at| analysis.metrics[at].name.as_str());
+            lines.push((format!("{}{of} is {word}{change} {metric}", build.name), word));
+        }
+    }
+    lines
+}
+
+fn plain(parts: &[Part], analysis: &Analysis, deeper: u8) -> Markup {
+    html! {
         @for part in parts {
             @match part {
-                Part::Heading(level, title) => { (heading(*level, title)) "\n" }
+                Part::Heading(level, title) => { (heading(*level + deeper, title)) "\n" }
                 Part::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
                 Part::List(items) => {
                     ul { "\n"
@@ -34,8 +107,7 @@ pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
                 }
             }
         }
-    };
-    page(title.unwrap_or_default(), STYLE, &body.into_string())
+    }
 }
 
 fn heading(level: u8, title: &str) -> Markup {
@@ -51,7 +123,7 @@ fn heading(level: u8, title: &str) -> Markup {
 
 fn table(table: &Table) -> Markup {
     html! {
-        div class="scroll" {
+        div class="scroll" tabindex="0" role="region" aria-label="Table" {
             table { "\n"
                 thead {
                     tr {

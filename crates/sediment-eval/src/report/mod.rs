@@ -13,6 +13,7 @@ mod text;
 
 pub use style::{STYLES, Style};
 
+use crate::comparison::Scale;
 use crate::{Analysis, Experiment};
 use sediment::error::Result;
 
@@ -57,6 +58,33 @@ pub fn samples_csv(experiment: &Experiment) -> String {
 #[must_use]
 pub fn html(experiment: &Experiment, analysis: &Analysis) -> String {
     html::html(&outline::outline(experiment, analysis), analysis)
+}
+
+/// The same as a section of another page, and its rules of style.
+#[must_use]
+pub fn html_section(experiment: &Experiment, analysis: &Analysis) -> (String, &'static str) {
+    (html::section(&outline::outline(experiment, analysis), analysis), html::SECTION_STYLE)
+}
+
+/// Misses of the instruction TLB of the last build that is compared, as a ratio of the baseline's: the mean over the workloads that
+/// have them; None where nothing counted them. Counted ones come before simulated ones.
+#[must_use]
+pub fn tlb_misses(analysis: &Analysis) -> Option<f64> {
+    const NAMES: [&str; 2] = ["iTLB-load-misses", "iTLB misses"];
+    let variant = (0..analysis.variants.len())
+        .rev()
+        .find(|at| *at != analysis.baseline && analysis.variants[*at].probe.is_none())?;
+    NAMES.into_iter().find_map(|name| {
+        let metric = analysis.metrics.iter().position(|metric| metric.name == name)?;
+        let changes: Vec<f64> = analysis
+            .workloads
+            .iter()
+            .filter_map(|workload| workload.metrics.get(metric)?.comparisons.get(variant)?.as_ref())
+            .filter(|found| found.scale == Scale::Logarithm)
+            .map(|found| found.estimate)
+            .collect();
+        (!changes.is_empty()).then(|| (changes.iter().sum::<f64>() / changes.len() as f64).exp())
+    })
 }
 
 /// In the form of a published comparison, as plain text for a terminal.

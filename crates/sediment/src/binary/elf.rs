@@ -83,6 +83,25 @@ pub(super) fn is_program(bytes: &[u8]) -> bool {
     found.unwrap_or(false)
 }
 
+/// The texts of `.comment`, each once.
+pub(super) fn producers(bytes: &[u8]) -> Vec<String> {
+    /// A program of very many compilers lists the first.
+    const MOST: usize = 12;
+    let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
+    let section = object::Object::section_by_name(&file, ".comment");
+    let Some(data) = section.and_then(|section| object::ObjectSection::data(&section).ok()) else {
+        return Vec::new();
+    };
+    let mut texts: Vec<String> = Vec::new();
+    for text in data.split(|byte| *byte == 0).filter(|text| !text.is_empty()) {
+        let text = String::from_utf8_lossy(text).into_owned();
+        if texts.len() < MOST && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts
+}
+
 /// The sections with code of an ELF file: name and contents.
 pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {

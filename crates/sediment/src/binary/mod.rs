@@ -59,6 +59,12 @@ pub fn is_program(bytes: &[u8]) -> bool {
     elf::is_program(bytes)
 }
 
+/// The compilers and linkers that signed an ELF file, each once, in the order of `.comment`. GNU ld signs nothing.
+#[must_use]
+pub fn producers(bytes: &[u8]) -> Vec<String> {
+    elf::producers(bytes)
+}
+
 /// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
 /// file or adds to it. None where there is no code, or it is no ELF file.
 #[must_use]

@@ -70,7 +70,7 @@ impl SourceLines {
 
     /// The compilation that the code at this address comes from.
     #[must_use]
-    pub(crate) fn unit_at(&self, address: u64) -> Option<CompilationUnit> {
+    pub fn unit_at(&self, address: u64) -> Option<CompilationUnit> {
         let unit = self.context.find_dwarf_and_unit(address).skip_all_loads()?;
         let mut entries = unit.entries();
         let (_, root) = entries.next_dfs().ok()??;

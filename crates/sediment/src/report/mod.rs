@@ -8,8 +8,12 @@ pub mod page;
 /// terminal.
 #[must_use]
 pub fn ascii_json(value: &serde_json::Value) -> String {
-    let mut text = String::new();
-    for c in format!("{value:#}\n").chars() {
+    ascii(&format!("{value:#}\n"))
+}
+
+fn ascii(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for c in json.chars() {
         if c.is_ascii_graphic() || matches!(c, ' ' | '\n') {
             text.push(c);
         } else {

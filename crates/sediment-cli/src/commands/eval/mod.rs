@@ -16,6 +16,8 @@ use crate::ui::Ui;
 use crate::values;
 use clap::{Args, Subcommand};
 use sediment::Result;
+use sediment_eval::{Analysis, Experiment};
+use std::path::Path;
 
 /// Compare builds: is this one faster, and is it the layout or luck?
 #[derive(Debug, Args)]
@@ -48,6 +50,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Command::Gate(arguments) => return gate::run(arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)
+}
+
+/// Reads an experiment file and analyses it.
+pub(crate) fn analysed(path: &Path, ui: &Ui) -> Result<(Experiment, Analysis)> {
+    let experiment = report::read(path, ui)?;
+    let analysis = sediment_eval::analyse(&experiment)?;
+    Ok((experiment, analysis))
 }
 
 /// Settings that a user may give in addition to a plan.

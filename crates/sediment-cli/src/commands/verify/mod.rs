@@ -142,6 +142,29 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(code)
 }
 
+/// Share of the weight that is placed as ordered in a linked file, in parts per million.
+pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> Result<u64> {
+    let binary = read_binary_below(None, path)?;
+    let mut profile = profile.clone();
+    renamed::follow(&mut profile, &binary, path, None, ui)?;
+    let asked = asked_for(order)?;
+    let objects = Objects::default();
+    let report = verify::verify(&binary, &asked, Some(&profile), &files::base_name(path), &objects)?;
+    Ok(report.placed_parts_per_million)
+}
+
+/// The functions of an ordering file.
+fn asked_for(order: &Path) -> Result<Vec<link::OrderedName>> {
+    let name = files::display(order);
+    let text = String::from_utf8(files::read(order)?).map_err(|_| {
+        Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text").with_input(name.clone())
+    })?;
+    match link::lists_no_function(&text) {
+        true => Ok(Vec::new()),
+        false => Ok(link::read(&text).map_err(|error| error.with_input(name))?.1),
+    }
+}
+
 /// A linked file, and where else to look.
 #[derive(Clone, Copy)]
 struct Place<'a> {
@@ -172,14 +195,7 @@ fn report_on(
             None => renamed::follow(profile, &binary, place.path, place.root, ui)?,
         }
     }
-    let name = files::display(order);
-    let text = String::from_utf8(files::read(order)?).map_err(|_| {
-        Error::new(ErrorCode::UnknownFormat, "not an ordering file: it is not text").with_input(name.clone())
-    })?;
-    let asked = match link::lists_no_function(&text) {
-        true => Vec::new(),
-        false => link::read(&text).map_err(|error| error.with_input(name))?.1,
-    };
+    let asked = asked_for(order)?;
     let file_name = files::base_name(place.path);
     let verified = |objects: &Objects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
     let named = place.objects.map(objects::below).transpose()?;

@@ -16,11 +16,14 @@ const ENTRIES: [u64; 3] = [32, 64, 128];
 
 /// Most pages for which the scale is linear: on a wider one, the lines would lie at its left edge.
 const LINEAR: u64 = 400;
+/// The same where the hot part is a smaller share of all than one of so many.
+const SMALL_PART: u64 = 16;
 
 /// The picture of both.
 pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
     let most = sides.iter().map(|(_, pages)| pages.holding(0.9999, 1)).max().unwrap_or(0).max(8);
-    let is_log = most > LINEAR;
+    let hot = sides.iter().map(|(_, pages)| pages.holding(0.99, 1)).min().unwrap_or(0);
+    let is_log = most > LINEAR || most > SMALL_PART * hot.max(4);
     let part = |pages: f64| if is_log { pages.ln_1p() / (most as f64).ln_1p() } else { pages / most as f64 };
     let x = |pages: f64| LEFT + (WIDTH - LEFT - RIGHT) * part(pages);
     let y = |share: f64| HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share;
@@ -119,7 +122,7 @@ fn key(titles: [&str; 2], bottom: f64) -> String {
 }
 
 /// A round distance between ticks, of which up to eight fit.
-fn tick(most: u64) -> u64 {
+pub(super) fn tick(most: u64) -> u64 {
     let mut power = 1;
     loop {
         if let Some(step) = [1, 2, 5].map(|m| m * power).into_iter().find(|step| most / step <= 8) {

@@ -1,77 +1,176 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two layouts as one page.
+//! A report as one page: the answer first, then each program with its pictures, then how the page was made.
 
 use super::curve::curve;
+use super::data::{Data, data};
+use super::first_uses::first_uses;
 use super::map::map;
-use super::pages::{Pages, STEPS, bytes, percent, weight};
-use super::zoom::{group_name, zoom};
-use super::{Layout, PAGE};
-use crate::callgraph::GroupKind;
-use crate::report::page::{Text, page};
+use super::pages::{Pages, STEPS};
+use super::treemap::treemap;
+use super::zoom::zoom;
+use super::{Layout, Program, Report, tables};
+use crate::plural::counted;
+use crate::report::page::{Page, Text, data as embedded};
 use maud::{Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("layout.css");
+const SCRIPT: &str = include_str!("layout.js");
 
-/// The shares of all calls that pages are counted for.
-const SHARES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-
-/// Two layouts of a program as one HTML file. `program` and `notes` are any text; `most_pages` of the heaviest pages of each
-/// layout are drawn function by function.
+/// A report as one HTML file.
 #[must_use]
-pub fn html(
-    program: &str,
-    notes: &[String],
-    before: &Layout<'_>,
-    after: &Layout<'_>,
-    most_pages: usize,
-) -> String {
-    let pages = [Pages::of(before), Pages::of(after)];
-    let layouts = [before, after];
+pub fn html(report: &Report<'_>) -> String {
+    let several = report.programs.len() > 1;
     let body = html! {
-        h1 { "Layout of " (Text(program)) } "\n"
-        p class="headline" { (headline(&pages)) } "\n"
-        @for note in notes {
-            p { (Text(note)) } "\n"
-        }
-        (summary(layouts, &pages))
-        h2 { "Share of calls by number of pages" } "\n"
-        p { "Each line adds pages, heaviest first. A steeper line needs fewer instruction TLB entries." } "\n"
-        div class="wide" {
-            (PreEscaped(curve([(&before.title, &pages[0]), (&after.title, &pages[1])])))
+        header { "\n"
+            p class="kicker" { "Layout" @if !report.date.is_empty() { " · " (report.date) } } "\n"
+            h1 { bdi { (Text(&report.title)) } } "\n"
+            @for program in &report.programs {
+                @let pages = [Pages::of(&program.before), Pages::of(&program.after)];
+                p class="headline" {
+                    @if several { strong { bdi { (Text(&program.name)) } ": " } }
+                    (headline(program, &pages, report.measured.filter(|_| !several)))
+                } "\n"
+                p class="verdict" { (Text(&program.verdict)) } "\n"
+            }
+            @if several {
+                nav aria-label="Programs" { ul { "\n"
+                    @for (at, program) in report.programs.iter().enumerate() {
+                        li { a href=(format!("#program-{at}")) { bdi { (Text(&program.name)) } } } "\n"
+                    }
+                    @if report.evaluation.is_some() { li { a href="#evaluation" { "Measured" } } "\n" }
+                } } "\n"
+            }
         } "\n"
-        h2 { "All pages" } "\n"
-        p {
-            "One square is a page of 4 KiB, one row 128 KiB. Dashed lines mark huge pages of 2 MiB. "
-            "Point at a page to see its heaviest functions."
+        (PreEscaped(PANEL))
+        main { "\n"
+            @for (at, shown) in report.programs.iter().enumerate() {
+                (program(shown, at, report, several))
+            }
+            @if let Some((evaluation, _)) = &report.evaluation {
+                section id="evaluation" { "\n" h2 { "Measured" } "\n" (PreEscaped(evaluation)) } "\n"
+            }
+            section { "\n"
+                h2 { "About this report" } "\n"
+                @for note in &report.notes {
+                    p { (Text(note)) } "\n"
+                }
+            } "\n"
         } "\n"
-        (legend())
-        (sides(layouts, |side| map(layouts[side], &pages[side])))
-        h2 { "Heaviest pages, function by function" } "\n"
-        p {
-            "The " (most_pages) " pages with the most calls, by address. Each bar is a function, from its first byte "
-            "to its last. Left: offset in the code. Right: share of all calls. "
-            "Dots separate pages that are not adjacent."
-        } "\n"
-        (sides(layouts, |side| zoom(layouts[side], &pages[side], most_pages)))
     };
-    page(&format!("Layout of {program}"), STYLE, &body.into_string())
+    let style = format!("{STYLE}{}", report.evaluation.as_ref().map_or("", |(_, style)| style));
+    let title = format!("Layout of {}", report.title);
+    Page { title: &title, style: &style, script: SCRIPT, body: &body.into_string() }.html()
 }
 
-/// The pages that hold nearly all calls, before and after, in a sentence.
-fn headline(pages: &[Pages; 2]) -> String {
+/// Search and what is selected: nothing without the script, which shows it.
+const PANEL: &str = include_str!("panel.html");
+
+fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool) -> Markup {
+    let pages = [Pages::of(&program.before), Pages::of(&program.after)];
+    let layouts = [&program.before, &program.after];
+    let Data { after: numbers, json } = data(program);
+    let of_side = [None, Some(numbers.as_slice())];
+    html! {
+        section class="program" id=(format!("program-{at}")) { "\n"
+            @if several { h2 class="name" { bdi { (Text(&program.name)) } } "\n" }
+            (facts(program))
+            h2 { "All pages" } "\n"
+            p {
+                "One square is a page of 4 KiB, one row 128 KiB. Dashed lines mark huge pages of 2 MiB. "
+                span class="with-script" { "Select a page to see its functions and where the other layout has them." }
+            } "\n"
+            (legend())
+            (sides(layouts, "map", |side| map(layouts[side], &pages[side])))
+            h2 { "Share of calls by number of pages" } "\n"
+            p { "Each line adds pages, heaviest first. A steeper line needs fewer instruction TLB entries." } "\n"
+            div class="wide" {
+                (PreEscaped(curve([(&program.before.title, &pages[0]), (&program.after.title, &pages[1])])))
+            } "\n"
+            (tables::pages_by_share(&pages))
+            h2 { "Heaviest functions" } "\n"
+            (tables::heaviest(program, &pages, &numbers))
+            h2 { "Heaviest pages, function by function" } "\n"
+            p {
+                "The " (report.most_pages) " pages with the most calls, by address. Each bar is a function, from its first byte "
+                "to its last. Left: offset in the code. Right: share of all calls. "
+                "Dots separate pages that are not adjacent."
+            } "\n"
+            (sides(layouts, "zoom", |side| zoom(layouts[side], &pages[side], report.most_pages, of_side[side])))
+            @if let Some(picture) = first_uses(layouts) {
+                h2 { "Pages touched by first uses" } "\n"
+                p { "Functions in the order in which they first ran, and the pages that they have touched by then. Dashed: before." } "\n"
+                div class="wide" data-kind="uses" { (PreEscaped(picture)) } "\n"
+            }
+            @if let Some(picture) = treemap(program) {
+                h2 { "Profiled code by library and object file" } "\n"
+                p { "A tile is as large as its profiled code, and as warm as its share of all recorded calls." } "\n"
+                div class="wide" data-kind="tree" { (PreEscaped(picture)) } "\n"
+            }
+            @if !program.split.is_empty() {
+                h2 { "Hot and cold parts" } "\n"
+                p { "Functions of which the compiler placed cold blocks apart. The bar has the sizes of both parts." } "\n"
+                (tables::split(&program.split))
+            }
+            h2 { "Groups" } "\n"
+            (tables::groups(&program.after))
+            (PreEscaped(embedded("data", &json)))
+        } "\n"
+    }
+}
+
+/// The pages that hold nearly all calls, before and after, and the misses.
+fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) -> String {
     let [before, after] = [0, 1].map(|side: usize| pages[side].holding(0.99, 1));
-    let change = 100.0 * (after as f64 / before.max(1) as f64 - 1.0);
-    format!("99 % of the calls: {before} pages of 4 KiB before, {after} after ({change:+.0} %).")
+    if before == 0 {
+        return "The profile has no calls of this program".to_owned();
+    }
+    let change = |ratio: f64| change(ratio);
+    let misses: Vec<String> = [(program.misses, "predicted"), (measured, "measured")]
+        .into_iter()
+        .filter_map(|(ratio, how)| Some(format!("{} {how}", change(ratio?))))
+        .collect();
+    let misses = if misses.is_empty() { String::new() } else { format!("; iTLB misses {}", misses.join(", ")) };
+    let hold = if after == 1 { "holds" } else { "hold" };
+    format!("{before} → {} {hold} 99 % of the calls{misses}", counted(after, "page"))
+}
+
+/// A ratio as a change in per cent; what is left is never rounded to nothing.
+fn change(ratio: f64) -> String {
+    let percent = 100.0 * (ratio - 1.0);
+    match percent {
+        p if ratio > 0.0 && p < -99.0 => format!("\u{2212}{:.1} %", (-p).min(99.9)),
+        p if p.abs() < 0.5 => "±0 %".to_owned(),
+        p if p < 0.0 => format!("\u{2212}{:.0} %", -p),
+        p => format!("+{p:.0} %"),
+    }
+}
+
+/// Names and values, folded.
+fn facts(program: &Program<'_>) -> Markup {
+    let placed = program.placed.map(|parts| {
+        let share = format!("{:.2} % of the weight placed as ordered", (parts / 100) as f64 / 100.0);
+        ("verify".to_owned(), share)
+    });
+    let rows: Vec<&(String, String)> = placed.iter().chain(&program.facts).collect();
+    html! {
+        @if !rows.is_empty() {
+            dl class="facts" { "\n"
+                @for (name, value) in rows {
+                    div { dt { (Text(name)) } dd { bdi { (Text(value)) } } } "\n"
+                }
+            } "\n"
+        }
+    }
 }
 
 /// Both layouts next to each other, drawn as SVG.
-fn sides(layouts: [&Layout<'_>; 2], draw: impl Fn(usize) -> String) -> Markup {
+fn sides(layouts: [&Layout<'_>; 2], kind: &str, draw: impl Fn(usize) -> String) -> Markup {
     html! {
         div class="sides" { "\n"
             @for (side, layout) in layouts.into_iter().enumerate() {
-                section { "\n"
+                div class="side" { "\n"
                     h3 { (Text(&layout.title)) } "\n"
-                    (PreEscaped(draw(side)))
+                    div data-kind=(kind) data-side=(side) { (PreEscaped(draw(side))) }
                 } "\n"
             }
         } "\n"
@@ -94,73 +193,14 @@ fn legend() -> Markup {
     }
 }
 
-fn summary(layouts: [&Layout<'_>; 2], pages: &[Pages; 2]) -> Markup {
+/// The head of a table.
+pub(super) fn row_of(titles: &[String]) -> Markup {
     html! {
-        (pages_by_share(pages))
-        (groups(layouts[1]))
-    }
-}
-
-/// A table of the pages that hold each share of the calls.
-fn pages_by_share(pages: &[Pages; 2]) -> Markup {
-    html! {
-        div class="scroll" {
-            table { "\n"
-                thead {
-                    tr {
-                        th scope="col" { "share of all calls" }
-                        @for size in ["4 KiB", "2 MiB"] {
-                            @for when in ["before", "after"] {
-                                th scope="col" { "pages of " (size) ", " (when) }
-                            }
-                        }
-                    }
-                } "\n"
-                tbody { "\n"
-                    @for share in SHARES {
-                        tr {
-                            td { (format!("{:.1} %", 100.0 * share).replace(".0 ", " ")) }
-                            @for times in [1, (2 << 20) / PAGE] {
-                                @for side in pages {
-                                    td { (side.holding(share, times)) }
-                                }
-                            }
-                        } "\n"
-                    }
-                } "\n"
-            }
-        } "\n"
-    }
-}
-
-/// A table of the groups of a layout.
-fn groups(after: &Layout<'_>) -> Markup {
-    let total = after.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
-    let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unprofiled];
-    let of_group = |group: Option<GroupKind>| {
-        after.functions.iter().filter(move |function| function.seen.map(|seen| seen.group) == group)
-    };
-    let groups = groups.map(Some).into_iter().chain([None]).filter(|group| of_group(*group).count() > 0);
-    html! {
-        div class="scroll" {
-            table { "\n"
-                thead {
-                    tr {
-                        @for title in ["group", "functions", "bytes", "share of all calls"] {
-                            th scope="col" { (title) }
-                        }
-                    }
-                } "\n"
-                tbody { "\n"
-                    @for group in groups {
-                        tr {
-                            td { (group.map_or("not in the profile", group_name)) }
-                            td { (of_group(group).count()) }
-                            td { (bytes(of_group(group).map(|function| function.size).sum())) }
-                            td { (percent(of_group(group).map(|function| weight(function) as f64).sum::<f64>() / total)) }
-                        } "\n"
-                    }
-                } "\n"
+        thead {
+            tr {
+                @for title in titles {
+                    th scope="col" { (Text(title)) }
+                }
             }
         } "\n"
     }

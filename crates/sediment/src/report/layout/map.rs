@@ -123,6 +123,9 @@ fn cells(svg: &mut String, layout: &Layout<'_>, here: &[(u64, &Page)], skew: u64
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL}\" rx=\"2\""
         );
         if page.share > 0.0 {
+            let _ = write!(svg, " data-p=\"{number}\"");
+        }
+        if page.share > 0.0 {
             let _ = writeln!(svg, "><title>{}</title></rect>", title(layout, number, page));
         } else {
             svg.push_str("/>\n");
@@ -149,8 +152,16 @@ fn title(layout: &Layout<'_>, number: u64, page: &Page) -> String {
 /// A function's name as titles show it: demangled, and cut.
 pub(super) fn short(name: &str) -> String {
     const LONGEST: usize = 60;
-    let name = demangled(name);
-    let mut shown: String = name.chars().take(LONGEST).collect();
+    cut(&demangled(name), LONGEST)
+}
+
+/// The same for data of the script, with characters that are not seen as `\u{hex}`.
+pub(super) fn shown(name: &str, longest: usize) -> String {
+    cut(&escape::terminal(&cut(&demangled(name), longest)), longest)
+}
+
+fn cut(name: &str, longest: usize) -> String {
+    let mut shown: String = name.chars().take(longest).collect();
     if shown.len() < name.len() {
         shown.push('…');
     }

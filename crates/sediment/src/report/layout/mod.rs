@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A layout as a picture: functions on their pages, with their heat, before and after; one HTML file that needs nothing else.
 //!
-//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws two of them. A page's
+//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws a [`Report`] of them. The
+//! pictures are in the file, so that it can be read without script; the script searches them by the data of each program. A page's
 //! heat is the share of all calls that its functions have; the calls of a function are spread evenly over its bytes, as nothing is
 //! known of its inside. So that the file stays small whatever the program: rows of pages without heat are joined, neighbours
 //! of one heat are one shape, and single functions are drawn for the heaviest pages alone.
 
+mod calls;
 mod curve;
+mod data;
+mod first_uses;
 mod html;
 mod map;
 mod pages;
+mod tables;
+mod treemap;
 mod zoom;
 
+pub use calls::Calls;
 pub use html::html;
 
 use crate::binary::Binary;
@@ -49,6 +56,8 @@ pub struct Function<'a> {
     pub size: u64,
     /// None: the profile does not have it.
     pub seen: Option<ProfiledFunction>,
+    /// Its place among the functions of [`Heat`], where it has one.
+    pub id: Option<u32>,
 }
 
 /// Functions by address.
@@ -60,26 +69,85 @@ pub struct Layout<'a> {
     pub functions: Vec<Function<'a>>,
 }
 
+/// A program or library in a report.
+#[derive(Debug, Clone, Default)]
+pub struct Program<'a> {
+    /// Any text.
+    pub name: String,
+    /// The layout to start from.
+    pub before: Layout<'a>,
+    /// The layout in an order.
+    pub after: Layout<'a>,
+    /// The object file or compilation unit of functions by their address before.
+    pub objects: HashMap<u64, String>,
+    /// Calls of the profile.
+    pub calls: Calls<'a>,
+    /// Predicted instruction TLB misses after, as a ratio of those before.
+    pub misses: Option<f64>,
+    /// Is it worth while, in a sentence; any text.
+    pub verdict: String,
+    /// Share of the weight that is placed as ordered in the file after, in parts per million.
+    pub placed: Option<u64>,
+    /// What else is known, such as the linker: names and values, any text.
+    pub facts: Vec<(String, String)>,
+    /// Functions that the compiler split by block counts.
+    pub split: Vec<SplitFunction>,
+}
+
+/// A function with a hot and a cold part.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SplitFunction {
+    /// Linkage name.
+    pub name: String,
+    /// Bytes of both parts.
+    pub bytes: u64,
+    /// Bytes of the cold part.
+    pub cold_bytes: u64,
+    /// Executions or samples of its blocks.
+    pub weight: u128,
+    /// Those of blocks in the cold part.
+    pub cold_weight: u128,
+}
+
+/// All that a page shows.
+#[derive(Debug, Clone, Default)]
+pub struct Report<'a> {
+    /// Any text.
+    pub title: String,
+    /// Programs in the order of the page.
+    pub programs: Vec<Program<'a>>,
+    /// Measured instruction TLB misses after, as a ratio of those before.
+    pub measured: Option<f64>,
+    /// Result of an evaluation, as HTML with its rules of style.
+    pub evaluation: Option<(String, &'static str)>,
+    /// Sentences on how the page was made; any text.
+    pub notes: Vec<String>,
+    /// Date, as it is shown.
+    pub date: String,
+    /// Number of the heaviest pages that are drawn function by function.
+    pub most_pages: usize,
+}
+
 /// Profile data by the name of a function and, where several have that name, its file.
 #[derive(Debug, Clone, Default)]
 pub struct Heat<'a> {
-    by_name: HashMap<&'a str, Vec<(&'a FunctionKey, ProfiledFunction)>>,
+    by_name: HashMap<&'a str, Vec<(&'a FunctionKey, u32, ProfiledFunction)>>,
 }
 
 impl<'a> Heat<'a> {
     /// Of these functions.
     pub fn of(functions: impl Iterator<Item = (&'a FunctionKey, ProfiledFunction)>) -> Self {
         let mut heat = Self::default();
-        for (key, seen) in functions {
-            heat.by_name.entry(key.name.as_str()).or_default().push((key, seen));
+        for ((key, seen), id) in functions.zip(0..) {
+            heat.by_name.entry(key.name.as_str()).or_default().push((key, id, seen));
         }
         heat
     }
 
-    fn find(&self, name: &str, file: Option<&str>) -> Option<ProfiledFunction> {
+    fn find(&self, name: &str, file: Option<&str>) -> Option<(u32, ProfiledFunction)> {
         let named = self.by_name.get(name)?;
-        let of_file = |wanted: Option<&str>| named.iter().find(|(key, _)| key.file.as_deref() == wanted);
-        of_file(file).or_else(|| of_file(None)).map(|(_, seen)| *seen)
+        let of_file = |wanted: Option<&str>| named.iter().find(|(key, ..)| key.file.as_deref() == wanted);
+        of_file(file).or_else(|| of_file(None)).map(|(_, id, seen)| (*id, *seen))
     }
 }
 
@@ -88,11 +156,13 @@ impl<'a> Heat<'a> {
 pub fn linked<'a>(title: &str, binary: &'a Binary, heat: &Heat<'_>) -> Layout<'a> {
     let mut functions: Vec<Function<'a>> = Vec::new();
     for function in &binary.functions {
+        let found = heat.find(&function.name, function.file.as_deref());
         let here = Function {
             name: &function.name,
             address: function.address,
             size: function.size.min(LARGEST),
-            seen: heat.find(&function.name, function.file.as_deref()),
+            seen: found.map(|(_, seen)| seen),
+            id: found.map(|(id, _)| id),
         };
         let weight = |function: &Function<'_>| function.seen.map(|seen| seen.weight);
         match functions.last_mut() {

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment report`: layouts before and after as pictures, and what was measured of them, in one HTML file. `program` gathers what is
+//! known of each program.
+
+mod date;
+mod program;
+
+use crate::commands::eval;
+use crate::files;
+use crate::inputs::{read_binary, read_profile};
+use crate::ui::Ui;
+use clap::Args;
+use program::{Inputs, gathered};
+use sediment::report::layout::{self, Report};
+use sediment::{Error, ErrorCode, Result};
+use std::path::PathBuf;
+
+/// Draw a program's layout before and after ordering
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file: the pages that hold the calls, the heat of every page of code, functions with their callers and callees, first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order; with --order, the report also has the share that is placed as ordered."
+)]
+pub(crate) struct Arguments {
+    /// Profile to read
+    #[arg(value_name = "PROFILE")]
+    profile: PathBuf,
+    /// Program or library linked without an order; repeatable, for several in one report
+    #[arg(long, value_name = "PROGRAM", required = true)]
+    binary: Vec<PathBuf>,
+    /// The same file linked with an order; as often as --binary, in the same order [default: none]
+    #[arg(long, value_name = "PROGRAM")]
+    after: Vec<PathBuf>,
+    /// Ordering file of any linker; as often as --binary, in the same order [default: computed as by `sediment order`]
+    #[arg(long, value_name = "FILE")]
+    order: Vec<PathBuf>,
+    /// Experiment file of `sediment eval`, to show its verdict and measured misses [default: none]
+    #[arg(long, value_name = "FILE")]
+    eval: Option<PathBuf>,
+    /// HTML file to write; - writes to standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Line to add to the section about the report; repeatable [default: none]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    note: Vec<String>,
+    /// Number of heaviest pages to draw function by function
+    #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pages: u16,
+}
+
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    for (option, given) in [("--after", &arguments.after), ("--order", &arguments.order)] {
+        if !given.is_empty() && given.len() != arguments.binary.len() {
+            return Err(Error::new(
+                ErrorCode::Usage,
+                format!("{option} is given {} times, --binary {} times", given.len(), arguments.binary.len()),
+            )
+            .with_hint(format!("give {option} once for each --binary, in the same order")));
+        }
+    }
+    let date = date::today()?;
+    let profile = read_profile(&arguments.profile, ui)?;
+    let profile_name = files::display(&arguments.profile);
+    let binaries = arguments.binary.iter().map(|path| read_binary(path)).collect::<Result<Vec<_>>>()?;
+    let afters = arguments.after.iter().map(|path| read_binary(path)).collect::<Result<Vec<_>>>()?;
+    let mut programs = Vec::new();
+    for (at, binary) in binaries.iter().enumerate() {
+        programs.push(gathered(
+            &Inputs {
+                profile: &profile,
+                profile_name: &profile_name,
+                path: &arguments.binary[at],
+                binary,
+                after: afters.get(at).zip(arguments.after.get(at).map(PathBuf::as_path)),
+                order: arguments.order.get(at).map(PathBuf::as_path),
+            },
+            ui,
+        )?);
+    }
+    let experiment = arguments.eval.as_ref().map(|path| eval::analysed(path, ui)).transpose()?;
+    let names: Vec<String> = arguments.binary.iter().map(|path| files::base_name(path)).collect();
+    let report = Report {
+        title: names.join(", "),
+        programs,
+        measured: experiment.as_ref().and_then(|(_, analysis)| sediment_eval::report::tlb_misses(analysis)),
+        evaluation: experiment
+            .as_ref()
+            .map(|(experiment, analysis)| sediment_eval::report::html_section(experiment, analysis)),
+        notes: notes(arguments, &profile, &date),
+        date,
+        most_pages: usize::from(arguments.pages),
+    };
+    files::write(&arguments.output, layout::html(&report).as_bytes(), ui)
+}
+
+/// Sentences on how the report was made.
+fn notes(arguments: &Arguments, profile: &sediment::profile::Profile, date: &str) -> Vec<String> {
+    let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
+    let mut command = format!("sediment report {}", files::base_name(&arguments.profile));
+    let options = [
+        ("binary", &arguments.binary),
+        ("after", &arguments.after),
+        ("order", &arguments.order),
+        ("eval", &arguments.eval.iter().cloned().collect()),
+    ];
+    for (option, paths) in options {
+        for path in paths {
+            command += &format!(" --{option} {}", files::base_name(path));
+        }
+    }
+    let mut notes = arguments.note.clone();
+    notes.extend([
+        format!(
+            "Call counts are from the profile {}, recorded by {}.",
+            files::base_name(&arguments.profile),
+            if source.is_empty() { "an unknown recorder".to_owned() } else { source.join(", ") }
+        ),
+        "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked. Predicted misses are an estimate by a model of a TLB with 64 entries."
+            .to_owned(),
+        format!("Made by sediment {} on {date}: {command}.", env!("CARGO_PKG_VERSION")),
+    ]);
+    notes
+}

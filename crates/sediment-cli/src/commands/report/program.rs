@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
+
+use crate::commands::verify;
+use crate::files::{self, SystemFiles};
+use crate::ui::Ui;
+use sediment::binary::source_lines::SourceLines;
+use sediment::binary::{Binary, producers};
+use sediment::callgraph::GroupKind;
+use sediment::model;
+use sediment::order::forecast::{self, Gain};
+use sediment::order::{self, BuiltGraph, Ordering, Request, Selection};
+use sediment::profile::Profile;
+use sediment::report::layout::{self, Calls, Heat, Layout, ProfiledFunction, Program, SplitFunction};
+use sediment::{Result, link};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// Files of a program.
+pub(super) struct Inputs<'a> {
+    pub(super) profile: &'a Profile,
+    pub(super) profile_name: &'a str,
+    pub(super) path: &'a Path,
+    pub(super) binary: &'a Binary,
+    pub(super) after: Option<(&'a Binary, &'a Path)>,
+    pub(super) order: Option<&'a Path>,
+}
+
+/// Everything that the report shows of a program.
+pub(super) fn gathered<'a>(inputs: &Inputs<'a>, ui: &Ui) -> Result<Program<'a>> {
+    let file_name = files::base_name(inputs.path);
+    let selection = Selection::Binary { binary: inputs.binary, file_name: &file_name };
+    let Ordering { order, built, first, .. } =
+        order::compute(inputs.profile, &selection, &Request::default())
+            .map_err(|error| error.with_input(inputs.profile_name))?;
+    ui.skipped("graph", &built.skipped);
+    let mut groups = vec![GroupKind::Unprofiled; built.graph.len()];
+    for group in &order.groups {
+        for function in &group.functions {
+            groups[function.index()] = group.kind;
+        }
+    }
+    let heat = Heat::of(built.graph.ids().map(|id| {
+        let (weight, first) = (built.graph.weights()[id.index()], first[id.index()]);
+        (&built.table.keys[id.index()], ProfiledFunction { weight, group: groups[id.index()], first })
+    }));
+    let before = layout::linked(&format!("before: {file_name} as linked"), inputs.binary, &heat);
+    let after = match (inputs.after, inputs.order) {
+        (Some((binary, _)), _) => layout::linked("after: as linked with the order", binary, &heat),
+        (None, Some(path)) => {
+            let text = files::read(path)?;
+            let (_, asked) = link::read(&String::from_utf8_lossy(&text))
+                .map_err(|error| error.with_input(files::display(path)))?;
+            let names = asked.iter().map(|asked| asked.name.as_str());
+            layout::predicted(&format!("after: predicted for {}", files::base_name(path)), &before, names)
+        }
+        (None, None) => {
+            let names = order.functions().map(|id| built.table.keys[id.index()].name.as_str());
+            layout::predicted("after: predicted for the default order", &before, names)
+        }
+    };
+    let gain = gain(inputs.profile, &built, &after)?;
+    let placed = match (inputs.after, inputs.order) {
+        (Some((_, path)), Some(order)) => {
+            let report = verify::placed(path, order, inputs.profile, ui)?;
+            Some(report)
+        }
+        _ => None,
+    };
+    let shown = inputs.after.map_or(inputs.path, |(_, path)| path);
+    Ok(Program {
+        objects: objects(inputs, &before)?,
+        calls: Calls::of(inputs.profile, &built.table.keys),
+        misses: gain.filter(|gain| !gain.fits()).map(|gain| gain.ratio()),
+        verdict: verdict(gain, inputs.after.is_some()),
+        placed,
+        facts: facts(shown, inputs.after.map_or(inputs.binary, |(binary, _)| binary))?,
+        split: split(inputs.profile, inputs.after.map_or(inputs.binary, |(binary, _)| binary), &file_name),
+        name: file_name,
+        before,
+        after,
+    })
+}
+
+/// Forecast for the layout after.
+fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Option<Gain>> {
+    let program = forecast::Program::new(profile, built, &[])?;
+    let Some(before) = program.linked().filter(|_| program.has_calls()) else { return Ok(None) };
+    // What is not there after stays where it was.
+    let mut addresses = built.table.addresses.clone();
+    for function in &after.functions {
+        if let Some(address) = function.id.and_then(|id| addresses.get_mut(id as usize)) {
+            *address = function.address;
+        }
+    }
+    let after = model::Layout::Linked(&addresses);
+    Ok(Some(Gain { before: program.outlook(before), after: program.outlook(after) }))
+}
+
+fn verdict(gain: Option<Gain>, is_linked: bool) -> String {
+    let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
+    let text = match (gain.is_nothing(), gain.fits(), is_linked) {
+        (true, true, _) => "Little to gain: the hot code fits the TLB as it is linked.",
+        (true, false, _) => "Little to gain: the order leaves nearly as many iTLB misses.",
+        (false, true, _) => "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked.",
+        (false, false, false) => "Worth ordering: link with the order, then measure.",
+        (false, false, true) => "Ordered: the hot code lies together.",
+    };
+    text.to_owned()
+}
+
+/// The object file, or source file of the compilation, of profiled functions by address: by debug information, otherwise by the
+/// symbol table, which has it for local functions.
+fn objects(inputs: &Inputs<'_>, before: &Layout<'_>) -> Result<HashMap<u64, String>> {
+    let bytes = files::read(inputs.path)?;
+    let system = SystemFiles::new(None, std::slice::from_ref(&inputs.path.to_path_buf()))?;
+    // Damaged debug information is no reason to draw nothing.
+    let lines = SourceLines::read(&bytes, &system).ok().flatten();
+    let mut objects: HashMap<u64, String> = inputs
+        .binary
+        .functions
+        .iter()
+        .filter_map(|function| Some((function.address, function.file.clone()?)))
+        .collect();
+    if let Some(lines) = lines {
+        for function in before.functions.iter().filter(|function| function.seen.is_some()) {
+            if let Some(unit) = lines.unit_at(function.address) {
+                objects.insert(function.address, shortened(&unit.name).to_owned());
+            }
+        }
+    }
+    Ok(objects)
+}
+
+/// The last two parts of a path: one alone is seldom enough to tell files apart.
+fn shortened(path: &str) -> &str {
+    match path.rmatch_indices('/').nth(1) {
+        Some((at, _)) => &path[at + 1..],
+        None => path.trim_start_matches('/'),
+    }
+}
+
+fn facts(path: &Path, binary: &Binary) -> Result<Vec<(String, String)>> {
+    let mut facts = Vec::new();
+    let made_by = producers(&files::read(path)?);
+    if !made_by.is_empty() {
+        facts.push(("compiled and linked by".to_owned(), made_by.join(", ")));
+    }
+    if let Some(arch) = &binary.arch {
+        facts.push(("architecture".to_owned(), arch.clone()));
+    }
+    if let Some(build_id) = &binary.build_id {
+        facts.push(("build-id".to_owned(), build_id.chars().take(16).collect()));
+    }
+    Ok(facts)
+}
+
+/// Functions with a cold part, where the profile has counts of blocks.
+fn split(profile: &Profile, binary: &Binary, file_name: &str) -> Vec<SplitFunction> {
+    let Ok(report) = sediment::verify::blocks::blocks(binary, None, profile, file_name) else {
+        return Vec::new();
+    };
+    let parted = report.functions.into_iter().filter(|function| function.cold_bytes > 0);
+    parted
+        .map(|function| SplitFunction {
+            name: function.name,
+            bytes: function.bytes,
+            cold_bytes: function.cold_bytes,
+            weight: function.weight,
+            cold_weight: function.cold_weight,
+        })
+        .collect()
+}
