@@ -201,11 +201,6 @@ impl Name {
         }
     }
 
-    /// As JSON has it.
-    fn in_json(&self) -> String {
-        if matches!(self, Self::Default) { "engine".to_owned() } else { self.shown() }
-    }
-
     fn is_input(&self) -> bool {
         matches!(self, Self::Algorithm(algorithm, _) if **algorithm == *algorithms::INPUT)
     }
@@ -262,7 +257,7 @@ impl Row {
                 .collect()
         };
         json!({
-            "order": self.name.in_json(),
+            "order": self.name.shown(),
             "calls_within_4_kib": distance.within_4_kib,
             "calls_within_64_bytes": distance.within_64_bytes,
             "calls_within_2_mib": distance.within_2_mib,

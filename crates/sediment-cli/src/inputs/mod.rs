@@ -146,7 +146,7 @@ pub(crate) fn interpreted(profile: &sediment::profile::Profile) -> Option<String
     let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
     let (label, runs) = (&found.label, found.runs);
     Some(format!(
-        "{share:.0} % of the weight is {label}: an order of {label} does not order the {runs} program that it runs"
+        "{share:.0} % of the weight is {label}: the order is of {label} itself; the {runs} program that it runs has no functions to order"
     ))
 }
 

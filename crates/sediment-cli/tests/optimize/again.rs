@@ -14,7 +14,11 @@ pub fn cases() -> Vec<Trial> {
         case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
         case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
         case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
-        case("other_commands_take_the_build_that_is_there", &make, other_commands_take_the_build_that_is_there),
+        case(
+            "other_commands_take_the_build_that_is_there",
+            &make,
+            other_commands_take_the_build_that_is_there,
+        ),
     ]
 }
 
@@ -98,8 +102,12 @@ fn other_commands_take_the_build_that_is_there() {
     let input = format!("./toy <'{}'", project.path("../input").display());
     fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"]);
     assert_eq!(builds(), 2, "the first build, and the one in order");
-    let done = project.run(&["--train", "./toy", "--train", &input, "--measure", "./toy", "--json"], &[&build]);
+    let done =
+        project.run(&["--train", "./toy", "--train", &input, "--measure", "./toy", "--json"], &[&build]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     says_like(name, err(&done));
+    let other = ["--train", "./toy", "--train", &input, "--measure", "./toy; ./toy", "--json"];
+    let done = project.optimize(&other, &[&build]);
+    assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
     assert_eq!(builds(), 2);
 }

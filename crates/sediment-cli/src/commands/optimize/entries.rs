@@ -26,7 +26,7 @@ pub(super) const BUILDING: &str = "building.log";
 pub(super) const PROFILES: &str = "profiles";
 pub(super) const LINKS_AFTER: &str = "links-after";
 pub(super) const LINKING: &str = "linking-in-order.log";
-/// What was linked by the first build, once the second begins.
+/// Folder of the outputs of the first build, made when the second begins.
 pub(super) const BEFORE: &str = "before";
 /// List of the files of a tree that is built in place, as its build left them.
 pub(super) const SOURCES: &str = "sources";

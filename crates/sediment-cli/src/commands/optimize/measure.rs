@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 /// Time for the pairs of one command, and the fewest and most pairs.
 const FOR_PAIRS: Duration = Duration::from_secs(20);
 const PAIRS: (u32, u32) = (5, 15);
-/// Longest command that is simulated: valgrind takes some fifty times as long.
+/// Longest command that is simulated, and how much longer it takes under valgrind, about.
 const SIMULATED: Duration = Duration::from_secs(4);
+const SLOWDOWN: f64 = 50.0;
 /// Simulated caches: an instruction TLB of 64 pages, and a first-level instruction cache of 32 KiB.
 const CACHES: [(&str, &str); 2] = [("itlb", "--I1=262144,64,4096"), ("l1i", "--I1=32768,8,64")];
 
@@ -141,10 +142,18 @@ impl Bench<'_> {
             let seconds = once.as_secs_f64();
             return Err(Error::new(
                 ErrorCode::NotMeasured,
-                format!("the command takes {seconds:.1} s, too long for a simulation"),
+                format!(
+                    "the command takes {seconds:.1} s, too long for a simulation: name shorter work, --measure COMMAND"
+                ),
             ));
         }
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
+        let expected = SLOWDOWN * once.as_secs_f64() * (2 * CACHES.len()) as f64 / 60.0;
+        if expected > 1.0 {
+            self.ui.note(&format!(
+                "simulating misses takes about {expected:.0} minutes; --measure COMMAND names shorter work"
+            ));
+        }
         let mut all = json!({});
         for (name, cache) in CACHES {
             let [before, after] = [self.misses(0, line, cache)?, self.misses(1, line, cache)?];

@@ -50,7 +50,10 @@ impl Place<'_> {
 
     /// The error of a command, with a hint if it, or what it printed, names a path above the tree: a copy lies elsewhere.
     pub(super) fn with_hint_of_copy(&self, error: Error, texts: &[&str]) -> Error {
-        if !self.is_copy || error.kind() == ErrorKind::Interrupted || !texts.iter().any(|text| text.contains("../")) {
+        if !self.is_copy
+            || error.kind() == ErrorKind::Interrupted
+            || !texts.iter().any(|text| text.contains("../"))
+        {
             return error;
         }
         let why = format!(

@@ -61,7 +61,7 @@ impl State {
         let outputs = before.as_ref().map(outputs).unwrap_or_default();
         recover(&outputs, [tree, &state.folder], ui);
         match before {
-            Some(before) if is_done(&before) => {
+            Some(before) if is_done(&before) && changed(&before["request"], &state.request) != [MEASURE] => {
                 ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
                 state.begin(tree, &outputs)?;
             }
@@ -86,8 +86,8 @@ impl State {
         Ok(state)
     }
 
-    /// The steps of an unfinished run that another request leaves as they were; None if it has to begin with the first build. Other training
-    /// commands are recorded with the same build, until it is linked in order.
+    /// The steps of a run that another request leaves as they were; None if it has to begin with the first build. Other training commands are
+    /// recorded with the same build, until it is linked in order.
     fn still_valid(&self, before: &Value) -> Option<Vec<String>> {
         let steps = words(&before["steps"]);
         let request = &before["request"];
@@ -97,7 +97,7 @@ impl State {
             return Some(steps);
         }
         if is_one_of(&[MEASURE]) {
-            return Some(steps.into_iter().filter(|step| step != "measure").collect());
+            return Some(steps.into_iter().filter(|step| step != "measure" && step != LAST).collect());
         }
         if !is_one_of(&[TRAIN, STARTUP, MEASURE]) || self.path(entries::BEFORE).exists() {
             return None;

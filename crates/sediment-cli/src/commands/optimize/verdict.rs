@@ -110,6 +110,7 @@ pub(super) fn verdict(figures: &Figures) -> (Verdict, String) {
     let eval = "decide with sediment eval";
     let [pages, pages_after] = figures.pages;
     let fewer_pages = pages.saturating_sub(pages_after) >= LEAST_PAGES;
+    let on_pages = format!("executed functions on {pages_after} pages instead of {pages}");
     match (fewer.is_empty(), more.is_empty(), slower) {
         (false, true, Some([median, _])) => {
             (Verdict::Mixed, format!("{fewer}, but {:+.1} % CPU time; {eval}", (median - 1.0) * 100.0))
@@ -117,13 +118,14 @@ pub(super) fn verdict(figures: &Figures) -> (Verdict, String) {
         (false, true, None) => (Verdict::Gain, fewer + &few),
         (false, false, _) => (Verdict::Mixed, format!("{fewer}, but {more}; {eval}")),
         (true, false, _) => (Verdict::Loss, format!("{more}{few}; keep the program as it was")),
-        (true, true, _) if fewer_pages => (
-            Verdict::Gain,
-            format!("executed functions on {pages_after} pages instead of {pages}, for start and memory"),
-        ),
         (true, true, _) if figures.misses.is_empty() => {
-            (Verdict::Unknown, format!("misses were not simulated; {eval}"))
+            let saved = if fewer_pages { format!("{on_pages}, but ") } else { String::new() };
+            (Verdict::Unknown, format!("{saved}misses were not simulated; {eval}"))
         }
+        (true, true, Some([median, _])) if fewer_pages => {
+            (Verdict::Mixed, format!("{on_pages}, but {:+.1} % CPU time; {eval}", (median - 1.0) * 100.0))
+        }
+        (true, true, _) if fewer_pages => (Verdict::Gain, format!("{on_pages}, for start and memory")),
         (true, true, _) => (Verdict::Nothing, nothing(figures, counted.is_empty())),
     }
 }
@@ -192,5 +194,19 @@ mod tests {
     fn fewer_pages_make_a_faster_start() {
         let start = Figures { pages: [40, 4], ..figures([100, 99], [100, 99], 1.0) };
         assert_eq!(verdict(&start).0, Verdict::Gain);
+        let slower = Figures { times: vec![[1.05, 1.01]], ..start };
+        assert_eq!(verdict(&slower).0, Verdict::Mixed);
+    }
+
+    /// A loss by misses would not show.
+    #[test]
+    fn fewer_pages_are_no_gain_where_misses_are_unknown() {
+        let start = Figures { pages: [43, 26], seconds: Some(20.0), ..Figures::default() };
+        let (is, why) = verdict(&start);
+        assert_eq!(is, Verdict::Unknown);
+        assert_eq!(
+            why,
+            "executed functions on 26 pages instead of 43, but misses were not simulated; decide with sediment eval"
+        );
     }
 }

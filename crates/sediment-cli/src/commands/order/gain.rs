@@ -34,13 +34,14 @@ pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: boo
 pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
     let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
     let how = if is_counted { "iTLB misses in the trace" } else { "estimated iTLB misses" };
-    let nothing = if gain.is_nothing() { "nothing to gain in iTLB misses: " } else { "" };
-    let hot = format!("{nothing}hot code: {} now, {after} after", counted(before, "page"));
+    let nothing = if gain.is_nothing() { ": nothing to gain in iTLB misses" } else { "" };
+    let hot = format!("hot code (99 % of the calls): {} now, {after} after", counted(before, "page"));
     // First touches are most of the misses then, and those of libraries without a profile are not known.
     if gain.fits() && !is_counted {
-        return format!("{hot}; it fits the TLB, so misses are not forecast");
+        let rest = if gain.is_nothing() { nothing } else { ", so misses are not forecast" };
+        return format!("{hot}; it fits the TLB{rest}");
     }
-    format!("{hot}; {how} {}", change::in_percent(gain.ratio(), 0))
+    format!("{hot}; {how} {}{nothing}", change::in_percent(gain.ratio(), 0))
 }
 
 /// The same for programs.

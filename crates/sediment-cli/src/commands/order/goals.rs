@@ -51,7 +51,8 @@ pub(super) fn print_goals(
     let row = |start: &str, layout: Layout<'_>| {
         let FaultCurve { tenth, half, all, .. } = order::fault_curve(&input, layout);
         let change = change(if base > 0.0 { misses(layout) / base } else { 1.0 });
-        let misses = if is_forecast { format!("misses {change:>8} ({how})") } else { "few misses".to_owned() };
+        let misses =
+            if is_forecast { format!("misses {change:>8} ({how})") } else { "few misses".to_owned() };
         ui.note(&format!("order: {start:<25} pages {tenth:>5} {half:>5} {all:>5}   {misses}"));
     };
     if let Some(linked) = linked {
