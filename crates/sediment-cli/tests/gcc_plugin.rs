@@ -504,7 +504,7 @@ fn a_problem_is_a_note(gcc: &Compiler) {
 
 /// This system's plugin in the compiler of the Debian 13 tree.
 fn of_another_gcc(gcc: &Compiler) {
-    let other = COMPILERS.iter().find(|other| other.runs == Runs::InTree).unwrap();
+    let other = COMPILERS.iter().find(|other| matches!(other.runs, Runs::InTree(_))).unwrap();
     let folder = sources(other);
     let plugin = gcc.plugin();
     std::fs::copy(plugin.strip_prefix("-fplugin=").unwrap(), folder.path().join("sediment.so")).unwrap();

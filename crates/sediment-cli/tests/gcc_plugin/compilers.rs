@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The compilers that the plugin is tested with: this system's, one for another machine, and those of the Debian 13 tree.
+//! The compilers that the plugin is tested with: this system's, one for another machine, and those of trees of Debian.
 
 use crate::running::err;
-use crate::support::{self, Need};
+use crate::support::{self, DEBIAN_13, DEBIAN_SID, Need};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,12 +27,14 @@ pub enum Runs {
     Here,
     /// Here; its programs run elsewhere.
     ForOthers,
-    /// In the Debian 13 tree.
-    InTree,
+    /// In a tree of Debian.
+    InTree(&'static str),
 }
 
 const HEADERS_13: &str = "usr/lib/gcc/x86_64-linux-gnu/13/plugin/include/gcc-plugin.h";
 const HEADERS_14: &str = "usr/lib/gcc/x86_64-linux-gnu/14/plugin/include/gcc-plugin.h";
+const HEADERS_15: &str = "usr/lib/gcc/x86_64-linux-gnu/15/plugin/include/gcc-plugin.h";
+const HEADERS_16: &str = "usr/lib/gcc/x86_64-linux-gnu/16/plugin/include/gcc-plugin.h";
 const HEADERS_14_AARCH64: &str = "usr/lib/gcc-cross/aarch64-linux-gnu/14/plugin/include/gcc-plugin.h";
 
 pub static COMPILERS: &[Compiler] = &[
@@ -62,7 +64,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-14",
         cxx: "g++-14",
         builder: "g++-14",
-        runs: Runs::InTree,
+        runs: Runs::InTree(DEBIAN_13),
         needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_14), Need::Debian13("usr/bin/make")],
     },
     Compiler {
@@ -70,7 +72,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "aarch64-linux-gnu-gcc-14",
         cxx: "aarch64-linux-gnu-g++-14",
         builder: "g++-14",
-        runs: Runs::InTree,
+        runs: Runs::InTree(DEBIAN_13),
         needs: &[
             Need::Program("unshare"),
             Need::Debian13(HEADERS_14_AARCH64),
@@ -82,8 +84,24 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-13",
         cxx: "g++-13",
         builder: "g++-13",
-        runs: Runs::InTree,
+        runs: Runs::InTree(DEBIAN_13),
         needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_13), Need::Debian13("usr/bin/g++-13")],
+    },
+    Compiler {
+        name: "gcc-15",
+        c: "gcc-15",
+        cxx: "g++-15",
+        builder: "g++-15",
+        runs: Runs::InTree(DEBIAN_SID),
+        needs: &[Need::Program("unshare"), Need::DebianSid(HEADERS_15), Need::DebianSid("usr/bin/g++-15")],
+    },
+    Compiler {
+        name: "gcc-16",
+        c: "gcc-16",
+        cxx: "g++-16",
+        builder: "g++-16",
+        runs: Runs::InTree(DEBIAN_SID),
+        needs: &[Need::Program("unshare"), Need::DebianSid(HEADERS_16), Need::DebianSid("usr/bin/g++-16")],
     },
 ];
 
@@ -94,19 +112,19 @@ impl Compiler {
     pub fn folder(&self) -> TempDir {
         match self.runs {
             Runs::Here | Runs::ForOthers => TempDir::new().unwrap(),
-            Runs::InTree => TempDir::new_in(support::debian13().join("tmp")).unwrap(),
+            Runs::InTree(tree) => TempDir::new_in(support::tree(tree).join("tmp")).unwrap(),
         }
     }
 
     /// A program where this compiler runs, ready to be started in a folder of [`Self::folder`].
     pub fn command(&self, folder: &Path, program: &str) -> Command {
-        if self.runs != Runs::InTree {
+        let Runs::InTree(tree) = self.runs else {
             let mut command = Command::new(program);
             command.current_dir(folder);
             return command;
-        }
+        };
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", "chroot"]).arg(support::debian13());
+        command.args(["--user", "--map-root-user", "chroot"]).arg(support::tree(tree));
         command.arg("env").arg("-C").arg(self.inside(folder)).arg(program);
         command
     }
@@ -119,10 +137,9 @@ impl Compiler {
 
     /// A path as this compiler sees it.
     fn inside(&self, path: &Path) -> PathBuf {
-        match (self.runs, path.strip_prefix(support::debian13())) {
-            (Runs::InTree, Ok(path)) => Path::new("/").join(path),
-            _ => path.to_owned(),
-        }
+        let Runs::InTree(tree) = self.runs else { return path.to_owned() };
+        path.strip_prefix(support::tree(tree))
+            .map_or_else(|_| path.to_owned(), |path| Path::new("/").join(path))
     }
 
     /// The option that gives it its plugin, which is built once.

@@ -34,7 +34,7 @@ const FIND_DEBUGINFO: &str = r#"mkdir -p buildroot/usr/bin && mv root/split buil
 export RPM_PACKAGE_NAME=split RPM_PACKAGE_VERSION=1 RPM_PACKAGE_RELEASE=1 RPM_ARCH=x86_64 RPM_BUILD_ROOT=$PWD/buildroot RPM_BUILD_DIR=$PWD
 find-debuginfo -n $FLAGS "$PWD" >said 2>&1 || { cat said; exit 1; }
 mv buildroot/usr/bin/split $(find buildroot -name '*.debug' -type f) root/"#;
-/// What follows `objcopy --only-keep-debug`.
+/// Commands behind `objcopy --only-keep-debug`.
 const LINK: &str = "strip root/split && objcopy --add-gnu-debuglink=root/split.debug root/split";
 /// Ways to split symbols off, with options.
 const SPLITTERS: &[(&str, &str, &str)] = &[
@@ -80,7 +80,7 @@ pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
     }
 }
 
-/// What linkers drop is not in the map: copies of functions of groups, and unused functions.
+/// Maps lack what linkers drop: copies of functions of groups, and unused functions.
 pub fn maps_are_of_linked_functions(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let unused = format!(

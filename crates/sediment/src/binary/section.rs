@@ -33,7 +33,7 @@ pub(super) fn unpacked(file: &object::File<'_>, name: &str, budget: &mut Budget)
     data.map(Some).map_err(|error| error.with_input(name))
 }
 
-/// What `objcopy --compress-debug-sections=zlib-gnu` makes of sections that it does not rename, and the size that it had.
+/// Content and unpacked size of a section that `objcopy --compress-debug-sections=zlib-gnu` compressed without another name.
 fn of_older_tools(data: &[u8]) -> Option<(&[u8], u64)> {
     let (size, packed) = data.strip_prefix(b"ZLIB")?.split_first_chunk::<8>()?;
     Some((packed, u64::from_be_bytes(*size)))

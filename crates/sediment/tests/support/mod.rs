@@ -41,6 +41,8 @@ pub enum Need {
     Root,
     /// A file of the Debian 13 tree that `scripts/toolchain` makes.
     Debian13(&'static str),
+    /// A file of the tree of Debian's newest packages, which it makes only if asked.
+    DebianSid(&'static str),
     /// A file of `../shared/data`, which is not part of the project.
     SharedData(&'static str),
 }
@@ -48,7 +50,7 @@ pub enum Need {
 impl Need {
     fn is_required(self) -> bool {
         match self {
-            Need::SharedData(_) | Need::FurtherReference(_) => false,
+            Need::SharedData(_) | Need::FurtherReference(_) | Need::DebianSid(_) => false,
             // Of the tree of Debian 13, which takes long to make.
             Need::Debian13(_) | Need::LinkerFolder("gnu-ld-2.44" | "gcc-14") => {
                 std::env::var_os("SEDIMENT_ALL").is_none_or(|value| value != "0")
@@ -77,8 +79,10 @@ impl Need {
                 let user = std::process::Command::new("id").arg("-u").output();
                 (!user.is_ok_and(|user| user.stdout == b"0\n")).then(|| "this needs root".to_owned())
             }
-            Need::Debian13(path) => (!debian13().join(path).exists())
+            Need::Debian13(path) => (!tree(DEBIAN_13).join(path).exists())
                 .then(|| format!("the Debian 13 tree has no {path}: run scripts/toolchain debian13")),
+            Need::DebianSid(path) => (!tree(DEBIAN_SID).join(path).exists())
+                .then(|| format!("the tree of Debian sid has no {path}: run scripts/toolchain debian-sid")),
             Need::SharedData(name) => {
                 (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())
             }
@@ -86,9 +90,12 @@ impl Need {
     }
 }
 
-/// The tree of Debian 13 that `scripts/toolchain` makes.
-pub fn debian13() -> PathBuf {
-    cache().join("debian13")
+pub const DEBIAN_13: &str = "debian13";
+pub const DEBIAN_SID: &str = "debian-sid";
+
+/// A tree of Debian that `scripts/toolchain` makes.
+pub fn tree(name: &str) -> PathBuf {
+    cache().join(name)
 }
 
 fn has_gcc_plugin_headers(compiler: &str) -> bool {
