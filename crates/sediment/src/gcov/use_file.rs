@@ -40,8 +40,8 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
     let mut text = format!("{HEADER} {}\n", largest / divisor);
     for (line, counters) in &functions {
         let Ok(scaled) = counters.scaled(scale);
-        for (variant, arcs) in scaled.variants() {
-            let _ = writeln!(text, "{line}{}\t{:08x}.{:08x}\t{arcs}", variant.unit(), variant.line, variant.graph);
+        for (variant, counted) in scaled.variants() {
+            let _ = writeln!(text, "{line}{}\t{:08x}.{:08x}\t{}{}", variant.unit(), variant.line, variant.graph, counted.arcs, counted.values);
         }
     }
     (text, skipped)
