@@ -108,7 +108,7 @@ read_variant (const std::string &line, Variant &variant)
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
   // GCC's numbers.
-  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 } };
+  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", 7 } };
   std::istringstream items (line.substr (graph + 1));
   unsigned kind = 0;
   uint32_t next = 0;

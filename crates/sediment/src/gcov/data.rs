@@ -38,7 +38,7 @@ fn read(bytes: &[u8], name: &str, units: &mut Units, skipped: &mut Skipped) -> R
     Ok(())
 }
 
-/// Kinds of counters that are kept. Of others, a call's most frequent callees are numbers that hash paths, and times are of one process.
+/// Kinds of counters that are kept. Not among them are the most frequent callees of indirect calls: they are numbers that hash paths.
 #[derive(Clone, Copy)]
 enum Kind {
     Arcs,
@@ -47,6 +47,7 @@ enum Kind {
     Tops,
     Average,
     Bits,
+    First,
 }
 
 impl Kind {
@@ -58,6 +59,7 @@ impl Kind {
             0x6_0000 => Self::Tops,
             0xa_0000 => Self::Average,
             0xc_0000 => Self::Bits,
+            0xe_0000 => Self::First,
             _ => return None,
         })
     }
@@ -77,6 +79,7 @@ impl Kind {
             Self::Interval => &mut values.interval,
             Self::Power => &mut values.power,
             Self::Average => &mut values.average,
+            Self::First => &mut values.first,
             _ => &mut values.bits,
         };
         *place = runs.unwrap_or_default();

@@ -230,11 +230,15 @@ mod tests {
     fn a_unit_has_the_name_of_its_source() {
         let of = |notes: &str, sources: &[&str]| {
             let place = Place { ident: 1, line: 1, graph: 1 };
-            let named = |source: &&str| Named { place, name: b"f".to_vec(), source: source.as_bytes().to_vec() };
+            let named =
+                |source: &&str| Named { place, name: b"f".to_vec(), source: source.as_bytes().to_vec() };
             let functions: Vec<Named> = sources.iter().map(named).collect();
             String::from_utf8(unit_of(notes, &functions)).unwrap_or_default()
         };
-        assert_eq!(of("build/prog-sort.gcno", &["../src/sort.c", "../src/list.h", "../src/list.h"]), "sort.c");
+        assert_eq!(
+            of("build/prog-sort.gcno", &["../src/sort.c", "../src/list.h", "../src/list.h"]),
+            "sort.c"
+        );
         assert_eq!(of("sort.cc.gcno", &["sort.cc", "x.cc", "x.cc"]), "sort.cc");
         assert_eq!(of("main.o.gcno", &["a.h", "a.h", "other.c"]), "other.c");
         assert_eq!(of("empty.gcno", &[]), "empty");

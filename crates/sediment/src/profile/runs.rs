@@ -85,7 +85,8 @@ impl Runs {
         for item in text.split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
             let times = memchr::memchr(b'*', item);
             let count = integer(&item[..times.unwrap_or(item.len())]).map_err(|fault| fault.message())?;
-            let number = times.map_or(Ok(1), |at| integer(&item[at + 1..])).map_err(|fault| fault.message())?;
+            let number =
+                times.map_or(Ok(1), |at| integer(&item[at + 1..])).map_err(|fault| fault.message())?;
             let added = u32::try_from(number).ok().and_then(|number| runs.extend(count, number));
             added.ok_or("has more than 2^32 - 1 counts")?;
         }

@@ -3,7 +3,7 @@
 //! compiler's order, a few counts.
 //!
 //! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
-//! bits), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
+//! bits), `first` (rank of the first call in the program, from 1), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
 
 use super::arithmetic::integer;
 use super::runs::Runs;
@@ -21,6 +21,8 @@ pub struct Values {
     pub average: Runs,
     /// All bits that were ever set.
     pub bits: Runs,
+    /// Rank of the function's first call, from 1; 0 where it was not called.
+    pub first: Runs,
     /// Most frequent values.
     pub tops: Tops,
 }
@@ -52,6 +54,9 @@ impl Values {
             power: sum(&self.power, &other.power)?,
             average: sum(&self.average, &other.average)?,
             bits: self.bits.joined(&other.bits, |one, two| Some(one | two))?,
+            first: self.first.joined(&other.first, |one, two| {
+                Some(if one == 0 || two == 0 { one.max(two) } else { one.min(two) })
+            })?,
             tops: self.tops.plus(&other.tops)?,
         })
     }
@@ -68,10 +73,8 @@ impl Values {
             power: self.power.scaled(&scale)?,
             average: self.average.scaled(&scale)?,
             bits: self.bits.clone(),
-            tops: Tops {
-                statements: self.tops.statements,
-                executed: executed.collect::<Result<_, E>>()?,
-            },
+            first: self.first.clone(),
+            tops: Tops { statements: self.tops.statements, executed: executed.collect::<Result<_, E>>()? },
         })
     }
 
@@ -84,6 +87,7 @@ impl Values {
             b"power" => &mut self.power,
             b"average" => &mut self.average,
             b"bits" => &mut self.bits,
+            b"first" => &mut self.first,
             b"top" => {
                 self.tops = Tops::parse(counts)?;
                 return Ok(());
@@ -113,7 +117,8 @@ impl Tops {
     fn parse(text: &[u8]) -> Result<Self, &'static str> {
         const WRONG: &str = "has frequent values that are not PLACE=TOTAL:VALUE=COUNT,…";
         let mut items = text.split(|byte| *byte == b' ').filter(|item| !item.is_empty());
-        let statements = items.next().and_then(|item| u32::try_from(integer(item).ok()?).ok()).ok_or(WRONG)?;
+        let statements =
+            items.next().and_then(|item| u32::try_from(integer(item).ok()?).ok()).ok_or(WRONG)?;
         let mut tops = Self { statements, executed: BTreeMap::new() };
         for item in items {
             let (place, top) = Top::parse(item).ok_or(WRONG)?;
@@ -128,7 +133,8 @@ impl Tops {
 impl Top {
     /// The values by their counts, the most frequent first.
     fn heaviest(&self) -> Vec<(u64, u128)> {
-        let mut values: Vec<(u64, u128)> = self.values.iter().map(|(value, count)| (*value, *count)).collect();
+        let mut values: Vec<(u64, u128)> =
+            self.values.iter().map(|(value, count)| (*value, *count)).collect();
         values.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
         values
     }
@@ -157,6 +163,7 @@ impl fmt::Display for Values {
             ("power", &self.power),
             ("average", &self.average),
             ("bits", &self.bits),
+            ("first", &self.first),
         ];
         for (kind, runs) in runs.into_iter().filter(|(_, runs)| !runs.is_empty()) {
             write!(f, " | {kind} {runs}")?;
