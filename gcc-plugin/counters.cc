@@ -5,6 +5,9 @@
 #include "counters.h"
 #include "collect.h"
 
+#include "ssa.h"
+#include "gimple-iterator.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -25,8 +28,12 @@ namespace sediment {
 namespace {
 
 const char header[] = "sediment-counters 1 ";
-// More arcs than any unit has: a profile can say anything.
+// More counters than any unit has: a profile can say anything.
 const uint64_t most_arcs = 1 << 22;
+// Most values that GCC keeps of a statement.
+const uint64_t most_values = 32;
+// GCC's number of the counters of most frequent values, and of most frequent callees.
+const unsigned top = 3, callees = 4;
 
 // Folder of the file; empty: none.
 std::string folder;
@@ -45,7 +52,52 @@ number (const std::string &text, int base, Number &value)
   return !text.empty () && ISXDIGIT (text[0]) && !*end && !errno && value == read;
 }
 
-// `UNIT\tLINE.GRAPH\tCOUNT COUNT*ARCS …`
+typedef std::vector<std::pair<uint64_t, uint32_t>> Runs;
+
+// `COUNT` or `COUNT*NUMBER`
+bool
+read_run (const std::string &item, Runs &runs)
+{
+  size_t times = item.find ('*');
+  std::pair<uint64_t, uint32_t> run { 0, 1 };
+  if (!number (item.substr (0, times), 10, run.first) || run.first >> 62
+      || (times != std::string::npos && !number (item.substr (times + 1), 10, run.second)))
+    return false;
+  runs.push_back (run);
+  return true;
+}
+
+// `PLACE=TOTAL:VALUE=COUNT,VALUE=COUNT`; places ascend. Of those between, no statement was executed.
+bool
+read_top (const std::string &item, uint32_t &next, std::vector<uint64_t> &tops)
+{
+  uint32_t place;
+  uint64_t total;
+  size_t equals = item.find ('='), colon = item.find (':');
+  if (equals == std::string::npos || !number (item.substr (0, equals), 10, place) || place < next || place - next > most_arcs
+      || !number (item.substr (equals + 1, colon - equals - 1), 10, total) || total >> 62)
+    return false;
+  tops.resize (tops.size () + 2 * (place - next));
+  next = place + 1;
+  tops.push_back (total);
+  tops.push_back (0);
+  size_t number_at = tops.size () - 1;
+  std::istringstream values (colon == std::string::npos ? "" : item.substr (colon + 1));
+  for (std::string value; tops[number_at] < most_values && std::getline (values, value, ',');)
+    {
+      uint64_t what, count;
+      size_t equals = value.find ('=');
+      if (equals == std::string::npos || !number (value.substr (0, equals), 10, what) || !number (value.substr (equals + 1), 10, count)
+	  || count >> 62)
+	return false;
+      tops.push_back (what);
+      tops.push_back (count);
+      ++tops[number_at];
+    }
+  return true;
+}
+
+// `UNIT\tLINE.GRAPH\tCOUNT COUNT*ARCS … | KIND COUNT … | top STATEMENTS PLACE=TOTAL:VALUE=COUNT …`
 bool
 read_variant (const std::string &line, Variant &variant)
 {
@@ -55,17 +107,25 @@ read_variant (const std::string &line, Variant &variant)
   variant.unit = line.substr (0, unit);
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
-  std::istringstream counts (line.substr (graph + 1));
-  std::string item;
-  while (counts >> item)
-    {
-      size_t times = item.find ('*');
-      std::pair<uint64_t, uint32_t> run { 0, 1 };
-      if (!number (item.substr (0, times), 10, run.first) || run.first >> 62
-	  || (times != std::string::npos && !number (item.substr (times + 1), 10, run.second)))
-	return false;
-      variant.runs.push_back (run);
-    }
+  // GCC's numbers.
+  static const std::map<std::string, unsigned> kinds { { "interval", 1 }, { "power", 2 }, { "top", top }, { "average", 5 }, { "bits", 6 }, { "first", 7 } };
+  std::istringstream items (line.substr (graph + 1));
+  unsigned kind = 0;
+  uint32_t next = 0;
+  variant.runs.insert ({ kind, {} });
+  for (std::string item; items >> item;)
+    if (item == "|")
+      {
+	auto known = items >> item ? kinds.find (item) : kinds.end ();
+	if (known == kinds.end ())
+	  return false;
+	kind = known->second;
+	// The number of statements is not needed.
+	if (kind == top && !(items >> item))
+	  return false;
+      }
+    else if (kind == top ? !read_top (item, next, variant.tops) : !read_run (item, variant.runs[kind]))
+      return false;
   return true;
 }
 
@@ -133,26 +193,29 @@ public:
       word (next);
   }
 
-  void function (unsigned ident, unsigned line, const Variant &variant)
+  // `statements`: of the function as it is now, at least.
+  void function (unsigned ident, unsigned line, const Variant &variant, size_t statements)
   {
-    uint64_t arcs = 0;
-    bool counted = false;
-    for (const auto &run : variant.runs)
-      {
-	arcs += run.second;
-	counted |= run.first > 0;
-      }
-    if (arcs > most_arcs - arcs_)
-      return;
-    arcs_ += arcs;
-    for (uint32_t next : { 0x01000000u, 12u, ident, line, variant.graph, 0x01a10000u, uint32_t (counted ? 8 * arcs : -8 * arcs) })
+    size_t length = words_.size ();
+    for (uint32_t next : { 0x01000000u, 12u, ident, line, variant.graph })
       word (next);
-    for (const auto &run : variant.runs)
-      for (uint32_t arc = 0; counted && arc < run.second; ++arc)
-	{
-	  word (run.first);
-	  word (run.first >> 32);
-	}
+    bool fits = true;
+    for (const auto &runs : variant.runs)
+      {
+	std::vector<uint64_t> counts;
+	for (const auto &run : runs.second)
+	  if ((fits = fits && run.second <= most_arcs - counts.size ()))
+	    counts.insert (counts.end (), run.second, run.first);
+	counters (runs.first, counts);
+      }
+    // GCC checks neither the number of statements nor of values: it reads on to the next. Behind those that were recorded stand enough
+    // that were never executed.
+    std::vector<uint64_t> tops = variant.tops;
+    tops.resize (tops.size () + 2 * statements);
+    counters (top, tops);
+    counters (callees, std::vector<uint64_t> (2 * statements));
+    if (!fits || words_.size () > 2 * most_arcs)
+      words_.resize (length);
   }
 
   bool write (const std::string &path)
@@ -167,8 +230,21 @@ public:
 private:
   void word (uint32_t value) { words_.push_back (value); }
 
+  void counters (unsigned kind, const std::vector<uint64_t> &counts)
+  {
+    uint32_t length = 8 * counts.size ();
+    bool counted = std::any_of (counts.begin (), counts.end (), [] (uint64_t count) { return count > 0; });
+    word (0x01a10000u + (kind << 17));
+    word (counted ? length : -length);
+    for (uint64_t count : counts)
+      if (counted)
+	{
+	  word (count);
+	  word (count >> 32);
+	}
+  }
+
   std::vector<uint32_t> words_;
-  uint64_t arcs_ = 0;
 };
 
 void
@@ -287,8 +363,14 @@ give_counters (const Counters &counters)
 	continue;
       push_cfun (DECL_STRUCT_FUNCTION (node->decl));
       unsigned line = coverage_compute_lineno_checksum ();
+      // A statement has a few values at most.
+      size_t statements = 0;
+      basic_block block;
+      FOR_EACH_BB_FN (block, cfun)
+	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
+	  statements += 2;
       pop_cfun ();
-      data.function (ident, line, best (variants, unit, unit + digits));
+      data.function (ident, line, best (variants, unit, unit + digits), statements);
       given.push_back (node->decl);
     }
   if (is_damaged)

@@ -6,6 +6,7 @@
 #include "gcc-headers.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,8 +19,10 @@ struct Variant
   // Base name of the unit's source file, escaped, `@`, and a checksum of its functions.
   std::string unit;
   uint32_t graph;
-  // Counts, and how many arcs in a row have each.
-  std::vector<std::pair<uint64_t, uint32_t>> runs;
+  // Counts by the number that GCC gives their kind (0: executions of arcs), each with how many in a row are equal.
+  std::map<unsigned, std::vector<std::pair<uint64_t, uint32_t>>> runs;
+  // The most frequent values of statements, as in GCC's files: executions, number of values, values and their counts.
+  std::vector<uint64_t> tops;
 };
 
 // A file of counters, written by `sediment export --format counters`.

@@ -5,6 +5,8 @@
 mod blocks;
 #[path = "gcc_plugin/compilers.rs"]
 mod compilers;
+#[path = "gcc_plugin/counters.rs"]
+mod counters;
 #[path = "gcc_plugin/maps.rs"]
 mod maps;
 #[path = "gcc_plugin/odd.rs"]
@@ -99,6 +101,13 @@ const OF_NATIVE: &[OfOne] = &[
         "functions_of_groups_are_split_in_their_group",
         blocks::functions_of_groups_are_split_in_their_group,
         VALGRIND,
+    ),
+    ("counters_reach_a_build_elsewhere", counters::counters_reach_a_build_elsewhere, &[]),
+    ("changed_functions_lose_their_counters", counters::changed_functions_are_compiled_without_counters, &[]),
+    (
+        "whatever_counters_say_the_program_is_the_same",
+        counters::whatever_counters_say_the_program_is_the_same,
+        &[],
     ),
     ("exceptions_go_between_parts", tools::exceptions_go_between_parts, VALGRIND),
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),

@@ -104,11 +104,13 @@ if (get_buildoption('sediment-blocks')) {
     }
 }
 
-sub counts_blocks {
+# True if a profile has counts inside functions, as an attribute of this name.
+sub counts {
+    my ($attribute) = @_;
     for my $name (glob 'debian/sediment-profiles/*.gv debian/sediment-profiles/*.prof') {
         open(my $file, '<', $name) or next;
         while (my $line = <$file>) {
-            return 1 if $line =~ /[\[, ]blocks="/;
+            return 1 if $line =~ /[\[, ]$attribute="/;
         }
     }
     return 0;
@@ -116,14 +118,16 @@ sub counts_blocks {
 
 if ($wanted) {
     my $top = getcwd();
-    if (counts_blocks()) {
-        if (-d $compilers) {
-            found_by_compilers($compilers);
-            $ENV{SEDIMENT_BLOCKS} = "$state/blocks";
+    my @kinds = grep { counts($_) } qw(blocks counters);
+    if (@kinds && !-d $compilers) {
+        my $what = join ' and ', map { { blocks => 'block counts', counters => 'counters' }->{$_} } @kinds;
+        print {*STDERR} "sediment: $what are not used: $compilers is missing; install sediment-gcc-plugin\n";
+    } elsif (@kinds) {
+        found_by_compilers($compilers);
+        for my $kind (@kinds) {
+            $ENV{ 'SEDIMENT_' . uc $kind } = "$state/$kind";
             # ccache knows nothing of the plugin.
-            $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/blocks";
-        } else {
-            print {*STDERR} "sediment: block counts are not used: $compilers is missing; install sediment-gcc-plugin\n";
+            $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/$kind";
         }
     }
     for my $language (@languages) {

@@ -57,7 +57,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 
 /// How to get counts of blocks.
 fn of_blocks(flag: &str) -> String {
-    format!("compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)")
+    format!(
+        "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"
+    )
 }
 
 /// The profile of one file as it is, or the sum of several.

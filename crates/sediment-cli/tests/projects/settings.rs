@@ -11,6 +11,7 @@ const SETTINGS: &[&str] = &[
     "PROF_DIR",
     "SEDIMENT_LOG",
     "SEDIMENT_BLOCKS",
+    "SEDIMENT_COUNTERS",
     "SEDIMENT_LD",
     "DEB_BUILD_OPTIONS",
     "DEB_BUILD_PROFILES",

@@ -52,8 +52,9 @@ impl<'a> Cursor<'a> {
     fn bytes(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
         let Some((taken, left)) = self.left.split_at_checked(count) else {
             let found = format!("{what} needs {count} bytes, but only {} are left", self.left.len());
-            return Err(Error::at_offset(self.offset, found)
-                .with_hint("the file is cut off: was the program or the compiler killed while it wrote it?"));
+            return Err(Error::at_offset(self.offset, found).with_hint(
+                "the file is cut off: was the program or the compiler killed while it wrote it?",
+            ));
         };
         self.left = left;
         self.offset += count as u64;

@@ -8,7 +8,7 @@
 use super::cursor::Cursor;
 use crate::binary::Binary;
 use crate::error::{Error, ErrorCode, Result};
-use crate::profile::counters::{Arcs, Variant};
+use crate::profile::counters::{Counted, Variant};
 use crate::profile::source::{Source, Unknown};
 use crate::profile::{FunctionKey, Profile, base_name};
 use crate::skipped::{Reason, Skipped};
@@ -36,9 +36,10 @@ impl Place {
 }
 
 /// A function and its counts.
-pub(super) struct Counted {
+pub(super) struct Function {
     pub(super) place: Place,
-    pub(super) arcs: Arcs,
+    /// None where they wrapped.
+    pub(super) counted: Option<Counted>,
 }
 
 /// A function and its name.
@@ -59,7 +60,13 @@ struct Notes {
 struct Data {
     name: String,
     stamp: u32,
-    functions: Vec<Counted>,
+    functions: Vec<Function>,
+}
+
+impl Data {
+    fn counted(&self) -> impl Iterator<Item = (&Place, &Counted)> {
+        self.functions.iter().filter_map(|function| Some((&function.place, function.counted.as_ref()?)))
+    }
 }
 
 /// Files of units, in any order.
@@ -91,7 +98,7 @@ impl Units {
         self.notes.entry(stamp).or_default().push(notes);
     }
 
-    pub(super) fn add_data(&mut self, name: &str, stamp: u32, functions: Vec<Counted>) {
+    pub(super) fn add_data(&mut self, name: &str, stamp: u32, functions: Vec<Function>) {
         self.data.push(Data { name: name.to_owned(), stamp, functions });
     }
 
@@ -119,7 +126,7 @@ impl Units {
                 skipped.add(Reason::NoNotes, 0, &data.name);
                 continue;
             };
-            for Counted { place, arcs } in &data.functions {
+            for (place, counted) in data.counted() {
                 let Some(name) = notes.functions.get(place) else {
                     skipped.add(Reason::UnnamedCounters, 0, &data.name);
                     continue;
@@ -136,9 +143,9 @@ impl Units {
                     continue;
                 };
                 let function = profile.function(key.unwrap_or(meant));
-                let sum = arcs.sum().and_then(|sum| profile.counters_total.checked_add(sum));
+                let sum = counted.arcs.sum().and_then(|sum| profile.counters_total.checked_add(sum));
                 let counters = profile.facts_mut(function).counters.get_or_insert_default();
-                let (Some(()), Some(sum)) = (counters.add(unit, arcs), sum) else {
+                let (Some(()), Some(sum)) = (counters.add(unit, counted), sum) else {
                     return Err(Error::new(ErrorCode::Overflow, "counters add up to more than 2^128"));
                 };
                 profile.counters_total = sum;
@@ -223,11 +230,15 @@ mod tests {
     fn a_unit_has_the_name_of_its_source() {
         let of = |notes: &str, sources: &[&str]| {
             let place = Place { ident: 1, line: 1, graph: 1 };
-            let named = |source: &&str| Named { place, name: b"f".to_vec(), source: source.as_bytes().to_vec() };
+            let named =
+                |source: &&str| Named { place, name: b"f".to_vec(), source: source.as_bytes().to_vec() };
             let functions: Vec<Named> = sources.iter().map(named).collect();
             String::from_utf8(unit_of(notes, &functions)).unwrap_or_default()
         };
-        assert_eq!(of("build/prog-sort.gcno", &["../src/sort.c", "../src/list.h", "../src/list.h"]), "sort.c");
+        assert_eq!(
+            of("build/prog-sort.gcno", &["../src/sort.c", "../src/list.h", "../src/list.h"]),
+            "sort.c"
+        );
         assert_eq!(of("sort.cc.gcno", &["sort.cc", "x.cc", "x.cc"]), "sort.cc");
         assert_eq!(of("main.o.gcno", &["a.h", "a.h", "other.c"]), "other.c");
         assert_eq!(of("empty.gcno", &[]), "empty");

@@ -34,14 +34,21 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
     }
     let largest = functions.values().map(Counters::largest).max().unwrap_or(0);
     let divisor = largest.div_ceil(LARGEST).max(1);
-    let scale = |count: u128| -> Result<u128, std::convert::Infallible> {
-        Ok((count / divisor).max(count.min(1)))
-    };
+    let scale =
+        |count: u128| -> Result<u128, std::convert::Infallible> { Ok((count / divisor).max(count.min(1))) };
     let mut text = format!("{HEADER} {}\n", largest / divisor);
     for (line, counters) in &functions {
         let Ok(scaled) = counters.scaled(scale);
-        for (variant, arcs) in scaled.variants() {
-            let _ = writeln!(text, "{line}{}\t{:08x}.{:08x}\t{arcs}", variant.unit(), variant.line, variant.graph);
+        for (variant, counted) in scaled.variants() {
+            let _ = writeln!(
+                text,
+                "{line}{}\t{:08x}.{:08x}\t{}{}",
+                variant.unit(),
+                variant.line,
+                variant.graph,
+                counted.arcs,
+                counted.values
+            );
         }
     }
     (text, skipped)

@@ -7,7 +7,8 @@
 //! in the compiler's order, `0*12` for twelve equal ones; `; ` between variants, the heaviest first
 //! (docs/profile-format.md).
 
-use super::arithmetic::integer;
+use super::runs::Runs;
+use super::values::Values;
 use super::{acceptable, base_name};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,90 +27,52 @@ pub struct Variant {
     pub graph: u32,
 }
 
-/// Equal counts that follow each other, and their number.
-type Run = (u128, u32);
-
-/// Counts of the arcs of one variant.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Arcs {
-    /// Neighbours have different counts; the numbers are above 0 and add up to at most 2^32 - 1.
-    runs: Vec<Run>,
-}
-
-impl Arcs {
-    /// Adds counts at the end; None, and nothing is changed, beyond 2^32 - 1 arcs.
-    pub fn extend(&mut self, count: u128, arcs: u32) -> Option<()> {
-        self.arcs().checked_add(arcs)?;
-        match self.runs.last_mut() {
-            Some((last, number)) if *last == count => *number += arcs,
-            _ if arcs > 0 => self.runs.push((count, arcs)),
-            _ => {}
-        }
-        Some(())
-    }
-
-    /// Number of arcs.
-    #[must_use]
-    pub fn arcs(&self) -> u32 {
-        self.runs.iter().map(|(_, number)| number).sum()
-    }
-
-    /// Sum of the counts; None beyond 128 bits.
-    #[must_use]
-    pub fn sum(&self) -> Option<u128> {
-        let product = |(count, number): &Run| count.checked_mul(u128::from(*number));
-        self.runs.iter().try_fold(0u128, |sum, run| sum.checked_add(product(run)?))
-    }
-
-    /// The sums of two, arc by arc; arcs that one of them lacks count 0 in it. None where a count leaves 128 bits.
-    fn plus(&self, other: &Self) -> Option<Self> {
-        let mut sum = Self::default();
-        let (mut own, mut others) = (self.runs.iter().copied(), other.runs.iter().copied());
-        let (mut one, mut two) = (own.next(), others.next());
-        while let Some(longest) = one.map(|run| run.1).into_iter().chain(two.map(|run| run.1)).min() {
-            let count = |run: Option<Run>| run.map_or(0, |(count, _)| count);
-            sum.extend(count(one).checked_add(count(two))?, longest)?;
-            for (run, rest) in [(&mut one, &mut own), (&mut two, &mut others)] {
-                *run = match *run {
-                    Some((count, number)) if number > longest => Some((count, number - longest)),
-                    Some(_) => rest.next(),
-                    None => None,
-                };
-            }
-        }
-        Some(sum)
-    }
-}
-
 /// Counts of a function's arcs, by variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counters(BTreeMap<Variant, Arcs>);
+pub struct Counters(BTreeMap<Variant, Counted>);
+
+/// Counts of one variant.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// Executions of the arcs that the compiler instruments.
+    pub arcs: Runs,
+    /// Values that were measured beside.
+    pub values: Values,
+}
+
+impl Counted {
+    /// The sum of both; None where a count leaves 128 bits.
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let arcs = self.arcs.joined(&other.arcs, u128::checked_add)?;
+        Some(Self { arcs, values: self.values.plus(&other.values)? })
+    }
+}
 
 impl Counters {
     /// Adds counts of a variant; None, and nothing is added, where a count leaves 128 bits.
-    pub fn add(&mut self, variant: Variant, arcs: &Arcs) -> Option<()> {
-        let sum = self.0.get(&variant).map_or_else(|| Some(arcs.clone()), |known| known.plus(arcs))?;
+    pub fn add(&mut self, variant: Variant, counted: &Counted) -> Option<()> {
+        let sum = self.0.get(&variant).map_or_else(|| Some(counted.clone()), |known| known.plus(counted))?;
         self.0.insert(variant, sum);
         Some(())
     }
 
     /// The variants by weight, the heaviest first, then by identity.
     #[must_use]
-    pub fn variants(&self) -> Vec<(&Variant, &Arcs)> {
+    pub fn variants(&self) -> Vec<(&Variant, &Counted)> {
         let mut variants: Vec<_> = self.0.iter().collect();
-        variants.sort_by_key(|(variant, arcs)| (Reverse(arcs.sum()), *variant));
+        variants.sort_by_key(|(variant, counted)| (Reverse(counted.arcs.sum()), *variant));
         variants
     }
 
     /// Sum of all counts, as far as 128 bits hold it.
     pub(super) fn sum(&self) -> u128 {
-        let sums = self.0.values().map(|arcs| arcs.sum().unwrap_or(u128::MAX));
+        let sums = self.0.values().map(|counted| counted.arcs.sum().unwrap_or(u128::MAX));
         sums.fold(0, u128::saturating_add)
     }
 
     /// The largest count.
     pub(crate) fn largest(&self) -> u128 {
-        self.0.values().flat_map(|arcs| &arcs.runs).map(|(count, _)| *count).max().unwrap_or(0)
+        self.0.values().map(|counted| counted.arcs.largest()).max().unwrap_or(0)
     }
 
     /// True if no variant is known.
@@ -128,20 +91,16 @@ impl Counters {
 
     /// The same with each count changed; the first error ends it.
     pub(crate) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
-        let variant = |(variant, arcs): (&Variant, &Arcs)| {
-            let mut scaled = Arcs::default();
-            for (count, number) in &arcs.runs {
-                // No more arcs than there were.
-                let _ = scaled.extend(scale(*count)?, *number);
-            }
-            Ok((variant.clone(), scaled))
+        let variant = |(variant, counted): (&Variant, &Counted)| {
+            let arcs = counted.arcs.scaled(&scale)?;
+            Ok((variant.clone(), Counted { arcs, values: counted.values.scaled(&scale)? }))
         };
         self.0.iter().map(variant).collect::<Result<_, E>>().map(Self)
     }
 
     /// Takes in what else is known of the same function; None beyond 128 bits.
     pub(crate) fn absorb(&mut self, other: &Self) -> Option<()> {
-        other.0.iter().try_for_each(|(variant, arcs)| self.add(variant.clone(), arcs))
+        other.0.iter().try_for_each(|(variant, counted)| self.add(variant.clone(), counted))
     }
 
     /// Reads the text of the attribute; an error says what is wrong with it.
@@ -152,23 +111,22 @@ impl Counters {
             let end = memchr::memchr(b':', part).ok_or_else(|| wrong("has a variant without a colon"))?;
             let variant = Variant::parse(&part[..end])
                 .ok_or_else(|| wrong("has a variant that is not UNIT@CHECKSUM LINE.GRAPH"))?;
-            let mut arcs = Arcs::default();
-            for item in part[end + 1..].split(|byte| *byte == b' ').filter(|item| !item.is_empty()) {
-                let times = memchr::memchr(b'*', item);
-                let count = integer(&item[..times.unwrap_or(item.len())]);
-                let count = count.map_err(|fault| wrong(fault.message()))?;
-                let number = times.map_or(Ok(1), |at| integer(&item[at + 1..]));
-                let number = number.map_err(|fault| wrong(fault.message()))?;
-                let added = u32::try_from(number).ok().and_then(|number| arcs.extend(count, number));
-                added.ok_or_else(|| wrong("has more than 2^32 - 1 counts"))?;
-            }
+            let counted = Counted::parse(&part[end + 1..]).map_err(wrong)?;
             if counters.0.contains_key(&variant) {
                 return Err(wrong("has a variant twice"));
             }
-            arcs.sum().ok_or_else(|| wrong("adds up to more than 2^128"))?;
-            counters.0.insert(variant, arcs);
+            counters.0.insert(variant, counted);
         }
         Ok(counters)
+    }
+}
+
+impl Counted {
+    fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        let mut parts = text.split(|byte| *byte == b'|').map(<[u8]>::trim_ascii);
+        let mut counted = Self { arcs: Runs::parse(parts.next().unwrap_or_default())?, ..Self::default() };
+        parts.try_for_each(|part| counted.values.parse(part))?;
+        Ok(counted)
     }
 }
 
@@ -228,26 +186,13 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (variant, arcs)) in self.variants().into_iter().enumerate() {
+        for (place, (variant, counted)) in self.variants().into_iter().enumerate() {
             let between = if place > 0 { "; " } else { "" };
             write!(f, "{between}{} {:08x}.{:08x}:", variant.unit(), variant.line, variant.graph)?;
-            if !arcs.runs.is_empty() {
-                write!(f, " {arcs}")?;
+            if !counted.arcs.is_empty() {
+                write!(f, " {}", counted.arcs)?;
             }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Arcs {
-    /// The counts, with blanks between.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (count, number)) in self.runs.iter().enumerate() {
-            let between = if place > 0 { " " } else { "" };
-            match number {
-                1 => write!(f, "{between}{count}")?,
-                _ => write!(f, "{between}{count}*{number}")?,
-            }
+            write!(f, "{}", counted.values)?;
         }
         Ok(())
     }

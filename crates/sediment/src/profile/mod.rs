@@ -14,11 +14,13 @@ pub mod difference;
 mod dot;
 pub mod knowledge;
 pub mod merge;
+pub mod runs;
 pub mod similar_labels;
 pub mod source;
 pub mod split;
 pub mod submissions;
 pub mod text;
+pub mod values;
 
 use blocks::{BlockUnit, Blocks};
 use counters::Counters;

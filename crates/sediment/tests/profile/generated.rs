@@ -5,7 +5,8 @@ use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 use sediment::profile::blocks::{Blocks, GraphCounts};
-use sediment::profile::counters::{Arcs, Counters, Variant};
+use sediment::profile::counters::{Counted, Counters, Variant};
+use sediment::profile::values::Top;
 use sediment::profile::{
     CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL,
     WeightUnit,
@@ -52,7 +53,7 @@ impl Parts {
             let blocks = facts.blocks.iter().flat_map(|blocks| blocks.graphs());
             profile.blocks_total += blocks.map(|(_, graph)| graph.sum().unwrap()).sum::<u128>();
             let counters = facts.counters.iter().flat_map(|counters| counters.variants());
-            profile.counters_total += counters.map(|(_, arcs)| arcs.sum().unwrap()).sum::<u128>();
+            profile.counters_total += counters.map(|(_, counted)| counted.arcs.sum().unwrap()).sum::<u128>();
         }
         for position in turned(self.edges.len()) {
             let (caller, callee, facts) = &self.edges[position];
@@ -150,11 +151,15 @@ fn counters() -> impl Strategy<Value = Counters> {
     vec((variant, vec((prop_oneof![Just(0), 1..1000u128], 0..4u32), 0..5)), 1..3).prop_map(|variants| {
         let mut counters = Counters::default();
         for (variant, runs) in variants {
-            let mut arcs = Arcs::default();
+            let mut counted = Counted::default();
             for (count, number) in runs {
-                arcs.extend(count, number).unwrap();
+                counted.arcs.extend(count, number).unwrap();
+                counted.values.bits.extend(count, number).unwrap();
+                let top = Top { total: count, values: [(u64::from(number), count)].into() };
+                counted.values.tops.executed.insert(number, top);
+                counted.values.tops.statements = 4;
             }
-            counters.add(variant, &arcs).unwrap();
+            counters.add(variant, &counted).unwrap();
         }
         counters
     })

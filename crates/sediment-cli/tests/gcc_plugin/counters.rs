@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of GCC's instrumentation: from a training build by way of text to a build elsewhere.
+
+use super::blocks::ran;
+use super::compilers::Compiler;
+use super::{done, err, sediment};
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+const WORK: &str = r#"#include <stdio.h>
+static __attribute__((noinline)) int rare(int x) { return x > 3 ? x * 7 : x; }
+static __attribute__((noinline)) int step(int x) { if (x % 1000 == 999) return rare(x); return x / 2 + 1; }
+int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += step(i); printf("%d\n", sum); return 0; }
+"#;
+const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
+const USE: [&str; 8] = [
+    "-O2",
+    "-Werror",
+    "-fprofile-use",
+    "-fprofile-partial-training",
+    "-fprofile-correction",
+    "-Wno-missing-profile",
+    "-Wno-coverage-mismatch",
+    "-fplugin-arg-sediment-counters=counters",
+];
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The file of counters of a run, in the folder of a copy of the sources.
+fn trained(gcc: &Compiler) -> (TempDir, TempDir) {
+    let (there, here) = (gcc.folder(), gcc.folder());
+    for folder in [&there, &here] {
+        std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    }
+    gcc.run(there.path(), gcc.c, &[&TRAIN[..], &["-static", "work.c", "-o", "train"]].concat());
+    // Counts need not lie beside the names.
+    let mut train = Command::new(there.path().join("train"));
+    assert!(train.env("GCOV_PREFIX", there.path().join("elsewhere")).output().unwrap().status.success());
+    done(&sediment(there.path(), &["import", ".", "-o", "p.gv"]));
+    done(&sediment(there.path(), &["export", "p.gv", "--format", "counters", "-o", "counters"]));
+    std::fs::copy(there.path().join("counters"), here.path().join("counters")).unwrap();
+    (there, here)
+}
+
+/// What GCC says of the expected executions, by its dump of the pass that reads them.
+fn compiled(gcc: &Compiler, folder: &Path, name: &str) -> String {
+    gcc.run(
+        folder,
+        gcc.c,
+        &[&USE[..], &[&gcc.plugin(), "-fdump-ipa-profile=dump", "-c", "work.c", "-o", name]].concat(),
+    );
+    read(&folder.join("dump"))
+}
+
+pub fn counters_reach_a_build_elsewhere(gcc: &'static Compiler) {
+    let (there, here) = trained(gcc);
+    let profile = read(&there.path().join("p.gv"));
+    for function in ["\"main\" [counters=\"work.c@", "\"step\" [file=\"work.c\", counters=\"work.c@"] {
+        assert!(profile.contains(function), "{profile}");
+    }
+    // Not one path.
+    assert!(!profile.contains(there.path().to_str().unwrap()), "{profile}");
+    let dump = compiled(gcc, here.path(), "one.o");
+    assert!(dump.contains("5000 (precise)") || dump.contains("count 5000"), "{dump}");
+    let again = gcc.folder();
+    for file in ["work.c", "counters"] {
+        std::fs::copy(here.path().join(file), again.path().join(file)).unwrap();
+    }
+    compiled(gcc, again.path(), "one.o");
+    let object = |folder: &TempDir| std::fs::read(folder.path().join("one.o")).unwrap();
+    assert!(object(&here) == object(&again), "objects of two folders differ");
+}
+
+pub fn changed_functions_are_compiled_without_counters(gcc: &'static Compiler) {
+    let (_there, here) = trained(gcc);
+    let moved = format!("\n\n{}", WORK.replace("x / 2 + 1", "x > 5 ? x / 2 : 1 + x / 3"));
+    std::fs::write(here.path().join("work.c"), moved).unwrap();
+    let output = gcc.run(
+        here.path(),
+        gcc.c,
+        &[&USE[..], &[&gcc.plugin(), "-static", "work.c", "-o", "work"]].concat(),
+    );
+    assert!(err(&output).contains("work.c: 1 of 3 functions"), "{}", err(&output));
+    assert_eq!(ran(&here, "work", &[]).1, Some(0));
+}
+
+pub fn whatever_counters_say_the_program_is_the_same(gcc: &'static Compiler) {
+    let (_there, here) = trained(gcc);
+    gcc.run(here.path(), gcc.c, &["-O2", "-static", "work.c", "-o", "work"]);
+    let expected = ran(&here, "work", &[]);
+    let text = read(&here.path().join("counters"));
+    let huge = "4611686018427387903";
+    let forged = [
+        text.replace("5000", huge),
+        text.replace("5000", "0"),
+        text.replace(" 5", " 7 5*100"),
+        text.replace(" | top", " | top 9 8=7:1=9,2=9 0=1 | bits 77 | top"),
+        text.replace(
+            "top ",
+            &format!(
+                "top 3 0={huge}:{huge}=1,16={huge} 1=1 | average {huge} 1 | interval 1 2 3 | power 1 | top "
+            ),
+        ),
+        text.replace("\t", " "),
+        text[..text.len() / 2].to_owned(),
+        text.replace(" 0*", " 4000000000*"),
+    ];
+    for forged in forged {
+        std::fs::write(here.path().join("counters"), &forged).unwrap();
+        gcc.run(
+            here.path(),
+            gcc.c,
+            &[&USE[..], &[&gcc.plugin(), "-static", "work.c", "-o", "work"]].concat(),
+        );
+        assert_eq!(ran(&here, "work", &[]), expected, "{forged}");
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Values`]: what the code of a function computed, as a compiler's instrumentation measures it: for each measured statement, in the
+//! compiler's order, a few counts.
+//!
+//! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
+//! bits), `first` (rank of the first call in the program, from 1), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
+
+use super::arithmetic::integer;
+use super::runs::Runs;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Measured values of one variant of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Values {
+    /// How often a value lay in each part of an interval.
+    pub interval: Runs,
+    /// How often a value was a power of two, and how often not.
+    pub power: Runs,
+    /// Sums of values, each followed by their number.
+    pub average: Runs,
+    /// All bits that were ever set.
+    pub bits: Runs,
+    /// Rank of the function's first call, from 1; 0 where it was not called.
+    pub first: Runs,
+    /// Most frequent values.
+    pub tops: Tops,
+}
+
+/// The most frequent values of statements.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tops {
+    /// Number of statements.
+    pub statements: u32,
+    /// Those that were executed, by their place.
+    pub executed: BTreeMap<u32, Top>,
+}
+
+/// The most frequent values of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Top {
+    /// Number of its executions.
+    pub total: u128,
+    /// Executions with each value.
+    pub values: BTreeMap<u64, u128>,
+}
+
+impl Values {
+    /// The sum of both; None where a count leaves 128 bits.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        let sum = |one: &Runs, other: &Runs| one.joined(other, u128::checked_add);
+        Some(Self {
+            interval: sum(&self.interval, &other.interval)?,
+            power: sum(&self.power, &other.power)?,
+            average: sum(&self.average, &other.average)?,
+            bits: self.bits.joined(&other.bits, |one, two| Some(one | two))?,
+            first: self.first.joined(&other.first, |one, two| {
+                Some(if one == 0 || two == 0 { one.max(two) } else { one.min(two) })
+            })?,
+            tops: self.tops.plus(&other.tops)?,
+        })
+    }
+
+    /// The same with each count changed; the first error ends it.
+    pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        let top = |top: &Top| {
+            let values = top.values.iter().map(|(value, count)| Ok((*value, scale(*count)?)));
+            Ok(Top { total: scale(top.total)?, values: values.collect::<Result<_, E>>()? })
+        };
+        let executed = self.tops.executed.iter().map(|(place, known)| Ok((*place, top(known)?)));
+        Ok(Self {
+            interval: self.interval.scaled(&scale)?,
+            power: self.power.scaled(&scale)?,
+            average: self.average.scaled(&scale)?,
+            bits: self.bits.clone(),
+            first: self.first.clone(),
+            tops: Tops { statements: self.tops.statements, executed: executed.collect::<Result<_, E>>()? },
+        })
+    }
+
+    /// Reads one kind of values into this; an error says what is wrong with the text.
+    pub(super) fn parse(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+        let (kind, counts) = text.split_at(end);
+        let runs = match kind {
+            b"interval" => &mut self.interval,
+            b"power" => &mut self.power,
+            b"average" => &mut self.average,
+            b"bits" => &mut self.bits,
+            b"first" => &mut self.first,
+            b"top" => {
+                self.tops = Tops::parse(counts)?;
+                return Ok(());
+            }
+            _ => return Err("has values of an unknown kind"),
+        };
+        *runs = Runs::parse(counts)?;
+        Ok(())
+    }
+}
+
+impl Tops {
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let mut sum = self.clone();
+        sum.statements = sum.statements.max(other.statements);
+        for (place, top) in &other.executed {
+            let known = sum.executed.entry(*place).or_default();
+            known.total = known.total.checked_add(top.total)?;
+            for (value, count) in &top.values {
+                let known = known.values.entry(*value).or_default();
+                *known = known.checked_add(*count)?;
+            }
+        }
+        Some(sum)
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        const WRONG: &str = "has frequent values that are not PLACE=TOTAL:VALUE=COUNT,…";
+        let mut items = text.split(|byte| *byte == b' ').filter(|item| !item.is_empty());
+        let statements =
+            items.next().and_then(|item| u32::try_from(integer(item).ok()?).ok()).ok_or(WRONG)?;
+        let mut tops = Self { statements, executed: BTreeMap::new() };
+        for item in items {
+            let (place, top) = Top::parse(item).ok_or(WRONG)?;
+            if place >= statements || tops.executed.insert(place, top).is_some() {
+                return Err("has frequent values of a statement twice, or of one that is none");
+            }
+        }
+        Ok(tops)
+    }
+}
+
+impl Top {
+    /// The values by their counts, the most frequent first.
+    fn heaviest(&self) -> Vec<(u64, u128)> {
+        let mut values: Vec<(u64, u128)> =
+            self.values.iter().map(|(value, count)| (*value, *count)).collect();
+        values.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
+        values
+    }
+
+    fn parse(item: &[u8]) -> Option<(u32, Self)> {
+        let split = |text, byte| {
+            let at = memchr::memchr(byte, text)?;
+            Some((&text[..at], &text[at + 1..]))
+        };
+        let (place, rest) = split(item, b'=')?;
+        let (total, values) = split(rest, b':').unwrap_or((rest, &[]));
+        let mut top = Self { total: integer(total).ok()?, values: BTreeMap::new() };
+        for value in values.split(|byte| *byte == b',').filter(|value| !value.is_empty()) {
+            let (value, count) = split(value, b'=')?;
+            let value = u64::try_from(integer(value).ok()?).ok()?;
+            top.values.insert(value, integer(count).ok()?).is_none().then_some(())?;
+        }
+        Some((u32::try_from(integer(place).ok()?).ok()?, top))
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = [
+            ("interval", &self.interval),
+            ("power", &self.power),
+            ("average", &self.average),
+            ("bits", &self.bits),
+            ("first", &self.first),
+        ];
+        for (kind, runs) in runs.into_iter().filter(|(_, runs)| !runs.is_empty()) {
+            write!(f, " | {kind} {runs}")?;
+        }
+        match self.tops.statements {
+            0 => Ok(()),
+            statements => {
+                write!(f, " | top {statements}")?;
+                self.tops.executed.iter().try_for_each(|(place, top)| write!(f, " {place}={top}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Top {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.total)?;
+        for (at, (value, count)) in self.heaviest().into_iter().enumerate() {
+            write!(f, "{}{value}={count}", if at > 0 { "," } else { ":" })?;
+        }
+        Ok(())
+    }
+}
