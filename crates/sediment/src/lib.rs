@@ -31,7 +31,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`read`] | readers of profilers' files: perf, valgrind, gprof, uftrace, pprof, BOLT, LLVM and lists |
+//! | [`read`] | readers of profilers' files: perf, valgrind, gprof, uftrace, pprof, OpenTelemetry, BOLT, LLVM and lists |
 //! | [`resolve`], [`binary`], [`matching`] | addresses to functions, by ELF symbols and build-ids |
 //! | [`profile`] | the profile: [`profile::text`] is its file, [`profile::merge`] adds profiles up |
 //! | [`static_graph`], [`gcov`], [`trace`] | call graphs of compilers, counters of their instrumentation, time order of a run |

@@ -63,7 +63,7 @@ fn hold(target: &str, least: u64) {
 #[test]
 fn every_mutator_has_a_target_and_a_test() {
     let names: Vec<&str> = mutate::MUTATORS.iter().map(|(name, _)| *name).collect();
-    assert_eq!(names, ["callgrind", "elf", "perf-data", "pprof", "profile-text", "trace-file"]);
+    assert_eq!(names, ["callgrind", "elf", "otlp", "perf-data", "pprof", "profile-text", "trace-file"]);
     assert!(names.iter().all(|name| fuzz_check::targets().contains(name)));
     assert_eq!(mutate::mutate("gmon", b"gmon", 100, 1), None);
 }
@@ -76,6 +76,12 @@ fn callgrind() {
 #[test]
 fn elf() {
     hold("elf", 40);
+}
+
+/// Fields that the declaration does not have are refused, which many mutants bring.
+#[test]
+fn otlp() {
+    hold("otlp", 25);
 }
 
 #[test]

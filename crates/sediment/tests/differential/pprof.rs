@@ -127,7 +127,7 @@ fn said_by_us(recording: &Recording) -> Said {
         match &place.spot {
             Spot::Symbol { name, file } => named(dso, name, file.as_deref()),
             Spot::FileOffset(offset) => at_offset(dso, *offset),
-            Spot::Address(address) => panic!("address {address}, where the profile has offsets"),
+            Spot::Address(address) => at_address(dso, *address),
         }
     };
     let passages = recording.transfers().into_iter();
@@ -149,6 +149,11 @@ fn named(dso: Option<(&str, Option<&str>)>, name: &[u8], file: Option<&[u8]>) ->
 
 fn at_offset(dso: Option<(&str, Option<&str>)>, offset: u64) -> String {
     format!("{dso:?} +{offset:#x}")
+}
+
+/// An address as the file has it, where the mapping is of the whole address space.
+fn at_address(dso: Option<(&str, Option<&str>)>, address: u64) -> String {
+    format!("{dso:?} @{address:#x}")
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, String> {
@@ -186,7 +191,7 @@ fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
         };
         let function = match location.line.last().map_or(0, |line| line.first) {
             0 => None,
-            id => Some(functions.get(&id).copied().ok_or("no such function")),
+            id => Some(*functions.get(&id).ok_or("no such function")?),
         };
         frame_of(location.address, mapping, function, &text)
     };
@@ -231,10 +236,14 @@ fn by_id<T>(rows: impl Iterator<Item = (u64, T)>) -> Result<BTreeMap<u64, T>, St
 fn frame_of<'a>(
     address: u64,
     mapping: Option<&Row>,
-    function: Option<Result<&Row, &'static str>>,
+    function: Option<&Row>,
     text: &dyn Fn(u64) -> Result<&'a [u8], String>,
 ) -> Result<Frame, String> {
     let path = mapping.map_or(Ok(&b""[..]), |mapping| text(mapping.fifth))?;
+    mapping.map_or(Ok(&b""[..]), |mapping| text(mapping.sixth))?;
+    for string in function.iter().flat_map(|row| [row.second, row.third, row.fourth]) {
+        text(string)?;
+    }
     let starts = |words: &[&str]| words.iter().any(|word| path.starts_with(word.as_bytes()));
     if starts(&["[kernel", "[guest.kernel", "[hypervisor]", "[k]"])
         || address >> 63 == 1 && !starts(&["/"]) && path != b"[vsyscall]"
@@ -246,7 +255,6 @@ fn frame_of<'a>(
     }
     let mut name = None;
     if let Some(function) = function {
-        let function = function?;
         let linkage = text(function.third)?;
         let linkage = if linkage.is_empty() { text(function.second)? } else { linkage };
         if !linkage.is_empty() && linkage.len() <= 4096 {
@@ -270,6 +278,13 @@ fn frame_of<'a>(
     Ok(match (name, function, mapping) {
         (Some((name, file)), _, _) => Frame::RecordedAddress(named(dso, name, file)),
         (None, Some(_), _) => Frame::Nameless("in a function whose name is empty or longer than 4096 bytes"),
+        (None, None, Some(mapping))
+            if dso.is_some()
+                && (mapping.second, mapping.fourth) == (0, 0)
+                && matches!(mapping.third, 0 | u64::MAX) =>
+        {
+            Frame::RecordedAddress(at_address(dso, address))
+        }
         (None, None, Some(mapping))
             if dso.is_some()
                 && address >= mapping.second

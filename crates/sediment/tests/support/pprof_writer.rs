@@ -106,7 +106,7 @@ impl Message {
         self.0.extend_from_slice(bytes);
     }
 
-    fn numbers(&mut self, field: u64, values: impl Iterator<Item = u64>, unpacked: bool) {
+    pub fn numbers(&mut self, field: u64, values: impl Iterator<Item = u64>, unpacked: bool) {
         let mut packed = Message::default();
         for value in values {
             if unpacked {

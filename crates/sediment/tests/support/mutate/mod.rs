@@ -11,7 +11,7 @@ mod callgrind;
 mod dot;
 mod elf;
 mod perf_data;
-mod pprof;
+mod protobuf;
 mod trace;
 
 use sediment::random::Generator;
@@ -23,8 +23,9 @@ type Mutator = fn(&[u8], &mut Generator) -> Option<Vec<u8>>;
 pub const MUTATORS: &[(&str, Mutator)] = &[
     ("callgrind", callgrind::mutate),
     ("elf", elf::mutate),
+    ("otlp", protobuf::otlp),
     ("perf-data", perf_data::mutate),
-    ("pprof", pprof::mutate),
+    ("pprof", protobuf::pprof),
     ("profile-text", dot::mutate),
     ("trace-file", trace::mutate),
 ];

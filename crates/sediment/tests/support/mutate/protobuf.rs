@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! pprof profiles: a tree of fields, of which any may change; the lengths around it are written anew.
+//! Profiles as protocol buffers, of pprof and OpenTelemetry: a tree of fields, of which any may change; the lengths around it are
+//! written anew.
 
 use super::{blur, number, one_of, put_varint, rearrange, varint};
 use flate2::Compression;
@@ -19,19 +20,38 @@ enum Value {
 
 type Field = (u64, Value);
 
-/// Messages of the format.
+/// Messages of the formats, and lists of integers in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Profile,
     Sample,
     Location,
     Leaf,
+    Data,
+    Resource,
+    Scope,
+    OtlpProfile,
+    OtlpSample,
+    Dictionary,
+    OtlpLocation,
+    Attribute,
+    /// A message whose field of this number is a list.
+    Row(u64),
+    List,
 }
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const LONGEST: u64 = 1 << 20;
 
-pub(super) fn mutate(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
+pub(super) fn pprof(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
+    mutate(bytes, Kind::Profile, numbers)
+}
+
+pub(super) fn otlp(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
+    mutate(bytes, Kind::Data, numbers)
+}
+
+fn mutate(bytes: &[u8], kind: Kind, numbers: &mut Generator) -> Option<Vec<u8>> {
     let packed = bytes.starts_with(GZIP);
     let mut plain = Vec::new();
     if packed {
@@ -39,8 +59,8 @@ pub(super) fn mutate(bytes: &[u8], numbers: &mut Generator) -> Option<Vec<u8>> {
     } else {
         plain = bytes.to_vec();
     }
-    let mut fields = parse(&plain, Kind::Profile)?;
-    change(&mut fields, Kind::Profile, numbers);
+    let mut fields = parse(&plain, kind)?;
+    change(&mut fields, kind, numbers);
     let mut mutant = Vec::new();
     write(&fields, &mut mutant);
     if packed != (numbers.below(16) == 0) {
@@ -57,6 +77,22 @@ fn inside(kind: Kind, field: u64) -> Option<Kind> {
         (Kind::Profile, 2) => Some(Kind::Sample),
         (Kind::Profile, 4) => Some(Kind::Location),
         (Kind::Profile, 1 | 3 | 5 | 11) | (Kind::Sample, 3) | (Kind::Location, 4) => Some(Kind::Leaf),
+        (Kind::Sample, _) => Some(Kind::List),
+        (Kind::Data, 1) => Some(Kind::Resource),
+        (Kind::Data, 2) => Some(Kind::Dictionary),
+        (Kind::Resource, 2) => Some(Kind::Scope),
+        (Kind::Scope, 2) => Some(Kind::OtlpProfile),
+        (Kind::OtlpProfile, 2) => Some(Kind::OtlpSample),
+        (Kind::Dictionary, 1) => Some(Kind::Row(5)),
+        (Kind::Dictionary, 2) => Some(Kind::OtlpLocation),
+        (Kind::Dictionary, 6) => Some(Kind::Attribute),
+        (Kind::Dictionary, 7) => Some(Kind::Row(1)),
+        (Kind::OtlpProfile, 1 | 5)
+        | (Kind::Dictionary, 3 | 4)
+        | (Kind::OtlpLocation, 3)
+        | (Kind::Attribute, 2) => Some(Kind::Leaf),
+        (Kind::OtlpSample, 2..=4) | (Kind::OtlpProfile, 11) | (Kind::OtlpLocation, 4) => Some(Kind::List),
+        (Kind::Row(list), field) if list == field => Some(Kind::List),
         _ => None,
     }
 }
@@ -76,8 +112,8 @@ fn parse(mut rest: &[u8], kind: Kind) -> Option<Vec<Field>> {
                 let (length, after) = varint(after)?;
                 let (bytes, after) = after.split_at_checked(usize::try_from(length).ok()?)?;
                 let value = match inside(kind, field) {
+                    Some(Kind::List) => Value::Packed(unpack(bytes)?),
                     Some(kind) => Value::Message(parse(bytes, kind)?),
-                    None if kind == Kind::Sample => Value::Packed(unpack(bytes)?),
                     None => Value::Text(bytes.to_vec()),
                 };
                 (value, after)
