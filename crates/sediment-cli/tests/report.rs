@@ -66,11 +66,11 @@ fn before_and_after_of_a_real_program() {
     }
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     says_in_log("report/before_and_after_of_a_real_program", &page, &["<h1>", "<h2>", "<h3>"]);
-    // Every function that ran is drawn with its size, heat and group.
+    // Every function that was called is drawn with its size, heat and group, and stands in the table.
     for function in (0..200).step_by(20) {
         assert!(page.contains(&format!(">f{function}, ")), "f{function}");
+        assert!(page.contains(&format!("<bdi>f{function}</bdi>")), "f{function}");
     }
-    says_in_log("report/before_and_after_of_a_real_program", &page, &["<h1>", "<h2>", "<h3>"]);
     done(&sediment(
         folder.path(),
         &["order", "p.gv", "--binary", "prog", "--linker", "gnu-ld-script", "-o", "order.ld"],
@@ -82,6 +82,11 @@ fn before_and_after_of_a_real_program() {
         .status();
     if linked.is_ok_and(|status| status.success()) {
         says_in_log("report/linked_with_the_order", report(&["--after", "ordered"]), &["<h3>"]);
+        let verified = report(&["--after", "ordered", "--order", "order.ld"]);
+        assert!(verified.contains("<dt>verify</dt><dd><bdi>100.00"), "verify's share");
+        let several = report(&["--binary", "ordered"]);
+        assert_eq!(several.matches("<section class=\"program\"").count(), 2);
+        assert!(several.contains("href=\"#program-1\""));
     }
 }
 
@@ -100,7 +105,10 @@ fn undrawable_layouts_are_refused() {
     assert_eq!(foreign.status.code(), Some(1));
     says("report/undrawable_layouts_are_refused", err(&foreign));
     assert!(!folder.path().join("layout.html").exists());
-    let both =
-        ["report", "p.gv", "--binary", "prog", "--after", "prog", "--order", "p.gv", "-o", "layout.html"];
-    assert_eq!(sediment(folder.path(), &both).status.code(), Some(2));
+    let unequal = ["report", "p.gv", "--binary", "prog", "--after", "prog", "--after", "prog", "-o", "layout.html"];
+    let unequal = sediment(folder.path(), &unequal);
+    assert_eq!(unequal.status.code(), Some(2));
+    says("report/undrawable_layouts_are_refused", err(&unequal));
+    let nowhere = ["report", "p.gv", "--binary", "prog", "-o", "missing/layout.html"];
+    assert_eq!(sediment(folder.path(), &nowhere).status.code(), Some(1));
 }

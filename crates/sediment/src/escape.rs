@@ -58,6 +58,17 @@ pub fn dot(text: &str) -> Option<String> {
     (!odd_backslashes).then_some(quoted)
 }
 
+/// A quoted label of DOT that shows these lines.
+///
+/// In a label backslashes begin escapes such as `\n` and `\N` ("escString" in Graphviz' documentation), and `&` an entity of HTML.
+#[must_use]
+pub fn dot_label(lines: &[&str]) -> String {
+    let escaped = lines.iter().map(|line| {
+        shown(line, |_| None).replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;")
+    });
+    format!("\"{}\"", escaped.collect::<Vec<_>>().join("\\n"))
+}
+
 /// A section name as a pattern of a GNU ld linker script or section ordering file that matches this name alone.
 ///
 /// Names are quoted unless they consist of letters, digits, `_`, `.` and `$`; a quoted name holds anything but `"` ("Symbol

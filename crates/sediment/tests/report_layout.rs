@@ -9,7 +9,7 @@ use said::says_like;
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::GroupKind;
 use sediment::profile::FunctionKey;
-use sediment::report::layout::{self, Heat, ProfiledFunction};
+use sediment::report::layout::{self, Heat, Layout, ProfiledFunction, Program, Report};
 
 fn function(name: &str, address: u64, size: u64) -> BinaryFunction {
     BinaryFunction {
@@ -42,6 +42,7 @@ fn program(functions: u64) -> (Binary, Vec<(FunctionKey, ProfiledFunction)>) {
 
 /// The texts of a page that a reader sees, each once.
 fn words(page: &str) -> String {
+    let page = page.split("<script").next().unwrap();
     let texts = page.split('>').filter_map(|part| part.split('<').next());
     let texts = texts.map(str::trim).filter(|text| text.contains(' ') && !text.contains('{'));
     let without_numbers = |text: &str| {
@@ -61,7 +62,19 @@ fn drawn(binary: &Binary, heat: &[(FunctionKey, ProfiledFunction)]) -> String {
     let mut order: Vec<_> = heat.iter().collect();
     order.sort_by_key(|(key, seen)| (std::cmp::Reverse(seen.weight), key.name.clone()));
     let after = layout::predicted("after", &before, order.iter().map(|(key, _)| key.name.as_str()));
-    layout::html("program", &["a note".to_owned()], &before, &after, 48)
+    let functions = before.functions.iter().map(|function| (function.address, "part.o".to_owned())).collect();
+    let program = Program { name: "program".to_owned(), before, after, objects: functions, ..Program::default() };
+    page_of("program", "a note", program)
+}
+
+fn page_of(title: &str, note: &str, program: Program<'_>) -> String {
+    layout::html(&Report {
+        title: title.to_owned(),
+        programs: vec![program],
+        notes: vec![note.to_owned()],
+        most_pages: 48,
+        ..Report::default()
+    })
 }
 
 /// Checks that each tag is opened as often as closed.
@@ -71,9 +84,16 @@ fn is_well_formed(page: &str) {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}>");
     }
-    for reach in ["<script", "<a ", "<a>", "<img", "<link", "<image", "<use", "@import"] {
-        assert!(!page.contains(reach), "{reach}: nothing that runs or loads");
+    for reach in ["<img", "<link", "<image", "<use", "@import", "eval("] {
+        assert!(!page.contains(reach), "{reach}: nothing loads");
     }
+    // Our own script, named by its hash, and data, which does nothing.
+    assert_eq!(page.matches("<script>").count(), 1);
+    let data = page.matches("<script type=\"application/json\"").count();
+    assert_eq!(page.matches("<script").count(), 1 + data);
+    let policy = page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe"), "{policy}");
     assert!(!page.contains("NaN") && !page.contains("inf\""));
 }
 
@@ -82,7 +102,7 @@ fn twenty_thousand_functions_make_a_small_file() {
     let (binary, heat) = program(20_000);
     let page = drawn(&binary, &heat);
     is_well_formed(&page);
-    assert!(page.len() < 2 << 20, "{} bytes", page.len());
+    assert!(page.len() < 3 << 20, "{} bytes", page.len());
     assert_eq!(page, drawn(&binary, &heat), "the same every time");
     // 2,000 functions of 300 bytes ran: they need 149 pages of 4 KiB and lie on all 1,485.
     assert!(page.contains("<td>90 %</td>"), "the table of shares");
@@ -124,6 +144,7 @@ fn curves_of_large_programs_do_not_lie_at_the_left_edge() {
 fn an_order_needs_fewer_pages_than_before() {
     let (binary, heat) = program(4000);
     let page = drawn(&binary, &heat);
+    let page = page.split("<h2>Share of calls").nth(1).unwrap();
     let row = page.split("<td>99.9 %</td>").nth(1).unwrap();
     let cells: Vec<u64> = row
         .split("<td>")
@@ -143,10 +164,66 @@ fn hostile_names_are_shown_and_do_nothing() {
     let page = drawn(&binary, &heat);
     is_well_formed(&page);
     assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
-    let named =
-        layout::html("<b>&\"'", &["<script>".to_owned()], &Default::default(), &Default::default(), 5);
+    let named = page_of("<b>&\"'", "<script>", Program::default());
     assert!(named.contains("&lt;b&gt;&amp;&quot;&#39;") && named.contains("&lt;script&gt;"), "{named}");
     is_well_formed(&named);
+}
+
+/// The data of a program, as its script reads it.
+fn data(page: &str) -> serde_json::Value {
+    let data = page.split("class=\"data\">").nth(1).unwrap().split("</script>").next().unwrap();
+    serde_json::from_str(data).unwrap()
+}
+
+#[test]
+fn data_has_each_function_once_with_both_addresses() {
+    let (binary, heat) = program(40);
+    let found = data(&drawn(&binary, &heat));
+    assert_eq!(found["n"].as_array().unwrap().len(), 40);
+    assert_eq!(found["p"], serde_json::json!([0, 10, 10, 10]));
+    // Before: from the begin of the page, then one function behind the other.
+    assert_eq!(found["b"]["d"][0], 0);
+    assert_eq!(found["b"]["d"][1], 304);
+    // After: the heaviest are first, the others as they lay.
+    assert_eq!(found["a"]["i"].as_array().unwrap()[..10], [30, 1, 20, 1, 10, 1, 0, 10, 11, 9]);
+    let heats: Vec<u64> = found["w"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).collect();
+    assert!((999_999_990..=1_000_000_000).contains(&heats.iter().sum::<u64>()), "{heats:?}");
+}
+
+#[test]
+fn functions_that_are_in_one_layout_alone_are_counted() {
+    let names = |names: &[&'static str]| Layout {
+        title: String::new(),
+        functions: names
+            .iter()
+            .zip(1..)
+            .map(|(name, at)| layout::Function { name, address: 4096 * at, size: 64, seen: Some(seen(at)), id: None })
+            .collect(),
+    };
+    let program = Program { before: names(&["a", "twin", "twin", "gone"]), after: names(&["twin", "new", "a", "twin"]), ..Program::default() };
+    let found = data(&page_of("p", "", program));
+    assert_eq!(found["n"], serde_json::json!(["a", "twin", "twin", "gone", "new"]));
+    assert_eq!(found["a"]["i"], serde_json::json!([1, 1, 4, 1, 0, 1, 2, 1]));
+}
+
+#[test]
+fn two_hundred_thousand_functions_and_none_are_drawn() {
+    let (binary, heat) = program(200_000);
+    let page = drawn(&binary, &heat);
+    is_well_formed(&page);
+    assert!(page.len() < 40 << 20, "{} bytes", page.len());
+    let (binary, _) = program(1);
+    let page = drawn(&binary, &[]);
+    is_well_formed(&page);
+    says_like("library/report_layout/a_program_without_calls", words(&page));
+    is_well_formed(&of_long_name());
+}
+
+/// A page of a function whose name is as long as names may be.
+fn of_long_name() -> String {
+    let name = "long_".repeat(819) + "x";
+    let binary = Binary { functions: vec![function(&name, 0x1000, 64)], ..Binary::default() };
+    drawn(&binary, &[(key(&name), seen(7))])
 }
 
 #[test]

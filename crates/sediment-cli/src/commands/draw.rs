@@ -6,8 +6,9 @@ use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::demangle::demangled;
-use sediment::profile::{self, Profile};
+use sediment::demangle::is_meant;
+use sediment::profile::{FunctionIndex, Profile};
+use sediment::report::call_graph::{Choice, call_picture};
 use sediment::{Error, ErrorCode, Result};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -16,15 +17,27 @@ use std::time::{Duration, Instant};
 
 /// Draw the most frequent calls of a profile
 #[derive(Debug, Args)]
+#[command(
+    long_about = "Draw the most frequent calls of a profile.\n\nFunctions are boxes, coloured by their share of all calls and framed by library; calls are arrows, as wide as they are frequent. --around draws the calls near a function. The picture fits a screen; the fewer calls, the larger the text."
+)]
 pub(crate) struct Arguments {
     /// Profile to read
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// Picture to write: .svg, .png or .pdf; .gv writes the input of `dot`
+    /// Picture to write: .svg, .png or .pdf; .gv or .dot writes the input of `dot`
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Draw the calls near this function, by its linkage name or demangled; repeatable [default: the whole profile]
+    #[arg(long, value_name = "FUNCTION")]
+    around: Vec<String>,
+    /// With --around: calls to follow from the function
+    #[arg(long, value_name = "COUNT", default_value_t = 2, requires = "around", value_parser = clap::value_parser!(u32).range(1..=100))]
+    depth: u32,
+    /// Draw only calls with an end in this program or library [default: all]
+    #[arg(long, value_name = "NAME")]
+    dso: Option<String>,
     /// Number of calls to draw, most frequent first; 0 draws all (slow beyond 1000)
-    #[arg(long, value_name = "COUNT", default_value_t = 150)]
+    #[arg(long, value_name = "COUNT", default_value_t = 40)]
     edges: usize,
     /// Stop `dot` after this time, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::duration)]
@@ -44,47 +57,46 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let profile = read_profile(&arguments.profile, ui)?;
     tell_nameless(&profile, &arguments.profile, "draws", ui);
-    let part = most_frequent(&profile, arguments.edges);
-    let dropped = profile.edge_count() - part.edge_count();
-    if dropped > 0 {
+    let name = files::display(&arguments.profile);
+    let choice = Choice {
+        around: functions_around(&profile, arguments).map_err(|error| error.with_input(name.clone()))?,
+        depth: arguments.depth,
+        dso: arguments.dso.as_deref(),
+        calls: arguments.edges,
+    };
+    if let Some(dso) = choice.dso.filter(|dso| !profile.dsos().contains_key(*dso)) {
+        return Err(Error::new(ErrorCode::NotInProfile, "the profile has no such program or library")
+            .with_found(dso.as_bytes())
+            .with_input(name));
+    }
+    let picture = call_picture(&profile, &choice);
+    if picture.skipped > 0 {
         ui.note(&format!(
-            "drawing the {} most frequent calls, skipping {dropped} more (--edges 0 draws all)",
-            part.edge_count()
+            "drawing the {} most frequent calls, skipping {} more (--edges 0 draws all)",
+            picture.drawn, picture.skipped
         ));
     }
     if matches!(format, "gv" | "dot") {
-        return files::write(&arguments.output, profile::text::print(&part).as_bytes(), ui);
+        return files::write(&arguments.output, picture.dot.as_bytes(), ui);
     }
-    let picture = dot(&profile::text::print(&for_people(&part)), format, arguments.time_limit)?;
+    let picture = dot(&picture.dot, format, arguments.time_limit)?;
     files::write(&arguments.output, &picture, ui)
 }
 
-/// The profile with only its `limit` most frequent edges and their functions.
-fn most_frequent(profile: &Profile, limit: usize) -> Profile {
-    let mut edges = profile.edges();
-    edges.sort_by_key(|(_, _, facts)| std::cmp::Reverse((facts.count, facts.affinity)));
-    if limit > 0 {
-        edges.truncate(limit);
+/// The functions that --around means.
+fn functions_around(profile: &Profile, arguments: &Arguments) -> Result<Vec<FunctionIndex>> {
+    let mut found = Vec::new();
+    for typed in &arguments.around {
+        let before = found.len();
+        let meant = |function: &FunctionIndex| is_meant(&profile.key(*function).name, typed);
+        found.extend(profile.functions().into_iter().filter(meant));
+        if found.len() == before {
+            return Err(Error::new(ErrorCode::NotInProfile, "the profile has no such function")
+                .with_found(typed.as_bytes())
+                .with_hint("names: sediment show PROFILE"));
+        }
     }
-    let mut part = Profile::default();
-    part.unit = profile.unit;
-    part.total = profile.total;
-    for (caller, callee, facts) in edges {
-        let caller = part.function(profile.key(caller).clone());
-        let callee = part.function(profile.key(callee).clone());
-        *part.edge_mut(caller, callee) = *facts;
-    }
-    part
-}
-
-/// The profile with demangled names, but where two functions would have the same one.
-fn for_people(profile: &Profile) -> Profile {
-    let mut shown = profile.clone();
-    for function in profile.functions() {
-        let name = demangled(&profile.key(function).name).into_owned();
-        shown.rename(function, &name);
-    }
-    shown
+    Ok(found)
 }
 
 /// Runs `dot` on a text of our own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Views of finished values for people and programs: text in, text out, every name through [`crate::escape`].
 
+pub mod call_graph;
 pub mod layout;
 pub mod page;
 

@@ -86,6 +86,7 @@ pub type Dialect = (&'static str, fn(&str) -> Option<String>);
 /// Every dialect of [`escape`].
 pub const DIALECTS: &[Dialect] = &[
     ("dot", escape::dot),
+    ("dot-label", |text| Some(escape::dot_label(&[text]))),
     ("gnu-ld", escape::gnu_ld),
     ("gold", escape::gold),
     ("lld", escape::lld),

@@ -124,7 +124,6 @@ fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) ->
     if before == 0 {
         return "The profile has no calls of this program".to_owned();
     }
-    let change = |ratio: f64| change(ratio);
     let misses: Vec<String> = [(program.misses, "predicted"), (measured, "measured")]
         .into_iter()
         .filter_map(|(ratio, how)| Some(format!("{} {how}", change(ratio?))))
@@ -137,11 +136,12 @@ fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) ->
 /// A ratio as a change in per cent; what is left is never rounded to nothing.
 fn change(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
+    // The number and its sign stay on one line.
     match percent {
-        p if ratio > 0.0 && p < -99.0 => format!("\u{2212}{:.1} %", (-p).min(99.9)),
-        p if p.abs() < 0.5 => "±0 %".to_owned(),
-        p if p < 0.0 => format!("\u{2212}{:.0} %", -p),
-        p => format!("+{p:.0} %"),
+        p if ratio > 0.0 && p < -99.0 => format!("\u{2212}{:.1}\u{a0}%", (-p).min(99.9)),
+        p if p.abs() < 0.5 => "±0\u{a0}%".to_owned(),
+        p if p < 0.0 => format!("\u{2212}{:.0}\u{a0}%", -p),
+        p => format!("+{p:.0}\u{a0}%"),
     }
 }
 

@@ -148,7 +148,7 @@ const whole = {
     const has = [...program.names.keys()].filter((n) =>
       program.dso[n] === l || ours(n) && program.group[n] >= 0 && (program.object[n] ?? "") === o && shape.dataset.l === l);
     const mine = has.filter((n) => program.dso[n] === l);
-    return { program, shapes: [shape], tile: o || l, functions: mine.length ? mine : has };
+    return { program, shapes: [shape], tile: o.replace(/^\//, "") || l, functions: mine.length ? mine : has };
   },
 };
 

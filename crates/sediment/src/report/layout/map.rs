@@ -63,8 +63,9 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
         .map(|quarter| {
             let x = LEFT + quarter * ROW * STEP / 4;
             let anchor = if quarter == 4 { "end" } else { "start" };
+            let class = if quarter % 2 == 0 { "tick" } else { "tick minor" };
             format!(
-                "<text class=\"tick\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
+                "<text class=\"{class}\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
                 quarter * ROW * 4 / 4
             )
         })

@@ -20,6 +20,7 @@ mod zoom;
 
 pub use calls::Calls;
 pub use html::html;
+pub(super) use pages::{HEAT_COLOURS, heat_step, percent};
 
 use crate::binary::Binary;
 use crate::callgraph::GroupKind;

@@ -92,15 +92,30 @@ pub(super) const STEPS: [(f64, &str); 6] = [
 
 /// The class of a share: `h6` the hottest to `h1`, `c` for none at all.
 pub(super) fn class(share: f64) -> &'static str {
-    const CLASSES: [&str; 6] = ["h6", "h5", "h4", "h3", "h2", "h1"];
-    if share <= 0.0 {
-        return "c";
+    ["h6", "h5", "h4", "h3", "h2", "h1", "c"][heat_step(share)]
+}
+
+/// The colour of each step, the hottest first, then that of no calls, with one for text on it; those of the page's style in the light.
+pub(in crate::report) const HEAT_COLOURS: [(&str, &str); 7] = [
+    ("#650e38", "#ffffff"),
+    ("#b02f3d", "#ffffff"),
+    ("#dc6237", "#ffffff"),
+    ("#f09a45", "#1c2330"),
+    ("#f8c870", "#1c2330"),
+    ("#fbe6bd", "#1c2330"),
+    ("#dfe4ea", "#1c2330"),
+];
+
+/// The step of a share: an index of [`HEAT_COLOURS`].
+pub(in crate::report) fn heat_step(share: f64) -> usize {
+    match share > 0.0 {
+        true => STEPS.iter().position(|(least, _)| share >= *least).unwrap_or(STEPS.len() - 1),
+        false => STEPS.len(),
     }
-    STEPS.iter().zip(CLASSES).find(|((least, _), _)| share >= *least).map_or("h1", |(_, class)| class)
 }
 
 /// A share in per cent, with as many digits as it takes.
-pub(super) fn percent(share: f64) -> String {
+pub(in crate::report) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     match percent {
         p if p >= 10.0 => format!("{p:.1} %"),

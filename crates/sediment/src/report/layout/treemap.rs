@@ -17,7 +17,9 @@ const HEIGHT: f64 = 380.0;
 /// Room for a library's name.
 const TITLE: f64 = 16.0;
 /// Tiles of a library; the rest are one.
-const MOST: usize = 120;
+const MOST: usize = 240;
+/// Name of the tile of the rest: no file can have it.
+const REST: &str = "/smaller files";
 /// Bytes of a function whose size the profile does not have.
 const UNKNOWN: u64 = 64;
 /// Width of a letter.
@@ -97,7 +99,7 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
         for ((object, tile), at) in objects.iter().zip(squarified(&sizes, inner)) {
             let share = parts(tile.calls, total) as f64 / 1e9;
             let unknown = if objects.len() > 1 { "object file unknown" } else { dso };
-            let what = if object.is_empty() { unknown } else { object };
+            let what = if object.is_empty() { unknown } else { object.trim_start_matches('/') };
             let class = class(share);
             let _ = writeln!(
                 svg,
@@ -123,17 +125,15 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
     ))
 }
 
-/// By size; of many, the small ones as one without a name.
+/// By size; of many, the small ones as one.
 fn largest(mut tiles: Vec<(&str, Tile)>) -> Vec<(&str, Tile)> {
     tiles.sort_by_key(|(_, tile)| std::cmp::Reverse(tile.bytes));
     if tiles.len() > MOST {
         let rest = tiles.split_off(MOST - 1);
         let mut sum = Tile::default();
         rest.iter().for_each(|(_, tile)| sum.add(*tile));
-        match tiles.iter_mut().find(|(name, _)| name.is_empty()) {
-            Some((_, unknown)) => unknown.add(sum),
-            None => tiles.push(("", sum)),
-        }
+        tiles.push((REST, sum));
+        tiles.sort_by_key(|(_, tile)| std::cmp::Reverse(tile.bytes));
     }
     tiles
 }

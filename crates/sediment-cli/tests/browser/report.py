@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Checks reports in a browser: report.py KIND FILE [FOLDER for screenshots]. Prints what failed."""
+
+import re
+import sys
+from webdriver import Browser
+
+# Time from an event to the frame after the next: what the event changed is on the screen by then.
+FRAME = """const [selector, value, done] = arguments; const element = document.querySelector(selector);
+const begin = performance.now();
+if (value === null) element.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+else { element.value = value; element.dispatchEvent(new Event("input", { bubbles: true })); }
+requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - begin)));"""
+failures = []
+
+
+def check(holds, what):
+    if not holds:
+        failures.append(what)
+
+
+def lit(browser, side):
+    return browser.run("return document.querySelectorAll(`[data-side='${arguments[0]}'] .lit`).length", side)
+
+
+def is_quiet(browser, where):
+    for message in browser.complaints():
+        failures.append(f"{where}: the console has {message}")
+
+
+def fits(browser, where):
+    wide, inner = browser.run("return [document.documentElement.scrollWidth, innerWidth]")
+    check(wide <= inner, f"{where}: the page is {wide} wide in a window of {inner}")
+
+
+def use(path, folder):
+    """Search, click-through, keyboard, touch, dark, narrow, and without script."""
+    with Browser() as browser:
+        browser.open(path)
+        check(re.search(r"\d+ → \d+ pages? holds? 99 % of the calls", browser.text(".headline")), "no headline")
+        browser.press("/", "f180", "ArrowDown", "Enter")
+        check("f180" in browser.text("#detail h2"), "search selects no function")
+        check(lit(browser, 0) > 0 and lit(browser, 1) > 0, "a function is not lit on both sides")
+        check("Callers" in browser.text("#detail") and "main" in browser.text("#detail"), "no callers")
+        browser.run("[...document.querySelectorAll('#detail li button')].find((b) => b.innerText.includes('main')).click()")
+        check("main" in browser.text("#detail h2") and "Callees" in browser.text("#detail"), "no way to the caller")
+        browser.run("document.querySelector('#detail dd button').click()")
+        check(browser.text("#detail h2").startswith("Page "), "no way from a function to its page")
+        browser.press("Escape")
+        check(browser.run("return document.querySelector('#detail').hidden"), "Escape does not close")
+        browser.run("document.querySelector('[data-kind=map]').focus()")
+        browser.press("ArrowRight")
+        check(browser.text("#detail h2").startswith("Page "), "arrows select no page")
+        browser.press("Enter")
+        check(browser.run("return document.activeElement.id") == "detail", "Enter does not lead to the page")
+        for kind in ["zoom", "uses", "tree"]:
+            browser.press("Escape")
+            browser.run("document.querySelector(`[data-kind=${arguments[0]}]`).focus()", kind)
+            browser.press("ArrowRight", "ArrowRight")
+            check(browser.text("#detail h2"), f"arrows select nothing in {kind}")
+        tree = browser.accessibility()
+        for role, name in [("searchbox", "Find a function"), ("heading", "Heaviest functions"), ("main", ""), ("complementary", "Search and selection")]:
+            check(any(r == role and name in n for r, n in tree), f"no {role} {name!r} in the accessibility tree")
+        if folder:
+            browser.screenshot(f"{folder}/report-wide.png")
+        is_quiet(browser, "wide")
+    with Browser(360, 740, dark=True, touch=True) as browser:
+        browser.open(path)
+        fits(browser, "narrow")
+        browser.tap("[data-kind=map] [data-p]")
+        check(browser.text("#detail h2").startswith("Page "), "a tap selects no page")
+        if folder:
+            browser.screenshot(f"{folder}/report-narrow-dark.png")
+        is_quiet(browser, "narrow")
+    with Browser(script=False) as browser:
+        browser.open(path)
+        tree = browser.accessibility()
+        check(any("f180" in name for _, name in tree), "without script, no names of functions")
+        check(not any(role == "searchbox" for role, _ in tree), "without script, a search that finds nothing")
+
+
+def hostile(path, _):
+    """Names that try to run, to break out, or to turn the direction of text."""
+    with Browser() as browser:
+        browser.open(path)
+        check(browser.run("return window.broken === undefined && document.title.length > 0"), "a name ran")
+        count = browser.run("return document.querySelectorAll('section.program').length")
+        check(count == 1, f"{count} programs")
+        for at in range(browser.run("return JSON.parse(document.querySelector('.data').textContent).n.length")):
+            browser.run("const d = JSON.parse(document.querySelector('.data').textContent); const s = document.querySelector('#search'); s.value = d.n[arguments[0]].slice(0, 60); s.dispatchEvent(new Event('input')); document.querySelector('#results button')?.click()", at)
+            check(browser.text("#detail h2"), f"name {at} is not found")
+        check(browser.run("return window.broken === undefined"), "a name ran when it was shown")
+        fits(browser, "hostile names")
+        is_quiet(browser, "hostile names")
+    with Browser(360, 740) as browser:
+        browser.open(path)
+        fits(browser, "hostile names, narrow")
+
+
+def opens(path, _):
+    """A report of any size opens, searches, and stays within the window."""
+    with Browser() as browser:
+        browser.open(path)
+        check(browser.run("return document.body.classList.contains('live')"), "the script did not run")
+        browser.press("/", "f1")
+        check("function" in browser.text("#status"), "no answer to a search")
+        fits(browser, path)
+        is_quiet(browser, path)
+
+
+def latency(path, _):
+    """Prints the median time of 20 from an event to the next frame, in milliseconds; asserts nothing."""
+    with Browser() as browser:
+        browser.open(path)
+        for what, selector, values in [("search", "#search", [text for text in "abcdefghijklmnopqrst"]), ("select", "[data-kind=map] [data-p]", [None] * 20)]:
+            times = sorted(browser.wait_for(FRAME, selector, value) for value in values)
+            print(f"{what} {(times[9] + times[10]) / 2:.0f}")
+
+
+{"use": use, "hostile": hostile, "opens": opens, "latency": latency}[sys.argv[1]](sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+if failures:
+    print("\n".join(failures))
+    sys.exit(1)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A client of WebDriver (https://www.w3.org/TR/webdriver2/) for Chromium's driver, by Python's standard library alone."""
+
+import base64
+import json
+import pathlib
+import subprocess
+import time
+import urllib.request
+
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
+--disable-component-update --disable-sync --hide-scrollbars --force-device-scale-factor=1""".split()
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004"}
+
+
+class Browser:
+    """A session of the browser, which ends with the `with` block."""
+
+    def __init__(self, width=1440, height=1000, dark=False, touch=False, script=True):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        port = next(line.split("port ")[1].strip(" .\n") for line in self.driver.stdout if "successfully on port" in line)
+        self.base = f"http://127.0.0.1:{port}"
+        preferences = {} if script else {"profile.managed_default_content_settings.javascript": 2}
+        options = {"args": FLAGS + [f"--window-size={width},{height}"], "prefs": preferences}
+        if touch:
+            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 2, "touch": True}}
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        started = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
+        self.base += "/session/" + started["sessionId"]
+        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.call("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait(10)
+
+    def call(self, method, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(json.load(error)["value"]["message"].splitlines()[0]) from None
+
+    def command(self, name, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
+    def open(self, path):
+        self.call("POST", "/url", {"url": pathlib.Path(path).resolve().as_uri()})
+
+    def run(self, script, *arguments):
+        return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait_for(self, script, *arguments):
+        return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
+    def find(self, selector):
+        return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
+
+    def click(self, selector):
+        self.call("POST", f"/element/{self.find(selector)}/click", {})
+
+    def tap(self, selector):
+        actions = [{"type": "pointerMove", "origin": {ELEMENT: self.find(selector)}, "x": 0, "y": 0}, {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        finger = {"type": "pointer", "id": "finger", "parameters": {"pointerType": "touch"}, "actions": actions}
+        self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        self.call("POST", "/actions", {"actions": [finger]})
+
+    def press(self, *keys):
+        """Types into what has the focus: names of keys, or text."""
+        typed = [key for part in keys for key in ([KEYS[part]] if part in KEYS else part)]
+        actions = [{"type": kind, "value": key} for key in typed for kind in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def text(self, selector):
+        return self.run("return document.querySelector(arguments[0])?.innerText ?? null", selector)
+
+    def complaints(self):
+        """What the console has."""
+        return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
+
+    def accessibility(self):
+        """Roles and names of the tree that assistive technology sees."""
+        self.command("Accessibility.enable")
+        nodes = self.command("Accessibility.getFullAXTree")["nodes"]
+        shown = [node for node in nodes if not node.get("ignored")]
+        return [(node.get("role", {}).get("value"), node.get("name", {}).get("value", "")) for node in shown]
+
+    def screenshot(self, path):
+        """The whole page as PNG."""
+        size = self.command("Page.getLayoutMetrics")["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 6000), "scale": 1}
+        shot = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(shot["data"]))
