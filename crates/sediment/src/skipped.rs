@@ -279,6 +279,7 @@ coded! {
         RunOutside "run-outside" "runs of functions outside the order",
         RarePair "rare-pair" "affinity edges below the limit: pairs of functions",
         NoOwnSection "no-own-section" "functions without a section of their own",
+        StartFile "start-file" "functions of the compiler's start files (crt1.o and the like), which no order moves",
         SharedName "shared-name" "functions that share their name with a heavier or earlier one: placed together with it",
         AlreadyListed "already-listed" "functions listed already",
         UnwritableName "unwritable-name" "functions whose names the linker's language cannot express",

@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Trial> {
         case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
         case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
         case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
+        case("start_files_lack_no_sections", &make, start_files_lack_no_sections),
         case(
             "other_commands_take_the_build_that_is_there",
             &make,
@@ -110,4 +111,15 @@ fn other_commands_take_the_build_that_is_there() {
     let done = project.optimize(&other, &[&build]);
     assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
     assert_eq!(builds(), 2);
+}
+
+/// A small program has more functions of the compiler's start files than of its own. That is no fault of the build.
+fn start_files_lack_no_sections() {
+    let project = Project::of(Kind::Make);
+    project.shell("echo 'int main(void) { return 0; }' >program.c");
+    let run = project.run(&["--train", "./toy", "--json"], &["make"]);
+    assert_eq!(code(&run), 0, "{}", err(&run));
+    says_like("optimize/start_files_lack_no_sections", err(&run));
+    let log = std::fs::read_to_string(project.path(".sediment/links-after/links.jsonl")).unwrap();
+    assert!(log.contains("\"start-file\"") && !log.contains("\"no-own-section\""), "{log}");
 }

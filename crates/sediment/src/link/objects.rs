@@ -7,7 +7,7 @@
 
 use super::{CLONES, Placement};
 use crate::binary::names;
-use crate::binary::objects::{Finder, ObjectFunction, Objects};
+use crate::binary::objects::{Finder, ObjectFunction, ObjectPath, Objects};
 use crate::callgraph::Order;
 use crate::order::BuiltGraph;
 use crate::skipped::{Reason, Skipped};
@@ -50,7 +50,11 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
                 .collect();
             let Some(first) = mine.first() else { continue };
             if names::function_of_section(&first.section).is_none() {
-                skipped.add(Reason::NoOwnSection, u128::from(weight), &key.name);
+                let reason = match is_start_file(&objects.paths[first.path]) {
+                    true => Reason::StartFile,
+                    false => Reason::NoOwnSection,
+                };
+                skipped.add(reason, u128::from(weight), &key.name);
                 continue;
             }
             let sections: Vec<String> = distinct(mine.iter().map(|found| found.section.as_str()));
@@ -86,6 +90,26 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
         }
     }
     (placed, skipped)
+}
+
+/// Objects that a compiler adds to each program, by their base names.
+const START_FILES: &[&str] = &[
+    "crt1.o",
+    "Scrt1.o",
+    "rcrt1.o",
+    "gcrt1.o",
+    "grcrt1.o",
+    "crti.o",
+    "crtn.o",
+    "crtbegin.o",
+    "crtbeginS.o",
+    "crtbeginT.o",
+    "crtend.o",
+    "crtendS.o",
+];
+
+fn is_start_file(path: &ObjectPath) -> bool {
+    matches!(path, ObjectPath::File(path) if START_FILES.contains(&path.rsplit('/').next().unwrap_or(path)))
 }
 
 /// Functions by their names, each in the order in which they stand.
