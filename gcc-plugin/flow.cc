@@ -222,14 +222,14 @@ infer_flow (const std::vector<Block> &function, Flow &flow)
   return true;
 }
 
-// Undecided blocks that are reachable from executed blocks through undecided ones only.
+// Undecided blocks that are reachable from executed blocks through undecided ones only. Those in `found` are reachable in another way.
 static std::vector<bool>
-reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool> &ran, const std::vector<bool> &undecided)
+reached (const std::vector<std::vector<unsigned>> &next, const std::vector<bool> &ran, const std::vector<bool> &undecided,
+	 std::vector<bool> found)
 {
-  std::vector<bool> found (ran.size ());
   std::vector<unsigned> waiting;
   for (unsigned block = 0; block < ran.size (); ++block)
-    if (ran[block])
+    if (ran[block] || found[block])
       waiting.push_back (block);
   while (!waiting.empty ())
     {
@@ -308,7 +308,7 @@ std::vector<bool>
 cold_blocks (const std::vector<Block> &function, const Flow &flow)
 {
   size_t count = function.size ();
-  std::vector<bool> ran (count), undecided (count);
+  std::vector<bool> ran (count), undecided (count), returns (count);
   std::vector<double> expected = expected_executions (function, flow);
   std::vector<std::vector<unsigned>> next (count), before (count);
   for (unsigned block = 0; block < count; ++block)
@@ -316,6 +316,8 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
       const Block &own = function[block];
       ran[block] = flow.blocks[block] || (own.known && own.count);
       undecided[block] = !ran[block] && !own.known;
+      // GCC merges equal ends of a function, such as the calls of a switch: the code of one has the executions of all.
+      returns[block] = undecided[block] && own.leaves;
       next[block] = own.successors;
       for (unsigned successor : own.successors)
 	before[successor].push_back (block);
@@ -324,7 +326,8 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
   for (unsigned block = 0; block < count; ++block)
     if (!ran[block])
       undecided[block] = undecided[block] || expected[block] < least_expected;
-  std::vector<bool> entered = reached (next, ran, undecided), left = reached (before, ran, undecided);
+  std::vector<bool> entered = reached (next, ran, undecided, std::vector<bool> (count));
+  std::vector<bool> left = reached (before, ran, undecided, returns);
   std::vector<bool> cold (count);
   for (size_t block = 0; block < count; ++block)
     cold[block] = !ran[block] && !(entered[block] && left[block]);

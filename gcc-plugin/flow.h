@@ -34,8 +34,8 @@ struct Flow
 // those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Cold blocks: without counts and flow, and not on a path of undecided blocks between two executed blocks. Undecided blocks have an
-// unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
+// Cold blocks: without counts and flow, and not on a path of undecided blocks from an executed block to another, or to a return in a block of
+// unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
 // contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 

@@ -277,7 +277,7 @@ pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
 }
 
 /// True if a recorded run of a program executes code of a function's cold part.
-fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
+pub fn runs_in_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
     let symbols = Command::new("nm").arg("-S").arg(folder.path().join(program)).output().unwrap();
     let symbols = String::from_utf8(symbols.stdout).unwrap();
     let line = symbols.lines().find(|line| line.ends_with(&format!(" {function}.cold"))).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that are hard on whoever moves blocks, under the flags of packages: split or left whole, they do the same.
 
-use crate::blocks::{COUNTS, MARKS, ran, record, record_as};
+use crate::blocks::{COUNTS, MARKS, ran, record, record_as, runs_in_cold_part};
 use crate::compilers::{COMPILERS, Compiler};
 use sediment::binary::{Binary, NoFiles};
 use std::process::Command;
@@ -129,6 +129,23 @@ pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
         }
     }
+}
+
+/// Cases of a switch that end in equal calls: the training build has one piece of code for several, without which none of them is cold.
+pub fn merged_ends_stay_hot(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("merged.c"), include_str!("merged.c")).unwrap();
+    let build = |more: &[&str]| {
+        let flags = ["-O2", "-g", "-static", "-ffunction-sections", "merged.c", "-o"];
+        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
+    };
+    build(&["train", &plugin, MARKS]);
+    let counts = record(&folder, &[]);
+    let walk = counts.lines().find(|line| line.starts_with("walk\t")).unwrap();
+    assert!(walk.contains("=?@"), "no block was merged: {walk}");
+    build(&["used", &plugin, COUNTS]);
+    assert!(!runs_in_cold_part(&folder, "used", "walk"));
+    assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]));
 }
 
 /// The other plugin's notes are as without this one, and this one splits functions beside it.

@@ -217,6 +217,12 @@ impl SectionGroup {
         }
     }
 
+    /// True if functions of objects compiled without `-ffunction-sections` share a section of this group's name: all but
+    /// `.text.split`, which compilers use with a function's name only.
+    fn has_shared_section(self) -> bool {
+        !matches!(self, Self::Plain | Self::Split)
+    }
+
     fn section_of(self, name: &str) -> String {
         match self {
             Self::Plain => format!(".text.{name}"),
@@ -240,7 +246,7 @@ pub struct Sections {
 /// `.text.unlikely.f` is the function itself where it is known not to be split; where it is known to be split it is left to the
 /// linker; where nothing is known, it goes behind all functions. A name `f.cold` in a profile says that the cold part did run.
 ///
-/// A function named like a group (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
+/// A function named like a group with a shared section (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
 /// object that was compiled without `-ffunction-sections`.
 #[must_use]
 pub fn sections(name: &str, split: Option<bool>) -> Sections {
@@ -248,7 +254,7 @@ pub fn sections(name: &str, split: Option<bool>) -> Sections {
         let own = [SectionGroup::Unlikely, SectionGroup::Split].map(|group| group.section_of(stem)).to_vec();
         return Sections { own, cold: Vec::new() };
     }
-    let is_group = SectionGroup::ALL.iter().any(|group| group.word() == name);
+    let is_group = SectionGroup::ALL.iter().any(|group| group.has_shared_section() && group.word() == name);
     let mut own: Vec<String> =
         [SectionGroup::Plain, SectionGroup::Hot, SectionGroup::Startup, SectionGroup::Exit]
             .into_iter()
@@ -276,7 +282,8 @@ pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
     let rest = section.strip_prefix(".text.").filter(|rest| !rest.is_empty())?;
     for group in SectionGroup::ALL.into_iter().filter(|group| *group != SectionGroup::Plain) {
         match rest.strip_prefix(group.word()) {
-            Some("" | ".") => return None,
+            Some("") if group.has_shared_section() => return None,
+            Some(".") => return None,
             Some(name) if name.starts_with('.') => return Some((&name[1..], group)),
             _ => {}
         }
