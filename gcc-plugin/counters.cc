@@ -37,7 +37,7 @@ const unsigned top = 3, callees = 4;
 
 // Folder of the file; empty: none.
 std::string folder;
-// Functions that were given counters.
+// Executed functions that were given counters. With -fprofile-partial-training GCC treats others as if they had none.
 std::vector<tree> given;
 
 // Reads a whole number.
@@ -176,6 +176,13 @@ best (const std::vector<Variant> &variants, const std::string &name, const std::
     if (variant.unit.compare (0, name.size (), name) == 0)
       return variant;
   return variants.front ();
+}
+
+bool
+is_executed (const Variant &variant)
+{
+  const auto &arcs = variant.runs.at (0);
+  return std::any_of (arcs.begin (), arcs.end (), [] (const std::pair<uint64_t, uint32_t> &run) { return run.first > 0; });
 }
 
 // A file of GCC's, in the form of GCC 12 and later: words of the host.
@@ -346,7 +353,7 @@ give_counters (const Counters &counters)
 
   DataFile data (counters.largest ());
   std::set<unsigned> taken;
-  bool is_damaged = false;
+  bool is_damaged = false, any = false;
   FOR_EACH_DEFINED_FUNCTION (node)
     {
       if (!node->has_gimple_body_p () && !node->thunk)
@@ -370,13 +377,16 @@ give_counters (const Counters &counters)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
 	  statements += 2;
       pop_cfun ();
-      data.function (ident, line, best (variants, unit, unit + digits), statements);
-      given.push_back (node->decl);
+      const Variant &variant = best (variants, unit, unit + digits);
+      data.function (ident, line, variant, statements);
+      any = true;
+      if (is_executed (variant))
+	given.push_back (node->decl);
     }
   if (is_damaged)
     inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without counters: the file of counters has damaged lines");
   std::string base = folder + "/unit", path = base + ".gcda";
-  if (given.empty ())
+  if (!any)
     return;
   if (!data.write (path))
     {

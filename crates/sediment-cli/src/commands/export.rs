@@ -30,7 +30,7 @@ enum Format {
     Blocks,
     /// Basic block sections for clang (-fbasic-block-sections=list=FILE)
     BbSections,
-    /// Counters of GCC's instrumentation for sediment's GCC plugin (-fplugin-arg-sediment-counters=FILE)
+    /// Counters for sediment's GCC plugin (-fplugin-arg-sediment-counters=FILE)
     Counters,
 }
 
@@ -42,7 +42,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
         Format::Counters => gcov::counters(&profile),
     };
-    ui.skipped("export", &skipped);
+    let kind = if matches!(arguments.format, Format::Counters) { "counters" } else { "blocks" };
+    ui.skipped(kind, &skipped);
     if text.lines().nth(1).is_none() {
         let (what, how) = match arguments.format {
             Format::Blocks => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),

@@ -21,7 +21,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit ui files values change start next_steps kept_order distribution packages unit_graphs unit_counters inputs recording compiler demo wrapper commands",
+        "exit ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters recording compiler demo wrapper commands",
     ),
 ];
 
