@@ -15,7 +15,7 @@ mod json;
 mod layout;
 mod message;
 
-use super::locations::{self, Budget};
+use super::locations::{self, Budget, Measurement};
 use super::messages::{self, GZIP};
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
@@ -144,7 +144,7 @@ fn outline<'a, 't>(
     profile: Node<'a>,
     document: Document<'a>,
     tables: &'t Dictionary,
-) -> Result<((&'t [u8], &'t [u8]), u64)> {
+) -> Result<(Measurement<'t>, u64)> {
     let (mut kind, mut unit, mut samples) = (0, 0, 0);
     profile.each(document, &mut |name, item| match (name, item) {
         ("samples", _) => {
