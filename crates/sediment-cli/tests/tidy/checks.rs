@@ -19,7 +19,6 @@ const ALLOWED: &[(&str, &str)] = &[
     ("perf call stacks", "the attribute `source` of profiles"),
     ("perf samples", "the attribute `source` of profiles"),
     ("BOLT branches", "the attribute `source` of profiles"),
-    ("OTLP call stacks", "the attribute `source` of profiles"),
     ("pprof call stacks", "the attribute `source` of profiles"),
     ("internal compiler error", "GCC's words"),
     ("undefined reference to", "GNU ld's words"),

@@ -150,16 +150,19 @@ impl Mapping<'_> {
     }
 }
 
-/// The index of the type of measurement that counts among `names` (type and unit): the one `wanted`, else samples, else the
+/// A type of measurement and its unit.
+pub(super) type Measurement<'a> = (&'a [u8], &'a [u8]);
+
+/// The index of the type of measurement that counts: the one `wanted`, else samples, else the
 /// processor's time, else the last, as pprof does. None if there is none.
-pub(super) fn counted_type(names: &[(&[u8], &[u8])], wanted: &[u8]) -> Option<usize> {
-    let by_name = |name: &[u8]| names.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
+pub(super) fn counted_type(types: &[Measurement<'_>], wanted: &[u8]) -> Option<usize> {
+    let by_name = |name: &[u8]| types.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
     let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
-    counted.or_else(|| names.len().checked_sub(1))
+    counted.or_else(|| types.len().checked_sub(1))
 }
 
 /// A type and its unit as an event of the source.
-pub(super) fn event((kind, unit): (&[u8], &[u8])) -> String {
+pub(super) fn event((kind, unit): Measurement<'_>) -> String {
     format!("{}/{}", word(kind), word(unit))
 }
 

@@ -5,7 +5,8 @@
 use super::super::Recording;
 use super::super::locations::{self, Budget, DEEPEST};
 use super::super::stacks::Frame;
-use super::message::{Document, Item, Node};
+use super::document::Document;
+use super::message::{Item, Node};
 use crate::error::{Error, ErrorCode, Result};
 use crate::skipped::Nowhere;
 use std::ops::Range;
@@ -64,7 +65,7 @@ pub(super) struct Dictionary {
     mappings: Vec<Mapping>,
     locations: Vec<Location>,
     attributes: Vec<(u32, Value)>,
-    /// Where the stacks end in `lists`, each behind the one before it.
+    /// Locations of the stacks in `lists`, the innermost first.
     stacks: Vec<Range<u32>>,
     /// Locations of stacks, and attributes of mappings and locations.
     lists: Vec<u32>,
@@ -92,7 +93,7 @@ impl Texts {
     }
 }
 
-/// Memory of so many bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
+/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
 fn grown(bytes: usize) -> usize {
     bytes * 5 / 2
 }
@@ -149,90 +150,102 @@ impl Dictionary {
             Item::Message(row) => row,
             _ => return Ok(()),
         };
-        let from = self.lists.len() as u32;
-        let lists = &mut self.lists;
-        let mut numbers = [0u64; 4];
-        let mut value = Value::None;
-        let own = &mut self.own;
-        row.each(document, &mut |name, item| {
-            match (name, item) {
-                ("attribute_indices" | "location_indices", Item::Numbers(list)) => {
-                    list.numbers(document, &mut |number| {
-                        budget.take(grown(size_of::<u32>()))?;
-                        lists.push(index(number));
-                        Ok(())
-                    })?;
-                }
-                ("memory_start" | "address" | "name_strindex" | "key_strindex", Item::Number(number)) => {
-                    numbers[0] = number;
-                }
-                ("memory_limit" | "mapping_index" | "system_name_strindex", Item::Number(number)) => {
-                    numbers[1] = number;
-                }
-                ("file_offset", Item::Number(number)) => numbers[2] = number,
-                ("filename_strindex", Item::Number(number)) => numbers[3] = number,
-                ("lines", Item::Message(line)) => {
-                    numbers[2] = 0;
-                    line.each(document, &mut |name, item| {
-                        if let ("function_index", Item::Number(number)) = (name, item) {
-                            numbers[2] = number;
-                        }
-                        Ok(())
-                    })?;
-                }
-                ("value", Item::Message(any)) => any.each(document, &mut |name, item| {
-                    match (name, item) {
-                        ("string_value", Item::Text(text)) => {
-                            value = Value::Own(own.ends.len() as u32);
-                            own.push(&text, budget)?;
-                        }
-                        ("string_value_strindex", Item::Number(number)) => {
-                            value = Value::String(index(number));
-                        }
-                        _ => {}
-                    }
-                    Ok(())
-                })?,
-                _ => {}
-            }
-            Ok(())
-        })?;
-        let list = from..self.lists.len() as u32;
-        // Lists of nothing are the same, wherever they would stand.
-        let list = if list.is_empty() { 0..0 } else { list };
-        let [first, second, third, fourth] = numbers;
         let size = match table {
             "mapping_table" => {
-                self.mappings.push(Mapping {
-                    start: first,
-                    limit: second,
-                    file_offset: third,
-                    path: index(fourth),
-                    attributes: list,
-                    build_id: Value::None,
-                });
+                let mut mapping = Mapping::default();
+                mapping.attributes =
+                    self.fields(row, document, budget, &mut |field, number| match field {
+                        "memory_start" => mapping.start = number,
+                        "memory_limit" => mapping.limit = number,
+                        "file_offset" => mapping.file_offset = number,
+                        _ => mapping.path = index(number),
+                    })?;
+                self.mappings.push(mapping);
                 size_of::<Mapping>()
             }
             "location_table" => {
-                let (mapping, function) = (index(second), index(third));
-                self.locations.push(Location { address: first, mapping, function, attributes: list });
+                let mut location = Location::default();
+                location.attributes =
+                    self.fields(row, document, budget, &mut |field, number| match field {
+                        "address" => location.address = number,
+                        "mapping_index" => location.mapping = index(number),
+                        "lines" | "function_index" => location.function = index(number),
+                        _ => {}
+                    })?;
+                self.locations.push(location);
                 size_of::<Location>()
             }
             "function_table" => {
-                let (name, system_name, file) = (index(first), index(second), index(fourth));
-                self.functions.push(Function { name, system_name, file });
+                let mut function = Function::default();
+                self.fields(row, document, budget, &mut |field, number| match field {
+                    "name_strindex" => function.name = index(number),
+                    "system_name_strindex" => function.system_name = index(number),
+                    "filename_strindex" => function.file = index(number),
+                    _ => {}
+                })?;
+                self.functions.push(function);
                 size_of::<Function>()
             }
             "attribute_table" => {
-                self.attributes.push((index(first), value));
+                let (mut key, mut value) = (0, Value::None);
+                self.fields(row, document, budget, &mut |field, number| match field {
+                    "key_strindex" => key = index(number),
+                    "string_value" => value = Value::Own(index(number)),
+                    "string_value_strindex" => value = Value::String(index(number)),
+                    _ => {}
+                })?;
+                self.attributes.push((key, value));
                 size_of::<(u32, Value)>()
             }
             _ => {
-                self.stacks.push(list);
+                let stack = self.fields(row, document, budget, &mut |_, _| {})?;
+                self.stacks.push(stack);
                 size_of::<Range<u32>>()
             }
         };
         budget.take(grown(size))
+    }
+
+    /// Hands on the integers of a row by the names of their fields, also those of the messages within, each of which begins with
+    /// its own name and 0. Texts within are kept, and handed on by their number. Returns the row's list.
+    fn fields<'a>(
+        &mut self,
+        row: Node<'a>,
+        document: Document<'a>,
+        budget: &mut Budget,
+        set: &mut dyn FnMut(&str, u64),
+    ) -> Result<Range<u32>> {
+        let Self { lists, own, .. } = self;
+        let from = lists.len() as u32;
+        row.each(document, &mut |field, item| match item {
+            Item::Number(number) => {
+                set(field, number);
+                Ok(())
+            }
+            Item::Numbers(list) => list.numbers(document, &mut |number| {
+                budget.take(grown(size_of::<u32>()))?;
+                lists.push(index(number));
+                Ok(())
+            }),
+            Item::Message(inner) => {
+                set(field, 0);
+                inner.each(document, &mut |field, item| {
+                    match item {
+                        Item::Number(number) => set(field, number),
+                        Item::Text(text) => {
+                            set(field, own.ends.len() as u64);
+                            own.push(&text, budget)?;
+                        }
+                        _ => {}
+                    }
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        })?;
+        let list = from..lists.len() as u32;
+        // Lists of nothing are the same, wherever they would stand.
+        Ok(if list.is_empty() { 0..0 } else { list })
     }
 
     /// Number of attributes.

@@ -2,7 +2,7 @@
 //! JSON by parts: the fields of an object and the items of a list are handed on as text of the document, so that nothing is copied
 //! and every error has its offset.
 
-use super::message::Document;
+use super::document::Document;
 use crate::error::{Error, Result};
 use serde::Deserializer as _;
 use serde::de::{MapAccess, SeqAccess, Visitor};

@@ -13,7 +13,8 @@
 //! JSON has names, which are the same in both.
 
 use super::super::wire::{self, Damage, Fields, Value};
-use super::message::{Content, Document, Node, SAMPLE, SAMPLE_1_9, Shape};
+use super::document::Document;
+use super::message::{Content, Node, SAMPLE, SAMPLE_1_9, Shape};
 use crate::error::Result;
 
 /// The layout of a message, as its samples so far tell.

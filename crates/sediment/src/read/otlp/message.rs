@@ -8,8 +8,9 @@
 //! 1.11.0; "JSON Protobuf Encoding" of the OpenTelemetry protocol's specification.
 
 use super::super::wire::{self, Damage, Fields, Value};
+use super::document::Document;
 use super::json;
-use crate::error::{Error, ErrorCode, Result};
+use crate::error::Result;
 use std::borrow::Cow;
 
 /// Content of a field.
@@ -173,57 +174,34 @@ static ANY_VALUE: Shape = Shape {
     ],
 };
 
-/// The unpacked bytes of a whole input, in which errors have their offsets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Document<'a> {
-    pub(super) bytes: &'a [u8],
-    /// The input is packed.
-    pub(super) packed: bool,
+/// Calls `visit` with every message of a file. A collector's file exporter writes several, as lines of JSON or as protocol buffers,
+/// each behind its length.
+pub(super) fn each_message<'a>(
+    document: Document<'a>,
+    visit: &mut dyn FnMut(Node<'a>) -> Result<()>,
+) -> Result<()> {
+    let mut rest = document.bytes;
+    if json::begins(rest) {
+        let data = |text| Node { shape: &DATA, content: Content::Json(text) };
+        return json::documents(document, &mut |text| visit(data(text)));
+    }
+    let data = |bytes| Node { shape: &DATA, content: Content::Protobuf(bytes) };
+    if rest.first() != Some(&0) {
+        return visit(data(rest));
+    }
+    while !rest.is_empty() {
+        let message = rest.split_first_chunk().and_then(|(length, rest)| {
+            let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+            rest.split_at_checked(length)
+        });
+        let Some((message, after)) = message else {
+            return Err(document.damaged(rest, "the file ends inside this message"));
+        };
+        visit(data(message))?;
+        rest = after;
+    }
+    Ok(())
 }
-
-impl<'a> Document<'a> {
-    /// Calls `visit` with every message: of several only a collector's file exporter makes one file, as lines of JSON or
-    /// as protocol buffers, each behind its length.
-    pub(super) fn each(self, visit: &mut dyn FnMut(Node<'a>) -> Result<()>) -> Result<()> {
-        let mut rest = self.bytes;
-        if json::begins(rest) {
-            return json::documents(self, &mut |text| {
-                visit(Node { shape: &DATA, content: Content::Json(text) })
-            });
-        }
-        if rest.first() != Some(&0) {
-            return visit(Node { shape: &DATA, content: Content::Protobuf(rest) });
-        }
-        while !rest.is_empty() {
-            let message = rest.split_first_chunk().and_then(|(length, rest)| {
-                let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-                rest.split_at_checked(length)
-            });
-            let Some((message, after)) = message else {
-                return Err(self.damaged(rest, "the file ends inside this message"));
-            };
-            visit(Node { shape: &DATA, content: Content::Protobuf(message) })?;
-            rest = after;
-        }
-        Ok(())
-    }
-
-    /// Error for damage at the start of a part of the bytes.
-    pub(super) fn damaged(self, part: &[u8], what: &str) -> Error {
-        let whole = if self.packed { ", counted in the unpacked file" } else { "" };
-        let offset = (part.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize);
-        Error::at_offset(offset as u64, format!("{what}{whole}"))
-            .with_hint("is the file cut off? copy it again")
-    }
-
-    /// Error for what no version that is read has, at the start of a part of the bytes.
-    pub(super) fn refused(self, part: &[u8], what: &str) -> Error {
-        self.damaged(part, what).with_code(ErrorCode::UnsupportedVariant).with_hint(VERSIONS)
-    }
-}
-
-/// Versions that are read, for hints.
-pub(super) const VERSIONS: &str = "versions read: 1.9 to 1.11 of opentelemetry-proto; messages do not say theirs. Update the exporter, or export pprof";
 
 /// A message, in either encoding.
 #[derive(Debug, Clone, Copy)]
@@ -367,11 +345,15 @@ impl<'a> Node<'a> {
     }
 }
 
-/// True for the first bytes of a message in protocol buffers: of the outer levels, which no version has changed, the fields are as
-/// declared, and one of them has content.
+/// True for the first bytes of a message in protocol buffers, or of several behind their lengths: of the outer levels, which no
+/// version has changed, the fields are as declared, and one of them has content.
 pub(super) fn begins(head: &[u8]) -> bool {
+    let mut first = head;
+    if let Some((length, rest)) = head.split_first_chunk().filter(|_| head[0] == 0) {
+        first = &rest[..rest.len().min(u32::from_be_bytes(*length) as usize)];
+    }
     let mut told = false;
-    fits(head, &DATA, 1, &mut told) && told
+    fits(first, &DATA, 1, &mut told) && told
 }
 
 /// True if the fields of a message that may be cut off are as declared, down to the third level.

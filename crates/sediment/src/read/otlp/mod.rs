@@ -10,11 +10,12 @@
 //! [`layout`] tells the two layouts of samples apart, and what no version has that is read is refused.
 
 mod dictionary;
+mod document;
 mod json;
 mod layout;
 mod message;
 
-use super::locations::{self, Budget};
+use super::locations::{self, Budget, Measurement};
 use super::messages::{self, GZIP};
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
@@ -27,8 +28,9 @@ use crate::profile::source::{
 use crate::skipped::Reason;
 use crate::unpack::STREAMS;
 use dictionary::Dictionary;
+use document::Document;
 use layout::Layout;
-use message::{Document, Item, Node};
+use message::{Item, Node, each_message};
 
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
@@ -57,8 +59,7 @@ fn recognises(head: &[u8]) -> bool {
         let key = key.and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
         return JSON_KEYS.iter().any(|name| json::is_named(key, name));
     }
-    // Before a message in a file of several stands its length.
-    message::begins(if head.first() == Some(&0) { head.get(4..).unwrap_or_default() } else { head })
+    message::begins(head)
 }
 
 /// A type and its unit.
@@ -73,7 +74,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     let document = Document { bytes: &bytes, packed };
     let mut counted_type: Option<Type> = None;
-    document.each(&mut |data| {
+    each_message(document, &mut |data| {
         let tables = Dictionary::read(data, document, &mut Budget(budget.0))?;
         profiles(data, document, &mut |profile| {
             let (kind, samples) = outline(profile, document, &tables)?;
@@ -100,7 +101,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         samples: 0,
         sum: 0,
     };
-    document.each(&mut |data| reading.add(data))?;
+    each_message(document, &mut |data| reading.add(data))?;
     let Reading { mut recording, profiles, samples, sum, .. } = reading;
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
@@ -143,7 +144,7 @@ fn outline<'a, 't>(
     profile: Node<'a>,
     document: Document<'a>,
     tables: &'t Dictionary,
-) -> Result<((&'t [u8], &'t [u8]), u64)> {
+) -> Result<(Measurement<'t>, u64)> {
     let (mut kind, mut unit, mut samples) = (0, 0, 0);
     profile.each(document, &mut |name, item| match (name, item) {
         ("samples", _) => {
@@ -248,7 +249,8 @@ impl<'a> Reading<'a> {
             (_, 0) => {}
             _ if values == times => {}
             _ => {
-                let what = format!("a sample with {values} values and {times} timestamps");
+                let (values, times) = (counted(values, "value"), counted(times, "timestamp"));
+                let what = format!("a sample with {values} and {times}");
                 return Err(document.refused(sample.content.bytes(), &what));
             }
         }
