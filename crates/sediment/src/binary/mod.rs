@@ -168,7 +168,7 @@ pub struct Binary {
     /// is not stripped, 64-bit Power; elsewhere none are known.
     pub plt_stubs: Vec<PltStub>,
     /// Some functions are addresses, as the file is stripped.
-    pub(crate) unresolved: bool,
+    pub unresolved: bool,
 }
 
 /// A PT_LOAD segment.
