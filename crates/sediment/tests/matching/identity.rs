@@ -26,6 +26,7 @@ fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> B
         segments: Vec::new(),
         code_sections: Vec::new(),
         plt_stubs: Vec::new(),
+        unresolved: false,
     }
 }
 
