@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that install the debug symbols of a stripped program or library, by distribution.
 
-use crate::packages::Owner;
 use sediment::escape;
+
+/// The package that a file belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    /// Its name, with the architecture where dpkg needs it.
+    pub(crate) name: String,
+    /// Its version, and with rpm its release.
+    pub(crate) version: String,
+    /// True for a package of dpkg.
+    pub(crate) is_deb: bool,
+}
 
 /// A family of distributions.
 struct Family {
@@ -11,6 +21,8 @@ struct Family {
     /// The command, with PACKAGE for the package of the stripped file, DEBUG for that of its debug symbols and CODENAME for the release;
     /// None where there are no packages of debug symbols.
     install: Option<&'static str>,
+    /// The command for a file of an unknown package, with PATH for the file.
+    unowned: Option<&'static str>,
     /// Its debuginfod server.
     debuginfod: &'static str,
 }
@@ -21,6 +33,9 @@ const FAMILIES: &[Family] = &[
         install: Some(
             "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://ddebs.ubuntu.com CODENAME main restricted universe multiverse, and the package ubuntu-dbgsym-keyring)",
         ),
+        unowned: Some(
+            "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from ddebs.ubuntu.com, package ubuntu-dbgsym-keyring)",
+        ),
         debuginfod: "https://debuginfod.ubuntu.com",
     },
     Family {
@@ -28,19 +43,26 @@ const FAMILIES: &[Family] = &[
         install: Some(
             "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug CODENAME-debug main)",
         ),
+        unowned: Some(
+            "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from the archive debian-debug)",
+        ),
         debuginfod: "https://debuginfod.debian.net",
     },
     Family {
         ids: &["fedora", "rhel", "centos"],
         install: Some("dnf debuginfo-install PACKAGE"),
+        unowned: Some("dnf debuginfo-install \"$(rpm -qf PATH)\""),
         debuginfod: "https://debuginfod.fedoraproject.org",
     },
     Family {
         ids: &["opensuse", "suse"],
         install: Some("zypper --plus-content debug install PACKAGE-debuginfo"),
+        unowned: Some(
+            "zypper --plus-content debug install \"$(rpm -qf --queryformat '%{NAME}' PATH)-debuginfo\"",
+        ),
         debuginfod: "https://debuginfod.opensuse.org",
     },
-    Family { ids: &["arch"], install: None, debuginfod: "https://debuginfod.archlinux.org" },
+    Family { ids: &["arch"], install: None, unowned: None, debuginfod: "https://debuginfod.archlinux.org" },
 ];
 
 /// Serves what the servers of several distributions have.
@@ -61,8 +83,15 @@ pub(crate) fn debug_symbols(
 ) -> String {
     let family = os_release.and_then(family);
     let mut ways = Vec::new();
-    let install = family.and_then(|family| family.install).zip(owner);
-    ways.extend(install.and_then(|(install, owner)| filled(install, owner, os_release?)));
+    ways.extend(match (family, owner) {
+        (Some(family), Some(owner)) => {
+            family.install.and_then(|install| filled(install, owner, os_release.unwrap_or_default()))
+        }
+        (Some(family), None) => {
+            family.unowned.and_then(|unowned| Some(unowned.replace("PATH", &escape::shell(path)?)))
+        }
+        (None, _) => None,
+    });
     let file = match build_id.filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit())) {
         Some(build_id) => Some(build_id.to_owned()),
         None => escape::shell(path),

@@ -2,6 +2,7 @@
 //! The package manager's knowledge (dpkg or rpm) of an installed package: its version, its files, and where its maintainers
 //! want reports. Asks by its own commands.
 
+use crate::distribution::Owner;
 use crate::files;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
@@ -124,17 +125,6 @@ impl Package {
         let root = root.to_path_buf();
         Self { name: name.to_owned(), version, files, takes_profiles: None, owner, contacts, root }
     }
-}
-
-/// The package that a file belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Owner {
-    /// Its name, with the architecture where dpkg needs it.
-    pub(crate) name: String,
-    /// Its version, and with rpm its release.
-    pub(crate) version: String,
-    /// True for a package of dpkg.
-    pub(crate) is_deb: bool,
 }
 
 /// The package that installed a file, by any of its paths: /bin and /usr/bin are one folder on many systems, and dpkg knows a file by

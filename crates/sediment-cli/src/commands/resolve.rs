@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment resolve`: gives names to the functions that were recorded in stripped files, by the debug files of those builds.
 
-use crate::files::{self, DebugFiles};
+use crate::distribution;
+use crate::files::{self, DEBUGINFOD, DebugFiles};
 use crate::inputs::read_profile;
 use crate::next_steps;
 use crate::ui::Ui;
@@ -39,8 +40,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .filter(|facts| facts.unresolved)
         .filter_map(|facts| facts.build_id.as_deref())
         .collect();
-    let places = DebugFiles::new(&arguments.debug)?;
-    if let (Some((path, own)), false) = (places.of_other_builds(&build_ids).first(), build_ids.is_empty()) {
+    let asks_server = arguments.debug.iter().any(|word| word.as_os_str() == DEBUGINFOD);
+    if asks_server && std::env::var_os("DEBUGINFOD_URLS").is_none_or(|urls| urls.is_empty()) {
+        return Err(Error::new(ErrorCode::Usage, "--debug debuginfod needs a server in DEBUGINFOD_URLS")
+            .with_hint(format!("servers of distributions: {}", distribution::servers())));
+    }
+    let debug_files = DebugFiles::new(&arguments.debug)?;
+    if let (Some((path, own)), false) =
+        (debug_files.of_other_builds(&build_ids).first(), build_ids.is_empty())
+    {
         return Err(Error::new(
             ErrorCode::WrongBinary,
             format!(
@@ -53,10 +61,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             "an address is another function in another build: give the debug file of the recorded one",
         ));
     }
-    let (named, outcomes) = nameless::name(&profile, &places)?;
+    let (named, outcomes) = nameless::name(&profile, &debug_files)?;
     let some = outcomes.iter().any(|outcome| outcome.named > 0);
     if !some && !outcomes.is_empty() {
-        return Err(places.failure().unwrap_or_else(|| not_found(&outcomes)));
+        return Err(debug_files.failure().unwrap_or_else(|| not_found(&outcomes)));
     }
     if some || arguments.output.is_some() {
         if arguments.output.is_none() {

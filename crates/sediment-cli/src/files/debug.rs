@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 /// The word that asks for debuginfod.
 pub(crate) const DEBUGINFOD: &str = "debuginfod";
 
-/// Places of debug files.
+/// Sources of debug files.
 pub(crate) struct DebugFiles {
     /// Files that the user named: path, build-id, contents.
     named: Vec<(PathBuf, String, Vec<u8>)>,
@@ -31,26 +31,22 @@ pub(crate) struct DebugFiles {
 
 impl DebugFiles {
     /// Those of these words: an ELF file, a folder, or `debuginfod`.
-    pub(crate) fn new(places: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn new(given: &[PathBuf]) -> Result<Self> {
         let (mut named, mut folders, mut ask_debuginfod) = (Vec::new(), Vec::new(), false);
-        for place in places {
-            if place.is_dir() {
-                folders.push(place.clone());
-            } else if place.as_os_str() == DEBUGINFOD {
+        for path in given {
+            if path.is_dir() {
+                folders.push(path.clone());
+            } else if path.as_os_str() == DEBUGINFOD {
                 ask_debuginfod = true;
             } else {
-                let bytes = read(place)?;
+                let bytes = read(path)?;
                 let build_id = binary::build_id(&bytes).ok_or_else(|| {
                     Error::new(ErrorCode::WrongBinary, "not an ELF file with a build-id")
-                        .with_input(display(place))
+                        .with_input(display(path))
                         .with_hint("give the unstripped program, or its debug file")
                 })?;
-                named.push((place.clone(), build_id, bytes));
+                named.push((path.clone(), build_id, bytes));
             }
-        }
-        if ask_debuginfod && std::env::var_os("DEBUGINFOD_URLS").is_none_or(|urls| urls.is_empty()) {
-            return Err(Error::new(ErrorCode::Usage, "--debug debuginfod needs a server in DEBUGINFOD_URLS")
-                .with_hint(format!("servers of distributions: {}", crate::distribution::servers())));
         }
         let failure = RefCell::default();
         Ok(Self { named, folders, ask_debuginfod, system: SystemFiles::new(None, &[])?, failure })

@@ -19,7 +19,7 @@ mod journal;
 mod system;
 mod temporary;
 pub(crate) use appended::append_line;
-pub(crate) use debug::DebugFiles;
+pub(crate) use debug::{DEBUGINFOD, DebugFiles};
 pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
 pub(crate) use temporary::{TemporaryFolder, Workshop};

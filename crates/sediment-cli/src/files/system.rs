@@ -38,6 +38,11 @@ impl SystemFiles {
         Ok(Self { root, binaries, debuginfod, perf })
     }
 
+    /// The folder in place of `/`, if there is one.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.root.as_deref()
+    }
+
     /// The contents of a file below the root, whatever `..` its path holds.
     fn below_root(&self, path: &Path) -> Option<Vec<u8>> {
         self.below(self.root.as_deref().unwrap_or_else(|| Path::new("/")), path)

@@ -343,7 +343,7 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
         } else {
             ui.warn(&format!("{} is stripped: no names for {weight}", dso.path));
         }
-        let owner = packages::owner(Path::new(&dso.path), None);
+        let owner = packages::owner(Path::new(&dso.path), files.root());
         let how = distribution::debug_symbols(
             os_release.as_deref(),
             owner.as_ref(),

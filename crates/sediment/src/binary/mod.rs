@@ -175,7 +175,7 @@ pub struct Binary {
     /// Stubs of the procedure linkage table by address: x86-64, i386, AArch64, Arm, RISC-V, z/Architecture and, where the file
     /// is not stripped, 64-bit Power; elsewhere none are known.
     pub plt_stubs: Vec<PltStub>,
-    /// Some functions are addresses, from [`Self::with_nameless`].
+    /// Some functions are addresses, as the file is stripped.
     pub unresolved: bool,
 }
 

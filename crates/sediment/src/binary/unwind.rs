@@ -60,7 +60,7 @@ impl Binary {
     /// unwind tables; what lies in a named function, or in the procedure linkage table, is none. Nothing is added without a build-id,
     /// as addresses mean something in one build alone, or from damaged tables.
     #[must_use]
-    pub fn with_nameless(mut self, bytes: &[u8]) -> Self {
+    pub(crate) fn with_nameless(mut self, bytes: &[u8]) -> Self {
         if self.symbols_from != SymbolSource::DynamicSymbols || self.build_id.is_none() {
             return self;
         }
@@ -106,7 +106,7 @@ impl Binary {
 
     /// True if this function is known by its address alone.
     #[must_use]
-    pub fn is_nameless(&self, function: &BinaryFunction) -> bool {
+    pub(crate) fn is_nameless(&self, function: &BinaryFunction) -> bool {
         self.unresolved && address_of_nameless(&function.name).is_some()
     }
 }

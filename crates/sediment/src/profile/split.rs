@@ -32,7 +32,7 @@ pub fn split(profile: &Profile, dso: &str) -> Profile {
     part
 }
 
-/// What a profile says of all its functions.
+/// The attributes of the whole profile.
 fn without_functions(profile: &Profile) -> Profile {
     Profile {
         source: profile.source.clone(),

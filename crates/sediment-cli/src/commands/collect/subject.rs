@@ -19,7 +19,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes that systemctl may say of one unit.
 const LONGEST_ANSWER: usize = 1 << 20;
 
-/// What to record.
+/// The program or processes to record.
 pub(super) fn target(arguments: &Arguments, packages: &[Package], ui: &Ui) -> Result<Target> {
     if let Some(unit) = &arguments.service {
         return service(unit).map(Target::Processes);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a collected file holds, in ten lines at most, and where it may go.
+//! The contents of a collected file, in ten lines at most, and where it may go.
 
 use crate::distribution;
 use crate::files::SystemFiles;
