@@ -128,7 +128,8 @@ fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) ->
         .into_iter()
         .filter_map(|(ratio, how)| Some(format!("{} {how}", change(ratio?))))
         .collect();
-    let misses = if misses.is_empty() { String::new() } else { format!("; iTLB misses {}", misses.join(", ")) };
+    let misses =
+        if misses.is_empty() { String::new() } else { format!("; iTLB misses {}", misses.join(", ")) };
     let hold = if after == 1 { "holds" } else { "hold" };
     format!("{before} → {} {hold} 99 % of the calls{misses}", counted(after, "page"))
 }

@@ -77,13 +77,7 @@ struct Line {
     total: f64,
 }
 
-fn functions(
-    svg: &mut String,
-    layout: &Layout<'_>,
-    on_page: &[u32],
-    line: Line,
-    numbers: Option<&[u32]>,
-) {
+fn functions(svg: &mut String, layout: &Layout<'_>, on_page: &[u32], line: Line, numbers: Option<&[u32]>) {
     let Line { start, y, total } = line;
     let place =
         |address: u64| LEFT + WIDE * (address.clamp(start, start + PAGE) - start) as f64 / PAGE as f64;
