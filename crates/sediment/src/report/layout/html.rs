@@ -193,16 +193,3 @@ fn legend() -> Markup {
         } "\n"
     }
 }
-
-/// The head of a table.
-pub(super) fn row_of(titles: &[String]) -> Markup {
-    html! {
-        thead {
-            tr {
-                @for title in titles {
-                    th scope="col" { (Text(title)) }
-                }
-            }
-        } "\n"
-    }
-}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of a program: pages by share of the calls, groups, heaviest functions and those that the compiler split.
 
-use super::html::row_of;
 use super::map::shown;
 use super::pages::{Pages, bytes, percent, weight};
 use super::zoom::group_name;
@@ -146,6 +145,19 @@ fn table(titles: &[String], rows: impl Iterator<Item = Vec<String>>) -> Markup {
                         } "\n"
                     }
                 } "\n"
+            }
+        } "\n"
+    }
+}
+
+/// The head of a table.
+fn row_of(titles: &[String]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for title in titles {
+                    th scope="col" { (Text(title)) }
+                }
             }
         } "\n"
     }
