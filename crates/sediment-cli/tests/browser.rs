@@ -17,16 +17,26 @@ use std::process::{Command, Stdio};
 /// Runs a check of a report; false where there is no browser.
 fn is_driven(check: &str, page: &Path) -> bool {
     let is_there = |program: &str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let version =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
     };
-    if let Some(missing) = ["chromedriver", "chromium", "python3"].into_iter().find(|program| !is_there(program)) {
+    if let Some(missing) =
+        ["chromedriver", "chromium", "python3"].into_iter().find(|program| !is_there(program))
+    {
         support::skip(&format!("{missing} is missing"));
         return false;
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser/report.py");
     let screenshots = std::env::var_os("SEDIMENT_SCREENSHOTS").filter(|folder| !folder.is_empty());
-    let found = Command::new("python3").arg("-B").arg(script).arg(check).arg(page).args(screenshots).output().unwrap();
+    let found = Command::new("python3")
+        .arg("-B")
+        .arg(script)
+        .arg(check)
+        .arg(page)
+        .args(screenshots)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&found.stdout).into_owned() + &String::from_utf8_lossy(&found.stderr);
     assert!(found.status.success(), "{said}");
     true
@@ -79,18 +89,30 @@ fn report_of(names: &[String], folder: &Path) -> std::path::PathBuf {
     });
     let binary = Binary { functions: functions.collect(), ..Binary::default() };
     let key = |name: &String| FunctionKey { dso: None, name: name.clone(), file: None };
-    let keys: Vec<FunctionKey> = names.iter().step_by(if names.len() > 1000 { 50 } else { 1 }).map(key).collect();
-    let heat = keys.iter().zip(1..).map(|(key, weight)| {
-        (key, ProfiledFunction { weight, group: GroupKind::Hot, first: Some(weight) })
-    });
+    let keys: Vec<FunctionKey> =
+        names.iter().step_by(if names.len() > 1000 { 50 } else { 1 }).map(key).collect();
+    let heat = keys
+        .iter()
+        .zip(1..)
+        .map(|(key, weight)| (key, ProfiledFunction { weight, group: GroupKind::Hot, first: Some(weight) }));
     let heat = Heat::of(heat);
     let before = layout::linked("before", &binary, &heat);
     let after = layout::predicted("after", &before, keys.iter().rev().map(|key| key.name.as_str()));
-    let objects = before.functions.iter().map(|function| (function.address, function.name.to_owned())).collect();
+    let objects =
+        before.functions.iter().map(|function| (function.address, function.name.to_owned())).collect();
     let name = names[0].clone();
     let calls = Calls::default();
-    let program = Program { name: name.clone(), before, after, objects, calls, verdict: name.clone(), ..Program::default() };
-    let page = layout::html(&Report { title: name, programs: vec![program], most_pages: 48, ..Report::default() });
+    let program = Program {
+        name: name.clone(),
+        before,
+        after,
+        objects,
+        calls,
+        verdict: name.clone(),
+        ..Program::default()
+    };
+    let page =
+        layout::html(&Report { title: name, programs: vec![program], most_pages: 48, ..Report::default() });
     let path = folder.join("page.html");
     std::fs::write(&path, page).unwrap();
     path

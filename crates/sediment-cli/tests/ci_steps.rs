@@ -28,8 +28,11 @@ fn the_step_passes_an_ordered_program_and_no_other() {
         code += &format!("__attribute__((noinline)) void f{function}(void) {{ sink += {function}; }}\n");
     }
     code += "int main(void) { f3(); f30(); f11(); f22(); return 0; }\n";
-    let calls: String = ["f30", "f22", "f11", "f3"].map(|name| format!("main -> {name} [count=9, label=0.25];\n")).concat();
-    let profile = format!("digraph p {{ graph [sediment=2, unit=calls, total=36]; subgraph cluster0 {{ graph [label=ordered]; main; f30; f22; f11; f3; }}\n{calls}}}\n");
+    let calls: String =
+        ["f30", "f22", "f11", "f3"].map(|name| format!("main -> {name} [count=9, label=0.25];\n")).concat();
+    let profile = format!(
+        "digraph p {{ graph [sediment=2, unit=calls, total=36]; subgraph cluster0 {{ graph [label=ordered]; main; f30; f22; f11; f3; }}\n{calls}}}\n"
+    );
     std::fs::write(folder.path().join("p.c"), code).unwrap();
     std::fs::write(folder.path().join("p.gv"), profile).unwrap();
     let cc = |name: &str, more: &[&str]| {
@@ -41,7 +44,8 @@ fn the_step_passes_an_ordered_program_and_no_other() {
         return support::skip("cc is missing");
     }
     let order = ["order", "p.gv", "--binary", "plain", "--linker", "gnu-ld-script", "-o", "order.ld"];
-    let ordered = Command::new(env!("CARGO_BIN_EXE_sediment")).args(order).current_dir(folder.path()).output().unwrap();
+    let ordered =
+        Command::new(env!("CARGO_BIN_EXE_sediment")).args(order).current_dir(folder.path()).output().unwrap();
     assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
     assert!(cc("ordered", &["-Wl,-T,order.ld"]));
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();

@@ -105,7 +105,8 @@ fn undrawable_layouts_are_refused() {
     assert_eq!(foreign.status.code(), Some(1));
     says("report/undrawable_layouts_are_refused", err(&foreign));
     assert!(!folder.path().join("layout.html").exists());
-    let unequal = ["report", "p.gv", "--binary", "prog", "--after", "prog", "--after", "prog", "-o", "layout.html"];
+    let unequal =
+        ["report", "p.gv", "--binary", "prog", "--after", "prog", "--after", "prog", "-o", "layout.html"];
     let unequal = sediment(folder.path(), &unequal);
     assert_eq!(unequal.status.code(), Some(2));
     says("report/undrawable_layouts_are_refused", err(&unequal));

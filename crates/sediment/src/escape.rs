@@ -63,9 +63,9 @@ pub fn dot(text: &str) -> Option<String> {
 /// In a label backslashes begin escapes such as `\n` and `\N` ("escString" in Graphviz' documentation), and `&` an entity of HTML.
 #[must_use]
 pub fn dot_label(lines: &[&str]) -> String {
-    let escaped = lines.iter().map(|line| {
-        shown(line, |_| None).replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;")
-    });
+    let escaped = lines
+        .iter()
+        .map(|line| shown(line, |_| None).replace('\\', "\\\\").replace('"', "\\\"").replace('&', "&amp;"));
     format!("\"{}\"", escaped.collect::<Vec<_>>().join("\\n"))
 }
 

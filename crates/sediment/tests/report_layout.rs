@@ -63,7 +63,8 @@ fn drawn(binary: &Binary, heat: &[(FunctionKey, ProfiledFunction)]) -> String {
     order.sort_by_key(|(key, seen)| (std::cmp::Reverse(seen.weight), key.name.clone()));
     let after = layout::predicted("after", &before, order.iter().map(|(key, _)| key.name.as_str()));
     let functions = before.functions.iter().map(|function| (function.address, "part.o".to_owned())).collect();
-    let program = Program { name: "program".to_owned(), before, after, objects: functions, ..Program::default() };
+    let program =
+        Program { name: "program".to_owned(), before, after, objects: functions, ..Program::default() };
     page_of("program", "a note", program)
 }
 
@@ -91,7 +92,8 @@ fn is_well_formed(page: &str) {
     assert_eq!(page.matches("<script>").count(), 1);
     let data = page.matches("<script type=\"application/json\"").count();
     assert_eq!(page.matches("<script").count(), 1 + data);
-    let policy = page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    let policy =
+        page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
     assert!(policy.contains("default-src 'none'") && policy.contains("script-src 'sha256-"), "{policy}");
     assert!(!policy.contains("unsafe"), "{policy}");
     assert!(!page.contains("NaN") && !page.contains("inf\""));
@@ -197,10 +199,20 @@ fn functions_that_are_in_one_layout_alone_are_counted() {
         functions: names
             .iter()
             .zip(1..)
-            .map(|(name, at)| layout::Function { name, address: 4096 * at, size: 64, seen: Some(seen(at)), id: None })
+            .map(|(name, at)| layout::Function {
+                name,
+                address: 4096 * at,
+                size: 64,
+                seen: Some(seen(at)),
+                id: None,
+            })
             .collect(),
     };
-    let program = Program { before: names(&["a", "twin", "twin", "gone"]), after: names(&["twin", "new", "a", "twin"]), ..Program::default() };
+    let program = Program {
+        before: names(&["a", "twin", "twin", "gone"]),
+        after: names(&["twin", "new", "a", "twin"]),
+        ..Program::default()
+    };
     let found = data(&page_of("p", "", program));
     assert_eq!(found["n"], serde_json::json!(["a", "twin", "twin", "gone", "new"]));
     assert_eq!(found["a"]["i"], serde_json::json!([1, 1, 4, 1, 0, 1, 2, 1]));

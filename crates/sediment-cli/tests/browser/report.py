@@ -93,7 +93,7 @@ def hostile(path, _):
         check(browser.run("return window.broken === undefined"), "a name ran when it was shown")
         fits(browser, "hostile names")
         is_quiet(browser, "hostile names")
-    with Browser(360, 740) as browser:
+    with Browser(360, 740, touch=True) as browser:
         browser.open(path)
         fits(browser, "hostile names, narrow")
 

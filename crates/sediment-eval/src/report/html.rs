@@ -72,7 +72,7 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
             let of = if several { format!(" on {}", workload.name) } else { String::new() };
             let change = match found.effect {
                 Some(effect) if found.scale == Scale::Logarithm => format!(
-                    ": {:+.2} % ({:+.2} to {:+.2} %)",
+                    ", {:+.2}\u{a0}% ({:+.2}\u{a0}% to {:+.2}\u{a0}%)",
                     percent(effect.interval.estimate),
                     percent(effect.interval.lower),
                     percent(effect.interval.upper)
@@ -80,7 +80,7 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
                 _ => String::new(),
             };
             let metric = workload.headline.map_or("", |at| analysis.metrics[at].name.as_str());
-            lines.push((format!("{}{of} is {word}{change} {metric}", build.name), word));
+            lines.push((format!("{}{of}: {word}{change} {metric}", build.name), word));
         }
     }
     lines

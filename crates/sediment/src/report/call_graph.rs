@@ -71,7 +71,8 @@ fn around(edges: &[Edge], choice: &Choice<'_>, most: usize) -> (Vec<Edge>, usize
     let mut depths: HashMap<FunctionIndex, u32> = HashMap::new();
     let mut waiting = BinaryHeap::new();
     let mut taken: HashSet<usize> = HashSet::new();
-    let mut reached: Vec<(FunctionIndex, u32)> = choice.around.iter().map(|function| (*function, 0)).collect();
+    let mut reached: Vec<(FunctionIndex, u32)> =
+        choice.around.iter().map(|function| (*function, 0)).collect();
     let mut within = HashSet::new();
     loop {
         for (function, depth) in reached.drain(..) {
@@ -81,7 +82,8 @@ fn around(edges: &[Edge], choice: &Choice<'_>, most: usize) -> (Vec<Edge>, usize
             depths.insert(function, depth);
             if depth < choice.depth {
                 // Edges are sorted: the lower number is the heavier.
-                waiting.extend(at.get(&function).into_iter().flatten().map(|edge| Reverse((*edge, depth + 1))));
+                waiting
+                    .extend(at.get(&function).into_iter().flatten().map(|edge| Reverse((*edge, depth + 1))));
             }
         }
         let Some(Reverse((edge, depth))) = waiting.pop() else { break };
@@ -100,7 +102,8 @@ fn around(edges: &[Edge], choice: &Choice<'_>, most: usize) -> (Vec<Edge>, usize
         let (caller, callee, _) = edges[*edge];
         depths.contains_key(&caller) && depths.contains_key(&callee)
     };
-    let mut rest: Vec<usize> = within.iter().copied().filter(|edge| !taken.contains(edge) && between(edge)).collect();
+    let mut rest: Vec<usize> =
+        within.iter().copied().filter(|edge| !taken.contains(edge) && between(edge)).collect();
     rest.sort_unstable();
     taken.extend(rest.into_iter().take(most.saturating_sub(taken.len())));
     let mut taken: Vec<usize> = taken.into_iter().collect();
@@ -115,7 +118,10 @@ const LONGEST: usize = 44;
 const LABELLED: usize = 80;
 
 fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
-    let total = profile.edges().iter().fold(0, |sum: u128, (_, _, facts)| sum.saturating_add(facts.count.unwrap_or(0)));
+    let total = profile
+        .edges()
+        .iter()
+        .fold(0, |sum: u128, (_, _, facts)| sum.saturating_add(facts.count.unwrap_or(0)));
     let share = |count: u128| if total == 0 { 0.0 } else { count as f64 / total as f64 };
     let mut calls_of: HashMap<FunctionIndex, u128> = HashMap::new();
     for (_, callee, facts) in profile.edges() {
@@ -128,7 +134,10 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
     for function in choice.around.iter().copied().chain(ends) {
         let number = numbers.len();
         numbers.entry(function).or_insert_with(|| {
-            libraries.entry(profile.key(function).dso.as_deref().unwrap_or_default()).or_default().push(function);
+            libraries
+                .entry(profile.key(function).dso.as_deref().unwrap_or_default())
+                .or_default()
+                .push(function);
             number
         });
     }
@@ -169,7 +178,8 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
         let width = 0.5 + 4.5 * (of / most).sqrt();
         let said = edges.len() <= LABELLED || of >= 0.01;
         let label = if said { format!(", label={}", label(&[&percent(of)])) } else { String::new() };
-        let _ = writeln!(text, "  n{} -> n{} [penwidth={width:.2}{label}];", numbers[caller], numbers[callee]);
+        let _ =
+            writeln!(text, "  n{} -> n{} [penwidth={width:.2}{label}];", numbers[caller], numbers[callee]);
     }
     text.push_str("}\n");
     text
@@ -205,7 +215,8 @@ mod tests {
     fn the_calls_around_a_function_are_within_the_depth() {
         let (profile, functions) = chain();
         let drawn = |depth, calls| {
-            let picture = call_picture(&profile, &Choice { around: vec![functions[2]], depth, dso: None, calls });
+            let picture =
+                call_picture(&profile, &Choice { around: vec![functions[2]], depth, dso: None, calls });
             (picture.drawn, picture.skipped)
         };
         assert_eq!(drawn(1, 0), (2, 0), "b to c, c to d");

@@ -102,7 +102,10 @@ mod tests {
     #[test]
     fn hashes_are_those_of_browsers() {
         // RFC 4648, section 10; the example of Content Security Policy Level 3.
-        assert_eq!(["f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())), ["Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]);
+        assert_eq!(
+            ["f", "fo", "foo", "foob"].map(|text| base64(text.as_bytes())),
+            ["Zg==", "Zm8=", "Zm9v", "Zm9vYg=="]
+        );
         assert_eq!(
             source("alert('Hello, world.');"),
             "'sha256-qznLcsROx4GACP2dm0UCKCzCG+HiZ1guq6ZZDob/Tng='"

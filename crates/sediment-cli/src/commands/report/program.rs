@@ -102,7 +102,9 @@ fn verdict(gain: Option<Gain>, is_linked: bool) -> String {
     let text = match (gain.is_nothing(), gain.fits(), is_linked) {
         (true, true, _) => "Little to gain: the hot code fits the TLB as it is linked.",
         (true, false, _) => "Little to gain: the order leaves nearly as many iTLB misses.",
-        (false, true, _) => "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked.",
+        (false, true, _) => {
+            "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked."
+        }
         (false, false, false) => "Worth ordering: link with the order, then measure.",
         (false, false, true) => "Ordered: the hot code lies together.",
     };

@@ -63,7 +63,9 @@ impl<'a> Calls<'a> {
             None => others.get(&function).copied().map(End::Elsewhere),
         };
         for (caller, callee, facts) in profile.edges() {
-            let (Some(count), Some(from), Some(to)) = (facts.count, end(caller), end(callee)) else { continue };
+            let (Some(count), Some(from), Some(to)) = (facts.count, end(caller), end(callee)) else {
+                continue;
+            };
             if count == 0 {
                 continue;
             }

@@ -16,7 +16,7 @@ const ENTRIES: [u64; 3] = [32, 64, 128];
 
 /// Most pages for which the scale is linear: on a wider one, the lines would lie at its left edge.
 const LINEAR: u64 = 400;
-/// The same where the hot part is a smaller share of all than one of so many.
+/// The scale is logarithmic where all pages are more than this number of times the hot ones.
 const SMALL_PART: u64 = 16;
 
 /// The picture of both.

@@ -128,7 +128,8 @@ fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) ->
         .into_iter()
         .filter_map(|(ratio, how)| Some(format!("{} {how}", change(ratio?))))
         .collect();
-    let misses = if misses.is_empty() { String::new() } else { format!("; iTLB misses {}", misses.join(", ")) };
+    let misses =
+        if misses.is_empty() { String::new() } else { format!("; iTLB misses {}", misses.join(", ")) };
     let hold = if after == 1 { "holds" } else { "hold" };
     format!("{before} → {} {hold} 99 % of the calls{misses}", counted(after, "page"))
 }
@@ -189,19 +190,6 @@ fn legend() -> Markup {
                 li { (square(&format!("h{step}"))) (meaning) } "\n"
             }
             li { (square("c")) "code without calls" } "\n"
-        } "\n"
-    }
-}
-
-/// The head of a table.
-pub(super) fn row_of(titles: &[String]) -> Markup {
-    html! {
-        thead {
-            tr {
-                @for title in titles {
-                    th scope="col" { (Text(title)) }
-                }
-            }
         } "\n"
     }
 }

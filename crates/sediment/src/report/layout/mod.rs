@@ -89,7 +89,7 @@ pub struct Program<'a> {
     pub verdict: String,
     /// Share of the weight that is placed as ordered in the file after, in parts per million.
     pub placed: Option<u64>,
-    /// What else is known, such as the linker: names and values, any text.
+    /// Further facts, such as the linker: names and values, any text.
     pub facts: Vec<(String, String)>,
     /// Functions that the compiler split by block counts.
     pub split: Vec<SplitFunction>,

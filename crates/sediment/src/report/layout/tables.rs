@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables of a program: pages by share of the calls, groups, heaviest functions and those that the compiler split.
 
-use super::html::row_of;
 use super::map::shown;
 use super::pages::{Pages, bytes, percent, weight};
 use super::zoom::group_name;
@@ -20,12 +19,13 @@ const LONGEST: usize = 120;
 
 /// A table of the pages that hold each share of the calls.
 pub(super) fn pages_by_share(pages: &[Pages; 2]) -> Markup {
-    let titles = ["4 KiB", "2 MiB"].map(|size| ["before", "after"].map(|when| format!("pages of {size}, {when}")));
+    let titles =
+        ["4 KiB", "2 MiB"].map(|size| ["before", "after"].map(|when| format!("pages of {size}, {when}")));
     let titles = ["share of all calls".to_owned()].into_iter().chain(titles.into_iter().flatten());
     let rows = SHARES.map(|share| {
-        let counts = [1, (2 << 20) / PAGE].into_iter().flat_map(|times| {
-            pages.iter().map(move |side| side.holding(share, times).to_string())
-        });
+        let counts = [1, (2 << 20) / PAGE]
+            .into_iter()
+            .flat_map(|times| pages.iter().map(move |side| side.holding(share, times).to_string()));
         [format!("{:.1} %", 100.0 * share).replace(".0 ", " ")].into_iter().chain(counts).collect()
     });
     table(&titles.collect::<Vec<_>>(), rows.into_iter())
@@ -53,8 +53,11 @@ pub(super) fn groups(after: &Layout<'_>) -> Markup {
 /// The functions with the most calls, with their pages in both layouts. `numbers`: those of the functions after in the data.
 pub(super) fn heaviest(program: &Program<'_>, pages: &[Pages; 2], numbers: &[u32]) -> Markup {
     let total = total(&program.before);
-    let after: HashMap<u32, u64> =
-        numbers.iter().zip(&program.after.functions).map(|(number, function)| (*number, function.address)).collect();
+    let after: HashMap<u32, u64> = numbers
+        .iter()
+        .zip(&program.after.functions)
+        .map(|(number, function)| (*number, function.address))
+        .collect();
     let mut heaviest: Vec<usize> =
         (0..program.before.functions.len()).filter(|at| weight(&program.before.functions[*at]) > 0).collect();
     heaviest.sort_by_key(|at| std::cmp::Reverse(weight(&program.before.functions[*at])));
@@ -142,6 +145,19 @@ fn table(titles: &[String], rows: impl Iterator<Item = Vec<String>>) -> Markup {
                         } "\n"
                     }
                 } "\n"
+            }
+        } "\n"
+    }
+}
+
+/// The head of a table.
+fn row_of(titles: &[String]) -> Markup {
+    html! {
+        thead {
+            tr {
+                @for title in titles {
+                    th scope="col" { (Text(title)) }
+                }
             }
         } "\n"
     }

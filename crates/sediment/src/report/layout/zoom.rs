@@ -22,7 +22,7 @@ const LETTER: f64 = 4.6;
 const LEAST_LETTERS: usize = 5;
 
 /// The heaviest pages of a layout, at most `most`, by address.
-/// `numbers`: those of its functions in the data of the script, where they are not their places.
+/// `numbers`: those of its functions in the data of the script, where they are not their positions.
 pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize, numbers: Option<&[u32]>) -> String {
     let total = layout.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
     let mut chosen: Vec<u64> = pages.by_heat().into_iter().take(most).map(|(number, _)| number).collect();
@@ -77,13 +77,7 @@ struct Line {
     total: f64,
 }
 
-fn functions(
-    svg: &mut String,
-    layout: &Layout<'_>,
-    on_page: &[u32],
-    line: Line,
-    numbers: Option<&[u32]>,
-) {
+fn functions(svg: &mut String, layout: &Layout<'_>, on_page: &[u32], line: Line, numbers: Option<&[u32]>) {
     let Line { start, y, total } = line;
     let place =
         |address: u64| LEFT + WIDE * (address.clamp(start, start + PAGE) - start) as f64 / PAGE as f64;
