@@ -14,7 +14,7 @@ static __attribute__((noinline)) int step(int x) { if (x % 1000 == 999) return r
 int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += step(i); printf("%d\n", sum); return 0; }
 "#;
 const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
-const USE: [&str; 8] = [
+const USE: [&str; 7] = [
     "-O2",
     "-Werror",
     "-fprofile-use",
@@ -22,8 +22,8 @@ const USE: [&str; 8] = [
     "-fprofile-correction",
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
-    "-fplugin-arg-sediment-counters=counters",
 ];
+const COUNTERS: &str = "-fplugin-arg-sediment-counters=counters";
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -64,7 +64,7 @@ pub fn counters_reach_a_build_elsewhere(gcc: &'static Compiler) {
         std::fs::copy(here.path().join(file), again.path().join(file)).unwrap();
     }
     let plugin = gcc.plugin();
-    let with = [&USE[..], &[&plugin]].concat();
+    let with = [&USE[..], &[&plugin, COUNTERS]].concat();
     let one = object(gcc, here.path(), &with);
     assert!(one == object(gcc, again.path(), &with), "objects of two folders differ");
     assert!(one != object(gcc, again.path(), &["-O2"]), "counters change nothing");
@@ -77,7 +77,7 @@ pub fn changed_functions_are_compiled_without_counters(gcc: &'static Compiler) {
     let output = gcc.run(
         here.path(),
         gcc.c,
-        &[&USE[..], &[&gcc.plugin(), "-static", "work.c", "-o", "work"]].concat(),
+        &[&USE[..], &[&gcc.plugin(), COUNTERS, "-static", "work.c", "-o", "work"]].concat(),
     );
     assert!(err(&output).contains("work.c: 1 of 3 functions"), "{}", err(&output));
     assert_eq!(ran(&here, "work", &[]).1, Some(0));
@@ -109,7 +109,7 @@ pub fn whatever_counters_say_the_program_is_the_same(gcc: &'static Compiler) {
         gcc.run(
             here.path(),
             gcc.c,
-            &[&USE[..], &[&gcc.plugin(), "-static", "work.c", "-o", "work"]].concat(),
+            &[&USE[..], &[&gcc.plugin(), COUNTERS, "-static", "work.c", "-o", "work"]].concat(),
         );
         assert_eq!(ran(&here, "work", &[]), expected, "{forged}");
     }
