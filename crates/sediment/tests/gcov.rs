@@ -28,7 +28,7 @@ fn every_version_says_the_same() {
         let [data, notes] = ["gcda", "gcno"].map(|extension| file(&format!("{version}.{extension}")));
         let (profile, skipped) = joined(&[&data, &notes]);
         let text = print(&profile.unwrap());
-        support::golden("tests/golden/gcov/profile.gv", &text);
+        support::golden("gcov/profile.gv", &text);
         assert_eq!(print(&parse(text.as_bytes()).unwrap().0), text);
         assert!(skipped.is_empty(), "{skipped:?}");
     }
@@ -66,7 +66,7 @@ fn counters_reach_the_compiler_as_text() {
 fn other_versions_are_refused_by_name() {
     let data = file("gcc-14.gcda");
     for (version, found) in
-        [(*b"*31B", "13"), (*b"*11B", "11"), (*b"*39A", "9"), (*b"*408", "9"), (*b"*27B", "17")]
+        [(*b"*13B", "13"), (*b"*31B", "11"), (*b"*19A", "9"), (*b"*408", "9"), (*b"*17B", "17")]
     {
         let mut other = data.clone();
         other[4..8].copy_from_slice(&version);
