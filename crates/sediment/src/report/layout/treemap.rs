@@ -66,7 +66,7 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
         let tile = Tile { bytes: size, calls: function.weight, functions: 1 };
         libraries.entry(function.dso).or_default().entry("").or_default().add(tile);
     }
-    let mut rows: Vec<(&str, Tile, Vec<(&str, Tile)>)> = libraries
+    let mut rows: Vec<_> = libraries
         .into_iter()
         .map(|(name, objects)| {
             let objects = largest(objects.into_iter().collect());
