@@ -350,6 +350,7 @@ give_counters (const Counters &counters)
   std::string unit = unit_name ();
   char digits[9];
   snprintf (digits, sizeof digits, "%08x", checksum (names));
+  std::string full_unit = unit + digits;
 
   DataFile data (counters.largest ());
   std::set<unsigned> taken;
@@ -377,7 +378,7 @@ give_counters (const Counters &counters)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
 	  statements += 2;
       pop_cfun ();
-      const Variant &variant = best (variants, unit, unit + digits);
+      const Variant &variant = best (variants, unit, full_unit);
       data.function (ident, line, variant, statements);
       any = true;
       if (is_executed (variant))

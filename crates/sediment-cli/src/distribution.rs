@@ -108,7 +108,7 @@ fn filled(install: &str, owner: &Owner, os_release: &str) -> Option<String> {
     let Owner { name, version, is_deb } = owner;
     // The C library of Debian has had its debug package before all packages got one.
     let debug = if name == "libc6" { "libc6-dbg".to_owned() } else { format!("{name}-dbgsym") };
-    let debug = escape::shell(&format!("{debug}={version}"))?;
+    let debug = format!("{}={}", escape::shell(&debug)?, escape::shell(version)?);
     let package = if *is_deb { name.clone() } else { format!("{name}-{version}") };
     let codename = value(os_release, "VERSION_CODENAME").unwrap_or_else(|| "CODENAME".to_owned());
     let filled = install.replace("PACKAGE-debuginfo", &escape::shell(&format!("{name}-debuginfo"))?);

@@ -45,6 +45,7 @@ const METAVARS: &[&str] = &[
     "STYLE",
     "SUBMITTER",
     "TEXT",
+    "UNIT",
     "WEIGHT",
 ];
 

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Record a running service of systemd instead [default PACKAGE: that of its programs]
+    /// Record this running service of systemd instead; PACKAGE can then be left away [default: run COMMAND]
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
     service: Option<String>,
     /// Record all programs of installed packages that run, and what they start, as root; a file for each package, or for those

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file: the pages that hold the calls, the heat of every page of code, functions with their callers and callees, first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order; with --order, the report also has the share that is placed as ordered."
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also has first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order; with --order, the report also has the share that is placed as ordered."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
