@@ -35,8 +35,18 @@ const uint64_t most_values = 32;
 // GCC's number of the counters of most frequent values, and of most frequent callees.
 const unsigned top = 3, callees = 4;
 
-// Folder of the file; empty: none.
-std::string folder;
+// Folder of the file; its path is empty if there is none. It is removed at the exit of the compiler, also after an error.
+struct Folder
+{
+  std::string path;
+  ~Folder ()
+  {
+    if (!path.empty ())
+      rmdir (path.c_str ());
+  }
+};
+
+Folder folder;
 // Executed functions that were given counters. With -fprofile-partial-training GCC treats others as if they had none.
 std::vector<tree> given;
 
@@ -326,21 +336,14 @@ hide_data_files ()
       note (name + ": " + xstrerror (errno));
       return;
     }
-  folder = name;
+  folder.path = name;
   profile_data_prefix = xstrdup (name.c_str ());
-}
-
-void
-remove_folder ()
-{
-  if (!folder.empty ())
-    rmdir (folder.c_str ());
 }
 
 void
 give_counters (const Counters &counters)
 {
-  if (folder.empty () || in_lto_p || seen_error ())
+  if (folder.path.empty () || in_lto_p || seen_error ())
     return;
   std::vector<std::string> names;
   cgraph_node *node;
@@ -386,7 +389,7 @@ give_counters (const Counters &counters)
     }
   if (is_damaged)
     inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without counters: the file of counters has damaged lines");
-  std::string base = folder + "/unit", path = base + ".gcda";
+  std::string base = folder.path + "/unit", path = base + ".gcda";
   if (!any)
     return;
   if (!data.write (path))

@@ -46,9 +46,6 @@ private:
 // Before GCC reads .gcda: lets it look for one where none is, so that no older one is read.
 void hide_data_files ();
 
-// At the end: removes what that made.
-void remove_folder ();
-
 // Before GCC's pass `profile`: writes the unit's counters as a file of GCC's own, and lets GCC read it.
 void give_counters (const Counters &counters);
 

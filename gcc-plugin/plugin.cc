@@ -430,7 +430,6 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     return 0;
   static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, profile=FILE, counters=FILE" };
   register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
-  register_callback (plugin->base_name, PLUGIN_FINISH, [] (void *, void *) { sediment::remove_folder (); }, NULL);
   if (counters)
     place_counters_passes (plugin->base_name);
   if (counts || marks_blocks)

@@ -21,6 +21,13 @@ pub(crate) struct Found {
     named: BTreeSet<PathBuf>,
 }
 
+impl Found {
+    /// True if one of the files names functions.
+    pub(crate) fn has_names(&self) -> bool {
+        self.paths.iter().any(|path| path.extension().is_some_and(|end| end == gcov::NOTES))
+    }
+}
+
 /// The files of units that these paths name, or that lie below them; None where none of them is one. Each is read once, whatever folders overlap.
 ///
 /// # Errors

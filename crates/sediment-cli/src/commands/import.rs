@@ -60,12 +60,19 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.refuse_one_file_for_two()?;
     // Writing a trace is a line of its own.
     ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
-    if let Some(files) = unit_counters::find(&arguments.recordings)? {
+    let counters = unit_counters::find(&arguments.recordings)?;
+    let units = match &counters {
+        None => unit_graphs::find(&arguments.recordings, ui)?,
+        Some(files) if files.has_names() => None,
+        // Counters without names may lie beside call graphs; where they do not, the error is that of counters.
+        Some(_) => unit_graphs::find(&arguments.recordings, ui).ok().flatten(),
+    };
+    if let (Some(files), None) = (&counters, &units) {
         arguments.refuse_options_of_recordings("a compiler's counters")?;
-        let profile = unit_counters::import(&files, &arguments.binary, ui)?;
+        let profile = unit_counters::import(files, &arguments.binary, ui)?;
         return arguments.write(&profile, None, ui);
     }
-    if let Some(units) = unit_graphs::find(&arguments.recordings, ui)? {
+    if let Some(units) = units {
         let profile = arguments.of_units(&units, ui)?;
         return arguments.write(&profile, None, ui);
     }

@@ -32,6 +32,9 @@ struct Reader {
 /// The kinds of files.
 const READERS: &[Reader] = &[data::READER, notes::READER];
 
+/// Extension of the files with the names of functions.
+pub const NOTES: &str = "gcno";
+
 /// Number of bytes by which a file is recognised.
 pub const HEAD: usize = 4;
 

@@ -7,7 +7,7 @@ use super::units::{Named, Place, Units};
 use crate::error::Result;
 use crate::skipped::Skipped;
 
-pub(super) const READER: Reader = Reader { magic: *b"oncg", extension: "gcno", read };
+pub(super) const READER: Reader = Reader { magic: *b"oncg", extension: super::NOTES, read };
 
 const FUNCTION: u32 = 0x0100_0000;
 

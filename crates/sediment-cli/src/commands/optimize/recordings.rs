@@ -172,12 +172,14 @@ impl Job<'_> {
         inputs::warn_of_similar_labels(&merged, self.ui);
         links::label(outputs, &merged);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
+        let executed: Vec<&Output> = outputs.iter().filter(|output| output.label.is_some()).collect();
+        let known: Vec<&Output> = if executed.is_empty() { outputs.iter().collect() } else { executed };
+        let names: Vec<String> = known.iter().map(|output| output.name()).collect();
+        if known.iter().all(|output| is_stripped(&output.path)) {
+            let message = format!("no function names to record: the build strips {}", names.join(", "));
+            return Err(Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED));
+        }
         if labels.is_empty() {
-            let names: Vec<String> = outputs.iter().map(Output::name).collect();
-            if outputs.iter().all(|output| is_stripped(&output.path)) {
-                let message = format!("no function names to record: the build strips {}", names.join(", "));
-                return Err(Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED));
-            }
             let error = Error::new(
                 ErrorCode::NotInProfile,
                 format!("the training commands executed none of: {}", names.join(", ")),
