@@ -89,7 +89,7 @@ fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Resul
     Ok(())
 }
 
-/// What a folder has, by path.
+/// Entries of a folder, by path.
 pub(crate) fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::FileType)>> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder)? {

@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     files::write(&arguments.output, text.as_bytes(), ui)
 }
 
-/// How to get counts of blocks.
+/// Hint with the commands that count blocks.
 fn of_blocks(flag: &str) -> String {
     format!(
         "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"

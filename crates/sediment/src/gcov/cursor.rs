@@ -14,7 +14,7 @@ pub(super) struct Cursor<'a> {
     is_big_endian: bool,
 }
 
-/// What both kinds of files begin with.
+/// Beginning of both kinds of files.
 pub(super) struct Header {
     /// Identity of the compilation.
     pub(super) stamp: u32,

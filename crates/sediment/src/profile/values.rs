@@ -13,9 +13,9 @@ use std::fmt;
 /// Measured values of one variant of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Values {
-    /// How often a value lay in each part of an interval.
+    /// Counts of a value in each part of an interval.
     pub interval: Runs,
-    /// How often a value was a power of two, and how often not.
+    /// Counts of values that were powers of two, and of others.
     pub power: Runs,
     /// Sums of values, each followed by their number.
     pub average: Runs,
