@@ -117,7 +117,7 @@ mod tests {
         let value = serde_json::json!({ "n": ["</script><script>", "<!--", "\u{202e}"] });
         let text = data("d", &value);
         assert_eq!(text.matches('<').count(), 2, "{text}");
-        let json = text.split('>').nth(1).unwrap().split('<').next().unwrap();
+        let json = text.split_once('>').unwrap().1.rsplit_once('<').unwrap().0;
         assert_eq!(serde_json::from_str::<serde_json::Value>(json).unwrap(), value);
     }
 }
