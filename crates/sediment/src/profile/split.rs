@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts of a profile: one DSO's, as a `.prof` holds it, and that of some DSOs alone, as it is sent to their maintainers.
 
-use super::{FunctionIndex, Profile};
+use super::{FunctionIndex, Profile, address_of_nameless};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a profile that concerns one DSO: its functions, the edges with an end in it, and the other ends of those in
@@ -102,10 +102,16 @@ pub fn named(profile: &Profile) -> Option<Profile> {
 }
 
 impl Profile {
-    /// Says of each DSO with functions without names which build the addresses are of, as the whole does.
+    /// Says of each DSO whose addresses are among the functions which build they are of, as the whole does.
     fn keep_builds_of_addresses(&mut self, whole: &Self) {
-        for (label, facts) in &mut self.dsos {
-            if let Some(known) = whole.dsos.get(label).filter(|known| known.unresolved) {
+        let keys = self.functions().into_iter().map(|function| self.key(function));
+        let addresses: BTreeSet<String> = keys
+            .filter(|key| address_of_nameless(&key.name).is_some())
+            .filter_map(|key| key.dso.clone())
+            .collect();
+        for label in addresses {
+            if let Some(known) = whole.dsos.get(&label).filter(|known| known.unresolved) {
+                let facts = self.dso_mut(&label);
                 facts.unresolved = true;
                 facts.build_id.clone_from(&known.build_id);
             }
