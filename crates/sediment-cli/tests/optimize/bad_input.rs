@@ -113,8 +113,13 @@ fn a_compiler_called_by_its_path() {
     // One object of several.
     let own = "int other(int, char **);\nint main(int count, char **words) { return other(count, words); }\n";
     std::fs::write(project.path("own.c"), own).unwrap();
-    let build =
-        format!("gcc -c own.c && {} -Dmain=other -c program.c && gcc -o toy own.o program.o", gcc.display());
+    let more = "int third(int x) { return x; }\nint second(int x) { return third(x); }\nint first(int x) { return second(x); }\n\
+                int work(int, char **);\nint other(int count, char **words) { return first(0) + work(count, words); }\n";
+    std::fs::write(project.path("more.c"), more).unwrap();
+    let gcc = gcc.display();
+    let build = format!(
+        "gcc -c own.c && {gcc} -O0 -c more.c && {gcc} -Dmain=work -c program.c && gcc -o toy own.o more.o program.o"
+    );
     let output = project.run(&["--train", "./toy", "--json"], &[&build]);
     assert_eq!(code(&output), 0, "{}", err(&output));
     says_like("optimize/a_compiler_called_by_its_path", err(&output));

@@ -18,6 +18,7 @@ const METAVARS: &[&str] = &[
     "COUNT",
     "DIR",
     "DSO",
+    "ELF|DIR|debuginfod",
     "END",
     "EXIT|OUTPUT|SECONDS",
     "FILE",

@@ -172,14 +172,15 @@ impl Job<'_> {
         inputs::warn_of_similar_labels(&merged, self.ui);
         links::label(outputs, &merged);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
-        let executed: Vec<&Output> = outputs.iter().filter(|output| output.label.is_some()).collect();
-        let known: Vec<&Output> = if executed.is_empty() { outputs.iter().collect() } else { executed };
-        let names: Vec<String> = known.iter().map(|output| output.name()).collect();
-        if known.iter().all(|output| is_stripped(&output.path)) {
+        let stripped = |names: &[String]| {
             let message = format!("no function names to record: the build strips {}", names.join(", "));
-            return Err(Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED));
-        }
+            Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED)
+        };
         if labels.is_empty() {
+            let names: Vec<String> = outputs.iter().map(Output::name).collect();
+            if outputs.iter().all(|output| is_stripped(&output.path)) {
+                return Err(stripped(&names));
+            }
             let error = Error::new(
                 ErrorCode::NotInProfile,
                 format!("the training commands executed none of: {}", names.join(", ")),
@@ -188,6 +189,12 @@ impl Job<'_> {
             return Err(hint_of_stripped(error, outputs));
         }
         let profile = split::only(&merged, &labels);
+        // Of stripped files it has addresses, which no order lists.
+        let profile = split::named(&profile).unwrap_or(profile);
+        if profile.functions().is_empty() {
+            let executed = outputs.iter().filter(|output| output.label.is_some());
+            return Err(stripped(&executed.map(Output::name).collect::<Vec<_>>()));
+        }
         let printed = text::print(&profile);
         let folder = files::folder(&self.state.path(entries::PROFILES))?;
         files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
