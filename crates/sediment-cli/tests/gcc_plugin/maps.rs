@@ -25,28 +25,28 @@ pub fn numbers_change_nothing_else(gcc: &'static Compiler) {
     }
 }
 
-/// Debian's and Fedora's tools in a package `split`, whose program is `root/split`; each leaves the debug file beside it.
-const DH_STRIP: &str = r#"mkdir -p debian/split/usr/bin && mv root/split debian/split/usr/bin/
+/// Debian's and Fedora's tools in a package `split`, whose program is `tree/split`; each leaves the debug file beside it.
+const DH_STRIP: &str = r#"mkdir -p debian/split/usr/bin && mv tree/split debian/split/usr/bin/
 printf 'Source: split\nMaintainer: A <a@example.org>\nBuild-Depends: debhelper-compat (= 13)\n\nPackage: split\nArchitecture: any\nDescription: split\n' >debian/control
 printf 'split (1) unstable; urgency=low\n\n  * New.\n\n -- A <a@example.org>  Thu, 01 Jan 2026 00:00:00 +0000\n' >debian/changelog
-dh_strip && mv debian/split/usr/bin/split $(find debian -name '*.debug') root/"#;
-const FIND_DEBUGINFO: &str = r#"mkdir -p buildroot/usr/bin && mv root/split buildroot/usr/bin/
+dh_strip && mv debian/split/usr/bin/split $(find debian -name '*.debug') tree/"#;
+const FIND_DEBUGINFO: &str = r#"mkdir -p buildroot/usr/bin && mv tree/split buildroot/usr/bin/
 export RPM_PACKAGE_NAME=split RPM_PACKAGE_VERSION=1 RPM_PACKAGE_RELEASE=1 RPM_ARCH=x86_64 RPM_BUILD_ROOT=$PWD/buildroot RPM_BUILD_DIR=$PWD
 find-debuginfo -n $FLAGS "$PWD" >said 2>&1 || { cat said; exit 1; }
-mv buildroot/usr/bin/split $(find buildroot -name '*.debug' -type f) root/"#;
+mv buildroot/usr/bin/split $(find buildroot -name '*.debug' -type f) tree/"#;
 /// Commands behind `objcopy --only-keep-debug`.
-const LINK: &str = "strip root/split && objcopy --add-gnu-debuglink=root/split.debug root/split";
+const LINK: &str = "strip tree/split && objcopy --add-gnu-debuglink=tree/split.debug tree/split";
 /// Ways to split symbols off, with options.
 const SPLITTERS: &[(&str, &str, &str)] = &[
-    ("objcopy", "objcopy --only-keep-debug $FLAGS root/split root/split.debug", ""),
-    ("objcopy", "objcopy --only-keep-debug $FLAGS root/split root/split.debug", "--compress-debug-sections"),
+    ("objcopy", "objcopy --only-keep-debug $FLAGS tree/split tree/split.debug", ""),
+    ("objcopy", "objcopy --only-keep-debug $FLAGS tree/split tree/split.debug", "--compress-debug-sections"),
     (
         "objcopy",
-        "objcopy --only-keep-debug $FLAGS root/split root/split.debug",
+        "objcopy --only-keep-debug $FLAGS tree/split tree/split.debug",
         "--compress-debug-sections=zlib-gnu",
     ),
-    ("objcopy", "dwz root/split && objcopy --only-keep-debug root/split root/split.debug", ""),
-    ("eu-strip", "eu-strip -f root/split.debug root/split", ""),
+    ("objcopy", "dwz tree/split && objcopy --only-keep-debug tree/split tree/split.debug", ""),
+    ("eu-strip", "eu-strip -f tree/split.debug tree/split", ""),
     ("dh_strip", DH_STRIP, ""),
     ("find-debuginfo", FIND_DEBUGINFO, "--run-dwz -m"),
     // eu-strip -g removes only the sections that it knows.
@@ -60,20 +60,20 @@ pub fn numbers_reach_the_debug_file(gcc: &'static Compiler) {
     let whole = blocks_of(&read(&folder, "p.gv"), "work");
     for (name, commands, flags) in SPLITTERS {
         let place = TempDir::new().unwrap();
-        std::fs::create_dir(place.path().join("root")).unwrap();
-        std::fs::copy(folder.path().join("train"), place.path().join("root/split")).unwrap();
+        std::fs::create_dir(place.path().join("tree")).unwrap();
+        std::fs::copy(folder.path().join("train"), place.path().join("tree/split")).unwrap();
         let link = if *name == "objcopy" { LINK } else { "" };
         let check =
-            format!("! readelf -SW root/split | grep -F {MAP}\nreadelf -SW root/*.debug | grep -qF {MAP}");
+            format!("! readelf -SW tree/split | grep -F {MAP}\nreadelf -SW tree/*.debug | grep -qF {MAP}");
         let script = format!("set -e\n{commands}\n{link}\n{check}");
         let mut shell = Command::new("sh");
         let shell =
             shell.current_dir(place.path()).env("FLAGS", flags).args(["-c", &script]).output().unwrap();
         assert!(shell.status.success(), "{name} {flags}: {}", err(&shell));
         let text =
-            read(&folder, "recorded").replace("./train", "./root/split").replace("/train", "/root/split");
+            read(&folder, "recorded").replace("./train", "./tree/split").replace("/train", "/tree/split");
         std::fs::write(place.path().join("by-split"), text).unwrap();
-        let import = ["import", "--blocks", "by-split", "--binary", "root/split", "-o", "split.gv"];
+        let import = ["import", "--blocks", "by-split", "--binary", "tree/split", "-o", "split.gv"];
         let imported = sediment(place.path(), &import);
         assert!(imported.status.success(), "{name} {flags}: {}", err(&imported));
         assert_eq!(blocks_of(&read(&place, "split.gv"), "work"), whole, "{name} {flags}");

@@ -2,7 +2,7 @@
 //! The two layouts of `Sample`. 1.9 has values in field 2, attributes in 3 and the link in 4; since 1.10 they are in 4, 2
 //! and 3. No message says its version, and both are valid protocol buffers.
 //!
-//! What tells them apart, sample by sample:
+//! Differences, sample by sample:
 //! - Field 4 or 3 by its kind: values and attributes are packed lists, a link is an integer.
 //! - Field 2 alone, without timestamps: values, as a sample has values or timestamps. So 1.9.
 //! - Field 2 alone, with timestamps: values are as many as timestamps, and attributes stand in their table. What can be neither
