@@ -89,6 +89,7 @@ fn the_step_passes_an_ordered_program_and_no_other() {
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
     assert_eq!(step(folder.path(), "ordered", ""), Some(0));
     assert!(comment().contains("99 %") && !comment().contains("**"), "{}", comment());
+    assert!(comment().contains("before\n") && comment().contains('█'), "{}", comment());
     assert!(folder.path().join("out/layout.html").is_file());
     assert_eq!(step(folder.path(), "plain", ""), Some(5));
     assert!(comment().contains("**"), "{}", comment());
@@ -103,10 +104,10 @@ fn the_gate_stops_a_regression() {
     experiments(folder.path());
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
     assert_eq!(step(folder.path(), "ordered", "slower.jsonl"), Some(3), "{}", comment());
-    // What the gate prints stands between fences.
-    assert!(comment().contains("Slower") && comment().matches("```").count() == 2, "{}", comment());
+    // The maps of pages and what the gate prints stand between fences.
+    assert!(comment().contains("Slower") && comment().matches("```").count() == 4, "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "faster.jsonl"), Some(0), "{}", comment());
-    assert!(!comment().contains("**") && comment().matches("```").count() == 2, "{}", comment());
+    assert!(!comment().contains("**") && comment().matches("```").count() == 4, "{}", comment());
     // The first failure is the exit code; a missing experiment is none that passed.
     assert_eq!(step(folder.path(), "plain", "slower.jsonl"), Some(5), "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "missing.jsonl"), Some(1), "{}", comment());
@@ -127,7 +128,9 @@ fn the_steps_of_the_action() {
             let mut shell = with_sediment("sh", folder.path());
             shell.args(["-ec", step]).env("GITHUB_ACTION_PATH", dist().join("github"));
             shell.env("GITHUB_STEP_SUMMARY", folder.path().join("summary.md"));
-            for (name, value) in [("PROGRAM", program), ("ORDER", "order.ld"), ("PROFILE", "p.gv"), ("FOLDER", "out")] {
+            for (name, value) in
+                [("PROGRAM", program), ("ORDER", "order.ld"), ("PROFILE", "p.gv"), ("FOLDER", "out")]
+            {
                 shell.env(name, value);
             }
             shell.output().unwrap().status.code()

@@ -130,14 +130,23 @@ fn profiles_without_calls_and_of_newer_versions() {
         return support::skip("cc is missing");
     }
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    let of = |profile: &str| sediment(folder.path(), &["report", profile, "--binary", "prog", "-o", "layout.html"]);
-    write("newer.gv", "digraph g { graph [sediment=99, unit=calls, total=1]; subgraph cluster0 { graph [label=prog]; main; f0; } main -> f0 [count=1]; }");
+    let of = |profile: &str| {
+        sediment(folder.path(), &["report", profile, "--binary", "prog", "-o", "layout.html"])
+    };
+    write(
+        "newer.gv",
+        "digraph g { graph [sediment=99, unit=calls, total=1]; subgraph cluster0 { graph [label=prog]; main; f0; } main -> f0 [count=1]; }",
+    );
     let newer = of("newer.gv");
     assert_eq!(newer.status.code(), Some(1));
     says("report/profiles_without_calls_and_of_newer_versions", err(&newer));
-    write("silent.gv", "digraph g { graph [sediment=2, unit=calls, total=0]; subgraph cluster0 { graph [label=prog]; main; f0; } }");
-    let silent = of("silent.gv");
-    says("report/profiles_without_calls_and_of_newer_versions", err(&silent));
+    write(
+        "silent.gv",
+        "digraph g { graph [sediment=2, unit=calls, total=0]; subgraph cluster0 { graph [label=prog]; main; f0; } }",
+    );
+    done(&of("silent.gv"));
+    let page = std::fs::read_to_string(folder.path().join("layout.html")).unwrap();
+    says_in_log("report/profiles_without_calls_and_of_newer_versions", page, &["class=\"headline\""]);
     // A folder stands where the page should.
     std::fs::create_dir(folder.path().join("folder.html")).unwrap();
     let at_a_folder = sediment(folder.path(), &["report", "p.gv", "--binary", "prog", "-o", "folder.html"]);
@@ -152,7 +161,11 @@ fn a_report_of_42_000_functions_has_at_most_10_mb() {
     let folder = tempfile::tempdir().unwrap();
     let name = |at: usize| {
         let (class, method) = (format!("Component{}", at / 12), format!("handle_request_{at}"));
-        format!("_ZN6server7storage{}{class}{}{method}ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE", class.len(), method.len())
+        format!(
+            "_ZN6server7storage{}{class}{}{method}ERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+            class.len(),
+            method.len()
+        )
     };
     // What any assembler takes; nothing of it is run.
     let mut code = String::from(".section .note.GNU-stack,\"\"\n");
@@ -162,14 +175,17 @@ fn a_report_of_42_000_functions_has_at_most_10_mb() {
         writeln!(code, ".section .text.{name},\"ax\"\n.globl {name}\n.type {name},%function\n{name}: .skip {size}\n.size {name},.-{name}").unwrap();
     }
     std::fs::write(folder.path().join("prog.s"), code).unwrap();
-    let mut profile = String::from("digraph g { graph [sediment=2, unit=calls, total=30000000]; subgraph cluster0 { graph [label=prog];\n");
+    let mut profile = String::from(
+        "digraph g { graph [sediment=2, unit=calls, total=30000000]; subgraph cluster0 { graph [label=prog];\n",
+    );
     for at in (0..FUNCTIONS).step_by(10) {
         writeln!(profile, "\"{}\" [first={at}];", name(at)).unwrap();
     }
     profile += "}\n";
     for call in 0..30_000 {
         let (from, to) = (call % 4200 * 10, call * 31 % 4200 * 10);
-        writeln!(profile, "\"{}\" -> \"{}\" [count={}];", name(from), name(to), 1 + 100_000 / (1 + call)).unwrap();
+        writeln!(profile, "\"{}\" -> \"{}\" [count={}];", name(from), name(to), 1 + 100_000 / (1 + call))
+            .unwrap();
     }
     std::fs::write(folder.path().join("p.gv"), profile + "}\n").unwrap();
     let linked = Command::new("cc").args(["prog.s", "-o", "prog"]).current_dir(folder.path()).status();

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -119,7 +120,10 @@ class Firefox(Session):
         self.frame = (width, height) if width < 600 else None
         preferences = {"layout.css.prefers-color-scheme.content-override": 0 if dark else 1, "dom.w3c_touch_events.enabled": int(touch), "javascript.enabled": script}
         options = {"binary": firefox(), "args": ["-headless", f"--width={max(width, 600)}", f"--height={height}", "-remote-allow-system-access"], "prefs": preferences}
-        self.start(["geckodriver", "--port=0"], lambda line: line.rsplit(":", 1)[1].strip() if "Listening on" in line else None, {"browserName": "firefox", "moz:firefoxOptions": options})
+        # It refuses requests to a port that it chose by itself.
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.start(["geckodriver", f"--port={port}"], lambda line: str(port) if "Listening on" in line else None, {"browserName": "firefox", "moz:firefoxOptions": options})
 
     def open(self, path):
         self.ignored = len(self.messages())
