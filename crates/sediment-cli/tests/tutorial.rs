@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! docs/tutorial.md: each block of commands is marked, and those to be run are run as written, one after the other.
+//! docs/tutorial/c-program.md: each block of commands is marked, and those to be run are run as written, one after the other.
 
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
@@ -46,7 +46,7 @@ fn the_tutorial_is_run_as_written() {
     if !Command::new("cc").arg("--version").output().is_ok_and(|version| version.status.success()) {
         return support::skip("cc is missing");
     }
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tutorial/c-program.md");
     let blocks = blocks(&std::fs::read_to_string(page).unwrap());
     assert!(blocks.len() > 5);
     let folder = tempfile::tempdir().unwrap();
