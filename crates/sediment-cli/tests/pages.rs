@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands of the tutorials and how-to pages. Each block of them has a mark, and those to be run are run as written, one after the
+//! other in one shell. The how-to pages go on in the folder of the tutorial for C.
+
+#[path = "pages/blocks.rs"]
+mod blocks;
+#[path = "pages/place.rs"]
+mod place;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use blocks::{Block, Mark, blocks};
+use libtest_mimic::{Arguments, Trial};
+use place::Place;
+use support::{Need, case, root};
+
+const C_TUTORIAL: &str = "tutorial/c-program.md";
+const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
+
+/// What pages need besides the compiler.
+const NEEDS: &[(&str, &[Need])] = &[
+    ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
+    ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
+    ("tutorial/rust-program.md", &[Need::Program("cargo"), Need::Program("valgrind")]),
+    ("tutorial/server.md", &[Need::Program("valgrind")]),
+];
+
+fn main() {
+    let pages = pages();
+    let mut cases: Vec<Trial> = pages
+        .iter()
+        .map(|page| {
+            let needs = NEEDS.iter().find(|(of, _)| of == page).map_or(&[][..], |(_, needs)| *needs);
+            let name = page.clone();
+            case(page, &[C, needs].concat(), move || is_run_as_written(&name))
+        })
+        .collect();
+    cases.push(case("few_blocks_are_only_shown", &[], move || few_blocks_are_only_shown(&pages)));
+    cases.push(case("marks_are_read", &[], blocks::marks_are_read));
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// The pages of the parts of docs/SUMMARY.md with commands to follow, as paths below docs.
+fn pages() -> Vec<String> {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let part = |title: &str| {
+        let (_, rest) = summary.split_once(&format!("\n# {title}\n")).unwrap();
+        rest.split("\n# ").next().unwrap().to_owned()
+    };
+    let text = part("Tutorials") + &part("How-to");
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let pages: Vec<String> = links.filter(|link| !link.starts_with("../")).map(str::to_owned).collect();
+    assert!(pages.len() > 15, "{pages:?}");
+    pages
+}
+
+fn blocks_of(page: &str) -> Vec<Block> {
+    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+    blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
+}
+
+fn is_run_as_written(page: &str) {
+    let place = Place::new();
+    if page != C_TUTORIAL && !page.starts_with("tutorial/") {
+        place.run(C_TUTORIAL, &blocks_of(C_TUTORIAL));
+    }
+    place.run(page, &blocks_of(page));
+}
+
+/// Blocks that only an archive or another system can run are counted as run where a proof runs them.
+fn few_blocks_are_only_shown(pages: &[String]) {
+    let (mut shown, mut all, mut wrong) = (0, 0, Vec::new());
+    for page in pages {
+        for block in blocks_of(page) {
+            match &block.mark {
+                Mark::Run => all += 1,
+                Mark::InTree(script) => {
+                    all += 1;
+                    let text = std::fs::read_to_string(root().join(script)).unwrap_or_default();
+                    if !text.contains(&format!("docs/{page}")) {
+                        wrong.push(format!("docs/{page}:{}: {script} does not read this page", block.line));
+                    }
+                }
+                Mark::Shown => {
+                    all += 1;
+                    shown += 1;
+                }
+                Mark::File(_) | Mark::Text | Mark::Before => {}
+            }
+        }
+    }
+    println!("{all} blocks of commands on {} pages, {shown} of them only shown", pages.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all > 50 && shown * 10 <= all, "{shown} of {all} blocks are only shown: at most a tenth may be");
+}
