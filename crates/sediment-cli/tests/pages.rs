@@ -17,7 +17,7 @@ use support::{Need, case, root};
 const C_TUTORIAL: &str = "tutorial/c-program.md";
 const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
 
-/// What pages need besides the compiler.
+/// Needs of pages besides the compiler.
 const NEEDS: &[(&str, &[Need])] = &[
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The indented blocks of a page with their marks. A mark is the comment in front of its block.
 
-/// What is done with a block.
+/// The use of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mark {
     /// `run`: run as written.

@@ -178,7 +178,7 @@ impl<'a> Quote<'a> {
     }
 }
 
-/// What is wrong with the figures of a line: those that do not stand in the rows that the links next before and behind them name.
+/// Faults of a line: figures that do not stand in the rows that the links next before and behind them name.
 fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
     let mut parts: Vec<(Vec<Figure>, Option<Quote>)> = Vec::new();
     let mut figures_before = Vec::new();

@@ -31,8 +31,10 @@ fn anchors(page: &str) -> BTreeSet<String> {
 /// Links of a page that lead nowhere. Code and other places than files are none.
 fn broken(path: &Path, page: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for (at, _) in page.match_indices("](") {
-        let link = page[at + 2..].split(')').next().unwrap_or_default();
+    let lines = page.lines().filter(|line| !line.starts_with("    "));
+    let text = lines.flat_map(|line| line.split('`').step_by(2)).collect::<Vec<_>>().join("\n");
+    for (at, _) in text.match_indices("](") {
+        let link = text[at + 2..].split(')').next().unwrap_or_default();
         let link = link.split_whitespace().next().unwrap_or_default();
         let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
         if link.is_empty() || file.contains("://") || file.starts_with("mailto:") {
@@ -66,8 +68,9 @@ fn links_in_documents_lead_somewhere() {
 fn broken_links_are_found() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("b.md"), "# B\n\n## The `x` of it, again\n\n## B\n").unwrap();
-    let page = "# A\n[1](b.md) [2](b.md#the-x-of-it-again \"title\") [3](#a) [4](https://example.org/x) [5](b.md#b-1)\n\
+    let page = "# A\n[1](b.md) [2](b.md#the-x-of-it-again \"title\") [3](#a) [4](https://example.org/x) [5](b.md#b-1) `a[7](8)`\n\n    a[7](8)\n\n\
                 [6](c.md) [7](b.md#the-y) [8](#b) [9](b.md#b-2)";
+    std::fs::write(folder.path().join("a.md"), page).unwrap();
     let found = broken(&folder.path().join("a.md"), page);
     let links: Vec<&str> = found.iter().filter_map(|what| what.split(' ').nth(3)).collect();
     assert_eq!(links, ["c.md", "b.md#the-y", "#b", "b.md#b-2"]);
