@@ -12,32 +12,55 @@ mod support;
 use blocks::{Block, Mark, blocks};
 use libtest_mimic::{Arguments, Trial};
 use place::Place;
+use std::sync::{Arc, OnceLock};
 use support::{Need, case, root};
 
 const C_TUTORIAL: &str = "tutorial/c-program.md";
+const VALGRIND: Need = Need::Program("valgrind");
+const PLUGIN: Need = Need::GccPluginHeaders("gcc");
 const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
 
 /// Needs of pages besides the compiler.
 const NEEDS: &[(&str, &[Need])] = &[
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
-    ("tutorial/rust-program.md", &[Need::Program("cargo"), Need::Program("valgrind")]),
-    ("tutorial/server.md", &[Need::Program("valgrind")]),
+    ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
+    (
+        "blocks.md",
+        &[
+            PLUGIN,
+            VALGRIND,
+            Need::Program("aarch64-linux-gnu-gcc"),
+            Need::Program("clang-19"),
+            Need::Program("rustc"),
+        ],
+    ),
+    ("linkers.md", &[Need::Program("gdb")]),
+    ("measuring.md", &[VALGRIND]),
+    ("optimize.md", &[VALGRIND]),
+    ("packaging.md", &[Need::Program("git")]),
+    ("pgo.md", &[PLUGIN]),
+    ("report.md", &[Need::Program("dot")]),
+    ("static-graphs.md", &[PLUGIN]),
 ];
 
 fn main() {
     let pages = pages();
+    let shared = Arc::new(Shared::default());
     let mut cases: Vec<Trial> = pages
         .iter()
         .map(|page| {
             let needs = NEEDS.iter().find(|(of, _)| of == page).map_or(&[][..], |(_, needs)| *needs);
-            let name = page.clone();
-            case(page, &[C, needs].concat(), move || is_run_as_written(&name))
+            let (name, shared) = (page.clone(), Arc::clone(&shared));
+            case(page, &[C, needs].concat(), move || is_run_as_written(&name, &shared))
         })
         .collect();
     cases.push(case("few_blocks_are_only_shown", &[], move || few_blocks_are_only_shown(&pages)));
     cases.push(case("marks_are_read", &[], blocks::marks_are_read));
-    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), cases);
+    // Leaving the program removes no folder.
+    drop(shared);
+    conclusion.exit();
 }
 
 /// The pages of the parts of docs/SUMMARY.md with commands to follow, as paths below docs.
@@ -59,12 +82,38 @@ fn blocks_of(page: &str) -> Vec<Block> {
     blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
 }
 
-fn is_run_as_written(page: &str) {
-    let place = Place::new();
-    if page != C_TUTORIAL && !page.starts_with("tutorial/") {
-        place.run(C_TUTORIAL, &blocks_of(C_TUTORIAL));
+/// Made once for all pages that need it.
+#[derive(Default)]
+struct Shared {
+    /// The folder of the tutorial for C, without the experiment at its end.
+    tutorial: OnceLock<Place>,
+    plugin: OnceLock<tempfile::TempDir>,
+}
+
+impl Shared {
+    fn after_the_c_tutorial(&self) -> &Place {
+        self.tutorial.get_or_init(|| {
+            let place = Place::new();
+            let mut blocks = blocks_of(C_TUTORIAL);
+            blocks.retain(|block| !block.text.starts_with("sediment eval"));
+            place.run(C_TUTORIAL, &blocks, &[]);
+            place
+        })
     }
-    place.run(page, &blocks_of(page));
+}
+
+fn is_run_as_written(page: &str, shared: &Shared) {
+    let place = Place::new();
+    if !page.starts_with("tutorial/") {
+        place.go_on_from(shared.after_the_c_tutorial());
+    }
+    let blocks = blocks_of(page);
+    if blocks.iter().any(|block| block.text.contains("$PLUGIN")) {
+        let plugin = shared.plugin.get_or_init(place::built_plugin);
+        place.run(page, &blocks, &[("PLUGIN", plugin.path())]);
+    } else {
+        place.run(page, &blocks, &[]);
+    }
 }
 
 /// Blocks that only an archive or another system can run are counted as run where a proof runs them.

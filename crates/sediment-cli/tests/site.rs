@@ -29,7 +29,9 @@ fn words(output: &Output) -> String {
 fn names(folder: PathBuf, ending: &str) -> Vec<String> {
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut found: Vec<String> = entries
-        .filter_map(|entry| entry.unwrap().file_name().to_string_lossy().strip_suffix(ending).map(str::to_owned))
+        .filter_map(|entry| {
+            entry.unwrap().file_name().to_string_lossy().strip_suffix(ending).map(str::to_owned)
+        })
         .collect();
     found.sort();
     found
@@ -63,7 +65,10 @@ fn faults_of_a_site_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let page = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     page("b.html", "<h1 id='b'>B</h1>");
-    page("a.html", "<p id='a'><a href='b.html#b'>1</a> <a href='#a'>2</a> <a href='https://example.org'>3</a></p>");
+    page(
+        "a.html",
+        "<p id='a'><a href='b.html#b'>1</a> <a href='#a'>2</a> <a href='https://example.org'>3</a></p>",
+    );
     let check = || {
         let output = Command::new(script()).arg("--check").arg(folder.path()).output().unwrap();
         (output.status.success(), words(&output))

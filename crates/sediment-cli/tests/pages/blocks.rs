@@ -94,7 +94,8 @@ pub fn marks_are_read() {
         (&Mark::Shown, 23, "three\n"),
     ];
     assert_eq!(found, expected);
-    let wrong = ["\n    one\n", "<!-- shown: why -->\n\n    one\n", "<!-- walk -->\n\n    one\n", "<!-- run -->\n"];
+    let wrong =
+        ["\n    one\n", "<!-- shown: why -->\n\n    one\n", "<!-- walk -->\n\n    one\n", "<!-- run -->\n"];
     for page in wrong {
         assert!(blocks(page).is_err(), "{page}");
     }

@@ -13,6 +13,16 @@ const DEBHELPER: [&str; 4] = ["dh_sediment", "dh_sediment_link", "dh_sediment_ch
 /// Settings of whoever runs the tests that would change what the commands do.
 const SETTINGS: [&str; 6] = ["CC", "CFLAGS", "LDFLAGS", "PROF_DIR", "SEDIMENT_LOG", "RUSTFLAGS"];
 
+/// A copy of the plugin's folder in which it is built already, so that pages build it in no time.
+pub fn built_plugin() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(root().join("gcc-plugin/.")).arg(folder.path()).status();
+    assert!(copied.unwrap().success());
+    let made = Command::new("make").arg("-sC").arg(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder
+}
+
 pub struct Place(tempfile::TempDir);
 
 impl Place {
@@ -56,7 +66,8 @@ impl Place {
         let database = self.path("dpkg");
         std::fs::create_dir(&database).unwrap();
         let mut status = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
-        status += "\nPackage: dh-sequence-sediment\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n";
+        status +=
+            "\nPackage: dh-sequence-sediment\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n";
         std::fs::write(database.join("status"), status).unwrap();
         let text = format!("#!/bin/sh\nexec {} --admindir={} \"$@\"\n", check.display(), database.display());
         self.script("dpkg-checkbuilddeps", &text);
@@ -77,9 +88,15 @@ impl Place {
                     Provides: gcc make sediment-rpm-macros\n%description\nNothing.\n%files\n";
         std::fs::write(self.path("installed.spec"), spec).unwrap();
         let commands = "rpmbuild --quiet --define \"_topdir $PWD/installed\" -bb installed.spec && rpm --justdb --nodeps -i installed/RPMS/noarch/*.rpm";
-        let output =
-            self.shell("sh").args(["-c", commands]).current_dir(self.0.path()).output().unwrap();
+        let output = self.shell("sh").args(["-c", commands]).current_dir(self.0.path()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Copies what another place has in its working folder.
+    pub fn go_on_from(&self, other: &Place) {
+        let from = other.path("home/work/.");
+        let copied = Command::new("cp").arg("-a").args([from, self.path("home/work")]).status().unwrap();
+        assert!(copied.success());
     }
 
     /// A program with the home of this place.
@@ -108,8 +125,8 @@ impl Place {
         command
     }
 
-    /// Runs the blocks of a page in one shell; the error names the block.
-    pub fn run(&self, page: &str, blocks: &[Block]) {
+    /// Runs the blocks of a page in one shell, with variables that commands before them need; the error names the block.
+    pub fn run(&self, page: &str, blocks: &[Block], variables: &[(&str, &Path)]) {
         let mut script = String::from("set -eu\n");
         for Block { mark, line, text } in blocks {
             let _ = writeln!(script, "echo '== docs/{page}:{line}' >&2");
@@ -121,7 +138,8 @@ impl Place {
                 Mark::InTree(_) | Mark::Shown | Mark::Text => {}
             }
         }
-        let output = self.shell("bash").args(["-c", &script]).output().unwrap();
+        let output =
+            self.shell("bash").args(["-c", &script]).envs(variables.iter().copied()).output().unwrap();
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let last = err.rfind("\n== docs/").unwrap_or_default();
         let (_, out) = out.split_at(out.char_indices().rev().nth(2000).map_or(0, |(at, _)| at));

@@ -125,7 +125,8 @@ fn rows(proof: &str) -> Vec<Row<'_>> {
         let text = line.trim();
         let level = text.chars().take_while(|c| *c == '#' && !fenced).count();
         // A benchmark's second line has its throughput.
-        let is_item = (fenced || text.starts_with("- ") || line.starts_with("    ")) && !text.starts_with('│');
+        let is_item =
+            (fenced || text.starts_with("- ") || line.starts_with("    ")) && !text.starts_with('│');
         if text.starts_with("```") {
             fenced = !fenced;
             open = false;
@@ -166,7 +167,8 @@ impl<'a> Quote<'a> {
         let mut quote = Self { name, figures: BTreeSet::new(), wrong: Vec::new() };
         for key in title.split(';').map(str::trim).filter(|key| !key.is_empty()) {
             let words: Vec<&str> = key.split(" + ").map(str::trim).collect();
-            let fitting: Vec<&Row> = all.iter().filter(|row| words.iter().all(|word| row.has(word))).collect();
+            let fitting: Vec<&Row> =
+                all.iter().filter(|row| words.iter().all(|word| row.has(word))).collect();
             if fitting.len() != 1 {
                 quote.wrong.push(format!("{} rows of {name} are \"{key}\"", fitting.len()));
             }
@@ -187,7 +189,8 @@ fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
         figures_before.extend(figures(before));
         // The title may have brackets of its own.
         let title = after.find('"').filter(|at| !after[..*at].contains(')')).map_or(0, |at| at + 1);
-        let end = title + after[title..].find(if title > 0 { "\"" } else { ")" }).unwrap_or(after.len() - title);
+        let end =
+            title + after[title..].find(if title > 0 { "\"" } else { ")" }).unwrap_or(after.len() - title);
         let (target, tail) = after.split_at(end);
         if let Some(quote) = Quote::read(target, proofs) {
             parts.push((std::mem::take(&mut figures_before), Some(quote)));
@@ -259,7 +262,10 @@ fn figures_of_other_rows_are_found() {
         // A key that fits two rows, or none.
         ("0.301 ([one](proofs/one.md \"a\"))", &["key"]),
         ("0.301 ([one](proofs/one.md \"a + b\"))", &["key", "0.301"]),
-        ("0.501, 44 % ([one](proofs/one.md#in-short \"In short + a\")), 0.502 ([one](proofs/one.md \"In short + a-b\"))", &[]),
+        (
+            "0.501, 44 % ([one](proofs/one.md#in-short \"In short + a\")), 0.502 ([one](proofs/one.md \"In short + a-b\"))",
+            &[],
+        ),
         ("0.502 ([one](proofs/one.md \"In short + a\"))", &["0.502"]),
         ("0.601 ([one](proofs/one.md \"lua + iTLB\"))", &[]),
         ("0.602 ([one](proofs/one.md \"lua + iTLB\"))", &["0.602"]),
@@ -269,7 +275,10 @@ fn figures_of_other_rows_are_found() {
         ("79,742 and 1079 ([one](proofs/one.md \"a + 11.5\"))", &["79742", "1079"]),
         ("512, 2026, 948, 0.701 ([one](proofs/one.md \"x86-64\"))", &["512", "2026", "948"]),
         ("0.301 ([one](proofs/one.md \"a + 11.5\")), 7.25 ([two](proofs/two.md \"b\"))", &[]),
-        ("7.24 ([one](proofs/one.md \"a + 11.5\")), 7.25, 11.5 ([two](proofs/two.md \"b\")), 0.301", &["7.24", "0.301"]),
+        (
+            "7.24 ([one](proofs/one.md \"a + 11.5\")), 7.25, 11.5 ([two](proofs/two.md \"b\")), 0.301",
+            &["7.24", "0.301"],
+        ),
         ("x86-64 of 2025-12-01, 4 of 12 ([one](proofs/one.md))", &[]),
         ("-70 % (0.301), -69.9 % ([one](proofs/one.md \"a + 11.5\"))", &[]),
         ("-70 % without its ratio ([one](proofs/one.md \"a + 11.5\"))", &["70 %"]),

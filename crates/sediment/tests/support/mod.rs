@@ -66,8 +66,9 @@ impl Need {
             Need::Program(name) | Need::FurtherReference(name) => {
                 program(name).is_none().then(|| format!("{name} is not installed"))
             }
-            Need::CachedProgram(name) => (program(name).is_none() && !cache().join("bin").join(name).is_file())
-                .then(|| format!("{name} is missing: run scripts/toolchain {name}")),
+            Need::CachedProgram(name) => (program(name).is_none()
+                && !cache().join("bin").join(name).is_file())
+            .then(|| format!("{name} is missing: run scripts/toolchain {name}")),
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }
