@@ -25,16 +25,7 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
     ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
-    (
-        "blocks.md",
-        &[
-            PLUGIN,
-            VALGRIND,
-            Need::Program("aarch64-linux-gnu-gcc"),
-            Need::Program("clang-19"),
-            Need::Program("rustc"),
-        ],
-    ),
+    ("blocks.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
     ("linkers.md", &[Need::Program("gdb")]),
     ("measuring.md", &[VALGRIND]),
     ("optimize.md", &[VALGRIND]),

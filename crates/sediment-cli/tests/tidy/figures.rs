@@ -211,8 +211,15 @@ fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
                 let derived = || ratios.iter().any(|ratio| figure.follows_from(ratio));
                 figure.is_quoted() && !stands(figure) && !derived()
             });
-            let names = beside.iter().map(|quote| quote.name).collect::<Vec<_>>().join(" and ");
-            found.extend(missing.map(|figure| format!("{} is not in the row of {names}", figure.written())));
+            let names: Vec<&str> = beside.iter().map(|quote| quote.name).collect();
+            found.extend(missing.map(|figure| {
+                let elsewhere = names.iter().flat_map(|name| rows(&proofs[*name]));
+                let elsewhere =
+                    elsewhere.filter(|row| figure.stands_in(&figures(&row.text).into_iter().collect()));
+                let beginnings: String =
+                    elsewhere.take(3).map(|row| format!("\n    it is in: {:.80}", row.text)).collect();
+                format!("{} is not in the row of {}{beginnings}", figure.written(), names.join(" and "))
+            }));
         }
         last = next.or(last);
     }
