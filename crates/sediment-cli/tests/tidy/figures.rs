@@ -173,7 +173,7 @@ impl<'a> Quote<'a> {
                 quote.wrong.push(format!("{} rows of {name} are \"{key}\"", fitting.len()));
             }
             for row in fitting {
-                quote.figures.extend(figures(&row.text).into_iter());
+                quote.figures.extend(figures(&row.text));
             }
         }
         Some(quote)
