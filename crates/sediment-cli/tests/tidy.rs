@@ -9,6 +9,8 @@ mod checks;
 mod circles;
 #[path = "tidy/figures.rs"]
 mod figures;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/pages.rs"]
 mod pages;
 #[path = "tidy/rooms.rs"]
@@ -115,22 +117,6 @@ fn temporary_folders_are_made_in_one_place() {
                 name == "crates/sediment-cli/src/files/temporary.rs",
                 "{name}: TemporaryFolder makes them"
             );
-        }
-    }
-}
-
-#[test]
-fn links_in_documents_lead_somewhere() {
-    for path in files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {
-        let text = read(&path);
-        for (at, _) in text.match_indices("](") {
-            let target = text[at + 2..].split(')').next().unwrap_or_default();
-            let file = target.split('#').next().unwrap_or_default();
-            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
-                continue;
-            }
-            let there = path.parent().unwrap().join(file);
-            assert!(there.exists(), "{}: the link to {target} leads nowhere", relative(&path));
         }
     }
 }
