@@ -83,6 +83,21 @@ fn files_stay_small_and_carry_their_licence() {
     }
 }
 
+/// A `let` within a chain of conditions needs Rust 1.88, and the oldest that builds the program is 1.85. No lint knows.
+#[test]
+fn conditions_are_those_of_the_oldest_rust() {
+    let chained = |code: &str| {
+        let words: Vec<&str> = code.split_whitespace().collect();
+        words.windows(2).any(|pair| matches!(pair, ["&&" | "||", "let"]))
+    };
+    assert!(chained("if is_so &&\n let Some(it) = that {") && !chained("if is_so {\n let it = that;"));
+    for path in files_below(&root().join("crates"), "rs") {
+        let name = relative(&path);
+        let is_this = name.ends_with("tests/tidy.rs");
+        assert!(is_this || !chained(&code_of(&read(&path))), "{name}: a chain of conditions with `let`");
+    }
+}
+
 /// Temporary folders are private, whatever the umask, as one function makes them all.
 #[test]
 fn temporary_folders_are_made_in_one_place() {
