@@ -282,7 +282,7 @@ fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<
     }
     let settings = Settings { stop: world.stop.clone(), ..Settings::default() };
     let excluded = BTreeSet::new();
-    let mut modules = Modules::new(&NoFiles, &excluded);
+    let mut modules = Modules::new(&NoFiles, &excluded, false);
     modules.put("/program", 1, Module::of_code("/program", &CODE, &FUNCTIONS, Some(DEBUG_STATE)));
     modules.put("/library", 2, Module::of_code("/library", &CODE, &FUNCTIONS, None));
     let model = Rc::new(Model(RefCell::new(world)));
