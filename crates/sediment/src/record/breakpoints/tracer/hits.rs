@@ -16,6 +16,9 @@ const AT_ONCE: usize = 16;
 impl Tracer<'_> {
     /// A thread hit the breakpoint at a function or block.
     pub(super) fn hit(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) {
+        if self.modules.get(site.module).changes_process(site.entry) {
+            self.look_at_system_calls(thread);
+        }
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.windows.is_some() {
             space.look_at_clock_now_and_then();
@@ -52,9 +55,6 @@ impl Tracer<'_> {
                     self.cover_or_put_off(task.space, site);
                 }
             }
-        }
-        if self.modules.get(site.module).changes_process(site.entry) {
-            self.look_at_system_calls(thread);
         }
     }
 

@@ -499,8 +499,12 @@ impl<'a> Tracer<'a> {
                     if let Some(windows) = &self.windows {
                         windows.leave(task.space, &mut copy, &self.modules);
                     }
-                    let news = self.log.blocks_since(&mut copy.known_blocks);
-                    copy.disarm(&self.modules, &news);
+                    let found = self.log.blocks_since(&mut copy.known_blocks);
+                    copy.disarm(&self.modules, &found);
+                    if let Some(space) = self.spaces.get_mut(&task.space) {
+                        space.known_blocks = copy.known_blocks;
+                        space.disarm(&self.modules, &found);
+                    }
                     if task.state == State::Leaving {
                         copy.let_go(&self.modules);
                     }
