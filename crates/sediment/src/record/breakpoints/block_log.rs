@@ -14,6 +14,9 @@ struct Covered {
     in_part: bool,
     /// True if it had run before they had breakpoints.
     late: bool,
+    /// Processes that it has run in, and the number of these with which its blocks get breakpoints again.
+    processes: u32,
+    next: u32,
 }
 
 /// Executed blocks.
@@ -28,10 +31,25 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn ran(&mut self, site: Site) {
+    pub(super) fn ran(&mut self, modules: &Modules<'_>, site: Site) {
         if self.ran.insert(site) {
             self.in_order.push(site);
+            if let Some(covered) = self.of(modules, site) {
+                covered.next = 0;
+            }
         }
+    }
+
+    /// True if the blocks of the function of which this is one are to get breakpoints in one more process: in all of them while others
+    /// bring new ones to light, and then more and more seldom.
+    pub(super) fn are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
+        let Some(covered) = self.of(modules, site) else { return false };
+        covered.processes += 1;
+        let due = covered.processes >= covered.next;
+        if due {
+            covered.next = covered.processes * 2;
+        }
+        due
     }
 
     pub(super) fn has(&self, site: Site) -> bool {
@@ -163,9 +181,30 @@ fn estimates(blocks: &[Seen]) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binary::NoFiles;
+    use crate::binary::gcc_block_map::Stretch;
+    use crate::record::breakpoints::modules::Module;
 
     fn seen(known: impl Into<Option<u128>>, visits: u64) -> Seen {
         Seen { known: known.into(), visits }
+    }
+
+    #[test]
+    fn blocks_get_breakpoints_more_and_more_seldom() {
+        let code = [0x90; 16];
+        let mut module = Module::of_code("/program", &code, &[0], None);
+        let block = |address, block| Stretch { address, size: 4, block: Some(block) };
+        module.add_blocks(vec![vec![block(0, 1), block(4, 2)]]);
+        let excluded = BTreeSet::new();
+        let mut modules = Modules::new(&NoFiles, &excluded, true);
+        modules.put("/program", 1, module);
+        let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
+        let mut blocks = Blocks::default();
+        let mut due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
+        assert_eq!(due(&mut blocks), 4, "with the first, second, fourth and eighth process");
+        assert_eq!(due(&mut blocks), 1, "and the sixteenth");
+        blocks.ran(&modules, inner);
+        assert!(blocks.are_due(&modules, function));
     }
 
     #[test]

@@ -57,6 +57,10 @@ impl Module {
                     function.unwatched.push(stretch.address);
                 }
             }
+            // Compilers do not always know the block of a function's first instructions.
+            if !certain.contains(&begin) {
+                certain.push(begin);
+            }
             owners.extend(certain.into_iter().map(|address| (address, owner)));
             unwatched += function.unwatched.len() as u64;
             self.mapped.push(function);
@@ -144,7 +148,7 @@ pub(super) struct Coverage {
 }
 
 /// What breakpoints at blocks may cost before a program has worked much.
-const AT_FIRST: Duration = Duration::from_millis(250);
+const AT_FIRST: Duration = Duration::from_secs(1);
 /// Divisor: the part of the program's processor time that they may cost.
 const SHARE: u32 = 5;
 
@@ -263,9 +267,9 @@ mod tests {
     fn room_grows_with_the_work() {
         let mut coverage = Coverage::new(BlockCoverage::WithinBudget);
         assert!(coverage.has_room(Duration::ZERO));
-        coverage.spend(Duration::from_millis(300));
-        assert!(!coverage.has_room(Duration::from_secs(1)));
-        assert!(coverage.has_room(Duration::from_secs(2)));
+        coverage.spend(Duration::from_millis(1500));
+        assert!(!coverage.has_room(Duration::from_secs(5)));
+        assert!(coverage.has_room(Duration::from_secs(8)));
         let mut always = Coverage::new(BlockCoverage::Always);
         always.spend(Duration::from_secs(9));
         assert!(always.has_room(Duration::ZERO));

@@ -8,6 +8,7 @@ use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
 use crate::plural::counted;
 use crate::profile::source::Source;
+use crate::random::Generator;
 use crate::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use crate::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,8 +123,13 @@ impl Log {
     }
 
     /// A block, or a function's first one, was executed.
-    pub(super) fn block(&mut self, site: Site) {
-        self.blocks.ran(site);
+    pub(super) fn block(&mut self, modules: &Modules<'_>, site: Site) {
+        self.blocks.ran(modules, site);
+    }
+
+    /// True if the blocks of the function of which this is one are to get breakpoints in one more process.
+    pub(super) fn blocks_are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
+        self.blocks.are_due(modules, site)
     }
 
     /// True if a block was executed.
@@ -144,6 +150,15 @@ impl Log {
     /// Number of visits of a block in walks.
     pub(super) fn visits(&self, site: Site) -> u64 {
         self.blocks.visits(site)
+    }
+
+    /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
+    pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
+        let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
+        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else { return None };
+        let entries = &modules.get(*module).entries;
+        let entry = entries.partition_point(|entry| entry.address <= *address).checked_sub(1)?;
+        Some(Site { module: *module, entry: entry as u32 })
     }
 
     /// The blocks that were found since this many were.

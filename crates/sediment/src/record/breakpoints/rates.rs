@@ -468,7 +468,8 @@ impl Windows {
         let mut turn = 0;
         Walk::begin(space, modules, log, &mut self.random, |random| {
             turn += 1;
-            draw.next(turn % 2 == 0, random)
+            let caller = if turn % 2 == 0 { log.draw_caller(modules, random) } else { None };
+            caller.unwrap_or_else(|| draw.next(turn % 4 == 1, random))
         })
     }
 

@@ -5,7 +5,8 @@
 //! the function has made so many steps. Visits of blocks are so seen in proportion, whatever the rate of the function; how often it is
 //! called, and which calls it makes, is known from the other windows. A block that is repeated with no other between is one step.
 //!
-//! Functions are drawn as for rates. Those with many visits give way to others.
+//! Functions are drawn as for rates, and by the calls that they make: those that work long make many. Those with many visits give way
+//! to others.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -20,7 +21,7 @@ const DRAWS: usize = 4 * FUNCTIONS;
 /// Steps of a function, by its executed blocks, and their limits.
 const STEPS_OF_A_BLOCK: usize = 2;
 const FEWEST_STEPS: usize = 16;
-const MOST_STEPS: usize = 128;
+const MOST_STEPS: usize = 1024;
 /// Visits of a block, in the mean over a function, that are enough.
 const ENOUGH: u64 = 24;
 /// Of the draws of a function with enough visits, one of so many is taken.

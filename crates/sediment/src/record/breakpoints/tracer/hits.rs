@@ -2,6 +2,7 @@
 //! What follows from a breakpoint that was hit: first uses, callers, windows, and breakpoints at the blocks of a function.
 
 use super::Tracer;
+use crate::record::breakpoints::blocks::BlockCoverage;
 use crate::record::breakpoints::machine::Registers;
 use crate::record::breakpoints::rates::WindowHit;
 use crate::record::breakpoints::space::Site;
@@ -29,7 +30,7 @@ impl Tracer<'_> {
             None => WindowHit::NotArmed,
         };
         if entry.owner.is_some() {
-            self.log.block(site);
+            self.log.block(&self.modules, site);
         }
         if hit == WindowHit::Block {
             self.log.visit(site);
@@ -60,6 +61,10 @@ impl Tracer<'_> {
 
     /// Sets breakpoints at the blocks of a function that has run, now or when there is room for it.
     fn cover_or_put_off(&mut self, space: u32, site: Site) {
+        let due = self.log.blocks_are_due(&self.modules, site);
+        if !due && self.coverage.wanted == BlockCoverage::WithinBudget {
+            return;
+        }
         if self.coverage.has_room(self.coverage_worked()) {
             self.cover(space, site);
         } else {
