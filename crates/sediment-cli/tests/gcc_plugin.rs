@@ -11,13 +11,13 @@ mod counters;
 mod maps;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
+#[path = "gcc_plugin/recorded.rs"]
+mod recorded;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
-#[path = "gcc_plugin/recorded.rs"]
-mod recorded;
 #[path = "gcc_plugin/tools.rs"]
 mod tools;
 

@@ -52,7 +52,9 @@ fn executed(profile: &str, function: &str) -> BTreeMap<u32, u64> {
 
 /// Records `train` by breakpoints; checks that it does what it does alone.
 fn by_breakpoints(folder: &TempDir, options: &[&str], arguments: &[&str]) -> String {
-    let command = [&["record", "--method", "breakpoints", "-o", "b.gv"], options, &["--", "./train"], arguments].concat();
+    let command =
+        [&["record", "--method", "breakpoints", "-o", "b.gv"], options, &["--", "./train"], arguments]
+            .concat();
     let output = sediment(folder.path(), &command);
     assert_eq!((output.stdout, output.status.code()), ran(folder, "train", arguments), "{options:?}");
     read(folder, "b.gv")
@@ -106,7 +108,16 @@ pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
         let status = Command::new("objcopy").current_dir(folder.path()).args(arguments).status();
         assert!(status.unwrap().success(), "{arguments:?}");
     };
-    objcopy(&["-O", "binary", "--only-section", section, "--set-section-flags", &format!("{section}=alloc"), "train", "map"]);
+    objcopy(&[
+        "-O",
+        "binary",
+        "--only-section",
+        section,
+        "--set-section-flags",
+        &format!("{section}=alloc"),
+        "train",
+        "map",
+    ]);
     let map = std::fs::read(folder.path().join("map")).unwrap();
     assert!(map.len() > 50, "{}", map.len());
     let mut state = 12345u64;
@@ -120,7 +131,8 @@ pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
         }
         std::fs::write(folder.path().join("wrong"), wrong).unwrap();
         objcopy(&["--update-section", &format!("{section}=wrong"), "train", "other"]);
-        let options = ["record", "--method", "breakpoints", "--blocks", "always", "-o", "w.gv", "--", "./other", "0"];
+        let options =
+            ["record", "--method", "breakpoints", "--blocks", "always", "-o", "w.gv", "--", "./other", "0"];
         let output = sediment(folder.path(), &options);
         assert_eq!((output.stdout, output.status.code()), expected);
     }

@@ -62,7 +62,11 @@ fn branches_available() -> Result<()> {
 }
 
 fn stacks_available() -> Result<()> {
-    try_out(&["-e", SAMPLED[1], "-g"], "perf cannot sample here", "in a container allow it with --cap-add=PERFMON")
+    try_out(
+        &["-e", SAMPLED[1], "-g"],
+        "perf cannot sample here",
+        "in a container allow it with --cap-add=PERFMON",
+    )
 }
 
 /// Records a program that does nothing.
@@ -99,7 +103,8 @@ fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
 /// The event by which samples are taken here. A virtual machine may hide the processor's counters.
 fn event_of_samples() -> &'static str {
     let works = |event: &&str| {
-        probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "").is_ok_and(|said| !said.contains("<not "))
+        probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
+            .is_ok_and(|said| !said.contains("<not "))
     };
     SAMPLED[..1].iter().find(|event| works(event)).copied().unwrap_or(SAMPLED[1])
 }

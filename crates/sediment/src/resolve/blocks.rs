@@ -234,7 +234,8 @@ impl Counted {
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
         let is_unknown = |block: &u32| {
-            !self.counts.contains_key(block) && (!self.bytes.contains_key(block) || self.unknown.contains(block))
+            !self.counts.contains_key(block)
+                && (!self.bytes.contains_key(block) || self.unknown.contains(block))
         };
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts {

@@ -165,7 +165,8 @@ fn estimates(blocks: &[Seen]) -> Vec<u64> {
     let visits: u64 = blocks.iter().map(|block| block.visits).sum();
     let known = blocks.iter().filter(|block| block.visits > 0);
     let known = known.filter_map(|block| Some((block.known? as f64, block.visits as f64)));
-    let (counts, of_known) = known.fold((0.0, 0.0), |(counts, visits), (count, visited)| (counts + count, visits + visited));
+    let (counts, of_known) =
+        known.fold((0.0, 0.0), |(counts, visits), (count, visited)| (counts + count, visits + visited));
     let calls = blocks.iter().find_map(|block| block.known).unwrap_or(1) as f64;
     let scale = (visits >= ENOUGH && of_known > 0.0).then(|| counts / of_known);
     let of_visits = |block: &Seen| match (scale, block.visits, block.known) {
@@ -200,7 +201,7 @@ mod tests {
         modules.put("/program", 1, module);
         let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
         let mut blocks = Blocks::default();
-        let mut due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
+        let due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
         assert_eq!(due(&mut blocks), 4, "with the first, second, fourth and eighth process");
         assert_eq!(due(&mut blocks), 1, "and the sixteenth");
         blocks.ran(&modules, inner);

@@ -198,7 +198,8 @@ mod tests {
 
     /// Where blocks of these sizes begin for certain, from a symbol at address 0x100 on.
     fn certain(isa: &Isa, code: &[u8], sizes: &[u64]) -> Vec<bool> {
-        let mut walk = Walk::new(isa, |address| code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..));
+        let mut walk =
+            Walk::new(isa, |address| code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..));
         let mut address = 0x100;
         let begins = |size: &u64| {
             let stretch = Stretch { address, size: *size, block: Some(1) };
@@ -213,7 +214,11 @@ mod tests {
         // test %edi,%edi; je; mov $1,%eax; ret; xor %eax,%eax; ret
         let code = [0x85, 0xff, 0x74, 6, 0xb8, 1, 0, 0, 0, 0xc3, 0x31, 0xc0, 0xc3];
         assert_eq!(certain(&X86_64, &code, &[4, 6, 3]), [true, true, true]);
-        assert_eq!(certain(&X86_64, &code, &[5, 5, 3]), [true, false, true], "the map points into an instruction");
+        assert_eq!(
+            certain(&X86_64, &code, &[5, 5, 3]),
+            [true, false, true],
+            "the map points into an instruction"
+        );
         // Nothing is certain behind what is no instruction.
         let data = [0x85, 0xff, 0x06, 0xff, 0xff, 0xff, 0xc3];
         assert_eq!(certain(&X86_64, &data, &[2, 4, 1]), [true, true, false]);
@@ -256,7 +261,8 @@ mod tests {
         let addresses: Vec<(u64, bool, Option<u32>)> =
             module.entries.iter().map(|entry| (entry.address, entry.is_function, entry.owner)).collect();
         let (first, second) = (Some(0), Some(1));
-        let expected = [(0, true, first), (2, false, first), (6, false, first), (8, true, second), (10, false, second)];
+        let expected =
+            [(0, true, first), (2, false, first), (6, false, first), (8, true, second), (10, false, second)];
         assert_eq!(addresses, expected);
         assert_eq!(module.mapped[0].blocks, [0, 1, 2]);
         assert_eq!(module.mapped[1].blocks, [3, 4]);

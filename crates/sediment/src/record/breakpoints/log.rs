@@ -83,7 +83,9 @@ impl Facts {
     /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
     /// the executions in sequences, if calls come at random; None if neither tells.
     fn calls(&self, of_a_step: f64) -> Option<f64> {
-        if let Some(by_rate) = self.calls_by_rate().filter(|by_rate| self.repeats_itself(*by_rate / of_a_step)) {
+        if let Some(by_rate) =
+            self.calls_by_rate().filter(|by_rate| self.repeats_itself(*by_rate / of_a_step))
+        {
             return Some(by_rate);
         }
         let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
@@ -155,7 +157,9 @@ impl Log {
     /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
     pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
         let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
-        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else { return None };
+        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else {
+            return None;
+        };
         let entries = &modules.get(*module).entries;
         let entry = entries.partition_point(|entry| entry.address <= *address).checked_sub(1)?;
         Some(Site { module: *module, entry: entry as u32 })

@@ -512,7 +512,9 @@ impl Windows {
         space.look_at_clock();
         let kernels = space.processor_time;
         let now = match open.last {
-            Some((at, when)) => time_now((at, when.elapsed()), kernels, share_of(&self.followed, &open, kernels)),
+            Some((at, when)) => {
+                time_now((at, when.elapsed()), kernels, share_of(&self.followed, &open, kernels))
+            }
             None => kernels,
         };
         space.disarm(modules, &open.waiting);
@@ -599,7 +601,11 @@ mod tests {
         assert_eq!(time_now((100 * MS, since), 100 * MS, 1.0), 103 * MS);
         assert_eq!(time_now((100 * MS, since), 102 * MS, 0.5), 102 * MS, "the kernel knows of more");
         assert_eq!(time_now((100 * MS, since), 90 * MS, 0.5), 101 * MS + MS / 2);
-        assert_eq!(time_now((100 * MS, Duration::from_millis(60)), 101 * MS, 1.0), 105 * MS, "it did not run");
+        assert_eq!(
+            time_now((100 * MS, Duration::from_millis(60)), 101 * MS, 1.0),
+            105 * MS,
+            "it did not run"
+        );
     }
 
     /// A function called every 20 ms, in windows of 4 ms on a process that always runs, with ticks of 4 ms.

@@ -325,11 +325,7 @@ impl Space {
                 image.put_back(module, &**memory, pages, entry);
             }
             let site = Site { module: image.module, entry: entry as u32 };
-            return Some(if image.met(entry) {
-                BreakpointHit::Entry(site)
-            } else {
-                BreakpointHit::Removed
-            });
+            return Some(if image.met(entry) { BreakpointHit::Entry(site) } else { BreakpointHit::Removed });
         }
         for image in moved.iter() {
             let module = modules.get(image.module);

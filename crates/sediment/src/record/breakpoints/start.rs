@@ -77,7 +77,8 @@ fn record_here(
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
-    let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded, blocks), &mut watch);
+    let mut tracer =
+        Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded, blocks), &mut watch);
     let outcome = match target {
         Target::Program(words) => follow_program(words, link, &mut tracer)?,
         Target::Processes(ids) => {
