@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks recorded by breakpoints, without valgrind and without a processor's counters.
 
-use crate::blocks::{self, MARKS, ran};
+use crate::blocks::{self, ran};
 use crate::compilers::Compiler;
 use crate::read;
 use crate::running::sediment;
