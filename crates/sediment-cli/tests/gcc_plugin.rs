@@ -11,6 +11,8 @@ mod counters;
 mod maps;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
+#[path = "gcc_plugin/recorded.rs"]
+mod recorded;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
@@ -166,6 +168,9 @@ const OF_ONE: &[OfOne] = &[
         blocks::samples_tell_what_is_hot,
         &[Need::SharedData("hardware/cycles.perf.data"), Need::SharedData("hardware/callgrind.blocks.out")],
     ),
+    ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
+    ("walks_tell_rates_of_blocks", recorded::walks_tell_rates_of_blocks, VALGRIND),
+    ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),

@@ -289,6 +289,8 @@ coded! {
         FunctionInsideInstruction "function-inside-instruction"
             "function symbols inside an instruction of another function, not recorded",
         FunctionBeyondBudget "function-beyond-budget" "functions beyond the memory limit of breakpoints (--max-memory), not recorded",
+        BlockBeyondBudget "block-beyond-budget" "blocks beyond the memory limit of breakpoints (--max-memory), not counted",
+        UnwatchedBlock "unwatched-block" "blocks where no instruction is certain to begin, of unknown count",
         UnknownCaller "unknown-caller" "callers unknown: return address outside every mapped file",
         OtherArchitecture "other-architecture" "programs of another architecture, not recorded",
         UnreadableProgram "unreadable-program" "unreadable programs, not recorded",

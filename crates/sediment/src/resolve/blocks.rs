@@ -10,7 +10,7 @@ use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
 use crate::read::{AddressId, DsoId, Executed, Recording, Spot, StraightRun};
 use crate::skipped::{Reason, Skipped};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Adds the counts of blocks.
 ///
@@ -49,7 +49,8 @@ pub(super) fn add(
                 skipped.add(Reason::UnknownBias, 0, label);
             }
             counted.add_runs(&evidence.runs, recording, view);
-            functions.executed(counted, skipped)
+            let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
+            functions.executed(counted, unwatched.collect(), skipped)
         };
         for (key, counted) in counted {
             add_graph(profile, &key, counted, skipped);
@@ -78,6 +79,7 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
 struct RecordedCode<'a> {
     executed: Vec<&'a Executed>,
     runs: Vec<&'a StraightRun>,
+    unwatched: Vec<&'a Spot>,
     /// Costs by place.
     samples: Vec<(&'a Spot, u128)>,
 }
@@ -94,6 +96,11 @@ fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>> {
         let to = place(run.to.unwrap_or(run.from)).dso;
         if let Some(dso) = place(run.from).dso.filter(|dso| to == Some(*dso)) {
             all.entry(dso).or_default().runs.push(run);
+        }
+    }
+    for begin in recording.unwatched() {
+        if let Some(dso) = place(*begin).dso {
+            all.entry(dso).or_default().unwatched.push(&place(*begin).spot);
         }
     }
     if recording.counts_by_samples {
@@ -207,6 +214,8 @@ struct Counted {
     /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
+    /// Blocks of which nothing is known.
+    unknown: BTreeSet<u32>,
 }
 
 impl Counted {
@@ -224,7 +233,10 @@ impl Counted {
     /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
-        let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
+        let is_unknown = |block: &u32| {
+            !self.counts.contains_key(block)
+                && (!self.bytes.contains_key(block) || self.unknown.contains(block))
+        };
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts {
             seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(),
@@ -255,8 +267,14 @@ impl Functions<'_> {
     }
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
-    /// several blocks, and callgrind adds what runs in a linkage stub to the call.
-    fn executed(&self, stretches: Stretches, skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
+    /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
+    /// other code of theirs has a count.
+    fn executed(
+        &self,
+        stretches: Stretches,
+        unwatched: Vec<u64>,
+        skipped: &mut Skipped,
+    ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.sums() {
             let Some(key) = self.at(begin) else { continue };
@@ -274,6 +292,12 @@ impl Functions<'_> {
             (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
+        for address in unwatched {
+            let function = self.at(address).and_then(|key| functions.get_mut(&key));
+            if let (Some(counted), Some(block)) = (function, self.map.block_at(address)) {
+                counted.unknown.insert(block);
+            }
+        }
         self.tell(&mut functions, skipped);
         functions
     }
