@@ -69,6 +69,7 @@ pub mod callgraph;
 mod counts;
 pub mod demangle;
 pub mod error;
+mod flow;
 pub mod escape;
 pub mod gcov;
 mod isa;
