@@ -61,7 +61,7 @@ pub(super) fn add(
     }
 }
 
-/// The count of each final block, and the executions outside of blocks with statements.
+/// The count of each final block, and the executions in blocks without statements.
 fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (Vec<u128>, u128) {
     let mut counts = vec![0u128; map.code.len()];
     let mut unknown = 0u128;
@@ -71,13 +71,11 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
             for (begin, end, count) in *stretches {
                 let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
                 let code = map.code[first..].iter().take_while(|code| code.address < *end);
-                let mut is_known = false;
                 for (place, code) in (first..).zip(code) {
                     all[place].push(*count);
-                    is_known |= !code.statements.is_empty();
-                }
-                if !is_known {
-                    unknown = unknown.saturating_add(*count);
+                    if code.statements.is_empty() {
+                        unknown = unknown.saturating_add(*count);
+                    }
                 }
             }
             for (count, mut own) in counts.iter_mut().zip(all) {
@@ -87,9 +85,10 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
         }
         Evidence::Sampled(samples, _) => {
             for (spot, cost) in *samples {
-                match view.address_of(spot).and_then(|address| map.at(address)) {
-                    Some(place) => counts[place] = counts[place].saturating_add(*cost),
-                    None => unknown = unknown.saturating_add(*cost),
+                let Some(place) = view.address_of(spot).and_then(|address| map.at(address)) else { continue };
+                counts[place] = counts[place].saturating_add(*cost);
+                if map.code[place].statements.is_empty() {
+                    unknown = unknown.saturating_add(*cost);
                 }
             }
             for (count, code) in counts.iter_mut().zip(&map.code).filter(|(count, _)| **count > 0) {
