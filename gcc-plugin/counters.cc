@@ -271,9 +271,12 @@ Counters::open (const std::string &path, std::string &why)
       return false;
     }
   text_ = all.str ();
-  size_t begin = text_.find ('\n');
+  size_t begin = text_.find ('\n'), end = begin;
+  const std::string early = " early";
+  is_early_ = begin != std::string::npos && begin > early.size () && text_.compare (begin - early.size (), early.size (), early) == 0;
+  end -= is_early_ ? early.size () : 0;
   if (text_.compare (0, sizeof header - 1, header) || begin == std::string::npos
-      || !number (text_.substr (sizeof header - 1, begin - (sizeof header - 1)), 10, largest_))
+      || !number (text_.substr (sizeof header - 1, end - (sizeof header - 1)), 10, largest_))
     {
       why = "not a file of counters, or an unsupported version";
       return false;

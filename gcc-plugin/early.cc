@@ -78,7 +78,7 @@ struct Range
 };
 
 // The current function and its code.
-tree function;
+tree current;
 std::vector<Range> ranges;
 
 unsigned
@@ -101,37 +101,42 @@ functions_of_unit ()
   return functions;
 }
 
-// Calls `change` with each statement that has a location.
+// Calls `change` with the location of each statement, and with that of a function's end: that code has no statement of its own.
 template <typename Change>
 void
-for_each_statement (const std::vector<cgraph_node *> &functions, Change change)
+for_each_location (const std::vector<cgraph_node *> &functions, Change change)
 {
   for (cgraph_node *node : functions)
     {
+      function *own = DECL_STRUCT_FUNCTION (node->decl);
       basic_block block;
-      FOR_EACH_BB_FN (block, DECL_STRUCT_FUNCTION (node->decl))
+      FOR_EACH_BB_FN (block, own)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
-	  if (!is_gimple_debug (gsi_stmt (at)) && gimple_has_location (gsi_stmt (at)) && !RESERVED_LOCATION_P (gimple_location (gsi_stmt (at))))
-	    change (gsi_stmt (at));
+	  if (!is_gimple_debug (gsi_stmt (at)))
+	    {
+	      location_t location = gimple_location (gsi_stmt (at));
+	      change (location);
+	      gimple_set_location (gsi_stmt (at), location);
+	    }
+      change (own->function_end_locus);
     }
 }
 
+// Numbers a location, which belongs to a statement.
 void
-number (gimple *statement)
+number (location_t &location)
 {
-  if (replaced.size () + 1 >= is_number)
+  if (RESERVED_LOCATION_P (location) || replaced.size () + 1 >= is_number)
     return;
-  location_t location = gimple_location (statement);
   replaced.push_back (get_discriminator_from_loc (location));
-  gimple_set_location (statement, location_with_discriminator (location, int (is_number | unsigned (replaced.size ()))));
+  location = location_with_discriminator (location, int (is_number | unsigned (replaced.size ())));
 }
 
 void
-restore (gimple *statement)
+restore (location_t &location)
 {
-  location_t location = gimple_location (statement);
   if (unsigned number = number_at (location))
-    gimple_set_location (statement, location_with_discriminator (location, replaced[number - 1]));
+    location = location_with_discriminator (location, replaced[number - 1]);
 }
 
 // The unit and its graphs.
@@ -272,11 +277,11 @@ number_statements ()
   std::vector<cgraph_node *> functions = functions_of_unit ();
   if (why_no_early_numbers () || seen_error () || functions.empty () || !asm_out_file)
     return true;
-  for_each_statement (functions, number);
+  for_each_location (functions, number);
   std::string bytes = described_elsewhere (functions);
   if (bytes.empty ())
     {
-      for_each_statement (functions, restore);
+      for_each_location (functions, restore);
       return false;
     }
   unit_key = hash_of (bytes);
@@ -292,7 +297,7 @@ place_early_labels ()
 {
   if (!unit_key)
     return;
-  function = current_function_decl;
+  current = current_function_decl;
   ranges.clear ();
   std::vector<Piece> pieces;
   bool is_new = true;
@@ -324,9 +329,9 @@ place_early_labels ()
 void
 end_early_map ()
 {
-  if (!unit_key || function != current_function_decl || ranges.empty () || seen_error ())
+  if (!unit_key || current != current_function_decl || ranges.empty () || seen_error ())
     return;
-  begin_section (section, function);
+  begin_section (section, current);
   fprintf (asm_out_file, "\t.byte 1,2\n\t.8byte %#" PRIx64 "\n\t.uleb128 %lu\n", unit_key, (unsigned long) ranges.size ());
   for (const Range &range : ranges)
     write (range);

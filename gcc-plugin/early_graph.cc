@@ -186,6 +186,23 @@ add_word (std::string &bytes, uint32_t word)
     bytes += char (word & 0xff);
 }
 
+// The block from which the current function returns; null if there are several.
+basic_block
+only_return ()
+{
+  basic_block found = NULL;
+  edge own;
+  edge_iterator at;
+  FOR_EACH_EDGE (own, at, EXIT_BLOCK_PTR_FOR_FN (cfun)->preds)
+    if (!(own->flags & EDGE_FAKE))
+      {
+	if (found)
+	  return NULL;
+	found = own->src;
+      }
+  return found;
+}
+
 // The numbers of the statements of a block, as ranges.
 void
 add_statements (std::string &bytes, basic_block block, StatementAt statement_at)
@@ -195,6 +212,10 @@ add_statements (std::string &bytes, basic_block block, StatementAt statement_at)
     for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
       if (unsigned number = is_gimple_debug (gsi_stmt (at)) ? 0 : statement_at (gimple_location (gsi_stmt (at))))
 	numbers.push_back (number);
+  // A function that returns from several blocks has code for its end in none of them alone.
+  if (block == only_return ())
+    if (unsigned number = statement_at (cfun->function_end_locus))
+      numbers.push_back (number);
   std::sort (numbers.begin (), numbers.end ());
   std::vector<std::pair<unsigned, unsigned>> ranges;
   for (unsigned number : numbers)

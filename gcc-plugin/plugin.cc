@@ -336,6 +336,14 @@ give_counters ()
     }
 }
 
+// GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids are of the former.
+void
+split_before_counters (void *gate, void *)
+{
+  if (current_pass && current_pass->name && !strcmp (current_pass->name, "fnsplit"))
+    *static_cast<bool *> (gate) = optimize && flag_partial_inlining;
+}
+
 void
 number_statements ()
 {
@@ -474,6 +482,8 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     {
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, give_counters);
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, sediment::report_unused_counters);
+      if (counters->is_early ())
+	register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
   if (counts || marks_blocks)
     {
