@@ -207,7 +207,11 @@ fn main() {
         let needs = [COMPILERS[0].needs, needs].concat();
         case(name, &needs, move || test(&COMPILERS[0]))
     });
-    libtest_mimic::run(&Arguments::from_args(), of_all.chain(of_native).chain(of_numbered).chain(of_one).collect()).exit();
+    libtest_mimic::run(
+        &Arguments::from_args(),
+        of_all.chain(of_native).chain(of_numbered).chain(of_one).collect(),
+    )
+    .exit();
 }
 
 fn sources(compiler: &Compiler) -> TempDir {

@@ -228,7 +228,8 @@ fn join_parts(blocks: usize, edges: &[Edge], flow: &mut [u64]) {
                 }
                 came_by[to] = Some(at);
                 if is_wanted(to) {
-                    let back = |at: &usize| came_by[edges[*at].from].filter(|_| !from.contains(&edges[*at].from));
+                    let back =
+                        |at: &usize| came_by[edges[*at].from].filter(|_| !from.contains(&edges[*at].from));
                     return Some(std::iter::successors(Some(at), back).collect::<Vec<usize>>());
                 }
                 queue.push_back(to);
@@ -254,12 +255,18 @@ fn join_parts(blocks: usize, edges: &[Edge], flow: &mut [u64]) {
         if !runs.contains(&true) {
             return;
         }
-        let Some(inward) = path(&reached, &|block| runs[block], &|at| !is_reached[edges[at].to]) else { return };
+        let Some(inward) = path(&reached, &|block| runs[block], &|at| !is_reached[edges[at].to]) else {
+            return;
+        };
         let found = edges[inward[0]].to;
         let Some(outward) = path(&[found], &|block| block == EXIT, &|_| true) else { return };
         // From where the path began back to the entry.
         let begin = edges[*inward.last().unwrap_or(&inward[0])].from;
-        let before = if begin == ENTRY { Vec::new() } else { path(&[ENTRY], &|block| block == begin, &|_| true).unwrap_or_default() };
+        let before = if begin == ENTRY {
+            Vec::new()
+        } else {
+            path(&[ENTRY], &|block| block == begin, &|_| true).unwrap_or_default()
+        };
         for at in inward.into_iter().chain(outward).chain(before) {
             flow[at] += 1;
         }

@@ -38,7 +38,9 @@ fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> St
     gcc.run(folder.path(), compiler_of(gcc, source), &[&flags, more].concat());
     let mut valgrind = Command::new("valgrind");
     valgrind.current_dir(folder.path()).args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"]);
-    assert!(valgrind.args(["--callgrind-out-file=recorded", "./train"]).output().unwrap().status.code().is_some());
+    assert!(
+        valgrind.args(["--callgrind-out-file=recorded", "./train"]).output().unwrap().status.code().is_some()
+    );
     import(folder, "recorded")
 }
 
@@ -52,7 +54,9 @@ fn import(folder: &TempDir, recording: &str) -> String {
 /// Of each function its unit, checksums, and the counts of its arcs.
 fn arcs(counters: &str) -> BTreeMap<String, (String, String)> {
     let line = |line: &str| {
-        let [name, _, unit, sums, counts] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        let [name, _, unit, sums, counts] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
         let arcs = counts.split(" | ").next().unwrap().trim();
         (name.to_owned(), (format!("{unit} {sums}"), arcs.to_owned()))
     };
@@ -65,10 +69,14 @@ pub fn ids_change_nothing_else(gcc: &'static Compiler) {
     let plugin = gcc.plugin();
     for source in ["work.c", "jumps.c", "thrown.cc"] {
         for debug in ["-g", "-g3", "-g0", "-gsplit-dwarf", "-O3"] {
-            let object = |more: &[&str]| edited(gcc, &folder, source, &[&[debug, "-w"], more].concat(), &REMOVE_MAPS);
+            let object =
+                |more: &[&str]| edited(gcc, &folder, source, &[&[debug, "-w"], more].concat(), &REMOVE_MAPS);
             let without = object(&[]);
             assert!(without == object(&[&plugin, EARLY]), "{source} {debug}");
-            assert!(without == object(&[&plugin, EARLY, MARKS]), "{source} {debug} with a map of late blocks");
+            assert!(
+                without == object(&[&plugin, EARLY, MARKS]),
+                "{source} {debug} with a map of late blocks"
+            );
         }
         assert!(!folder.path().join("object.c.gv").exists());
     }
@@ -118,7 +126,8 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
 pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
-    let lackey = ["--tool=lackey", "--trace-superblocks=yes", "--vex-guest-chase=no", "--vex-iropt-unroll-thresh=0"];
+    let lackey =
+        ["--tool=lackey", "--trace-superblocks=yes", "--vex-guest-chase=no", "--vex-iropt-unroll-thresh=0"];
     let logged = ["--trace-sched=yes", "-v", "-v", "--log-file=log", "./train"];
     assert!(Command::new("valgrind").current_dir(folder.path()).args(lackey).args(logged).output().is_ok());
     let by_log = arcs(&import(&folder, "log"));
@@ -132,7 +141,9 @@ pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
     recorded(gcc, &folder, "work.c", &[]);
     let expected = ran(&folder, "train", &[]);
     let objcopy = |arguments: &[&str]| {
-        assert!(Command::new("objcopy").current_dir(folder.path()).args(arguments).status().unwrap().success());
+        assert!(
+            Command::new("objcopy").current_dir(folder.path()).args(arguments).status().unwrap().success()
+        );
     };
     objcopy(&["--dump-section", &format!("{MAP}=map"), "train"]);
     let map = std::fs::read(folder.path().join("map")).unwrap();
@@ -174,6 +185,7 @@ pub fn others_get_a_note(gcc: &'static Compiler) {
     let flags: &[&str] = if is_older { &["-O2"] } else { &["-O2", "-flto", "-ffat-lto-objects"] };
     let output = gcc.run(folder.path(), gcc.c, &[flags, &[&gcc.plugin(), EARLY, "-c", "work.c"]].concat());
     assert!(err(&output).contains("no early map written for this unit"), "{}", err(&output));
-    let sections = Command::new("readelf").current_dir(folder.path()).args(["-SW", "work.o"]).output().unwrap();
+    let sections =
+        Command::new("readelf").current_dir(folder.path()).args(["-SW", "work.o"]).output().unwrap();
     assert!(!String::from_utf8_lossy(&sections.stdout).contains(MAP));
 }

@@ -15,9 +15,9 @@
 //!   its bytes, and the number of its statements with their numbers, each as what it is above the one before. Where a linker dropped a function,
 //!   the address of its range is 0 or -1.
 
+use super::Files;
 use super::section::{Numbers, unpacked};
 use super::source_lines::in_file_or_debug_file;
-use super::Files;
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 use std::collections::BTreeMap;

@@ -276,7 +276,11 @@ impl Functions<'_> {
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
     /// several blocks, and callgrind adds what runs in a linkage stub to the call.
-    fn executed(&self, stretches: &[(u64, u64, u128)], skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
+    fn executed(
+        &self,
+        stretches: &[(u64, u64, u128)],
+        skipped: &mut Skipped,
+    ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.iter().copied() {
             let Some(key) = self.at(begin) else { continue };
