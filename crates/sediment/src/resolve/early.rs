@@ -4,8 +4,8 @@
 //! 1. A final block has one count: the middle one of its instructions (callgrind adds what runs in a linkage stub to the call), or its
 //!    samples for each 64 bytes.
 //! 2. A statement was executed as often as all final blocks together that have code of it: inlined, cloned and unrolled copies add up.
-//! 3. A block of the graph before inlining has the largest count of its statements: code motion and merging leave some with less.
-//!    A block without code of its own is unknown.
+//! 3. A block of the graph before inlining has the middle count of its statements, the lower of two: merging and code motion give some
+//!    of them more, and some less. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
 use super::dsos::{Named, View};
@@ -56,7 +56,9 @@ pub(super) fn add(
     for (key, statements) in units {
         let Some(unit) = map.units.get(&key) else { continue };
         for graph in &unit.graphs {
-            add_function(profile, view, label, unit, graph, &statements, least, skipped);
+            let Some(counts) = counts_of_blocks(graph, &statements) else { continue };
+            let key = key(view, label, unit, graph);
+            add_function(profile, key, unit, graph, &counts, least, skipped);
         }
     }
 }
@@ -101,32 +103,31 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
 
 /// Counts of the blocks of a graph; None where none of its code is known.
 fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<Option<u64>>> {
-    let mut counts: Vec<Option<u128>> = vec![None; graph.blocks as usize];
+    let mut counts: Vec<Vec<u128>> = vec![Vec::new(); graph.blocks as usize];
     for (first, number, block) in &graph.statements {
         let known = (*first..first.saturating_add(*number).min(first.saturating_add(1 << 24)))
             .filter_map(|statement| statements.get(&statement));
-        for count in known {
-            let own = counts.get_mut(*block as usize)?;
-            *own = (*own).max(Some(*count));
-        }
+        counts.get_mut(*block as usize)?.extend(known);
     }
-    let is_known = counts.iter().any(Option::is_some);
-    let small = |count: u128| u64::try_from(count).unwrap_or(u64::MAX);
-    is_known.then(|| counts.into_iter().map(|count| count.map(small)).collect())
+    let is_known = counts.iter().any(|own| !own.is_empty());
+    let middle = |mut own: Vec<u128>| {
+        own.sort_unstable();
+        let middle = own.get(own.len().checked_sub(1)? / 2)?;
+        Some(u64::try_from(*middle).unwrap_or(u64::MAX))
+    };
+    is_known.then(|| counts.into_iter().map(middle).collect())
 }
 
-#[allow(clippy::too_many_arguments)]
+/// Adds the counters of a function, given those of its blocks.
 fn add_function(
     profile: &mut Profile,
-    view: &View<'_>,
-    label: &str,
+    key: Option<FunctionKey>,
     unit: &EarlyUnit,
     graph: &EarlyGraph,
-    statements: &Statements,
+    counts: &[Option<u64>],
     least: u128,
     skipped: &mut Skipped,
 ) {
-    let Some(counts) = counts_of_blocks(graph, statements) else { return };
     let sum = counts.iter().flatten().fold(0u128, |sum, count| sum.saturating_add(u128::from(*count)));
     if sum < least {
         if sum > 0 {
@@ -134,11 +135,10 @@ fn add_function(
         }
         return;
     }
-    let Some(arcs) = arcs(graph, &counts) else {
+    let Some(arcs) = arcs(graph, counts) else {
         skipped.add(Reason::NoFlow, 0, &graph.name);
         return;
     };
-    let key = key(view, label, unit, graph);
     let variant = Variant::new(&unit.name, unit.functions, graph.line, graph.graph);
     let (Some(key), Some(variant)) = (key, variant) else {
         skipped.add(Reason::UnacceptableName, 0, &graph.name);
