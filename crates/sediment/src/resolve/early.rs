@@ -57,7 +57,7 @@ pub(super) fn add(
         let Some(unit) = map.units.get(&key) else { continue };
         for graph in &unit.graphs {
             let Some(counts) = counts_of_blocks(graph, &statements) else { continue };
-            let key = key(view, label, unit, graph);
+            let key = identity(view, label, unit, graph);
             add_function(profile, key, unit, graph, &counts, least, skipped);
         }
     }
@@ -178,7 +178,7 @@ fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<Counted> {
 }
 
 /// Identity of a function: that of the DSO where it has it, else that of its unit.
-fn key(view: &View<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
+fn identity(view: &View<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
     let name = std::str::from_utf8(&graph.name).ok()?;
     let unit = std::str::from_utf8(&unit.name).ok().filter(|_| graph.is_local);
     let file = match view.by_name(name, unit) {
