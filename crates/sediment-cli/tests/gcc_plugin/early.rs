@@ -110,7 +110,8 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
         for (name, early, own) in both {
             assert_eq!(early.0, own.0, "{source}: {name}");
         }
-        let program = [&USE[..], &["-w", &gcc.plugin(), COUNTERS, "-static", source, "-o", "used"]].concat();
+        let plugin = gcc.plugin();
+        let program = [&USE[..], &["-w", &plugin, COUNTERS, "-static", source, "-o", "used"]].concat();
         let used = gcc.run(folder.path(), compiler, &program);
         assert!(!err(&used).contains("have changed"), "{}", err(&used));
         assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]), "{source}");
@@ -169,7 +170,8 @@ pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
             continue;
         }
         done(&sediment(folder.path(), &["export", "early.gv", "--format", "counters", "-o", "counters"]));
-        let flags = [&USE[..], &[&gcc.plugin(), COUNTERS, "-static", "work.c", "-o", "used"]].concat();
+        let plugin = gcc.plugin();
+        let flags = [&USE[..], &[&plugin, COUNTERS, "-static", "work.c", "-o", "used"]].concat();
         gcc.run(folder.path(), gcc.c, &flags);
         assert_eq!(ran(&folder, "used", &[]), expected, "{place}");
         applied += 1;
