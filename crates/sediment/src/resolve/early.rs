@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Bytes of code for which samples are counted.
 pub(super) const SAMPLED_BYTES: u128 = 64;
 
-/// What was recorded of the code of a DSO.
+/// Recorded executions or samples of the code of a DSO.
 pub(super) enum Evidence<'a> {
     /// Executions of stretches of code.
     Executed(&'a [(u64, u64, u128)]),
