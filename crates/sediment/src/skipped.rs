@@ -257,6 +257,8 @@ coded! {
         AmbiguousBlocks "ambiguous-blocks" "block counts of functions that share their name",
         FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
+        NoFlow "no-flow" "counters of functions with too large a control-flow graph",
+        NoStatement "no-statement" "executions of code without a statement of the source, for counters",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",
         UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
         SeveralBuildIds "several-build-ids" "build-ids of DSOs recorded with several",

@@ -2,7 +2,9 @@
 //! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
 
 use super::dsos::{At, Dsos, View};
+use super::early::{self, SAMPLED_BYTES};
 use crate::binary::block_map::BlockMap;
+use crate::binary::gcc_early_map::EarlyMap;
 use crate::binary::names::split_from;
 use crate::binary::{Beside, Files};
 use crate::error::{ErrorCode, Result};
@@ -29,34 +31,54 @@ pub(super) fn add(
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
         let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
-        let map = match BlockMap::read(view.bytes(), &beside) {
-            Ok(Some(map)) => map,
-            Ok(None) => continue,
-            Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
-                skipped.add(Reason::UnsupportedBlockMap, 0, label);
-                continue;
-            }
-            Err(error) => return Err(error.with_input(label)),
-        };
-        let functions = Functions { view, label, map: &map };
-        let counted = if recording.counts_by_samples {
-            functions.sampled(&evidence.samples, least_cost(recording), skipped)
-        } else {
-            let mut counted = Stretches::default();
+        let map = readable(BlockMap::read(view.bytes(), &beside), label, skipped)?;
+        let early = readable(EarlyMap::read(view.bytes(), &beside), label, skipped)?;
+        if map.is_none() && early.is_none() {
+            continue;
+        }
+        let mut counted = Stretches::default();
+        if !recording.counts_by_samples {
             if let Some(bias) = bias(recording, view, &evidence.executed) {
                 counted.add_executed(&evidence.executed, bias);
             } else if !evidence.executed.is_empty() {
                 skipped.add(Reason::UnknownBias, 0, label);
             }
             counted.add_runs(&evidence.runs, recording, view);
-            let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
-            functions.executed(counted, unwatched.collect(), skipped)
-        };
-        for (key, counted) in counted {
-            add_graph(profile, &key, counted, skipped);
+        }
+        let stretches = counted.sums();
+        if let Some(map) = &map {
+            let functions = Functions { view, label, map };
+            let counted = match recording.counts_by_samples {
+                true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
+                false => {
+                    let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
+                    functions.executed(&stretches, unwatched.collect(), skipped)
+                }
+            };
+            for (key, counted) in counted {
+                add_graph(profile, &key, counted, skipped);
+            }
+        }
+        if let Some(map) = &early {
+            let evidence = match recording.counts_by_samples {
+                true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
+                false => early::Evidence::Executed(&stretches),
+            };
+            early::add(profile, view, label, map, &evidence, skipped);
         }
     }
     Ok(())
+}
+
+/// A map of a DSO; None where it has none, or one that is not read here.
+fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
+    match read {
+        Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
+            skipped.add(Reason::UnsupportedBlockMap, 0, label);
+            Ok(None)
+        }
+        read => read.map_err(|error| error.with_input(label)),
+    }
 }
 
 /// Adds the counts of a function.
@@ -271,12 +293,12 @@ impl Functions<'_> {
     /// other code of theirs has a count.
     fn executed(
         &self,
-        stretches: Stretches,
+        stretches: &[(u64, u64, u128)],
         unwatched: Vec<u64>,
         skipped: &mut Skipped,
     ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
-        for (begin, end, count) in stretches.sums() {
+        for (begin, end, count) in stretches.iter().copied() {
             let Some(key) = self.at(begin) else { continue };
             let first = self.map.block_at(begin);
             let blocks = instructions.entry(key).or_default();
@@ -359,6 +381,3 @@ impl Functions<'_> {
         }
     }
 }
-
-/// Bytes of code for which samples are counted.
-const SAMPLED_BYTES: u128 = 64;

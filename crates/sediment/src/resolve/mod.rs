@@ -10,6 +10,7 @@
 
 mod blocks;
 mod dsos;
+mod early;
 pub mod nameless;
 mod return_addresses;
 mod stripped;
