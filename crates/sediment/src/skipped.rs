@@ -259,6 +259,8 @@ coded! {
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",
         UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
+        NoLines "no-lines" "code without source lines in the debug information",
+        NoFirstLine "no-first-line" "calls in functions whose first line is unknown",
         SeveralBuildIds "several-build-ids" "build-ids of DSOs recorded with several",
         // Graphs of compilers
         NoUnitGraph "no-unit-graph" "files named like call graphs that are not",

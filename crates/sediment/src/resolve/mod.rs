@@ -10,6 +10,8 @@
 
 mod blocks;
 mod dsos;
+mod executions;
+pub mod lines;
 pub mod nameless;
 mod return_addresses;
 mod stripped;

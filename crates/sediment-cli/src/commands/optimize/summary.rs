@@ -4,6 +4,7 @@
 use super::Job;
 use super::entries;
 use super::links::{self, Output};
+use super::ship::{self, Shipped};
 use super::verdict::{Figures, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
@@ -42,6 +43,8 @@ pub(super) struct Summary {
     here: PathBuf,
     /// True if the profile is written elsewhere, too.
     is_kept: bool,
+    /// Figures of the levels, that before first; empty without --pgo.
+    levels: Vec<ship::Figures>,
 }
 
 /// An ordered file.
@@ -73,7 +76,7 @@ impl Summary {
         let mut rows = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let place = |side: &str| job.state.path(side).join(index.to_string()).join(output.name());
-            let [before, after] = [place(entries::BEFORE), place("after")];
+            let [before, after] = [place(entries::BEFORE), place(entries::AFTER)];
             let link = links::of_output(&log, output);
             let why = links::why_not_ordered(link);
             let order = link.and_then(|link| link["order"].as_str()).map(PathBuf::from);
@@ -106,7 +109,11 @@ impl Summary {
             functions: profile.function_count(),
             here: job.original.clone(),
             is_kept: job.arguments.keep_profile.is_some(),
+            levels: Vec::new(),
         };
+        if job.arguments.pgo {
+            summary.levels = ship::Figures::of(&summary.measured, job.state.fact(ship::LEVELS));
+        }
         let notes = summary.text();
         let mut names = BTreeSet::new();
         for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
@@ -135,11 +142,25 @@ impl Summary {
             })
             .collect();
         let (verdict, why) = self.verdict();
-        json!({
+        let mut all = json!({
             "schema": 1, "outputs": rows, "measured": self.measured, "profile": self.profile,
             "verdict": { "code": verdict.code(), "why": why },
             "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
-        })
+        });
+        if let Some(shipped) = self.decision() {
+            all["levels"] = self.levels.iter().map(ship::Figures::json).collect();
+            all["ship"] = shipped.json();
+        }
+        all
+    }
+
+    fn decision(&self) -> Option<Shipped> {
+        (!self.levels.is_empty()).then(|| ship::shipped(&self.levels))
+    }
+
+    /// The level to ship, where levels were compared and one gains.
+    pub(super) fn shipped(&self) -> Option<&'static str> {
+        self.decision()?.level()
     }
 
     /// The figures, for people.
@@ -172,6 +193,12 @@ impl Summary {
         }
         let (verdict, why) = self.verdict();
         line("verdict", format!("{verdict}: {why}"));
+        if let (Some((before, levels)), Some(shipped)) = (self.levels.split_first(), self.decision()) {
+            for level in levels {
+                line("level", format!("{:<7}{}", level.name, level.in_words(before)));
+            }
+            line("ship", shipped.in_words());
+        }
         if let Some(row) = self.rows.first() {
             line("result", format!("{} (before: {})", self.shown(&row.result), self.shown(&row.before)));
             if let Some(report) = &row.report {
@@ -242,6 +269,11 @@ impl Row {
             after["ideal_pages"],
         )
     }
+}
+
+/// Nanoseconds that a miss of a simulated meter costs.
+pub(super) fn nanoseconds(key: &str) -> f64 {
+    METERS.iter().find(|(known, ..)| *known == key).map_or(0.0, |(.., nanoseconds)| *nanoseconds)
 }
 
 fn cpu_time(measured: &Value) -> String {
@@ -344,6 +376,7 @@ mod tests {
             functions: 12,
             here: "/here".into(),
             is_kept: false,
+            levels: Vec::new(),
         }
     }
 
