@@ -112,13 +112,11 @@ fn clang_reads_executions_by_line() {
     let text = read(&folder, "samples");
     let work = body(&text, "work");
     assert!(work[0].ends_with(":2000"), "called 2000 times: {text}");
-    assert!(
-        work.contains(&" 4: inner:1000")
-            || work.iter().any(|line| line.starts_with(" 4: inner:") || line.starts_with(" 4.")),
-        "{text}"
-    );
+    assert!(work.iter().any(|line| line.starts_with(" 4: inner:")), "{text}");
     let inlined = work.iter().filter(|line| line.starts_with("  ")).copied().collect::<Vec<_>>();
     assert!(inlined.iter().any(|line| line.ends_with(": 800")), "4 rounds of 200 calls: {text}");
+    // Of the program that was named alone.
+    assert!(!text.contains("_dl_"), "{text}");
     assert!(work.iter().any(|line| line.starts_with(" 6") && line.ends_with(": 1800")), "{text}");
     // The same recording, the same bytes; two of it, twice the counts.
     let twice = ["export", "recorded", "recorded", "--binary", "program", "--format", "llvm-sample"];

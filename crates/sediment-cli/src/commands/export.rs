@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks")]
     format: Format,
-    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: the recorded paths]
+    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
     /// Keep the heaviest calls with this share of the weight, for go-pgo, from 1 to 100
@@ -136,7 +136,7 @@ impl Arguments {
         let settings = Settings { executions: true, program, ..Settings::default() };
         let recording = Inputs::open(std::slice::from_ref(&path.to_path_buf()), ui)?.read(&settings, ui)?;
         ui.skipped("reading", &recording.skipped);
-        Ok((recording, SystemFiles::new(None, &self.binary)?))
+        Ok((recording, SystemFiles::new(None, &self.binary)?.named_alone()))
     }
 }
 

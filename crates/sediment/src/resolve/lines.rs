@@ -8,9 +8,9 @@ use crate::binary::Files;
 use crate::binary::inlined::{InlineFrame, InlineFrames};
 use crate::error::{Error, ErrorCode, Result};
 use crate::line_profile::{Body, CallSites, Caller, Lines, Site};
-use crate::read::{DsoId, Recording, Spot, TransferKind};
+use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use crate::skipped::{Reason, Skipped};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
@@ -49,8 +49,8 @@ pub fn lines(recording: &Recording, files: &dyn Files, settings: Settings) -> Re
     Ok((lines, skipped))
 }
 
-/// Calls by the line that they stand in, of inlined functions too: in each stack that passes an address, the functions there called one
-/// another.
+/// Calls by the line that they stand in, of inlined functions too. Of stacks the innermost call counts, as for Go's compiler: a call into code
+/// that samples met.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when no call has a line.
@@ -64,8 +64,11 @@ pub fn call_sites(
     let dsos = Dsos::new(recording, &loaded);
     let sources = Sources::read(recording, &dsos, files, &mut skipped)?;
     let mut sites = CallSites::default();
+    let met: HashMap<AddressId, u128> = recording.samples().into_iter().collect();
     for (from, to, kind, count) in recording.transfers() {
-        if kind == TransferKind::Affinity {
+        let is_named = matches!(recording.addresses()[to.0 as usize].spot, Spot::Symbol { .. });
+        let count = if is_named { count } else { count.min(met.get(&to).copied().unwrap_or(0)) };
+        if kind == TransferKind::Affinity || count == 0 {
             continue;
         }
         let caller = sources.frames(recording, &dsos, from.0, true);
@@ -111,7 +114,7 @@ impl Sources {
     fn read(recording: &Recording, dsos: &Dsos, files: &dyn Files, skipped: &mut Skipped) -> Result<Self> {
         let mut all = BTreeMap::new();
         let used = recording.addresses().iter().filter_map(|address| address.dso);
-        let used: std::collections::BTreeSet<DsoId> = used.collect();
+        let used: BTreeSet<DsoId> = used.collect();
         for id in used {
             let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
             match InlineFrames::read(view.bytes(), files).map_err(|error| error.with_input(label))? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls by line in a profile of pprof, as Go's compiler sums them up: a call counts once for each stack that has it, and functions that
-//! were inlined at a location called one another.
+//! Calls by line in a profile of pprof, as Go's compiler sums them up since Go 1.23: of each stack the innermost two locations, as what lies
+//! above hardly calls again and again. Functions that were inlined at a location called one another.
 
 use super::super::Input;
 use super::super::locations::{self, Budget, DEEPEST};
@@ -13,6 +13,8 @@ use crate::line_profile::{CallSites, Caller};
 use crate::skipped::{Reason, Skipped};
 use std::collections::HashSet;
 
+/// Locations of a stack that count.
+const INNERMOST: usize = 2;
 /// Bytes of memory of a call between two frames.
 const CALL_COST: usize = 160;
 
@@ -47,7 +49,7 @@ pub fn call_sites(input: &dyn Input) -> Result<(CallSites, Skipped)> {
         }
         seen.clear();
         let mut caller: Option<((u64, usize), Caller<'_>)> = None;
-        for id in sample.locations.iter().rev() {
+        for id in sample.locations.iter().take(INNERMOST).rev() {
             // The last line is the function that has code of its own.
             for (place, line) in tables.lines(*id)?.iter().enumerate().rev() {
                 let (name, start_line) = tables.named(*id, line.function)?;
