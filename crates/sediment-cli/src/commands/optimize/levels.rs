@@ -8,7 +8,7 @@
 use super::links::Output;
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
-use super::stand_ins::StandIns;
+use super::stand_ins::{StandIns, under_own_names};
 use super::{Arguments, Job, entries, saved, ship};
 use crate::compiler;
 use crate::files;
@@ -232,6 +232,9 @@ impl Job<'_> {
             std::fs::read_dir(&recorded).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         parts.retain(|path| std::fs::metadata(path).is_ok_and(|found| found.len() > 0));
         parts.sort();
+        for part in &parts {
+            files::write_owned(part, &under_own_names(&files::read(part)?))?;
+        }
         let (profile, blocks) = (job.state.path("blocks.gv"), job.state.path("blocks"));
         let mut import: Vec<OsString> = ["-q", "import", "--blocks"].map(OsString::from).to_vec();
         import.extend(parts.into_iter().map(OsString::from));
