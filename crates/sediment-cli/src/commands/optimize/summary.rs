@@ -38,6 +38,8 @@ pub(super) struct Summary {
     trainings: usize,
     seconds: [f64; 2],
     profile: PathBuf,
+    /// The profile of the level to ship, if that is not the order alone.
+    profile_of_level: PathBuf,
     functions: usize,
     /// Folder that paths are shown from.
     here: PathBuf,
@@ -106,6 +108,7 @@ impl Summary {
             trainings: job.arguments.trainings().count(),
             seconds: ["build", "order"].map(|step| job.state.fact(step).as_f64().unwrap_or(0.0)),
             profile: profile_path,
+            profile_of_level: job.state.path(entries::SHIPPED),
             functions: profile.function_count(),
             here: job.original.clone(),
             is_kept: job.arguments.keep_profile.is_some(),
@@ -206,7 +209,9 @@ impl Summary {
             }
         }
         let kept = if self.is_kept { "" } else { " (keep it: --keep-profile FILE)" };
-        line("profile", format!("{}{kept}", self.shown(&self.profile)));
+        let shipped = self.shipped().filter(|level| *level != ship::ORDER);
+        let profile = shipped.map_or(&self.profile, |_| &self.profile_of_level);
+        line("profile", format!("{}{kept}", self.shown(profile)));
         text
     }
 
@@ -373,6 +378,7 @@ mod tests {
             measured,
             seconds: [1.0, 2.0],
             profile: "/here/.sediment/profiles/profile.gv".into(),
+            profile_of_level: "/here/.sediment/ship.gv".into(),
             functions: 12,
             here: "/here".into(),
             is_kept: false,
