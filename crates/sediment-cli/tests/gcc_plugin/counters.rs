@@ -141,7 +141,7 @@ pub fn two_configurations_of_a_unit(gcc: &'static Compiler) {
     }
 }
 
-/// What another run left damaged in a folder is skipped; named itself, it is an error.
+/// Damaged files that another run left in a folder are skipped; named itself, one is an error.
 pub fn damaged_files_of_counters(gcc: &'static Compiler) {
     let (there, _here) = trained(gcc);
     let elsewhere = |folder: &Path| -> Vec<std::path::PathBuf> {

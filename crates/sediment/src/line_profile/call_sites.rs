@@ -64,8 +64,7 @@ impl CallSites {
     }
 
     /// The first line of a function; 0 where unknown.
-    #[must_use]
-    pub fn start_line(&self, function: &str) -> u32 {
+    pub(super) fn start_line(&self, function: &str) -> u32 {
         self.functions.get(function).copied().unwrap_or(0)
     }
 

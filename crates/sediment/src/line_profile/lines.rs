@@ -29,7 +29,7 @@ pub struct Body {
     pub counts: BTreeMap<Site, u64>,
     /// Calls out of it.
     pub calls: BTreeMap<(Site, String), u64>,
-    /// What was inlined, by the place of the call.
+    /// Inlined functions, by the place of the call.
     pub inlined: BTreeMap<(Site, String), Body>,
 }
 

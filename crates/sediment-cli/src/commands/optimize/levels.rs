@@ -3,7 +3,7 @@
 //! instrumentation, and by both. Each is recorded and linked in the order of the functions that it has: the compiler inlines and clones
 //! others than without a profile.
 //!
-//! A level that cannot be built is left out with the reason; the rest is compared.
+//! A level that cannot be built is skipped with the reason; the rest is compared.
 
 use super::links::Output;
 use super::recordings::step;

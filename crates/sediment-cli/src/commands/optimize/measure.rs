@@ -271,7 +271,7 @@ impl Bench<'_> {
     }
 }
 
-/// What cachegrind counts of a run.
+/// Counts of cachegrind of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Totals {
     instructions: u64,

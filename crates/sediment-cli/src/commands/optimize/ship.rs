@@ -35,11 +35,11 @@ pub(super) struct Figures {
     pub(super) cycles: Option<[f64; 3]>,
 }
 
-/// What to ship.
+/// A level to ship.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shipped {
     pub(super) level: &'static str,
-    /// What judged: `cycles`, `estimate`, or `nothing`.
+    /// Basis of the choice: `cycles`, `estimate`, or `nothing`.
     pub(super) by: &'static str,
     pub(super) why: String,
 }
@@ -90,7 +90,7 @@ impl Figures {
 
     /// Estimated nanoseconds.
     fn estimate(&self) -> Option<f64> {
-        let [l1i, itlb] = [super::summary::nanoseconds("l1i"), super::summary::nanoseconds("itlb")];
+        let [l1i, itlb] = [super::verdict::nanoseconds("l1i"), super::verdict::nanoseconds("itlb")];
         Some(self.instructions? as f64 * INSTRUCTION + self.l1i? as f64 * l1i + self.itlb? as f64 * itlb)
     }
 
@@ -152,7 +152,7 @@ impl Shipped {
     }
 }
 
-/// What to ship of these, of which the first is the build before.
+/// The level to ship of these, of which the first is the build before.
 pub(super) fn shipped(all: &[Figures]) -> Shipped {
     let Some((before, levels)) = all.split_first() else {
         return Shipped { level: NONE, by: "nothing", why: "nothing was measured".to_owned() };

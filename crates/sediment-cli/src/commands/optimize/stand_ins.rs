@@ -68,7 +68,7 @@ pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
     }
 }
 
-/// What valgrind recorded of programs, under their own names.
+/// A recording of valgrind, with programs under their own names.
 pub(super) fn under_own_names(recorded: &[u8]) -> Vec<u8> {
     let mut named = Vec::with_capacity(recorded.len());
     let mut at = 0;

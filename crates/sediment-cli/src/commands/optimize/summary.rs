@@ -5,7 +5,7 @@ use super::Job;
 use super::entries;
 use super::links::{self, Output};
 use super::ship::{self, Shipped};
-use super::verdict::{Figures, Misses, Verdict, verdict};
+use super::verdict::{Figures, METERS, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
 use sediment::plural::{counted, grouped};
@@ -23,8 +23,6 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Most bytes of a verification's JSON.
 const LONGEST: usize = 1 << 28;
-/// Simulated meters: key, name, and nanoseconds that a miss costs.
-const METERS: [(&str, &str, f64); 2] = [("itlb", "iTLB", 30.0), ("l1i", "L1I", 5.0)];
 /// Shortest processor time that casts doubt on fewer misses: shorter runs differ by what else the machine does.
 const LEAST_SECONDS: f64 = 0.05;
 /// Outputs that the text names one by one.
@@ -274,11 +272,6 @@ impl Row {
             after["ideal_pages"],
         )
     }
-}
-
-/// Nanoseconds that a miss of a simulated meter costs.
-pub(super) fn nanoseconds(key: &str) -> f64 {
-    METERS.iter().find(|(known, ..)| *known == key).map_or(0.0, |(.., nanoseconds)| *nanoseconds)
 }
 
 fn cpu_time(measured: &Value) -> String {
