@@ -206,19 +206,20 @@ fn go_takes_the_calls_of_its_own_profile() {
 fn go_takes_calls_of_addresses() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("work.c"), WORK).unwrap();
-    run(folder.path(), &["gcc", "-O1", "-g", "-no-pie", "work.c", "-o", "program"]);
+    run(folder.path(), &["gcc", "-O1", "-g", "work.c", "-o", "program"]);
     let symbols = String::from_utf8(run(folder.path(), &["nm", "program"]).stdout).unwrap();
-    let work = symbols.lines().find_map(|line| line.strip_suffix(" T work")).unwrap();
-    let code =
-        String::from_utf8(run(folder.path(), &["objdump", "-d", "--no-show-raw-insn", "program"]).stdout)
-            .unwrap();
-    let after =
-        code.lines().skip_while(|line| !(line.contains("call") && line.contains("<work>"))).nth(1).unwrap();
-    let returns_to = after.split(':').next().unwrap().trim();
+    let address = |name: &str| {
+        let found = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {name}")));
+        u64::from_str_radix(found.unwrap(), 16).unwrap()
+    };
+    let code = run(folder.path(), &["objdump", "-d", "--no-show-raw-insn", "program"]).stdout;
+    let code = String::from_utf8(code).unwrap();
+    let mut behind = code.lines().skip_while(|line| !(line.contains("call") && line.contains("<work>")));
+    let returns_to = behind.nth(1).unwrap().split(':').next().unwrap().trim();
+    let returns_to = u64::from_str_radix(returns_to, 16).unwrap();
     let path = folder.path().join("program").display().to_string();
-    let script = format!(
-        "program 1 1.000000:          7 cycles:u: \n\t{work} work+0x0 ({path})\n\t{returns_to} main+0x9 ({path})\n\n"
-    );
+    let frames = [address("work"), returns_to].map(|at| format!("\t{at:x} [unknown] ({path})\n")).concat();
+    let script = format!("program 1 1.000000:          7 cycles:u: \n{frames}\n");
     std::fs::write(folder.path().join("stacks"), script.repeat(3)).unwrap();
     let words = ["export", "stacks", "--binary", "program", "--format", "go-pgo", "-o", "default.pgo"];
     done(&sediment(folder.path(), &words));

@@ -66,9 +66,14 @@ pub fn call_sites(
     let mut sites = CallSites::default();
     let met: HashMap<AddressId, u128> = recording.samples().into_iter().collect();
     for (from, to, kind, count) in recording.transfers() {
-        let is_named = matches!(recording.addresses()[to.0 as usize].spot, Spot::Symbol { .. });
-        let count = if is_named { count } else { count.min(met.get(&to).copied().unwrap_or(0)) };
+        let is_named =
+            |at: AddressId| matches!(recording.addresses()[at.0 as usize].spot, Spot::Symbol { .. });
+        let count = if is_named(to) { count } else { count.min(met.get(&to).copied().unwrap_or(0)) };
         if kind == TransferKind::Affinity || count == 0 {
+            continue;
+        }
+        if is_named(from) {
+            skipped.add(Reason::NoLines, count, "");
             continue;
         }
         let caller = sources.frames(recording, &dsos, from.0, true);
