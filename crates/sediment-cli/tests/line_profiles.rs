@@ -15,7 +15,6 @@ use tempfile::TempDir;
 fn main() {
     let clang = [Need::Program("clang-19"), Need::Program("valgrind"), Need::Program("cc")];
     let rust = [Need::Program("rustc"), Need::Program("valgrind")];
-    let calls = [Need::Program("gcc"), Need::Program("objdump"), Need::Program("nm"), Need::Program("go")];
     let cases = vec![
         case("clang_reads_executions_by_line", &clang, clang_reads_executions_by_line),
         case("rustc_reads_executions_by_line", &rust, rustc_reads_executions_by_line),
@@ -24,7 +23,6 @@ fn main() {
             &[Need::Program("go")],
             go_takes_the_calls_of_its_own_profile,
         ),
-        case("go_takes_calls_of_addresses", &calls, go_takes_calls_of_addresses),
         case(
             "a_program_without_lines_is_refused",
             &[Need::Program("gcc"), Need::Program("valgrind")],
@@ -200,32 +198,6 @@ fn go_takes_the_calls_of_its_own_profile() {
         let words = ["export", "cpu.pprof", "--format", "go-pgo", "--keep", wrong];
         assert_eq!(code(&sediment(folder.path(), &words)), 2);
     }
-}
-
-/// Stacks of addresses in a C program, whose debug information names lines and inlined functions as that of Go does.
-fn go_takes_calls_of_addresses() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
-    run(folder.path(), &["gcc", "-O1", "-g", "work.c", "-o", "program"]);
-    let symbols = String::from_utf8(run(folder.path(), &["nm", "program"]).stdout).unwrap();
-    let address = |name: &str| {
-        let found = symbols.lines().find_map(|line| line.strip_suffix(&format!(" T {name}")));
-        u64::from_str_radix(found.unwrap(), 16).unwrap()
-    };
-    let code = run(folder.path(), &["objdump", "-d", "--no-show-raw-insn", "program"]).stdout;
-    let code = String::from_utf8(code).unwrap();
-    let mut behind = code.lines().skip_while(|line| !(line.contains("call") && line.contains("<work>")));
-    let returns_to = behind.nth(1).unwrap().split(':').next().unwrap().trim();
-    let returns_to = u64::from_str_radix(returns_to, 16).unwrap();
-    let path = folder.path().join("program").display().to_string();
-    let frames = [address("work"), returns_to].map(|at| format!("\t{at:x} [unknown] ({path})\n")).concat();
-    let script = format!("program 1 1.000000:          7 cycles:u: \n{frames}\n");
-    std::fs::write(folder.path().join("stacks"), script.repeat(3)).unwrap();
-    let words = ["export", "stacks", "--binary", "program", "--format", "go-pgo", "-o", "default.pgo"];
-    done(&sediment(folder.path(), &words));
-    // Line 5 of main, which begins at 0.
-    let calls = taken(folder.path(), "default.pgo");
-    assert_eq!(calls, ["main work 4 21"]);
 }
 
 fn a_program_without_lines_is_refused() {
