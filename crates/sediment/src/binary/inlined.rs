@@ -197,6 +197,17 @@ struct Reader<'a> {
     read: InlineFrames,
 }
 
+/// An entry with code.
+struct Entry {
+    /// Levels below the unit.
+    depth: isize,
+    is_inlined: bool,
+    ranges: Vec<(u64, u64)>,
+    offset: UnitOffset,
+    line: u32,
+    discriminator: u32,
+}
+
 type Found<T> = std::result::Result<T, gimli::Error>;
 
 impl<'a> Reader<'a> {
@@ -249,7 +260,7 @@ impl<'a> Reader<'a> {
 
     fn read_functions(&mut self, index: usize) -> Found<()> {
         // Entries are read before their functions are known: the unit is borrowed meanwhile.
-        let mut found: Vec<(isize, bool, Vec<(u64, u64)>, UnitOffset, u32, u32)> = Vec::new();
+        let mut found: Vec<Entry> = Vec::new();
         let mut is_of_llvm = false;
         {
             let unit = &self.units[index];
@@ -288,12 +299,12 @@ impl<'a> Reader<'a> {
                 };
                 let line = number(gimli::DW_AT_call_line)?;
                 let discriminator = number(gimli::DW_AT_GNU_discriminator)?;
-                found.push((depth, is_inlined, ranges, entry.offset(), line, discriminator));
+                found.push(Entry { depth, is_inlined, ranges, offset: entry.offset(), line, discriminator });
             }
         }
         // Depths of the inlined calls that are open, below the function.
         let mut open: Vec<isize> = Vec::new();
-        for (depth, is_inlined, ranges, offset, line, discriminator) in found {
+        for Entry { depth, is_inlined, ranges, offset, line, discriminator } in found {
             let id = self.source(index, offset)?;
             if !is_inlined {
                 let function = self.read.functions.len();

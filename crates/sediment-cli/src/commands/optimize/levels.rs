@@ -195,9 +195,12 @@ impl Job<'_> {
     /// Counts of the blocks of a build that numbers them, by callgrind; `words` are those of the level below.
     fn count_blocks(&self, name: &str, plugin: &Path, words: &[String]) -> Result<Level<'static>> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let count = self.arguments.trainings().count();
-        let seconds: f64 =
-            (0..count).filter_map(|index| self.state.fact(&step(index))["seconds"].as_f64()).sum();
+        let arguments = self.arguments_of_level();
+        let below = if words.is_empty() { of_plugin(plugin) } else { words.to_vec() };
+        let mut numbering = below.clone();
+        numbering.push("-fplugin-arg-sediment-blocks".to_owned());
+        let (job, outputs) = self.build_with(&arguments, &format!("{name}-numbering"), numbering)?;
+        let seconds = job.train("timing", arguments.timeout)?;
         if seconds > COUNTED_SECONDS {
             return Err(Error::new(
                 ErrorCode::NotMeasured,
@@ -206,11 +209,6 @@ impl Job<'_> {
                 ),
             ));
         }
-        let arguments = self.arguments_of_level();
-        let below = if words.is_empty() { of_plugin(plugin) } else { words.to_vec() };
-        let mut numbering = below.clone();
-        numbering.push("-fplugin-arg-sediment-blocks".to_owned());
-        let (job, outputs) = self.build_with(&arguments, &format!("{name}-numbering"), numbering)?;
         let recorded = files::folder(&job.state.path("callgrind"))?;
         let valgrind = [
             "--tool=callgrind".into(),
@@ -249,17 +247,19 @@ impl Job<'_> {
         Ok(Level { name: "", words, profiles: vec![profile] })
     }
 
-    /// Runs the training commands without a recording.
-    fn train(&self, doing: &str, limit: std::time::Duration) -> Result<()> {
+    /// Runs the training commands without a recording; their processor time in seconds.
+    fn train(&self, doing: &str, limit: std::time::Duration) -> Result<f64> {
+        let mut seconds = 0.0;
         for (index, (line, _)) in self.arguments.trainings().enumerate() {
             let bar = self.ui.spinner(&format!("{doing}: {line}"));
             let log = self.state.path(&format!("counting-{}.log", index + 1));
             let what = format!("the {} (`{line}`)", step(index));
             let done = self.place(Vec::new()).run(&what, &runs::in_shell(line), limit, &log);
             bar.finish_and_clear();
-            done?;
+            let usage = done?;
+            seconds += (usage.user + usage.system).as_secs_f64();
         }
-        Ok(())
+        Ok(seconds)
     }
 
     /// Runs a command of this program.
