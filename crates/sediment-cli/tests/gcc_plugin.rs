@@ -108,6 +108,8 @@ const OF_NATIVE: &[OfOne] = &[
     ),
     ("counters_reach_a_build_elsewhere", counters::counters_reach_a_build_elsewhere, &[]),
     ("changed_functions_lose_their_counters", counters::changed_functions_are_compiled_without_counters, &[]),
+    ("two_configurations_of_a_unit", counters::two_configurations_of_a_unit, &[]),
+    ("damaged_files_of_counters", counters::damaged_files_of_counters, &[]),
     (
         "whatever_counters_say_the_program_is_the_same",
         counters::whatever_counters_say_the_program_is_the_same,

@@ -261,6 +261,8 @@ coded! {
         NoStatement "no-statement" "executions of code without a statement of the source, for counters",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",
         UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
+        NoLines "no-lines" "code without source lines in the debug information",
+        NoFirstLine "no-first-line" "calls in functions whose first line is unknown",
         SeveralBuildIds "several-build-ids" "build-ids of DSOs recorded with several",
         // Graphs of compilers
         NoUnitGraph "no-unit-graph" "files named like call graphs that are not",

@@ -7,6 +7,7 @@
 //!
 //! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
 
+mod call_sites;
 mod tables;
 
 use super::locations::{self, Budget, DEEPEST};
@@ -20,6 +21,7 @@ use crate::profile::source::{
     Unknown::{CallCounts, TimeOrder},
 };
 use crate::skipped::Reason;
+pub use call_sites::call_sites;
 use tables::Tables;
 
 /// Its row in the table.
@@ -110,7 +112,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     let mut budget = Budget::of(input.length());
     let longest = budget.0;
-    let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget)?;
+    let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, false)?;
     let (counted, what) = counted_value(&tables)?;
     let mut recording = Recording::default();
     let mut messages = Messages::of(input, longest)?;
