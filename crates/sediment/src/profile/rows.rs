@@ -95,7 +95,7 @@ pub struct Row {
     pub function: Option<FunctionIndex>,
     /// The callee, of calls and affinity.
     pub callee: Option<FunctionIndex>,
-    /// What else tells the subject from others; of most calls nothing.
+    /// Further parts of the subject; of most calls none.
     pub detail: String,
     /// Shares, or a number of recordings; None where nothing was counted.
     pub weight: Option<u128>,

@@ -16,7 +16,7 @@ type Subject = (Kind, Option<FunctionKey>, Option<FunctionKey>, String);
 /// A subject with the sum of its weights and its lowest rank.
 type Group = (Subject, Option<u128>, Option<u64>);
 
-/// What a query engine does: the sum of the weights and the lowest rank of each subject.
+/// Sums of the weights and lowest ranks by subject, as a query engine makes them.
 fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment::Result<Vec<Group>> {
     let mut groups: BTreeMap<Subject, (Option<u128>, Option<u64>)> = BTreeMap::new();
     for profile in profiles {
