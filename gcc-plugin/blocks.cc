@@ -369,17 +369,30 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   return true;
 }
 
+// Counts of a function. Link-time optimisation numbers local functions of one name in the order of its work, which another build
+// need not share. So these are taken from all functions of that name, and the hash of the graph decides.
+static std::vector<GraphCounts>
+graphs_of (cgraph_node *node, const Counts &counts, bool &is_damaged)
+{
+  const Identity source = source_identity_of (node);
+  std::vector<GraphCounts> graphs = counts.of (source.name, source.file, is_damaged);
+  if (source.file.empty ())
+    return graphs;
+  if (graphs.empty ())
+    // The file of counts names no file if the function's name is unique in the program.
+    graphs = counts.of (source.name, "", is_damaged);
+  if (graphs.empty ())
+    graphs = counts.made_visible (source.name, is_damaged);
+  return graphs;
+}
+
 bool
 apply_counts (const Counts &counts, bool &is_damaged)
 {
   cgraph_node *node = cgraph_node::get (current_function_decl);
   if (!node)
     return false;
-  Identity identity = identity_of (node);
-  std::vector<GraphCounts> graphs = counts.of (identity.name, identity.file, is_damaged);
-  if (graphs.empty () && !identity.file.empty ())
-    // The file of counts names no file if the function's name is unique in the program.
-    graphs = counts.of (identity.name, "", is_damaged);
+  std::vector<GraphCounts> graphs = graphs_of (node, counts, is_damaged);
   if (graphs.empty ())
     return false;
   std::vector<basic_block> blocks = blocks_of (cfun);

@@ -141,6 +141,16 @@ identity_of (cgraph_node *node)
   return identity;
 }
 
+Identity
+source_identity_of (cgraph_node *node)
+{
+  Identity identity = identity_of (node);
+  size_t suffix = identity.name.find (".lto_priv.");
+  if (suffix != std::string::npos)
+    identity = { identity.name.substr (0, suffix), unit_of (node->decl) };
+  return identity;
+}
+
 Graph
 collect ()
 {

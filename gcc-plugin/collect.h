@@ -10,6 +10,9 @@ namespace sediment {
 // Name and file that identify a function, here and in profiles.
 Identity identity_of (cgraph_node *node);
 
+// The same in the source: of a local function that link-time optimisation made visible, the name without its suffix, and its unit's file.
+Identity source_identity_of (cgraph_node *node);
+
 // The functions and calls in GCC's current call graph: of a unit, or at link time of the whole program.
 Graph collect ();
 

@@ -14,6 +14,8 @@ namespace {
 
 const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
+// GCC's suffix of local functions that became visible to other parts of a program; a number follows.
+const char made_visible_suffix[] = ".lto_priv.";
 
 // Reads a number at `rest`, and moves `rest` past it.
 template <typename Number>
@@ -34,6 +36,18 @@ number (const char *&rest, const char *end, int base, Number &value)
     }
   value = sum;
   return rest > begin;
+}
+
+// What follows a line's name and file.
+const char *
+after_identity (const char *line, const char *end)
+{
+  for (int field = 0; field < 2 && line < end; ++field)
+    {
+      const void *tab = memchr (line, '\t', end - line);
+      line = tab ? static_cast<const char *> (tab) + 1 : end;
+    }
+  return line;
 }
 
 // `HASH\tBLOCK=COUNT BLOCK=? BLOCK=COUNT@SIGNATURE …`
@@ -101,7 +115,18 @@ Counts::open (const std::string &path, std::string &why)
 std::vector<GraphCounts>
 Counts::of (const std::string &name, const std::string &file, bool &is_damaged) const
 {
-  std::string key = name + '\t' + file + '\t';
+  return with_key (name + '\t' + file + '\t', is_damaged);
+}
+
+std::vector<GraphCounts>
+Counts::made_visible (const std::string &name, bool &is_damaged) const
+{
+  return with_key (name + made_visible_suffix, is_damaged);
+}
+
+std::vector<GraphCounts>
+Counts::with_key (const std::string &key, bool &is_damaged) const
+{
   auto line_end = [this] (const char *at)
   {
     const void *found = at < end_ ? memchr (at, '\n', end_ - at) : nullptr;
@@ -133,7 +158,7 @@ Counts::of (const std::string &name, const std::string &file, bool &is_damaged) 
       if (compare (line, end) != 0)
 	break;
       GraphCounts counts;
-      if (read_counts (line + key.size (), end, counts))
+      if (read_counts (after_identity (line, end), end, counts))
 	all.push_back (counts);
       else
 	is_damaged = true;

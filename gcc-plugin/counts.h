@@ -30,8 +30,13 @@ public:
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
   // set `is_damaged`.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
+  // Counts of all local functions of a name that link-time optimisation made visible, as `name.lto_priv.0`.
+  std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
 
 private:
+  // Graphs of the lines that begin with a key.
+  std::vector<GraphCounts> with_key (const std::string &key, bool &is_damaged) const;
+
   std::string text_;
   const char *begin_ = nullptr;
   const char *end_ = nullptr;

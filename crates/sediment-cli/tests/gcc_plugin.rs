@@ -137,6 +137,7 @@ const OF_ONE: &[OfOne] = &[
     ("damaged_maps_are_errors", maps::damaged_maps_are_errors, &[]),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
+    ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),

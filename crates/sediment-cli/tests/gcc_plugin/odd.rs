@@ -27,6 +27,21 @@ __attribute__((noinline)) static int local(int x, int u) { if (u == ROLE) for (i
 int NAME(int x, int u) { return local(x, u) + local(x + 2, u); }
 ";
 
+/// A local function with a loop, a branch of which an ordinary run does not take, and one of the same name without such a branch.
+const LOCAL_WITH_LOOP: &str = r#"#include <stdio.h>
+static int table[64];
+__attribute__((noinline)) static int local(int x, int unusual) { int sum = x; for (int j = 0; j < (x & 7); j++) { if (unusual) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; printf("%d\n", sum); } sum += j ^ x; } return sum; }
+int first(int x, int unusual) { return local(x, unusual) + local(x + 3, unusual); }
+"#;
+const LOCAL_WITH_DIVISION: &str = r"
+__attribute__((noinline)) static int local(int x, int unusual) { while (x > 40) x = x / 3 + unusual; return x * 5; }
+int second(int x, int unusual) { return local(x, unusual) - local(x + 100, unusual); }
+";
+const CALLS_BOTH: &str = r#"#include <stdio.h>
+int first(int, int), second(int, int);
+int main(int count, char **words) { (void) words; int sum = 0; for (int i = 0; i < 3000; i++) sum += first(i, count > 2) + second(i, count > 2); printf("%d\n", sum); return 0; }
+"#;
+
 /// A branch that GCC takes for possible, of a function that is called as often as the program is told.
 const SELDOM: &str = r#"#include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +143,37 @@ pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
         for arguments in [&[calls][..], &[calls, "unusual"]] {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
         }
+    }
+}
+
+/// Local functions of one name in two units, which link-time optimisation numbers in the order of the units.
+pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    let unit = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    unit("first.c", LOCAL_WITH_LOOP);
+    unit("second.c", LOCAL_WITH_DIVISION);
+    unit("main.c", CALLS_BOTH);
+    // The function, by its number, that has a cold part.
+    let build = |more: &[&str], sources: [&str; 2], program: &str| {
+        let flags = ["-O2", "-g", "-flto", "-ffunction-sections", "-o", program, "main.c"];
+        gcc.run(folder.path(), gcc.c, &[&flags, more, &sources].concat());
+        let bytes = std::fs::read(folder.path().join(program)).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        let cold = |function: &&sediment::binary::Function| {
+            function.name.ends_with(".cold") && function.name != "main.cold"
+        };
+        binary.functions.iter().filter(cold).map(|function| function.name.clone()).collect::<Vec<_>>()
+    };
+    build(&[&plugin, MARKS], ["first.c", "second.c"], "train");
+    let counts = record(&folder, &[]);
+    assert!(counts.contains("\nlocal.lto_priv.0\t") && counts.contains("\nlocal.lto_priv.1\t"), "{counts}");
+    let in_order = build(&[&plugin, COUNTS], ["first.c", "second.c"], "used");
+    assert_eq!(in_order.len(), 1, "{in_order:?}");
+    let turned = build(&[&plugin, COUNTS], ["second.c", "first.c"], "turned");
+    assert_eq!(turned.len(), 1, "{turned:?}");
+    assert_ne!(in_order, turned, "the numbers follow the order of the units, the counts do not");
+    for arguments in [&[][..], &["1", "2", "3"]] {
+        assert_eq!(ran(&folder, "turned", arguments), ran(&folder, "train", arguments), "{arguments:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Translations are those of pages of 4 KiB; a second level holds those of data, too, which no order of functions knows of, so that
 //! its share for code is smaller than it seems. Sources: Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD Software
-//! Optimization Guides for the family 19h; Arm's Technical Reference Manuals of the cores.
+//! Optimization Guides for the families 19h and 1Ah; Arm's Technical Reference Manuals of the cores.
 
 /// Units in sets: how many there are, and how many of them compete for one place. Both at least 1; as many ways as units is fully
 /// associative.
@@ -55,6 +55,7 @@ pub const CORES: &[Core] = &[
     ),
     core("zen3", "AMD Zen 3", (64, 64), (512, 8), (512, 8)),
     core("zen4", "AMD Zen 4", (64, 64), (512, 8), (512, 8)),
+    core("zen5", "AMD Zen 5", (64, 64), (2048, 8), (512, 8)),
     core("neoverse-n1", "Arm Neoverse N1", (48, 48), (1280, 5), (1024, 4)),
     core("neoverse-v1", "Arm Neoverse V1", (48, 48), (2048, 8), (1024, 4)),
     core("cortex-a72", "Arm Cortex-A72", (48, 48), (1024, 4), (768, 3)),
