@@ -9,6 +9,7 @@ use sediment::{Error, ErrorCode, Result, escape};
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longer than a compiler takes on a machine that is worth waiting for.
@@ -63,6 +64,14 @@ pub(crate) fn dialect(
     version: &str,
 ) -> Option<&'static Linker> {
     plan::dialect(version, &ask(compiler, link_arguments, "-Wl,--help")).ok()
+}
+
+/// A folder of the compiler's own, such as that of its plugins, where it has one.
+pub(crate) fn own_folder(name: &str) -> Option<PathBuf> {
+    let (compiler, words) = compiler_of_environment(|_| ());
+    let answer = ask(&compiler, &words, &format!("-print-file-name={name}"));
+    // Without one it repeats the name.
+    Some(PathBuf::from(answer.trim_end())).filter(|folder| folder.is_absolute())
 }
 
 fn ask(compiler: &OsStr, link_arguments: &[OsString], question: &str) -> String {

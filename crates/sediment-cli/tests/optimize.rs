@@ -16,6 +16,8 @@ mod bad_input;
 mod harm;
 #[path = "optimize/killed.rs"]
 mod killed;
+#[path = "optimize/levels.rs"]
+mod levels;
 #[path = "optimize/measured.rs"]
 mod measured;
 #[path = "optimize/project.rs"]
@@ -32,6 +34,7 @@ fn main() {
     cases.extend(bad_input::cases());
     cases.extend(harm::cases());
     cases.extend(killed::cases());
+    cases.extend(levels::cases());
     cases.extend(measured::cases());
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }

@@ -55,6 +55,16 @@ fn main() {
             ]),
             blocks,
         ),
+        (
+            "units_are_compiled_by_counters",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("ccache"),
+                Need::GccPluginHeaders("gcc"),
+            ]),
+            counters,
+        ),
         ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
         ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),
@@ -181,6 +191,61 @@ fn blocks() {
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
     says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
+}
+
+/// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.
+fn counters() {
+    let [toy, other] = [(), ()].map(|()| {
+        let toy = Toy::new(Kind::Make);
+        toy.write("toy-1.0/program.c", WORK);
+        toy.add_sequence();
+        toy
+    });
+    let plugin = toy.plugin();
+    let built = |toy: &Toy, options: &str, more: &[(&str, &str)]| {
+        toy.remove_packages();
+        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+        build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
+        build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
+        let output = build.output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        words(&output)
+    };
+    built(&toy, "nopgo", &[]);
+    let stock = toy.packages();
+    toy.write("trained/program.c", WORK);
+    let train = "cd ../trained && gcc -O2 -fprofile-generate -ftest-coverage program.c -o toy && ./toy >output && \
+                 sediment -q import . -o ../counters.gv && \
+                 sediment merge ../toy.gv ../counters.gv -o ../toy-1.0/debian/sediment-profiles/toy.gv";
+    let trained = toy.command("sh", &["-c", train]).output().unwrap();
+    assert!(trained.status.success(), "{}", words(&trained));
+    let profile = toy.read("toy-1.0/debian/sediment-profiles/toy.gv");
+    assert!(profile.contains("counters=\"program.c@"), "{profile}");
+
+    let log = built(&toy, "", &[]);
+    assert!(
+        !log.contains("-fprofile-use") && !log.contains("-fplugin"),
+        "no flag of the build names them: {log}"
+    );
+    let with = toy.packages();
+    assert!(with != stock, "counters change nothing");
+    built(&toy, "parallel=3", &[]);
+    assert!(toy.packages() == with, "a rebuild differs");
+    other.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
+    built(&other, "parallel=2", &[]);
+    assert!(other.packages() == with, "a build in another folder differs");
+    built(&toy, "nopgo", &[]);
+    assert!(toy.packages() == stock, "left out it is not the stock build");
+
+    // A store of objects knows that the counters are part of what is compiled.
+    let store = toy.path("store").display().to_string();
+    let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
+    built(&toy, "", &by_store);
+    let code = || words(&toy.command("objdump", &["-d", "--no-show-raw-insn", "toy"]).output().unwrap());
+    let counted = code();
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &toy.read("toy.gv"));
+    built(&toy, "", &by_store);
+    assert!(code() != counted, "objects of other counters came out of the store");
 }
 
 /// Findings of blhc in the log of a build, without the commands.

@@ -33,6 +33,7 @@
 //! |---|---|
 //! | [`read`] | readers of profilers' files: perf, valgrind, gprof, uftrace, pprof, OpenTelemetry, BOLT, LLVM and lists |
 //! | [`resolve`], [`binary`], [`matching`] | addresses to functions, by ELF symbols and build-ids |
+//! | [`line_profile`] | executions and calls by source line, for LLVM and Go |
 //! | [`profile`] | the profile: [`profile::text`] is its file, [`profile::merge`] adds profiles up |
 //! | [`static_graph`], [`gcov`], [`trace`] | call graphs of compilers, counters of their instrumentation, time order of a run |
 //! | [`order`], [`callgraph`], [`model`] | [`order::compute`], the algorithms behind it, scores of an order |
@@ -70,8 +71,10 @@ mod counts;
 pub mod demangle;
 pub mod error;
 pub mod escape;
+mod flow;
 pub mod gcov;
 mod isa;
+pub mod line_profile;
 pub mod link;
 pub mod matching;
 pub mod model;

@@ -98,6 +98,10 @@ fn read_once(target: &str, bytes: &[u8]) {
         None if target == "trace-file" => {
             drop(sediment::trace::file::load(&bytes, &sediment::order::FunctionTable::default()));
         }
+        None if target == "gcov" => {
+            let mut skipped = sediment::Skipped::default();
+            drop(sediment::gcov::Units::default().read("work.gcda", bytes, &mut skipped));
+        }
         None if target == "elf" => drop(Binary::parse(bytes, &NoFiles)),
         None => drop(std::str::from_utf8(bytes).map(sediment::link::read)),
     });

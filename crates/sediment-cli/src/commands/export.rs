@@ -1,30 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment export`: a profile as a file that another program reads.
+//! `sediment export`: a profile, or recordings with addresses, as a file that another program reads: a compiler, or a query engine.
 
-use crate::files;
-use crate::inputs::read_profile;
+use crate::files::{self, Source, SystemFiles};
+use crate::inputs::recordings::Inputs;
+use crate::inputs::{read_profile, rows};
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
+use sediment::line_profile::{CallSites, Lines, go, llvm};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
-use sediment::{Error, ErrorCode, Result, blocks, gcov};
-use std::path::PathBuf;
+use sediment::read::{self, Settings, pprof};
+use sediment::{Error, ErrorCode, Result, blocks, gcov, resolve};
+use std::path::{Path, PathBuf};
 
-/// Write a profile in a format that compilers read
+/// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
+#[command(
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go."
+)]
 pub(crate) struct Arguments {
-    /// Profiles to read, merged with equal weights; - reads standard input
+    /// Profiles (for llvm-sample and go-pgo: recordings) to read, merged with equal weights but for rows; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks")]
     format: Format,
+    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: all that was recorded]
+    #[arg(long, value_name = "PROGRAM")]
+    binary: Vec<PathBuf>,
+    /// Keep the heaviest calls with this share of the weight, for go-pgo, from 1 to 100
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = thousandths)]
+    keep: u32,
     /// File to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// Block counts for sediment's GCC plugin (-fplugin-arg-sediment-profile=FILE)
     Blocks,
@@ -32,28 +44,123 @@ enum Format {
     BbSections,
     /// Counters for sediment's GCC plugin (-fplugin-arg-sediment-counters=FILE)
     Counters,
+    /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, of recordings
+    LlvmSample,
+    /// default.pgo for Go 1.21 and later, of recordings
+    GoPgo,
+    /// Rows for query engines, JSON lines: sums of them are the merged profile (docs/rows.md)
+    Rows,
+}
+
+/// A share in per cent, as thousandths.
+fn thousandths(text: &str) -> std::result::Result<u32, String> {
+    let percent: f64 = text.trim_end_matches(['%', ' ']).parse().map_err(|_| "not a number".to_owned())?;
+    let is_share = (1.0..=100.0).contains(&percent);
+    is_share.then_some((percent * 10.0).round() as u32).ok_or_else(|| "not from 1 to 100".to_owned())
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let profile = merged(&arguments.profiles, ui)?;
-    let at_input = |error: Error| error.with_input(files::display(&arguments.profiles[0]));
-    let (text, skipped) = match arguments.format {
-        Format::Blocks => blocks::counts(&profile),
-        Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
-        Format::Counters => gcov::counters(&profile),
-    };
-    let kind = if matches!(arguments.format, Format::Counters) { "counters" } else { "blocks" };
-    ui.skipped(kind, &skipped);
-    if text.lines().nth(1).is_none() {
-        let (what, how) = match arguments.format {
-            Format::Blocks => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),
-            Format::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
-            Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/pgo.md)".to_owned()),
-        };
-        let why = format!("the profile has no {what}");
-        return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
+    let of_recordings = matches!(arguments.format, Format::LlvmSample | Format::GoPgo);
+    if !of_recordings && !arguments.binary.is_empty() {
+        let why = "--binary applies to recordings (llvm-sample, go-pgo), not to profiles";
+        return Err(Error::new(ErrorCode::Usage, why));
     }
-    files::write(&arguments.output, text.as_bytes(), ui)
+    match arguments.format {
+        Format::LlvmSample => arguments.write_samples(ui),
+        Format::GoPgo => arguments.write_calls(ui),
+        Format::Rows => arguments.write_rows(ui),
+        Format::Blocks | Format::BbSections | Format::Counters => arguments.write_counts(ui),
+    }
+}
+
+impl Arguments {
+    fn write_counts(&self, ui: &Ui) -> Result<()> {
+        let profile = merged(&self.profiles, ui)?;
+        let at_input = |error: Error| error.with_input(files::display(&self.profiles[0]));
+        let (text, skipped) = match self.format {
+            Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
+            Format::Counters => gcov::counters(&profile),
+            _ => blocks::counts(&profile),
+        };
+        let kind = if self.format == Format::Counters { "counters" } else { "blocks" };
+        ui.skipped(kind, &skipped);
+        if text.lines().nth(1).is_none() {
+            let (what, how) = match self.format {
+                Format::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
+                Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/pgo.md)".to_owned()),
+                _ => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),
+            };
+            let why = format!("the profile has no {what}");
+            return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
+        }
+        files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    /// Rows of each profile, with its number: profiles stay apart, so that a query can select, weigh and add them.
+    fn write_rows(&self, ui: &Ui) -> Result<()> {
+        let mut text = String::new();
+        for (number, path) in self.profiles.iter().enumerate() {
+            let profile = read_profile(path, ui)?;
+            if profile.counters_total > 0 {
+                ui.warn(&format!("{}: counters of instrumentation have no rows", files::display(path)));
+            }
+            let shares = merge(&[(&profile, Weight::ONE)], false);
+            let shares = shares.map_err(|error| error.with_input(files::display(path)))?;
+            rows::print(&shares, number, &mut text);
+        }
+        files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    fn write_samples(&self, ui: &Ui) -> Result<()> {
+        let mut lines = Lines::default();
+        for path in &self.profiles {
+            let (recording, files) = self.recording(path, ui)?;
+            let (found, skipped) = resolve::lines::lines(&recording, &files, resolve::Settings::default())
+                .map_err(|error| error.with_input(files::display(path)))?;
+            ui.skipped("resolving", &skipped);
+            lines.absorb(&found);
+        }
+        let (text, skipped) = llvm::sample_profile(&lines);
+        ui.skipped("writing", &skipped);
+        files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    fn write_calls(&self, ui: &Ui) -> Result<()> {
+        let mut all = Vec::new();
+        for path in &self.profiles {
+            let named = |error: Error| error.with_input(files::display(path));
+            let source = Source::open(path)?;
+            let (sites, skipped) = if is_pprof(&source).map_err(named)? {
+                pprof::call_sites(&source).map_err(named)?
+            } else {
+                let (recording, files) = self.recording(path, ui)?;
+                resolve::lines::call_sites(&recording, &files, resolve::Settings::default()).map_err(named)?
+            };
+            ui.skipped("reading", &skipped);
+            if sites.is_empty() {
+                let why = "no call with the first line of its caller";
+                return Err(named(Error::new(ErrorCode::Unresolved, why))
+                    .with_hint("let Go 1.20 or later write the profile"));
+            }
+            all.push(sites);
+        }
+        let sites = CallSites::merged(&all).trimmed(self.keep);
+        files::write(&self.output, &go::default_pgo(&sites), ui)
+    }
+
+    /// A recording, and where its programs are.
+    fn recording(&self, path: &Path, ui: &Ui) -> Result<(read::Recording, SystemFiles)> {
+        let program = self.binary.first().map(|path| path.to_string_lossy().into_owned());
+        let settings = Settings { executions: true, program, ..Settings::default() };
+        let recording = Inputs::open(std::slice::from_ref(&path.to_path_buf()), ui)?.read(&settings, ui)?;
+        ui.skipped("reading", &recording.skipped);
+        Ok((recording, SystemFiles::new(None, &self.binary)?.named_alone()))
+    }
+}
+
+/// True for a profile of pprof, which names lines itself.
+fn is_pprof(source: &Source) -> Result<bool> {
+    Ok(read::find(source, &Settings::default())?.name == pprof::READER.name)
 }
 
 /// Hint with the commands that count blocks.

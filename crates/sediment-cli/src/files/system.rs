@@ -20,6 +20,8 @@ pub(crate) struct SystemFiles {
     root: Option<PathBuf>,
     /// Binaries that the user named, with their contents.
     binaries: Vec<(PathBuf, Vec<u8>)>,
+    /// True to find no other binaries than these.
+    only_named: bool,
     /// Folder of what debuginfod fetched, a folder for each build-id.
     debuginfod: Option<PathBuf>,
     /// Folder in which perf keeps what it recorded.
@@ -35,7 +37,12 @@ impl SystemFiles {
         let caches = folder("XDG_CACHE_HOME").or_else(|| Some(home.as_ref()?.join(".cache")));
         let debuginfod = folder("DEBUGINFOD_CACHE_PATH").or_else(|| Some(caches?.join("debuginfod_client")));
         let perf = home.map(|home| home.join(".debug"));
-        Ok(Self { root, binaries, debuginfod, perf })
+        Ok(Self { root, binaries, only_named: false, debuginfod, perf })
+    }
+
+    /// The same, without binaries that the user did not name, if any is named.
+    pub(crate) fn named_alone(self) -> Self {
+        Self { only_named: !self.binaries.is_empty(), ..self }
     }
 
     /// The folder in place of `/`, if there is one.
@@ -155,6 +162,9 @@ impl Files for SystemFiles {
     fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
         if let Some((_, bytes)) = self.named(path, build_id) {
             return Some(bytes.clone());
+        }
+        if self.only_named {
+            return None;
         }
         // A bare name says nothing of where the file is.
         let found = path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten();

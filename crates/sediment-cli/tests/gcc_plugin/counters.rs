@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-const WORK: &str = r#"#include <stdio.h>
+pub const WORK: &str = r#"#include <stdio.h>
 static __attribute__((noinline)) int rare(int x) { return x > 3 ? x * 7 : x; }
 static __attribute__((noinline)) int step(int x) { if (x % 1000 == 999) return rare(x); return x / 2 + 1; }
 int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += step(i); printf("%d\n", sum); return 0; }
 "#;
-const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
-const USE: [&str; 7] = [
+pub const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
+pub const USE: [&str; 7] = [
     "-O2",
     "-Werror",
     "-fprofile-use",
@@ -23,7 +23,7 @@ const USE: [&str; 7] = [
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
 ];
-const COUNTERS: &str = "-fplugin-arg-sediment-counters=counters";
+pub const COUNTERS: &str = "-fplugin-arg-sediment-counters=counters";
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -113,4 +113,55 @@ pub fn whatever_counters_say_the_program_is_the_same(gcc: &'static Compiler) {
         );
         assert_eq!(ran(&here, "work", &[]), expected, "{forged}");
     }
+}
+
+/// One source in two configurations of a package: each build takes what fits, and both programs are right.
+pub fn two_configurations_of_a_unit(gcc: &'static Compiler) {
+    let there = gcc.folder();
+    let work = WORK.replace(
+        "return x / 2 + 1; }",
+        "\n#ifdef OTHER\n if (x % 3) return x + 5;\n#endif\n return x / 2 + 1; }",
+    );
+    std::fs::write(there.path().join("work.c"), work).unwrap();
+    let configurations = [("one", "-DONE"), ("two", "-DOTHER")];
+    let mut printed = Vec::new();
+    for (name, define) in configurations {
+        let object = format!("{name}.o");
+        gcc.run(there.path(), gcc.c, &[&TRAIN[..], &[define, "-c", "work.c", "-o", &object]].concat());
+        gcc.run(there.path(), gcc.c, &[&TRAIN[..], &["-static", &object, "-o", name]].concat());
+        printed.push(ran(&there, name, &[]));
+    }
+    done(&sediment(there.path(), &["import", ".", "-o", "p.gv"]));
+    done(&sediment(there.path(), &["export", "p.gv", "--format", "counters", "-o", "counters"]));
+    for ((name, define), expected) in configurations.iter().zip(&printed) {
+        let plugin = gcc.plugin();
+        let with = [&USE[..], &[&plugin, COUNTERS, define, "-static", "work.c", "-o", name]].concat();
+        gcc.run(there.path(), gcc.c, &with);
+        assert_eq!(&ran(&there, name, &[]), expected, "{name}");
+    }
+}
+
+/// Damaged files that another run left in a folder are skipped; named itself, one is an error.
+pub fn damaged_files_of_counters(gcc: &'static Compiler) {
+    let (there, _here) = trained(gcc);
+    let elsewhere = |folder: &Path| -> Vec<std::path::PathBuf> {
+        let found = Command::new("find").arg(folder).args(["-name", "*.gcda"]).output().unwrap();
+        String::from_utf8(found.stdout).unwrap().lines().map(Into::into).collect()
+    };
+    let [whole] = &elsewhere(there.path())[..] else { panic!("one file of counts") };
+    let bytes = std::fs::read(whole).unwrap();
+    let cut = whole.with_file_name("cut.gcda");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    done(&sediment(there.path(), &["import", ".", "-o", "again.gv"]));
+    assert_eq!(read(&there.path().join("again.gv")), read(&there.path().join("p.gv")));
+    let named = sediment(there.path(), &["import", cut.to_str().unwrap(), ".", "-o", "named.gv"]);
+    assert_eq!(named.status.code(), Some(1), "{}", err(&named));
+    assert!(!there.path().join("named.gv").exists());
+    // Counts of a build whose names are another's.
+    std::fs::remove_file(&cut).unwrap();
+    let mut other = bytes;
+    other[8] ^= 1;
+    std::fs::write(whole, &other).unwrap();
+    let refused = sediment(there.path(), &["import", ".", "-o", "other.gv"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
 }

@@ -9,7 +9,7 @@ use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
 use object::Object as _;
 use std::rc::Rc;
 
-type Bytes = EndianRcSlice<RunTimeEndian>;
+pub(super) type Bytes = EndianRcSlice<RunTimeEndian>;
 
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,15 +2,18 @@
 //! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
 
 use super::dsos::{At, Dsos, View};
+use super::early::{self, SAMPLED_BYTES};
+use super::executions::{Stretches, by_dso};
 use crate::binary::block_map::BlockMap;
+use crate::binary::gcc_early_map::EarlyMap;
 use crate::binary::names::split_from;
 use crate::binary::{Beside, Files};
 use crate::error::{ErrorCode, Result};
 use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
-use crate::read::{AddressId, DsoId, Executed, Recording, Spot, StraightRun};
+use crate::read::{Recording, Spot};
 use crate::skipped::{Reason, Skipped};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Adds the counts of blocks.
 ///
@@ -29,33 +32,48 @@ pub(super) fn add(
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
         let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
-        let map = match BlockMap::read(view.bytes(), &beside) {
-            Ok(Some(map)) => map,
-            Ok(None) => continue,
-            Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
-                skipped.add(Reason::UnsupportedBlockMap, 0, label);
-                continue;
-            }
-            Err(error) => return Err(error.with_input(label)),
+        let map = readable(BlockMap::read(view.bytes(), &beside), label, skipped)?;
+        let early = readable(EarlyMap::read(view.bytes(), &beside), label, skipped)?;
+        if map.is_none() && early.is_none() {
+            continue;
+        }
+        let stretches = match recording.counts_by_samples {
+            true => Vec::new(),
+            false => Stretches::of(&evidence, recording, view, label, skipped).sums(),
         };
-        let functions = Functions { view, label, map: &map };
-        let counted = if recording.counts_by_samples {
-            functions.sampled(&evidence.samples, least_cost(recording), skipped)
-        } else {
-            let mut counted = Stretches::default();
-            if let Some(bias) = bias(recording, view, &evidence.executed) {
-                counted.add_executed(&evidence.executed, bias);
-            } else if !evidence.executed.is_empty() {
-                skipped.add(Reason::UnknownBias, 0, label);
+        if let Some(map) = &map {
+            let functions = Functions { view, label, map };
+            let counted = match recording.counts_by_samples {
+                true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
+                false => {
+                    let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
+                    functions.executed(&stretches, unwatched.collect(), skipped)
+                }
+            };
+            for (key, counted) in counted {
+                add_graph(profile, &key, counted, skipped);
             }
-            counted.add_runs(&evidence.runs, recording, view);
-            functions.executed(counted, skipped)
-        };
-        for (key, counted) in counted {
-            add_graph(profile, &key, counted, skipped);
+        }
+        if let Some(map) = &early {
+            let evidence = match recording.counts_by_samples {
+                true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
+                false => early::Evidence::Executed(&stretches),
+            };
+            early::add(profile, view, label, map, &evidence, skipped);
         }
     }
     Ok(())
+}
+
+/// A map of a DSO; None where it has none, or one that is not read here.
+fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
+    match read {
+        Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
+            skipped.add(Reason::UnsupportedBlockMap, 0, label);
+            Ok(None)
+        }
+        read => read.map_err(|error| error.with_input(label)),
+    }
 }
 
 /// Adds the counts of a function.
@@ -73,39 +91,6 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
     }
 }
 
-/// Recorded executions in one DSO.
-#[derive(Default)]
-struct RecordedCode<'a> {
-    executed: Vec<&'a Executed>,
-    runs: Vec<&'a StraightRun>,
-    /// Costs by place.
-    samples: Vec<(&'a Spot, u128)>,
-}
-
-fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>> {
-    let mut all: BTreeMap<DsoId, RecordedCode> = BTreeMap::new();
-    let place = |id: AddressId| &recording.addresses()[id.0 as usize];
-    for executed in recording.executed() {
-        if let Some(dso) = place(executed.function).dso {
-            all.entry(dso).or_default().executed.push(executed);
-        }
-    }
-    for run in recording.straight_runs() {
-        let to = place(run.to.unwrap_or(run.from)).dso;
-        if let Some(dso) = place(run.from).dso.filter(|dso| to == Some(*dso)) {
-            all.entry(dso).or_default().runs.push(run);
-        }
-    }
-    if recording.counts_by_samples {
-        for (at, cost) in recording.samples() {
-            if let Some(dso) = place(at).dso {
-                all.entry(dso).or_default().samples.push((&place(at).spot, cost));
-            }
-        }
-    }
-    all
-}
-
 /// The cost below which samples of a function do not tell which of its code is cold.
 fn least_cost(recording: &Recording) -> u128 {
     /// A share of 2 % of what runs is seen once then.
@@ -113,90 +98,6 @@ fn least_cost(recording: &Recording) -> u128 {
     let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let taken = if recording.samples_taken == 0 { cost } else { u128::from(recording.samples_taken) };
     (cost / taken.max(1)).max(1).saturating_mul(SAMPLES)
-}
-
-/// Stretches of code with their counts, which may overlap.
-#[derive(Default)]
-struct Stretches {
-    /// First byte of a stretch, and of what lies behind it; counts.
-    begins: Vec<(u64, u64)>,
-    ends: Vec<(u64, u64)>,
-}
-
-impl Stretches {
-    fn add(&mut self, begin: u64, end: u64, count: u64) {
-        if begin < end {
-            self.begins.push((begin, count));
-            self.ends.push((end, count));
-        }
-    }
-
-    /// An instruction that several functions or parts list was executed for each of them.
-    fn add_executed(&mut self, executed: &[&Executed], bias: u64) {
-        for executed in executed {
-            let address = executed.address.wrapping_sub(bias);
-            self.add(address, address.saturating_add(1), executed.count);
-        }
-    }
-
-    fn add_runs(&mut self, runs: &[&StraightRun], recording: &Recording, view: &View<'_>) {
-        let address = |id: AddressId| view.address_of(&recording.addresses()[id.0 as usize].spot);
-        for run in runs {
-            let Some(from) = address(run.from) else { continue };
-            let end = match run.to.map(address) {
-                Some(Some(last)) => last.saturating_add(1),
-                Some(None) => continue,
-                None => from.saturating_add(view.straight(from, StraightRun::MOST_INSTRUCTIONS)),
-            };
-            self.add(from, end, run.count);
-        }
-    }
-
-    /// Stretches that do not overlap, by address, with the sums of their counts.
-    fn sums(mut self) -> Vec<(u64, u64, u128)> {
-        self.begins.sort_unstable();
-        self.ends.sort_unstable();
-        let mut sums = Vec::new();
-        let (mut begins, mut ends) = (self.begins.iter().peekable(), self.ends.iter().peekable());
-        let (mut at, mut sum) = (0u64, 0u128);
-        while let Some(&&(end, leaves)) = ends.peek() {
-            let next = begins.peek().map_or(end, |(begin, _)| end.min(*begin));
-            if sum > 0 && at < next {
-                sums.push((at, next, sum));
-            }
-            at = next;
-            if next == end {
-                sum -= u128::from(leaves);
-                ends.next();
-            } else if let Some((_, enters)) = begins.next() {
-                sum += u128::from(*enters);
-            }
-        }
-        sums
-    }
-}
-
-/// Load bias of a DSO: most functions begin at their lowest executed address, and programs are loaded in whole pages.
-fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Option<u64> {
-    const PAGE: u64 = 4096;
-    let mut lowest: HashMap<&[u8], u64> = HashMap::new();
-    for executed in executed {
-        if let Spot::Symbol { name, .. } = &recording.addresses()[executed.function.0 as usize].spot {
-            let address = lowest.entry(name).or_insert(executed.address);
-            *address = executed.address.min(*address);
-        }
-    }
-    let mut votes: BTreeMap<u64, u64> = BTreeMap::new();
-    for (name, lowest) in lowest {
-        let function = std::str::from_utf8(name).ok().and_then(|name| view.only(name));
-        let bias = function.map(|function| lowest.wrapping_sub(function.address));
-        if let Some(bias) = bias.filter(|bias| bias % PAGE == 0) {
-            *votes.entry(bias).or_default() += 1;
-        }
-    }
-    let all: u64 = votes.values().sum();
-    let best = votes.into_iter().max_by_key(|(bias, votes)| (*votes, std::cmp::Reverse(*bias)))?;
-    (best.1 > all / 2).then_some(best.0)
 }
 
 /// Counts of a function.
@@ -207,6 +108,8 @@ struct Counted {
     /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
+    /// Blocks of which nothing is known.
+    unknown: BTreeSet<u32>,
 }
 
 impl Counted {
@@ -224,7 +127,10 @@ impl Counted {
     /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
-        let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
+        let is_unknown = |block: &u32| {
+            !self.counts.contains_key(block)
+                && (!self.bytes.contains_key(block) || self.unknown.contains(block))
+        };
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts {
             seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(),
@@ -255,10 +161,16 @@ impl Functions<'_> {
     }
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
-    /// several blocks, and callgrind adds what runs in a linkage stub to the call.
-    fn executed(&self, stretches: Stretches, skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
+    /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
+    /// other code of theirs has a count.
+    fn executed(
+        &self,
+        stretches: &[(u64, u64, u128)],
+        unwatched: Vec<u64>,
+        skipped: &mut Skipped,
+    ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
-        for (begin, end, count) in stretches.sums() {
+        for (begin, end, count) in stretches.iter().copied() {
             let Some(key) = self.at(begin) else { continue };
             let first = self.map.block_at(begin);
             let blocks = instructions.entry(key).or_default();
@@ -274,6 +186,12 @@ impl Functions<'_> {
             (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
+        for address in unwatched {
+            let function = self.at(address).and_then(|key| functions.get_mut(&key));
+            if let (Some(counted), Some(block)) = (function, self.map.block_at(address)) {
+                counted.unknown.insert(block);
+            }
+        }
         self.tell(&mut functions, skipped);
         functions
     }
@@ -335,6 +253,3 @@ impl Functions<'_> {
         }
     }
 }
-
-/// Bytes of code for which samples are counted.
-const SAMPLED_BYTES: u128 = 64;

@@ -10,6 +10,9 @@
 
 mod blocks;
 mod dsos;
+mod early;
+mod executions;
+pub mod lines;
 pub mod nameless;
 mod return_addresses;
 mod stripped;

@@ -15,7 +15,7 @@ use sediment::profile::Profile;
 use sediment::read::{AddressId, HEAD, Input, READERS, Reader, Recording, Settings, StackOrder, Step};
 use sediment::skipped::Reason;
 use sediment::trace::file::{Record, Records, Writer};
-use sediment::{Result, link, profile, resolve, trace};
+use sediment::{Result, Skipped, gcov, link, profile, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,8 +25,13 @@ use std::time::Duration;
 pub type Check = (&'static str, fn(&[u8]) -> bool);
 
 /// Targets that are no readers.
-pub const OTHERS: &[Check] =
-    &[("elf", elf), ("order-file", order_file), ("profile-text", profile_text), ("trace-file", trace_file)];
+pub const OTHERS: &[Check] = &[
+    ("elf", elf),
+    ("gcov", gcov),
+    ("order-file", order_file),
+    ("profile-text", profile_text),
+    ("trace-file", trace_file),
+];
 
 /// Bytes that may be taken for each byte of the input, and beside.
 const MEMORY_PER_BYTE: usize = 16;
@@ -171,6 +176,28 @@ impl Files for Itself<'_> {
     fn binary(&self, _: &str, _: Option<&str>) -> Option<Vec<u8>> {
         None
     }
+}
+
+/// Files of a unit one behind the other, each from its magic number on. What they become is a profile that is read back.
+fn gcov(bytes: &[u8]) -> bool {
+    let begins = |at: &usize| gcov::recognises(&bytes[*at..]);
+    let mut starts: Vec<usize> = (0..bytes.len()).filter(begins).take(8).collect();
+    starts.push(bytes.len());
+    let mut skipped = Skipped::default();
+    let profile = measured("read counters", bytes.len(), || {
+        let mut units = gcov::Units::default();
+        for part in starts.windows(2) {
+            units.read("work.gcda", &bytes[part[0]..part[1]], &mut skipped)?;
+        }
+        units.profile(&[], &mut skipped)
+    });
+    let Ok(profile) = profile else { return false };
+    assert!(profile.function_count() > 0, "an empty success");
+    let text = profile::text::print(&profile);
+    let (again, _) = profile::text::parse(text.as_bytes()).expect("what was written is read");
+    assert_eq!(profile::text::print(&again), text, "a profile of counters changes when it is read");
+    assert!(gcov::counters(&profile).0.starts_with(gcov::HEADER));
+    true
 }
 
 fn elf(bytes: &[u8]) -> bool {

@@ -28,6 +28,12 @@ pub(super) const LINKS_AFTER: &str = "links-after";
 pub(super) const LINKING: &str = "linking-in-order.log";
 /// Folder of the outputs of the first build, made when the second begins.
 pub(super) const BEFORE: &str = "before";
+/// Folder of the outputs of the second build.
+pub(super) const AFTER: &str = "after";
+/// Folder of the levels of --pgo: the outputs of each, and working folders of its builds.
+pub(super) const LEVELS: &str = "levels";
+/// The profile of the level to ship.
+pub(super) const SHIPPED: &str = "ship.gv";
 /// List of the files of a tree that is built in place, as its build left them.
 pub(super) const SOURCES: &str = "sources";
 

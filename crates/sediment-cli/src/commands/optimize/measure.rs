@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The training commands before and after, in the same tree: the outputs of the first and of the second build take turns under
-//! their names. Counted are processor time in pairs of runs, and what cachegrind simulates of all processes.
+//! The training commands before and after, in the same tree: the outputs of the builds take turns under their names. Counted are
+//! processor time in rounds of runs, cycles where perf counts them, and what cachegrind simulates of all processes.
 
 use super::links::Output;
 use super::runs::{self, Place};
@@ -9,9 +9,10 @@ use crate::files;
 use crate::ui::Ui;
 use sediment::{Error, ErrorCode, Result, escape};
 use sediment_eval::measure::pairs::Spread;
+use sediment_eval::measure::perf_stat::{self, Event};
 use sediment_process::command::{argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,18 +24,38 @@ const PAIRS: (u32, u32) = (5, 15);
 /// Longest command that is simulated, and how much longer it takes under valgrind, about.
 const SIMULATED: Duration = Duration::from_secs(4);
 const SLOWDOWN: f64 = 50.0;
+/// Event that judges where it is counted, and the name of a figure.
+const CYCLES: &str = "cycles";
+pub(super) const INSTRUCTIONS: &str = "instructions";
 /// Simulated caches: an instruction TLB of 64 pages, and a first-level instruction cache of 32 KiB.
 const CACHES: [(&str, &str); 2] = [("itlb", "--I1=262144,64,4096"), ("l1i", "--I1=32768,8,64")];
 
-/// Comparison of the outputs of both builds, in the tree.
+/// Comparison of the outputs of several builds, in the tree.
 pub(super) struct Bench<'a> {
     pub(super) place: Place<'a>,
     pub(super) outputs: &'a [Output],
-    /// Folders of the outputs before and after.
-    pub(super) sides: &'a [PathBuf; 2],
+    /// Folders of the outputs: before, after, and of further builds.
+    pub(super) sides: &'a [PathBuf],
+    /// True to say the figures of each side, too.
+    pub(super) tells_sides: bool,
+    /// Counted in each run; none where perf does not count here.
+    pub(super) events: Vec<&'static Event>,
     pub(super) limit: Duration,
     pub(super) scratch: PathBuf,
     pub(super) ui: &'a Ui,
+}
+
+/// Costs of a run.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    seconds: f64,
+    cycles: Option<f64>,
+}
+
+/// Events for [`Bench::events`]: cycles, where perf counts them.
+pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static Event>> {
+    let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
+    Ok(counters.passes.concat().into_iter().filter(|event| event.hardware).collect())
 }
 
 impl Bench<'_> {
@@ -54,49 +75,72 @@ impl Bench<'_> {
 
     fn figures(&self, line: &str) -> Result<Value> {
         let began = Instant::now();
-        for side in 0..2 {
+        let all = 0..self.sides.len();
+        for side in all.clone() {
             self.timed(side, line)?;
         }
-        let once = began.elapsed() / 2;
-        let fitting = FOR_PAIRS.as_secs_f64() / (2.0 * once.as_secs_f64()).max(1e-3);
+        let once = began.elapsed() / self.sides.len() as u32;
+        let time = FOR_PAIRS.as_secs_f64() / 2.0 * self.sides.len() as f64;
+        let fitting = time / (self.sides.len() as f64 * once.as_secs_f64()).max(1e-3);
         let count = (fitting as u32).clamp(PAIRS.0, PAIRS.1);
-        let mut pairs = Vec::new();
-        for index in 0..count {
-            let mut pair = [Duration::ZERO; 2];
-            let sides = if index % 2 == 0 { [0, 1] } else { [1, 0] };
-            for side in sides {
-                pair[side] = self.timed(side, line)?;
+        let mut rounds = Vec::new();
+        for index in 0..count as usize {
+            let mut round = vec![Cost { seconds: 0.0, cycles: None }; self.sides.len()];
+            for turn in all.clone() {
+                let side = (index + turn) % self.sides.len();
+                round[side] = self.timed(side, line)?;
             }
-            pairs.push(pair);
+            rounds.push(round);
         }
-        let ratios: Vec<f64> = pairs
-            .iter()
-            .filter(|[before, _]| !before.is_zero())
-            .map(|[before, after]| after.as_secs_f64() / before.as_secs_f64())
-            .collect();
-        let seconds =
-            |side: usize| Spread::of(&pairs.iter().map(|pair| pair[side].as_secs_f64()).collect::<Vec<_>>());
-        let cpu = Spread::of(&ratios).map(|ratio| {
-            json!({
-                "before_seconds": seconds(0).map(|spread| spread.median),
-                "after_seconds": seconds(1).map(|spread| spread.median),
-                "ratio": ratio.median, "lower_quartile": ratio.lower_quartile, "upper_quartile": ratio.upper_quartile,
-                "pairs": count,
-            })
+        let cpu = ratio(&rounds, 1, |cost| Some(cost.seconds)).map(|spread| {
+            let mut cpu = json!({ "before_seconds": median(&rounds, 0), "after_seconds": median(&rounds, 1), "pairs": count });
+            put_spread(&mut cpu, &spread);
+            cpu
         });
         let mut row = json!({ "command": line, "cpu_time": cpu });
-        match self.simulated(line, once) {
-            Ok(simulated) => row["simulated"] = simulated,
+        let simulated = match self.simulated(line, once) {
+            Ok(simulated) => simulated,
             Err(error) if error.kind() == sediment::ErrorKind::Interrupted => return Err(error),
-            Err(error) => row["not_simulated"] = json!(error.to_string()),
+            Err(error) => {
+                row["not_simulated"] = json!(error.to_string());
+                Vec::new()
+            }
+        };
+        if let [before, after, ..] = &simulated[..] {
+            let mut both = json!({});
+            for name in before.keys() {
+                both[name] = json!({ "before": before[name], "after": after[name] });
+            }
+            row["simulated"] = both;
+        }
+        if self.tells_sides {
+            let sides = all.map(|side| {
+                let mut figures =
+                    json!({ "seconds": median(&rounds, side), "simulated": simulated.get(side) });
+                let costs: [(&str, fn(&Cost) -> Option<f64>); 2] =
+                    [("cpu_time", |cost| Some(cost.seconds)), ("cycles", |cost| cost.cycles)];
+                for (name, cost) in costs {
+                    figures[name] = ratio(&rounds, side, cost).map_or(Value::Null, |spread| {
+                        let mut value = json!({});
+                        put_spread(&mut value, &spread);
+                        value
+                    });
+                }
+                figures
+            });
+            row["sides"] = sides.collect();
         }
         Ok(row)
     }
 
-    /// Processor time of a command with all that it starts, daemons among them.
-    fn timed(&self, side: usize, line: &str) -> Result<Duration> {
+    /// Processor time and cycles of a command with all that it starts, daemons among them.
+    fn timed(&self, side: usize, line: &str) -> Result<Cost> {
         self.put(side)?;
-        let command = self.place.command(&runs::in_shell(line), self.limit);
+        let mut command = self.place.command(&runs::in_shell(line), self.limit);
+        let counts = self.scratch.join("counts");
+        if !self.events.is_empty() {
+            command = perf_stat::under(&command, &self.events, &counts);
+        }
         let before = left_behind::processor_time();
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
         left_behind::end_left_behind();
@@ -104,7 +148,10 @@ impl Bench<'_> {
             let error = Error::from(error).with_input(format!("measuring `{}`", escape::terminal(line)));
             self.place.with_hint_of_copy(error, &[line])
         })?;
-        Ok(left_behind::processor_time().saturating_sub(before))
+        let seconds = left_behind::processor_time().saturating_sub(before).as_secs_f64();
+        let text = if self.events.is_empty() { None } else { fs::read_to_string(&counts).ok() };
+        let cycles = text.and_then(|text| perf_stat::table(&text).counts.first()?.value.clone().ok());
+        Ok(Cost { seconds, cycles })
     }
 
     /// Puts the outputs of a side into the tree, each under all of its names: as links, which takes no time. Each name has a file of its
@@ -120,7 +167,12 @@ impl Bench<'_> {
                     files::folder(&folder.join("copies"))?;
                     files::copy(&saved, &kept)?;
                 }
-                files::link_or_copy(&kept, path)?;
+                // Which physical pages a file has decides on cache misses: each run counts cycles of a fresh copy.
+                if self.events.is_empty() {
+                    files::link_or_copy(&kept, path)?;
+                } else {
+                    files::copy(&kept, path)?;
+                }
             }
         }
         Ok(())
@@ -137,7 +189,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn simulated(&self, line: &str, once: Duration) -> Result<Value> {
+    /// Simulated figures of each side, by name.
+    fn simulated(&self, line: &str, once: Duration) -> Result<Vec<Map<String, Value>>> {
         if once > SIMULATED {
             let seconds = once.as_secs_f64();
             return Err(Error::new(
@@ -148,22 +201,25 @@ impl Bench<'_> {
             ));
         }
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let expected = SLOWDOWN * once.as_secs_f64() * (2 * CACHES.len()) as f64 / 60.0;
+        let expected = SLOWDOWN * once.as_secs_f64() * (self.sides.len() * CACHES.len()) as f64 / 60.0;
         if expected > 1.0 {
             self.ui.note(&format!(
                 "simulating misses takes about {expected:.0} minutes; --measure COMMAND names shorter work"
             ));
         }
-        let mut all = json!({});
+        let mut all = vec![Map::new(); self.sides.len()];
         for (name, cache) in CACHES {
-            let [before, after] = [self.misses(0, line, cache)?, self.misses(1, line, cache)?];
-            all[name] = json!({ "before": before, "after": after });
+            for (side, figures) in all.iter_mut().enumerate() {
+                let totals = self.misses(side, line, cache)?;
+                figures.insert(name.to_owned(), json!(totals.misses));
+                figures.insert(INSTRUCTIONS.to_owned(), json!(totals.instructions));
+            }
         }
         Ok(all)
     }
 
     /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
-    fn misses(&self, side: usize, line: &str, cache: &str) -> Result<u64> {
+    fn misses(&self, side: usize, line: &str, cache: &str) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
         let valgrind: Vec<OsString> = [
@@ -192,21 +248,21 @@ impl Bench<'_> {
     }
 
     /// Sum of the files that valgrind left in a folder: those of the outputs, if there are any.
-    fn sum(&self, folder: &Path) -> Result<u64> {
+    fn sum(&self, folder: &Path) -> Result<Totals> {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(folder))
         };
-        let mut sums = [None, None];
+        let mut sums: [Option<Totals>; 2] = [None, None];
         for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
             let text = fs::read(entry.path()).map_err(failed)?;
-            if let Some((command, misses)) = totals(&String::from_utf8_lossy(&text)) {
+            if let Some((command, totals)) = totals(&String::from_utf8_lossy(&text)) {
                 let is_own = self
                     .outputs
                     .iter()
                     .flat_map(Output::paths)
                     .any(|path| stand_ins::is_run_by(&command, path));
                 let sum = &mut sums[usize::from(!is_own)];
-                *sum = Some(sum.unwrap_or(0) + misses);
+                *sum = Some(sum.unwrap_or_default() + totals);
             }
         }
         sums[0]
@@ -215,12 +271,51 @@ impl Bench<'_> {
     }
 }
 
-/// The command in a file of cachegrind, and its misses of the first-level instruction cache.
-fn totals(text: &str) -> Option<(String, u64)> {
+/// Counts of cachegrind of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Totals {
+    instructions: u64,
+    /// Misses of the first-level instruction cache.
+    misses: u64,
+}
+
+impl std::ops::Add for Totals {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { instructions: self.instructions + other.instructions, misses: self.misses + other.misses }
+    }
+}
+
+/// The command in a file of cachegrind, and its totals.
+fn totals(text: &str) -> Option<(String, Totals)> {
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let column = value("events:")?.split_whitespace().position(|event| event == "I1mr")?;
-    let misses = value("summary:")?.split_whitespace().nth(column)?.parse().ok()?;
-    Some((value("cmd:")?.to_owned(), misses))
+    let total = |name: &str| -> Option<u64> {
+        let column = value("events:")?.split_whitespace().position(|event| event == name)?;
+        value("summary:")?.split_whitespace().nth(column)?.parse().ok()
+    };
+    Some((value("cmd:")?.to_owned(), Totals { instructions: total("Ir")?, misses: total("I1mr")? }))
+}
+
+/// Median processor time of a side.
+fn median(rounds: &[Vec<Cost>], side: usize) -> Option<f64> {
+    Spread::of(&rounds.iter().map(|round| round[side].seconds).collect::<Vec<_>>())
+        .map(|spread| spread.median)
+}
+
+/// Ratios of a cost to that of the first side, over the rounds.
+fn ratio(rounds: &[Vec<Cost>], side: usize, cost: impl Fn(&Cost) -> Option<f64>) -> Option<Spread> {
+    let ratios = rounds.iter().filter_map(|round| {
+        let before = cost(&round[0]).filter(|before| *before > 0.0)?;
+        Some(cost(&round[side])? / before)
+    });
+    Spread::of(&ratios.collect::<Vec<f64>>())
+}
+
+fn put_spread(value: &mut Value, spread: &Spread) {
+    value["ratio"] = json!(spread.median);
+    value["lower_quartile"] = json!(spread.lower_quartile);
+    value["upper_quartile"] = json!(spread.upper_quartile);
 }
 
 #[cfg(test)]
@@ -230,7 +325,8 @@ mod tests {
     #[test]
     fn a_file_of_cachegrind_names_its_command_and_its_misses() {
         let text = "desc: I1 cache: 32768 B\ncmd: ./prog a b\nevents: Ir I1mr ILmr\nfn=main\n1 2 3 4\nsummary: 100 7 5\n";
-        assert_eq!(totals(text), Some(("./prog a b".to_owned(), 7)));
+        let expected = Totals { instructions: 100, misses: 7 };
+        assert_eq!(totals(text), Some(("./prog a b".to_owned(), expected)));
         assert_eq!(totals("cmd: x\nevents: Ir\nsummary: 5\n"), None);
     }
 }

@@ -6,10 +6,12 @@
 
 mod cargo;
 mod entries;
+mod levels;
 mod links;
 mod measure;
 mod recordings;
 mod runs;
+mod ship;
 mod sources;
 mod stand_ins;
 mod state;
@@ -40,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Build a program of your own, record it, link it in order, verify and measure it
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(
     long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.",
     after_help = "Example: sediment optimize --train './prog input' -- make -j4"
@@ -70,8 +72,14 @@ pub(crate) struct Arguments {
     /// Build in the tree itself, without a copy
     #[arg(long)]
     in_place: bool,
+    /// Also build with counts of blocks and with counters (GCC), compare all levels, and say which to ship
+    #[arg(long, conflicts_with = "in_place")]
+    pgo: bool,
+    /// sediment's plugin for GCC, for --pgo [default: the installed one]
+    #[arg(long, value_name = "FILE", requires = "pgo")]
+    gcc_plugin: Option<PathBuf>,
     /// Put back what --in-place rewrote, and remove the working folder
-    #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile"])]
+    #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile", "pgo"])]
     undo: bool,
     /// Print JSON
     #[arg(long)]
@@ -92,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
-    let mut job = Job::begin(arguments, tree, &work, &stop, ui)?;
+    let mut job = Job::begin(arguments, tree, &work, Vec::new(), &stop, ui)?;
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             ui.note("interrupted; the same command continues after the last step that was done");
@@ -111,6 +119,9 @@ impl Arguments {
         }
         if self.train.is_empty() && self.startup.is_empty() {
             return usage("no training command: give --train or --startup", example);
+        }
+        if self.pgo {
+            levels::plugin(self.gcc_plugin.as_deref())?;
         }
         self.keep_profile.as_deref().map_or(Ok(()), files::expect_to_write)
     }
@@ -163,6 +174,8 @@ struct Job<'a> {
     original: PathBuf,
     /// Its files at the start.
     found: tree::Files,
+    /// Further words for GCC, of a level of --pgo.
+    words: Vec<String>,
     state: State,
     stop: &'a Stop,
     ui: &'a Ui,
@@ -173,6 +186,7 @@ impl<'a> Job<'a> {
         arguments: &'a Arguments,
         original: PathBuf,
         work: &Path,
+        words: Vec<String>,
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
@@ -182,14 +196,20 @@ impl<'a> Job<'a> {
         // A build in place changes its tree.
         let stamp = if arguments.in_place { 0 } else { tree::stamp(&files) };
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
-        let request = json!({
+        let mut request = json!({
             "build": build, "train": arguments.train, "startup": arguments.startup,
             "measure": arguments.measure, "in_place": arguments.in_place, "stamp": stamp.to_string(),
             "environment": toolbox::settings(),
         });
+        if arguments.pgo {
+            request["pgo"] = json!(true);
+        }
+        if !words.is_empty() {
+            request["words"] = json!(words);
+        }
         let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
-        Ok(Self { arguments, tree, original, found: files, state, stop, ui })
+        Ok(Self { arguments, tree, original, found: files, words, state, stop, ui })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -238,7 +258,7 @@ impl<'a> Job<'a> {
                 self.ui.note(&format!("not copied: {objects} of an earlier build"));
             }
         }
-        toolbox::make(&work)?;
+        toolbox::make(&work, &self.words)?;
         self.state.done("prepare", Value::Null)
     }
 
@@ -417,7 +437,7 @@ impl<'a> Job<'a> {
             self.state.give_up()?;
             return Err(error);
         }
-        let after = files::folder(&self.state.path("after"))?;
+        let after = files::folder(&self.state.path(entries::AFTER))?;
         for (index, output) in outputs.iter().enumerate() {
             files::copy(&output.path, &saved(&after, index, output)?)?;
         }
@@ -456,13 +476,19 @@ impl<'a> Job<'a> {
     fn measure(&mut self, outputs: &[Output]) -> Result<Value> {
         if !self.state.has_done("measure") {
             let lines = self.arguments.measured();
-            let sides = [self.state.path(entries::BEFORE), self.state.path("after")];
+            let mut sides = vec![self.state.path(entries::BEFORE), self.state.path(entries::AFTER)];
+            if self.arguments.pgo {
+                sides.extend(self.levels(outputs)?);
+            }
+            let scratch = files::folder(&self.state.path("scratch"))?;
             let bench = measure::Bench {
                 place: self.place(Vec::new()),
                 outputs,
                 sides: &sides,
+                tells_sides: self.arguments.pgo,
+                events: if self.arguments.pgo { measure::events(&scratch, self.stop)? } else { Vec::new() },
                 limit: self.arguments.timeout,
-                scratch: files::folder(&self.state.path("scratch"))?,
+                scratch,
                 ui: self.ui,
             };
             let measured = bench.measure(&lines)?;
@@ -473,6 +499,7 @@ impl<'a> Job<'a> {
 
     fn summarize(&mut self, outputs: &[Output], profile: &Profile, measured: &Value) -> Result<()> {
         let summary = summary::Summary::new(self, outputs, profile, measured)?;
+        self.keep_shipped(summary.shipped())?;
         if self.arguments.json {
             self.ui.json(&summary.json())?
         } else {

@@ -68,6 +68,21 @@ pub(super) fn is_run_by(command: &str, program: &Path) -> bool {
     }
 }
 
+/// A recording of valgrind, with programs under their own names.
+pub(super) fn under_own_names(recorded: &[u8]) -> Vec<u8> {
+    let mut named = Vec::with_capacity(recorded.len());
+    let mut at = 0;
+    while at < recorded.len() {
+        if recorded[at..].starts_with(HIDDEN.as_bytes()) {
+            at += HIDDEN.len();
+        } else {
+            named.push(recorded[at]);
+            at += 1;
+        }
+    }
+    named
+}
+
 /// The path of the program that a file with such a name belongs to.
 pub(super) fn path_of(hidden: &Path) -> Option<PathBuf> {
     let name = files::base_name(hidden);
@@ -138,6 +153,13 @@ mod tests {
         for other in ["/home/my project/.sediment-run-toys", "sh -c ./toy", "/bin/ls"] {
             assert!(!is_run_by(other, program), "{other}");
         }
+    }
+
+    #[test]
+    fn recordings_name_programs_as_they_are_known() {
+        let recorded = b"cmd: ./.sediment-run-toy a\nob=(1) /home/x/.sediment-run-toy\nfn=(1) main\n";
+        let named = b"cmd: ./toy a\nob=(1) /home/x/toy\nfn=(1) main\n";
+        assert_eq!(under_own_names(recorded), named);
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl State {
         let outputs = before.as_ref().map(outputs).unwrap_or_default();
         recover(&outputs, [tree, &state.folder], ui);
         match before {
-            Some(before) if is_done(&before) && changed(&before["request"], &state.request) != [MEASURE] => {
+            Some(before)
+                if is_done(&before) && !measures_alone(&changed(&before["request"], &state.request)) =>
+            {
                 ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
                 state.begin(tree, &outputs)?;
             }
@@ -96,7 +98,7 @@ impl State {
         if is_one_of(&[]) {
             return Some(steps);
         }
-        if is_one_of(&[MEASURE]) {
+        if is_one_of(&[MEASURE, PGO]) {
             return Some(steps.into_iter().filter(|step| step != "measure" && step != LAST).collect());
         }
         if !is_one_of(&[TRAIN, STARTUP, MEASURE]) || self.path(entries::BEFORE).exists() {
@@ -215,13 +217,14 @@ impl State {
 const TRAIN: &str = "--train";
 const STARTUP: &str = "--startup";
 const MEASURE: &str = "--measure";
+const PGO: &str = "--pgo";
 
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
 
 /// The parts of a request that differ, for people.
 fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
-    const PARTS: [(&str, &str); 7] = [
+    const PARTS: [(&str, &str); 9] = [
         ("stamp", "the tree"),
         ("build", "the build command"),
         ("train", TRAIN),
@@ -229,9 +232,16 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
         ("measure", MEASURE),
         ("in_place", "--in-place"),
         ("environment", "a variable for the build"),
+        ("pgo", PGO),
+        ("words", "words for the compiler"),
     ];
     let differs = |part: &&(&str, &str)| before[part.0] != now[part.0];
     PARTS.iter().filter(differs).map(|part| part.1).collect()
+}
+
+/// True if what changed is of the measurement alone.
+fn measures_alone(changed: &[&str]) -> bool {
+    !changed.is_empty() && changed.iter().all(|part| [MEASURE, PGO].contains(part))
 }
 
 fn is_done(state: &Value) -> bool {

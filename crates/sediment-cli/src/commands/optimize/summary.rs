@@ -4,7 +4,8 @@
 use super::Job;
 use super::entries;
 use super::links::{self, Output};
-use super::verdict::{Figures, Misses, Verdict, verdict};
+use super::ship::{self, Shipped};
+use super::verdict::{Figures, METERS, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
 use sediment::plural::{counted, grouped};
@@ -22,8 +23,6 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Most bytes of a verification's JSON.
 const LONGEST: usize = 1 << 28;
-/// Simulated meters: key, name, and nanoseconds that a miss costs.
-const METERS: [(&str, &str, f64); 2] = [("itlb", "iTLB", 30.0), ("l1i", "L1I", 5.0)];
 /// Shortest processor time that casts doubt on fewer misses: shorter runs differ by what else the machine does.
 const LEAST_SECONDS: f64 = 0.05;
 /// Outputs that the text names one by one.
@@ -37,11 +36,15 @@ pub(super) struct Summary {
     trainings: usize,
     seconds: [f64; 2],
     profile: PathBuf,
+    /// The profile of the level to ship, if that is not the order alone.
+    profile_of_level: PathBuf,
     functions: usize,
     /// Folder that paths are shown from.
     here: PathBuf,
     /// True if the profile is written elsewhere, too.
     is_kept: bool,
+    /// Figures of the levels, that before first; empty without --pgo.
+    levels: Vec<ship::Figures>,
 }
 
 /// An ordered file.
@@ -73,7 +76,7 @@ impl Summary {
         let mut rows = Vec::new();
         for (index, output) in outputs.iter().enumerate() {
             let place = |side: &str| job.state.path(side).join(index.to_string()).join(output.name());
-            let [before, after] = [place(entries::BEFORE), place("after")];
+            let [before, after] = [place(entries::BEFORE), place(entries::AFTER)];
             let link = links::of_output(&log, output);
             let why = links::why_not_ordered(link);
             let order = link.and_then(|link| link["order"].as_str()).map(PathBuf::from);
@@ -103,10 +106,15 @@ impl Summary {
             trainings: job.arguments.trainings().count(),
             seconds: ["build", "order"].map(|step| job.state.fact(step).as_f64().unwrap_or(0.0)),
             profile: profile_path,
+            profile_of_level: job.state.path(entries::SHIPPED),
             functions: profile.function_count(),
             here: job.original.clone(),
             is_kept: job.arguments.keep_profile.is_some(),
+            levels: Vec::new(),
         };
+        if job.arguments.pgo {
+            summary.levels = ship::Figures::of(&summary.measured, job.state.fact(ship::LEVELS));
+        }
         let notes = summary.text();
         let mut names = BTreeSet::new();
         for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
@@ -135,11 +143,25 @@ impl Summary {
             })
             .collect();
         let (verdict, why) = self.verdict();
-        json!({
+        let mut all = json!({
             "schema": 1, "outputs": rows, "measured": self.measured, "profile": self.profile,
             "verdict": { "code": verdict.code(), "why": why },
             "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
-        })
+        });
+        if let Some(shipped) = self.decision() {
+            all["levels"] = self.levels.iter().map(ship::Figures::json).collect();
+            all["ship"] = shipped.json();
+        }
+        all
+    }
+
+    fn decision(&self) -> Option<Shipped> {
+        (!self.levels.is_empty()).then(|| ship::shipped(&self.levels))
+    }
+
+    /// The level to ship, where levels were compared and one gains.
+    pub(super) fn shipped(&self) -> Option<&'static str> {
+        self.decision()?.level()
     }
 
     /// The figures, for people.
@@ -172,6 +194,12 @@ impl Summary {
         }
         let (verdict, why) = self.verdict();
         line("verdict", format!("{verdict}: {why}"));
+        if let (Some((before, levels)), Some(shipped)) = (self.levels.split_first(), self.decision()) {
+            for level in levels {
+                line("level", format!("{:<7}{}", level.name, level.in_words(before)));
+            }
+            line("ship", shipped.in_words());
+        }
         if let Some(row) = self.rows.first() {
             line("result", format!("{} (before: {})", self.shown(&row.result), self.shown(&row.before)));
             if let Some(report) = &row.report {
@@ -179,7 +207,9 @@ impl Summary {
             }
         }
         let kept = if self.is_kept { "" } else { " (keep it: --keep-profile FILE)" };
-        line("profile", format!("{}{kept}", self.shown(&self.profile)));
+        let shipped = self.shipped().filter(|level| *level != ship::ORDER);
+        let profile = shipped.map_or(&self.profile, |_| &self.profile_of_level);
+        line("profile", format!("{}{kept}", self.shown(profile)));
         text
     }
 
@@ -341,9 +371,11 @@ mod tests {
             measured,
             seconds: [1.0, 2.0],
             profile: "/here/.sediment/profiles/profile.gv".into(),
+            profile_of_level: "/here/.sediment/ship.gv".into(),
             functions: 12,
             here: "/here".into(),
             is_kept: false,
+            levels: Vec::new(),
         }
     }
 

@@ -52,11 +52,11 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
         .or_else(|| in_folder(FOR_CLANG, &Path::is_symlink))
 }
 
-/// Makes these folders in the working folder.
+/// Makes these folders in the working folder; `words` are further ones for GCC.
 ///
 /// # Errors
 /// If no compiler is on PATH.
-pub(super) fn make(work: &Path) -> Result<()> {
+pub(super) fn make(work: &Path, words: &[String]) -> Result<()> {
     let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
@@ -84,7 +84,9 @@ pub(super) fn make(work: &Path) -> Result<()> {
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };
-        let text = format!("{HEAD}{leave}{more}exec {quoted} \"$@\" -ffunction-sections\n");
+        let words = words.iter().filter(|_| !is_clang).filter_map(|word| escape::shell(word));
+        let words: String = words.map(|word| format!(" {word}")).collect();
+        let text = format!("{HEAD}{leave}{more}exec {quoted} \"$@\" -ffunction-sections{words}\n");
         let script = folder.join(name);
         files::write_owned(&script, text.as_bytes())?;
         files::make_executable(&script)?;

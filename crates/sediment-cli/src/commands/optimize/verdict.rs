@@ -18,6 +18,14 @@ const LEAST_PAGES: u64 = 16;
 /// Share of the processor time by which the median of pairs has to grow to cast doubt on fewer misses.
 const SLOWER: f64 = 0.02;
 
+/// Simulated meters: key, name, and nanoseconds that a miss costs.
+pub(super) const METERS: [(&str, &str, f64); 2] = [("itlb", "iTLB", 30.0), ("l1i", "L1I", 5.0)];
+
+/// Nanoseconds that a miss of a simulated meter costs.
+pub(super) fn nanoseconds(key: &str) -> f64 {
+    METERS.iter().find(|(known, ..)| *known == key).map_or(0.0, |(.., nanoseconds)| *nanoseconds)
+}
+
 /// Misses of a simulated cache or TLB before and after.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Misses {

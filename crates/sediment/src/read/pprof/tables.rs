@@ -21,6 +21,14 @@ struct Function {
     name: u64,
     system_name: u64,
     file: u64,
+    start_line: u64,
+}
+
+/// A line of a location: a function, and where in its file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub(super) function: u64,
+    pub(super) line: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,6 +48,8 @@ struct Location {
     address: u64,
     /// The last function of its lines, into which those before it were inlined; 0 where there is none.
     function: u64,
+    /// Its lines in the table of lines.
+    lines: (usize, usize),
     frame: Option<Frame>,
 }
 
@@ -54,12 +64,14 @@ pub(super) struct Tables {
     functions: Vec<Function>,
     mappings: Vec<Mapping>,
     locations: Vec<Location>,
+    lines: Vec<Line>,
+    keeps_lines: bool,
 }
 
 impl Tables {
-    /// Reads everything but the samples.
-    pub(super) fn read(messages: &mut Messages<'_>, budget: &mut Budget) -> Result<Self> {
-        let mut tables = Self::default();
+    /// Reads everything but the samples, and the lines of locations if they are wanted.
+    pub(super) fn read(messages: &mut Messages<'_>, budget: &mut Budget, keeps_lines: bool) -> Result<Self> {
+        let mut tables = Self { keeps_lines, ..Self::default() };
         while let Some((number, content)) = messages.next()? {
             match (number, content) {
                 (14, Content::Number(index)) => tables.default_type = index,
@@ -108,7 +120,16 @@ impl Tables {
                 self.ends.push(self.strings.len());
                 Ok(())
             }
-            4 => location(bytes).map(|location| self.locations.push(location)),
+            4 => {
+                let lines = self.lines.len();
+                let read = location(bytes, &mut self.lines).map(|location| self.locations.push(location));
+                if self.keeps_lines {
+                    budget.take((self.lines.len() - lines) * size_of::<Line>() * 5 / 2)?;
+                } else {
+                    self.lines.clear();
+                }
+                read
+            }
             _ => numbers(bytes, &mut row).map(|()| match number {
                 1 => self.types.push(ValueType { kind: row[1], unit: row[2] }),
                 3 => self.mappings.push(Mapping {
@@ -124,6 +145,7 @@ impl Tables {
                     name: row[2],
                     system_name: row[3],
                     file: row[4],
+                    start_line: row[5],
                 }),
             }),
         })
@@ -144,14 +166,29 @@ impl Tables {
         Ok(&self.strings[from..self.ends[index]])
     }
 
+    /// The lines of the location of this id, the innermost function first.
+    pub(super) fn lines(&self, id: u64) -> Result<&[Line]> {
+        let (from, to) = self.locations[self.index_of(id)?].lines;
+        Ok(&self.lines[from..to])
+    }
+
+    /// The name of a function, and its first line; 0 where unknown.
+    pub(super) fn named(&self, location: u64, id: u64) -> Result<(&str, u32)> {
+        let at = self.functions.binary_search_by_key(&id, |function| function.id);
+        let start_line = at.map_or(0, |at| u32::try_from(self.functions[at].start_line).unwrap_or(0));
+        let name = self.function(location, id)?.name;
+        Ok((std::str::from_utf8(name).unwrap_or_default(), start_line))
+    }
+
+    fn index_of(&self, id: u64) -> Result<usize> {
+        self.locations.binary_search_by_key(&id, |location| location.id).map_err(|_| {
+            Error::new(ErrorCode::Damaged, format!("a sample at location {id}, which is missing"))
+        })
+    }
+
     /// The frame of the location of this id.
     pub(super) fn frame(&mut self, id: u64, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
-        let Ok(index) = self.locations.binary_search_by_key(&id, |location| location.id) else {
-            return Err(Error::new(
-                ErrorCode::Damaged,
-                format!("a sample at location {id}, which is missing"),
-            ));
-        };
+        let index = self.index_of(id)?;
         if let Some(frame) = self.locations[index].frame {
             return Ok(frame);
         }
@@ -218,8 +255,8 @@ fn numbers(bytes: &[u8], row: &mut [u64; 8]) -> std::result::Result<(), Damage> 
     Ok(())
 }
 
-fn location(bytes: &[u8]) -> std::result::Result<Location, Damage> {
-    let mut location = Location::default();
+fn location(bytes: &[u8], lines: &mut Vec<Line>) -> std::result::Result<Location, Damage> {
+    let mut location = Location { lines: (lines.len(), lines.len()), ..Location::default() };
     for field in Fields(bytes) {
         match field? {
             (1, Value::Varint(id)) => location.id = id,
@@ -229,6 +266,8 @@ fn location(bytes: &[u8]) -> std::result::Result<Location, Damage> {
                 let mut row = [0; 8];
                 numbers(line, &mut row)?;
                 location.function = row[1];
+                lines.push(Line { function: row[1], line: u32::try_from(row[2]).unwrap_or(0) });
+                location.lines.1 = lines.len();
             }
             (1..=4, _) => return Err(Damage),
             _ => {}

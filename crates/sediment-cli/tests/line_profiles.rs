@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles by source line: what clang, rustc and Go make of what `sediment export` writes.
+
+mod running;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use libtest_mimic::Arguments;
+use running::{code, done, err, sediment};
+use std::path::Path;
+use std::process::Command;
+use support::{Need, case, root};
+use tempfile::TempDir;
+
+fn main() {
+    let clang = [Need::Program("clang-19"), Need::Program("valgrind"), Need::Program("cc")];
+    let rust = [Need::Program("rustc"), Need::Program("valgrind")];
+    let cases = vec![
+        case("clang_reads_executions_by_line", &clang, clang_reads_executions_by_line),
+        case("rustc_reads_executions_by_line", &rust, rustc_reads_executions_by_line),
+        case(
+            "go_takes_the_calls_of_its_own_profile",
+            &[Need::Program("go")],
+            go_takes_the_calls_of_its_own_profile,
+        ),
+        case(
+            "a_program_without_lines_is_refused",
+            &[Need::Program("gcc"), Need::Program("valgrind")],
+            a_program_without_lines_is_refused,
+        ),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), cases).exit();
+}
+
+/// A unit of which one path is executed in ten calls, with an inlined function in it.
+const WORK: &str = "#include <stdio.h>
+static int table[64];
+static inline __attribute__((always_inline)) int inner(int x)
+{
+  int sum = 0;
+  for (int j = 0; j < 4; j++)
+    sum += table[(x + j) & 63]++;
+  return sum;
+}
+__attribute__((noinline)) int work(int i)
+{
+  int sum = i;
+  if (i % 10 == 0)
+    sum += inner(i);
+  else
+    table[i & 63] ^= 5;
+  return sum;
+}
+int main(void)
+{
+  unsigned sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += work(i);
+  printf(\"%u\\n\", sum);
+  return 0;
+}
+";
+
+fn run(folder: &Path, words: &[&str]) -> std::process::Output {
+    let output = Command::new(words[0]).args(&words[1..]).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", err(&output));
+    output
+}
+
+fn record(folder: &Path) {
+    let words = [
+        "valgrind",
+        "--tool=callgrind",
+        "--demangle=no",
+        "--dump-instr=yes",
+        "--callgrind-out-file=recorded",
+        "./program",
+    ];
+    run(folder, &words);
+    let words = ["export", "recorded", "--binary", "program", "--format", "llvm-sample", "-o", "samples"];
+    done(&sediment(folder, &words));
+}
+
+fn read(folder: &TempDir, name: &str) -> String {
+    std::fs::read_to_string(folder.path().join(name)).unwrap()
+}
+
+/// The lines of a function, from its head on.
+fn body<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
+    let lines = text.lines().skip_while(|line| !line.starts_with(&format!("{name}:")));
+    let mut body: Vec<&str> = lines.clone().take(1).collect();
+    body.extend(lines.skip(1).take_while(|line| line.starts_with(' ')));
+    body
+}
+
+fn clang_reads_executions_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    let flags = [
+        "clang-19",
+        "-O2",
+        "-g",
+        "-fdebug-info-for-profiling",
+        "-fno-vectorize",
+        "-fno-unroll-loops",
+        "work.c",
+    ];
+    run(folder.path(), &[&flags[..], &["-o", "program"]].concat());
+    record(folder.path());
+    let text = read(&folder, "samples");
+    let work = body(&text, "work");
+    assert!(work[0].ends_with(":2000"), "called 2000 times: {text}");
+    assert!(work.iter().any(|line| line.starts_with(" 4: inner:")), "{text}");
+    let inlined = work.iter().filter(|line| line.starts_with("  ")).copied().collect::<Vec<_>>();
+    assert!(inlined.iter().any(|line| line.ends_with(": 800")), "4 rounds of 200 calls: {text}");
+    // Of the program that was named alone.
+    assert!(!text.contains("_dl_"), "{text}");
+    assert!(work.iter().any(|line| line.starts_with(" 6") && line.ends_with(": 1800")), "{text}");
+    // The same recording, the same bytes; two of it, twice the counts.
+    let twice = ["export", "recorded", "recorded", "--binary", "program", "--format", "llvm-sample"];
+    let twice = sediment(folder.path(), &twice);
+    assert!(String::from_utf8(twice.stdout).unwrap().contains(":4000\n"));
+    // The compiler takes it, and splits functions by it.
+    let with = ["-fprofile-sample-use=samples", "-fsplit-machine-functions", "-o", "optimised"];
+    let used = run(folder.path(), &[&flags[..], &with].concat());
+    assert!(!err(&used).contains("error"), "{}", err(&used));
+    let remarks = ["-fprofile-sample-use=samples", "-Rpass-analysis=sample-profile", "-S", "-o", "asm"];
+    let said = run(folder.path(), &[&flags[..], &remarks].concat());
+    assert!(err(&said).contains("Applied 1800 samples"), "{}", err(&said));
+    let printed = |program: &str| run(folder.path(), &[program]).stdout;
+    assert_eq!(printed("./optimised"), printed("./program"));
+}
+
+fn rustc_reads_executions_by_line() {
+    const MAIN: &str = "#[inline(never)]
+pub fn work(i: u32) -> u32 {
+    if i % 10 == 0 {
+        return std::hint::black_box(i * 7);
+    }
+    i.rotate_left(3) ^ std::hint::black_box(i)
+}
+fn main() {
+    println!(\"{}\", (0..2000).fold(0u32, |sum, i| sum.wrapping_add(work(i))));
+}
+";
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("main.rs"), MAIN).unwrap();
+    let compile = |more: &[&str]| {
+        let mut rustc = Command::new("rustc");
+        rustc.args(["-O", "-g", "-Zdebug-info-for-profiling", "main.rs"]).args(more);
+        // The options are those of a nightly compiler.
+        rustc.env("RUSTC_BOOTSTRAP", "1").current_dir(folder.path()).output().unwrap()
+    };
+    let built = compile(&["-o", "program"]);
+    assert!(built.status.success(), "{}", err(&built));
+    record(folder.path());
+    let text = read(&folder, "samples");
+    let work = text.lines().find(|line| line.contains("4work") && !line.starts_with(' '));
+    assert!(work.is_some_and(|line| line.ends_with(":2000")), "{text}");
+    let used = compile(&["-Zprofile-sample-use=samples", "-o", "optimised"]);
+    assert!(used.status.success() && err(&used).is_empty(), "{}", err(&used));
+    assert_eq!(run(folder.path(), &["./optimised"]).stdout, run(folder.path(), &["./program"]).stdout);
+}
+
+/// Calls by line that Go's compiler takes of a profile, sorted.
+fn taken(folder: &Path, profile: &str) -> Vec<String> {
+    run(folder, &["go", "tool", "preprofile", "-i", profile, "-o", "taken"]);
+    let text = std::fs::read_to_string(folder.join("taken")).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    let mut calls: Vec<String> = lines.chunks(3).map(|call| call.join(" ")).collect();
+    calls.sort();
+    assert!(!calls.is_empty());
+    calls
+}
+
+fn go_takes_the_calls_of_its_own_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::copy(root().join("tests/golden/line_profile/go.pprof"), folder.path().join("cpu.pprof"))
+        .unwrap();
+    let export = |more: &[&str], to: &str| {
+        let words = [&["export", "cpu.pprof", "--format", "go-pgo", "-o", to], more].concat();
+        done(&sediment(folder.path(), &words));
+        std::fs::read(folder.path().join(to)).unwrap()
+    };
+    let whole = export(&["--keep", "100"], "whole.pgo");
+    assert_eq!(taken(folder.path(), "whole.pgo"), taken(folder.path(), "cpu.pprof"));
+    assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
+    // What it wrote is a profile with lines again.
+    std::fs::copy(folder.path().join("whole.pgo"), folder.path().join("cpu.pprof")).unwrap();
+    assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
+    export(&["--keep", "50"], "half.pgo");
+    let half = taken(folder.path(), "half.pgo");
+    assert!(half.len() < taken(folder.path(), "whole.pgo").len(), "{half:?}");
+    // Two alike are one, in shares of the weight.
+    export(&["cpu.pprof", "--keep", "100"], "both.pgo");
+    assert_eq!(taken(folder.path(), "both.pgo").len(), taken(folder.path(), "whole.pgo").len());
+    for wrong in ["0", "101", "x"] {
+        let words = ["export", "cpu.pprof", "--format", "go-pgo", "--keep", wrong];
+        assert_eq!(code(&sediment(folder.path(), &words)), 2);
+    }
+}
+
+fn a_program_without_lines_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    run(folder.path(), &["gcc", "-O1", "work.c", "-o", "program"]);
+    run(
+        folder.path(),
+        &["valgrind", "--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./program"],
+    );
+    for format in ["llvm-sample", "go-pgo"] {
+        let refused =
+            sediment(folder.path(), &["export", "recorded", "--binary", "program", "--format", format]);
+        assert_eq!(code(&refused), 1, "{}", err(&refused));
+        assert!(refused.stdout.is_empty());
+    }
+    let profile = sediment(folder.path(), &["export", "work.c", "--format", "blocks", "--binary", "program"]);
+    assert_eq!(code(&profile), 2, "{}", err(&profile));
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--pgo`: levels that are built by a compiler's counts, and the choice between them.
+
+use crate::project::{Project, code, err};
+use crate::support::{Need, case, root};
+use libtest_mimic::Trial;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+
+pub fn cases() -> Vec<Trial> {
+    let needs = [
+        Need::Program("gcc"),
+        Need::Program("g++"),
+        Need::Program("make"),
+        Need::Program("valgrind"),
+        Need::GccPluginHeaders("gcc"),
+    ];
+    vec![
+        case("levels_are_built_and_compared", &needs, levels_are_built_and_compared),
+        case(
+            "a_missing_plugin_is_said_before_the_build",
+            &needs[..3],
+            a_missing_plugin_is_said_before_the_build,
+        ),
+    ]
+}
+
+/// Calls that the compiler would not inline without counts, and a path that it takes for likely.
+const WORK: &str = "#include <stdio.h>
+static int table[64];
+static int often(int x) { int sum = x; for (int j = 0; j < x % 4; j++) sum += table[(x + j) & 63] * 3 + j; return sum; }
+__attribute__((noinline)) static int work(int i, int unusual)
+{
+  int sum = i;
+  if (unusual == 0)
+    for (int j = 0; j < 8; j++)
+      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
+  return sum + often(i) + often(i + 1);
+}
+int main(int count, char **words)
+{
+  unsigned sum = 0;
+  for (int i = 0; i < 60000; i++)
+    sum += work(i, count);
+  printf(\"%u %s\\n\", sum, words[0] ? \"\" : \"nameless\");
+  return 0;
+}
+";
+
+fn project() -> Project {
+    let makefile = "work: work.o\n\t$(CC) -o $@ work.o\nwork.o: work.c\n\t$(CC) -O2 -g -c work.c\n";
+    let files = [("work.c", WORK), ("Makefile", makefile)];
+    Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
+}
+
+fn plugin(folder: &tempfile::TempDir) -> PathBuf {
+    let made = Command::new("make")
+        .args(["-s", "CXXFLAGS=-O0", &format!("OUT={}", folder.path().display()), "-C"])
+        .arg(root().join("gcc-plugin"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", err(&made));
+    folder.path().join("sediment.so")
+}
+
+fn levels_are_built_and_compared() {
+    let (project, folder) = (project(), tempfile::tempdir().unwrap());
+    let plugin = plugin(&folder);
+    let before = project.files();
+    let plugin = plugin.to_str().unwrap();
+    let words =
+        ["--pgo", "--gcc-plugin", plugin, "--train", "./work", "--keep-profile", "../kept.gv", "--json"];
+    let report = project.optimize(&words, &["make"]);
+    assert_eq!(project.files(), before, "the tree itself is unchanged");
+    let levels = report["levels"].as_array().unwrap();
+    let names: Vec<&str> = levels.iter().map(|level| level["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["before", "order", "blocks", "counts", "both"], "{report}");
+    let instructions = |name: &str| -> u64 {
+        let level = levels.iter().find(|level| level["name"] == name).unwrap();
+        assert_eq!(level["not_compared"], Value::Null, "{level}");
+        level["instructions"].as_u64().unwrap()
+    };
+    // The compiler makes other code by counters; the linker changes none.
+    assert_ne!(instructions("counts"), instructions("before"), "{report}");
+    assert_ne!(instructions("both"), instructions("before"), "{report}");
+    let changed = instructions("order").abs_diff(instructions("before"));
+    assert!(changed * 1000 < instructions("before"), "{report}");
+    let shipped = report["ship"]["level"].as_str().unwrap();
+    let seconds = report["build_seconds"].clone();
+    // The profile of that level has all that a package needs for it.
+    let kept = std::fs::read_to_string(project.path("../kept.gv")).unwrap();
+    let has = [("counters=\"work.c@", ["counts", "both"]), ("blocks=\"", ["blocks", "both"])];
+    for (attribute, levels) in has {
+        assert_eq!(kept.contains(attribute), levels.contains(&shipped), "{shipped}: {kept}");
+    }
+
+    // Other work measures alone: levels are not built again.
+    let again = [&words[..], &["--measure", "./work 1"]].concat();
+    let output = project.run(&again, &["make"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["levels"].as_array().unwrap().len(), 5);
+    assert_eq!(report["build_seconds"], seconds, "built again: {}", err(&output));
+}
+
+fn a_missing_plugin_is_said_before_the_build() {
+    let project = project();
+    let output = project.run(&["--pgo", "--gcc-plugin", "nowhere.so", "--train", "./work"], &["make"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("nowhere.so"), "{}", err(&output));
+    assert!(!project.path(".sediment").exists());
+    let both = project.run(&["--pgo", "--in-place", "--train", "./work"], &["make"]);
+    assert_eq!(code(&both), 2, "{}", err(&both));
+}
