@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records by perf: branch records, where the processor has them and the machine shows them, which tell every call among the last
-//! few before each sample; or samples with call stacks by frame pointers, which tell what ran and who called whom when a sample was
+//! few before each sample; or samples with call stacks by frame pointers, which tell hot code and who called whom when a sample was
 //! taken. Samples are taken by the processor's cycles where it counts them, else by the kernel's clock.
 //!
 //! perf ends the program that it started when it is asked to end the recording.

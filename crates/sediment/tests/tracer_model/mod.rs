@@ -8,7 +8,7 @@
 
 mod world;
 
-use super::super::blocks::BlockCoverage;
+use super::super::coverage::BlockCoverage;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
@@ -276,7 +276,7 @@ enum Start {
     AttachedInPart,
 }
 
-/// What stands at `G`.
+/// Kind of the entry at `G`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Second {
     /// A function.

@@ -7,7 +7,7 @@ use crate::plural::counted;
 use crate::read::{DsoId, RecordedAddress, Recording, Spot, StraightRun};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// What is known of a function's blocks.
+/// Knowledge of a function's blocks.
 #[derive(Debug, Clone, Copy, Default)]
 struct Covered {
     /// True if some had no breakpoint for want of memory.
@@ -22,7 +22,7 @@ struct Covered {
 /// Executed blocks.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    ran: HashSet<Site>,
+    executed: HashSet<Site>,
     in_order: Vec<Site>,
     /// Visits in walks.
     visits: HashMap<Site, u64>,
@@ -31,8 +31,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn ran(&mut self, modules: &Modules<'_>, site: Site) {
-        if self.ran.insert(site) {
+    pub(super) fn add(&mut self, modules: &Modules<'_>, site: Site) {
+        if self.executed.insert(site) {
             self.in_order.push(site);
             if let Some(covered) = self.of(modules, site) {
                 covered.next = 0;
@@ -53,7 +53,7 @@ impl Blocks {
     }
 
     pub(super) fn has(&self, site: Site) -> bool {
-        self.ran.contains(&site)
+        self.executed.contains(&site)
     }
 
     /// The blocks that were found since this many were.
@@ -81,7 +81,7 @@ impl Blocks {
 
     /// True if one was executed in a function whose blocks have breakpoints.
     pub(super) fn is_any_inside(&self) -> bool {
-        !self.ran.is_empty()
+        !self.executed.is_empty()
     }
 
     pub(super) fn visit(&mut self, site: Site) {
@@ -93,7 +93,7 @@ impl Blocks {
     }
 
     /// Adds the executed blocks to a recording, with estimates of their executions from the calls of functions, and from the calls
-    /// that addresses of modules make. Functions of which not all blocks had breakpoints are left out.
+    /// that addresses of modules make. Functions of which not all blocks had breakpoints are skipped.
     pub(super) fn put_into(
         &self,
         recording: &mut Recording,
@@ -106,10 +106,11 @@ impl Blocks {
         for ((id, owner), covered) in &self.covered {
             let module = modules.get(*id);
             let function = &module.mapped[*owner as usize];
-            let ran: Vec<usize> = function.blocks.iter().map(|entry| *entry as usize).collect();
+            let executed: Vec<usize> = function.blocks.iter().map(|entry| *entry as usize).collect();
             let site = |entry: usize| Site { module: *id, entry: entry as u32 };
-            let ran: Vec<usize> = ran.into_iter().filter(|entry| self.ran.contains(&site(*entry))).collect();
-            let inside = ran.iter().any(|entry| !module.entries[*entry].is_function);
+            let executed: Vec<usize> =
+                executed.into_iter().filter(|entry| self.executed.contains(&site(*entry))).collect();
+            let inside = executed.iter().any(|entry| !module.entries[*entry].is_function);
             if covered.in_part || covered.late && !inside {
                 continue;
             }
@@ -127,11 +128,11 @@ impl Blocks {
                 let calls = calls_of.get(&site(entry)).filter(|_| entry == function.begin(module));
                 calls.copied().or(made)
             };
-            let blocks: Vec<Seen> = ran
+            let blocks: Vec<Seen> = executed
                 .iter()
                 .map(|entry| Seen { known: known(*entry), visits: self.visits(site(*entry)) })
                 .collect();
-            for (entry, count) in ran.iter().zip(estimates(&blocks)) {
+            for (entry, count) in executed.iter().zip(estimates(&blocks)) {
                 let from = place(recording, module.entries[*entry].address);
                 recording.add_straight_run(StraightRun { from, to: Some(from), count });
                 found += 1;
@@ -147,7 +148,7 @@ impl Blocks {
     }
 }
 
-/// What was seen of an executed block.
+/// Evidence of an executed block.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     /// Executions by the calls of its function, or by those that it makes.
@@ -204,7 +205,7 @@ mod tests {
         let due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
         assert_eq!(due(&mut blocks), 4, "with the first, second, fourth and eighth process");
         assert_eq!(due(&mut blocks), 1, "and the sixteenth");
-        blocks.ran(&modules, inner);
+        blocks.add(&modules, inner);
         assert!(blocks.are_due(&modules, function));
     }
 

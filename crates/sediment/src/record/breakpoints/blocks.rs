@@ -1,35 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The blocks inside functions that may have a breakpoint, by the map that a compiler has left, and the limit on what finding those
-//! that run may cost.
+//! The blocks inside functions that may have a breakpoint, by the map that a compiler has left.
 //!
 //! A map is believed where the code agrees: a block has a breakpoint if the instructions from a function symbol on, decoded one after
 //! the other, lead to its first byte. Of all other blocks nothing is known afterwards.
 
 use super::machine::{ISA, TRAP};
-use super::modules::{Entry, Module};
-use super::space::Site;
+use super::modules::{Entry, MappedFunction, Module};
 use crate::binary::gcc_block_map::Stretch;
 use crate::isa::Isa;
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
-
-/// A function whose blocks are mapped.
-#[derive(Debug, Default)]
-pub(super) struct MappedFunction {
-    /// Entries of the module at which its blocks begin, its own first byte among them.
-    pub(super) blocks: Vec<u32>,
-    /// Where its blocks begin that can have no breakpoint.
-    pub(super) unwatched: Vec<u64>,
-    /// Its first byte.
-    begin: u64,
-}
-
-impl MappedFunction {
-    /// The entry of its first byte.
-    pub(super) fn begin(&self, module: &Module) -> usize {
-        module.entry_at(self.begin).unwrap_or(usize::MAX)
-    }
-}
+use std::collections::BTreeMap;
 
 impl Module {
     /// Adds the blocks of functions to the entries, from their code by block; the number of those that can have no breakpoint.
@@ -126,71 +105,6 @@ impl<'a, Code: Fn(u64) -> Option<&'a [u8]>> Walk<'a, Code> {
     }
 }
 
-/// How far the search for executed blocks may go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BlockCoverage {
-    /// Blocks are not looked at.
-    #[default]
-    Never,
-    /// For a share of the program's processor time. Functions whose turn has not come have no counts of blocks.
-    WithinBudget,
-    /// All blocks of all functions that run.
-    Always,
-}
-
-/// The functions whose blocks are to have breakpoints, and what those have cost.
-#[derive(Debug, Default)]
-pub(super) struct Coverage {
-    pub(super) wanted: BlockCoverage,
-    spent: Duration,
-    /// Functions of spaces that wait for their turn.
-    waiting: VecDeque<(u32, Site)>,
-}
-
-/// What breakpoints at blocks may cost before a program has worked much.
-const AT_FIRST: Duration = Duration::from_secs(1);
-/// Divisor: the part of the program's processor time that they may cost.
-const SHARE: u32 = 5;
-
-impl Coverage {
-    pub(super) fn new(wanted: BlockCoverage) -> Self {
-        Self { wanted, ..Self::default() }
-    }
-
-    pub(super) fn is_wanted(&self) -> bool {
-        self.wanted != BlockCoverage::Never
-    }
-
-    /// Adds to the cost.
-    pub(super) fn spend(&mut self, cost: Duration) {
-        self.spent += cost;
-    }
-
-    /// True if more breakpoints may be set, after the program has worked so long.
-    pub(super) fn has_room(&self, worked: Duration) -> bool {
-        match self.wanted {
-            BlockCoverage::Never => false,
-            BlockCoverage::WithinBudget => self.spent < AT_FIRST.max(worked / SHARE),
-            BlockCoverage::Always => true,
-        }
-    }
-
-    /// Puts off a function of a space.
-    pub(super) fn put_off(&mut self, space: u32, site: Site) {
-        self.waiting.push_back((space, site));
-    }
-
-    /// The next function that was put off.
-    pub(super) fn next(&mut self) -> Option<(u32, Site)> {
-        self.waiting.pop_front()
-    }
-
-    /// True if functions wait.
-    pub(super) fn is_behind(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,18 +181,5 @@ mod tests {
         assert_eq!(module.mapped[0].blocks, [0, 1, 2]);
         assert_eq!(module.mapped[1].blocks, [3, 4]);
         assert_eq!(module.mapped[1].unwatched, [6]);
-    }
-
-    #[test]
-    fn room_grows_with_the_work() {
-        let mut coverage = Coverage::new(BlockCoverage::WithinBudget);
-        assert!(coverage.has_room(Duration::ZERO));
-        coverage.spend(Duration::from_millis(1500));
-        assert!(!coverage.has_room(Duration::from_secs(5)));
-        assert!(coverage.has_room(Duration::from_secs(8)));
-        let mut always = Coverage::new(BlockCoverage::Always);
-        always.spend(Duration::from_secs(9));
-        assert!(always.has_room(Duration::ZERO));
-        assert!(!Coverage::new(BlockCoverage::Never).is_wanted());
     }
 }

@@ -126,7 +126,7 @@ impl Log {
 
     /// A block, or a function's first one, was executed.
     pub(super) fn block(&mut self, modules: &Modules<'_>, site: Site) {
-        self.blocks.ran(modules, site);
+        self.blocks.add(modules, site);
     }
 
     /// True if the blocks of the function of which this is one are to get breakpoints in one more process.
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_itself_is_counted_by_its_rate() {
+    fn repeated_calls_are_counted_by_their_rate() {
         // 1000 calls; a step stands for 10 of them.
         assert!(is_near(watched(100, 100).calls(10.0), 1000.0));
         assert!(is_near(watched(100, 93).calls(10.0), 965.0), "by chance");

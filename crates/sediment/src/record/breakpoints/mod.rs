@@ -10,7 +10,7 @@
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
 //! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
 //! - what was seen: `rates` opens windows, `walks` some of them, `log` keeps what was met, `block_log` blocks
-//! - inside functions: `blocks` reads a compiler's map, and limits what finding the executed blocks costs
+//! - inside functions: `blocks` reads a compiler's map, `coverage` limits what finding the executed blocks costs
 //!
 //! docs/recording.md says what a user should know.
 
@@ -18,6 +18,7 @@ pub mod apart;
 mod block_log;
 mod blocks;
 mod budget;
+mod coverage;
 mod image;
 mod join;
 mod kernel;
@@ -37,7 +38,7 @@ mod tracer;
 mod waiting;
 mod walks;
 
-pub use blocks::BlockCoverage;
+pub use coverage::BlockCoverage;
 pub use rates::Rates;
 
 use super::Recorder;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and the functions that may have a breakpoint.
 
-use super::blocks::MappedFunction;
 use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use crate::binary::{Beside, Binary, Files, block_map};
@@ -51,6 +50,24 @@ pub(super) struct Module {
     debug_state: Option<u64>,
     /// Where functions are that make another program of a process, or change who may read it.
     changes: Vec<u64>,
+}
+
+/// A function whose blocks are mapped.
+#[derive(Debug, Default)]
+pub(super) struct MappedFunction {
+    /// Entries of the module at which its blocks begin, its own first byte among them.
+    pub(super) blocks: Vec<u32>,
+    /// Where its blocks begin that can have no breakpoint.
+    pub(super) unwatched: Vec<u64>,
+    /// Its first byte.
+    pub(super) begin: u64,
+}
+
+impl MappedFunction {
+    /// The entry of its first byte.
+    pub(super) fn begin(&self, module: &Module) -> usize {
+        module.entry_at(self.begin).unwrap_or(usize::MAX)
+    }
 }
 
 /// First byte of a function, or of a block.

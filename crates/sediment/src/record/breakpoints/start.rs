@@ -2,7 +2,7 @@
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
 use super::apart::Link;
-use super::blocks::BlockCoverage;
+use super::coverage::BlockCoverage;
 use super::join::join;
 use super::kernel::Linux;
 use super::mappings::mappings;

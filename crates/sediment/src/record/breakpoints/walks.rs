@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Walks through functions: the third kind of window, for the rates of blocks.
 //!
-//! The executed blocks of some functions are armed. Each that is hit is armed again as soon as another of its function is hit, until
-//! the function has made so many steps. Visits of blocks are so seen in proportion, whatever the rate of the function; how often it is
+//! The executed blocks of some functions are armed. Each that is hit is armed again as soon as another of its function is hit, up to a
+//! number of steps. Visits of blocks are so seen in proportion, whatever the rate of the function; how often it is
 //! called, and which calls it makes, is known from the other windows. A block that is repeated with no other between is one step.
 //!
 //! Functions are drawn as for rates, and by the calls that they make: those that work long make many. Those with many visits give way
@@ -24,7 +24,7 @@ const FEWEST_STEPS: usize = 16;
 const MOST_STEPS: usize = 1024;
 /// Visits of a block, in the mean over a function, that are enough.
 const ENOUGH: u64 = 24;
-/// Of the draws of a function with enough visits, one of so many is taken.
+/// The share of draws that is taken, of a function with enough visits.
 const SELDOM: f64 = 1.0 / 8.0;
 
 /// A function of one module, by its number among those with blocks.

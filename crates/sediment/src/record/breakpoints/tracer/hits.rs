@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows from a breakpoint that was hit: first uses, callers, windows, and breakpoints at the blocks of a function.
+//! Consequences of a breakpoint that was hit: first uses, callers, windows, and breakpoints at the blocks of a function.
 
 use super::Tracer;
-use crate::record::breakpoints::blocks::BlockCoverage;
+use crate::record::breakpoints::coverage::BlockCoverage;
 use crate::record::breakpoints::machine::Registers;
 use crate::record::breakpoints::rates::WindowHit;
 use crate::record::breakpoints::space::Site;

@@ -17,8 +17,8 @@ mod joining;
 #[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
 
-use super::blocks::Coverage;
 use super::budget::Budget;
+use super::coverage::Coverage;
 use super::kernel::Kernel;
 use super::log::Log;
 use super::modules::Modules;

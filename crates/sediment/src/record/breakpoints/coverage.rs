@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Limit on the cost of finding executed blocks, and the functions whose blocks wait for their turn.
+
+use super::space::Site;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Extent of the search for executed blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockCoverage {
+    /// Blocks are not looked at.
+    #[default]
+    Never,
+    /// For a share of the program's processor time. Functions whose turn has not come have no counts of blocks.
+    WithinBudget,
+    /// All blocks of all functions that run.
+    Always,
+}
+
+/// The functions whose blocks are to have breakpoints, and what those have cost.
+#[derive(Debug, Default)]
+pub(super) struct Coverage {
+    pub(super) wanted: BlockCoverage,
+    spent: Duration,
+    /// Functions of spaces that wait for their turn.
+    waiting: VecDeque<(u32, Site)>,
+}
+
+/// Cost of breakpoints at blocks that is allowed before a program has worked much.
+const AT_FIRST: Duration = Duration::from_secs(1);
+/// Divisor: the part of the program's processor time that they may cost.
+const SHARE: u32 = 5;
+
+impl Coverage {
+    pub(super) fn new(wanted: BlockCoverage) -> Self {
+        Self { wanted, ..Self::default() }
+    }
+
+    pub(super) fn is_wanted(&self) -> bool {
+        self.wanted != BlockCoverage::Never
+    }
+
+    /// Adds to the cost.
+    pub(super) fn spend(&mut self, cost: Duration) {
+        self.spent += cost;
+    }
+
+    /// True if more breakpoints may be set, after the program has worked so long.
+    pub(super) fn has_room(&self, worked: Duration) -> bool {
+        match self.wanted {
+            BlockCoverage::Never => false,
+            BlockCoverage::WithinBudget => self.spent < AT_FIRST.max(worked / SHARE),
+            BlockCoverage::Always => true,
+        }
+    }
+
+    /// Puts off a function of a space.
+    pub(super) fn put_off(&mut self, space: u32, site: Site) {
+        self.waiting.push_back((space, site));
+    }
+
+    /// The next function that was put off.
+    pub(super) fn next(&mut self) -> Option<(u32, Site)> {
+        self.waiting.pop_front()
+    }
+
+    /// True if functions wait.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_grows_with_the_work() {
+        let mut coverage = Coverage::new(BlockCoverage::WithinBudget);
+        assert!(coverage.has_room(Duration::ZERO));
+        coverage.spend(Duration::from_millis(1500));
+        assert!(!coverage.has_room(Duration::from_secs(5)));
+        assert!(coverage.has_room(Duration::from_secs(8)));
+        let mut always = Coverage::new(BlockCoverage::Always);
+        always.spend(Duration::from_secs(9));
+        assert!(always.has_room(Duration::ZERO));
+        assert!(!Coverage::new(BlockCoverage::Never).is_wanted());
+    }
+}
