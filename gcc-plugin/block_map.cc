@@ -4,11 +4,7 @@
 // Until the last pass, a mark is a discriminator that means an entry of `marks`: GCC copies it together with the code. The section's
 // name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with `.debug_`.
 
-#include "gcc-headers.h"
-
-#include "memmodel.h"
-#include "rtl.h"
-#include "emit-rtl.h"
+#include "labels.h"
 #include "output.h"
 
 #include "block_map.h"
@@ -65,12 +61,6 @@ mark_of (unsigned discriminator)
 {
   unsigned index = discriminator & ~is_mark;
   return (discriminator & is_mark) && index < map.marks.size () ? &map.marks[index] : NULL;
-}
-
-bool
-has_code (rtx_insn *insn)
-{
-  return NONDEBUG_INSN_P (insn) && GET_CODE (PATTERN (insn)) != USE && GET_CODE (PATTERN (insn)) != CLOBBER;
 }
 
 #if GCCPLUGIN_VERSION < 13000
@@ -172,18 +162,6 @@ add_unnumbered (std::vector<Numbered> &code, size_t begin)
     known = code[at].block = code[at].block ? code[at].block : known;
 }
 
-// Makes a new note a label that passes do not see, as GCC keeps for a label of the source that it deleted. GCC's own labels keep their
-// numbers: those of debug labels count from 1.
-int
-label_at (rtx_note *note)
-{
-  static int last = 1 << 30;
-  NOTE_KIND (note) = NOTE_INSN_DELETED_DEBUG_LABEL;
-  CODE_LABEL_NUMBER (note) = ++last;
-  NOTE_DELETED_LABEL_NAME (note) = "";
-  return last;
-}
-
 // Adds the labels of a range of code, whose last insn is given.
 void
 add_range (const std::vector<Numbered> &code, rtx_insn *last)
@@ -191,29 +169,21 @@ add_range (const std::vector<Numbered> &code, rtx_insn *last)
   Range range;
   for (const Numbered &insn : code)
     if (range.starts.empty () || range.starts.back ().block != insn.block)
-      range.starts.push_back ({ label_at (emit_note_before (NOTE_INSN_DELETED, insn.insn)), insn.block });
+      range.starts.push_back ({ label_before (insn.insn), insn.block });
   if (range.starts.empty ())
     return;
-  range.end = label_at (emit_note_after (NOTE_INSN_DELETED, last));
+  range.end = label_after (last);
   map.ranges.push_back (range);
-}
-
-std::string
-name_of (int number)
-{
-  char text[64];
-  ASM_GENERATE_INTERNAL_LABEL (text, "LDL", number);
-  return text + (*text == '*');
 }
 
 void
 write (const Range &range)
 {
-  std::string at = name_of (range.starts[0].label);
+  std::string at = label_name (range.starts[0].label);
   fprintf (asm_out_file, "\t.%dbyte %s\n\t.uleb128 %lu\n", int (POINTER_SIZE_UNITS), at.c_str (), (unsigned long) range.starts.size ());
   for (size_t place = 0; place < range.starts.size (); ++place)
     {
-      std::string next = name_of (place + 1 < range.starts.size () ? range.starts[place + 1].label : range.end);
+      std::string next = label_name (place + 1 < range.starts.size () ? range.starts[place + 1].label : range.end);
       fprintf (asm_out_file, "\t.uleb128 %u\n\t.uleb128 %s-%s\n", range.starts[place].block, next.c_str (), at.c_str ());
       at = next;
     }
@@ -278,18 +248,14 @@ end_map ()
       map = Map ();
       return;
     }
-  tree group = HAVE_COMDAT_GROUP ? DECL_COMDAT_GROUP (map.function) : NULL_TREE;
-  if (group)
-    fprintf (asm_out_file, "\t.pushsection .debug.sediment_blocks,\"G\",%%progbits,%s,comdat\n", IDENTIFIER_POINTER (group));
-  else
-    fputs ("\t.pushsection .debug.sediment_blocks,\"\",%progbits\n", asm_out_file);
+  begin_section (".debug.sediment_blocks", map.function);
   fprintf (asm_out_file, "\t.byte 1\n\t.4byte %#" PRIx32 "\n\t.uleb128 %lu\n", map.graph, (unsigned long) map.signatures.size ());
   for (const Signature &signature : map.signatures)
     fprintf (asm_out_file, "\t.2byte %#" PRIx32 "\n", signature.packed ());
   fprintf (asm_out_file, "\t.uleb128 %lu\n", (unsigned long) map.ranges.size ());
   for (const Range &range : map.ranges)
     write (range);
-  fputs ("\t.popsection\n", asm_out_file);
+  end_section ();
   map = Map ();
 }
 

@@ -163,18 +163,6 @@ number_of (cgraph_node *node, std::set<unsigned> &taken)
   return ident;
 }
 
-// FNV-1a hash of the names of the unit's functions, as in profiles.
-uint32_t
-checksum (std::vector<std::string> names)
-{
-  std::sort (names.begin (), names.end ());
-  uint32_t hash = 0x811c9dc5;
-  for (const std::string &name : names)
-    for (unsigned char c : name + '\n')
-      hash = (hash ^ c) * 0x01000193;
-  return hash;
-}
-
 // The variant of this unit, else of one of its name, else the heaviest.
 const Variant &
 best (const std::vector<Variant> &variants, const std::string &name, const std::string &unit)
@@ -283,9 +271,12 @@ Counters::open (const std::string &path, std::string &why)
       return false;
     }
   text_ = all.str ();
-  size_t begin = text_.find ('\n');
+  size_t begin = text_.find ('\n'), end = begin;
+  const std::string early = " early";
+  is_early_ = begin != std::string::npos && begin > early.size () && text_.compare (begin - early.size (), early.size (), early) == 0;
+  end -= is_early_ ? early.size () : 0;
   if (text_.compare (0, sizeof header - 1, header) || begin == std::string::npos
-      || !number (text_.substr (sizeof header - 1, begin - (sizeof header - 1)), 10, largest_))
+      || !number (text_.substr (sizeof header - 1, end - (sizeof header - 1)), 10, largest_))
     {
       why = "not a file of counters, or an unsupported version";
       return false;
@@ -326,6 +317,23 @@ Counters::of (const std::string &name, const std::string &file, bool &is_damaged
   return variants;
 }
 
+// FNV-1a hash of the names of functions, in order.
+uint32_t
+unit_checksum ()
+{
+  std::vector<std::string> names;
+  cgraph_node *node;
+  FOR_EACH_DEFINED_FUNCTION (node)
+    if (node->has_gimple_body_p ())
+      names.push_back (identity_of (node).name);
+  std::sort (names.begin (), names.end ());
+  uint32_t hash = 0x811c9dc5;
+  for (const std::string &name : names)
+    for (unsigned char c : name + '\n')
+      hash = (hash ^ c) * 0x01000193;
+  return hash;
+}
+
 void
 hide_data_files ()
 {
@@ -345,16 +353,12 @@ give_counters (const Counters &counters)
 {
   if (folder.path.empty () || in_lto_p || seen_error ())
     return;
-  std::vector<std::string> names;
-  cgraph_node *node;
-  FOR_EACH_DEFINED_FUNCTION (node)
-    if (node->has_gimple_body_p ())
-      names.push_back (identity_of (node).name);
   std::string unit = unit_name ();
   char digits[9];
-  snprintf (digits, sizeof digits, "%08x", checksum (names));
+  snprintf (digits, sizeof digits, "%08x", unit_checksum ());
   std::string full_unit = unit + digits;
 
+  cgraph_node *node;
   DataFile data (counters.largest ());
   std::set<unsigned> taken;
   bool is_damaged = false, any = false;

@@ -35,13 +35,19 @@ public:
   std::vector<Variant> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // The largest count.
   uint32_t largest () const { return largest_; }
+  // True if the counters are of early ids: GCC split functions before they were numbered.
+  bool is_early () const { return is_early_; }
 
 private:
   std::string text_;
   uint32_t largest_ = 0;
+  bool is_early_ = false;
   // Of name and file, where their lines begin and end.
   std::unordered_map<std::string, std::pair<size_t, size_t>> lines_;
 };
+
+// Checksum of the functions of the unit, as in profiles. Call it right before GCC's pass `profile`.
+uint32_t unit_checksum ();
 
 // Before GCC reads .gcda: lets it look for one where none is, so that no older one is read.
 void hide_data_files ();

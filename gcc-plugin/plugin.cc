@@ -11,6 +11,7 @@
 #include "blocks.h"
 #include "collect.h"
 #include "counters.h"
+#include "early.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,6 +31,8 @@ std::string folder;
 
 // Write a map of the blocks of functions.
 bool marks_blocks;
+// Write a map of the statements before inlining.
+bool numbers_statements;
 // Block counts for the functions of this unit; null: none.
 const sediment::Counts *counts;
 // Counters of GCC's own instrumentation; null: none.
@@ -47,6 +50,12 @@ void
 note_without_counts (const std::string &reason)
 {
   inform (UNKNOWN_LOCATION, "sediment: unit compiled without block counts: %s", reason.c_str ());
+}
+
+void
+note_without_early_map (const std::string &reason)
+{
+  inform (UNKNOWN_LOCATION, "sediment: no early map written for this unit: %s", reason.c_str ());
 }
 
 void
@@ -270,6 +279,7 @@ public:
     try
       {
 	sediment::place_labels ();
+	sediment::place_early_labels ();
       }
     catch (...)
       {
@@ -285,6 +295,7 @@ after_function (void *, void *)
 {
   sediment::end_split ();
   sediment::end_map ();
+  sediment::end_early_map ();
 }
 
 const pass_data counters_pass = { SIMPLE_IPA_PASS, "sediment_counters", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
@@ -296,14 +307,7 @@ public:
   CountersPass (gcc::context *context, void (*run) ()) : simple_ipa_opt_pass (counters_pass, context), run_ (run) {}
   unsigned int execute (function *) final override
   {
-    try
-      {
-	run_ ();
-      }
-    catch (...)
-      {
-	inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: out of memory");
-      }
+    run_ ();
     return 0;
   }
 
@@ -311,13 +315,47 @@ private:
   void (*run_) ();
 };
 
+// Registers what runs before or after `profile`.
 void
-place_counters_passes (const char *base_name)
+place_counters_pass (const char *base_name, pass_positioning_ops position, void (*run) ())
 {
-  register_pass_info before { new CountersPass (g, [] { sediment::give_counters (*counters); }), "profile", 1, PASS_POS_INSERT_BEFORE };
-  register_callback (base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
-  register_pass_info after { new CountersPass (g, sediment::report_unused_counters), "profile", 1, PASS_POS_INSERT_AFTER };
-  register_callback (base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &after);
+  register_pass_info info { new CountersPass (g, run), "profile", 1, position };
+  register_callback (base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &info);
+}
+
+void
+give_counters ()
+{
+  try
+    {
+      sediment::give_counters (*counters);
+    }
+  catch (...)
+    {
+      inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: out of memory");
+    }
+}
+
+// GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids are of the former.
+void
+split_before_counters (void *gate, void *)
+{
+  if (current_pass && current_pass->name && !strcmp (current_pass->name, "fnsplit"))
+    *static_cast<bool *> (gate) = optimize && flag_partial_inlining;
+}
+
+void
+number_statements ()
+{
+  try
+    {
+      if (!sediment::number_statements ())
+	note_without_early_map ("a second process could not describe its functions");
+    }
+  catch (...)
+    {
+      note_without_early_map ("out of memory");
+    }
 }
 
 // Opens the file of counters; a file that cannot be read is a note.
@@ -357,9 +395,11 @@ read_arguments (const plugin_name_args *plugin)
       const char *value = plugin->argv[at].value;
       if (key == "blocks")
 	marks_blocks = true;
+      else if (key == "early-ids")
+	numbers_statements = true;
       else if (key != "folder" && key != "profile" && key != "counters")
 	{
-	  note ("unknown plugin argument `" + key + "`; the arguments are blocks, folder=DIR, profile=FILE and counters=FILE");
+	  note ("unknown plugin argument `" + key + "`; the arguments are blocks, early-ids, folder=DIR, profile=FILE and counters=FILE");
 	  return false;
 	}
       else if (!value)
@@ -380,7 +420,7 @@ read_arguments (const plugin_name_args *plugin)
 	  is_for_counts = true;
 	}
     }
-  writes_graph = !folder.empty () || !(marks_blocks || is_for_counts);
+  writes_graph = !folder.empty () || !(marks_blocks || numbers_statements || is_for_counts);
   return true;
 }
 
@@ -428,21 +468,35 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
   forget_own_options (plugin->base_name);
   if (!read_arguments (plugin))
     return 0;
-  static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, profile=FILE, counters=FILE" };
+  static plugin_info info = { "1", "writes the call graph of the unit next to its object; arguments: folder=DIR, blocks, early-ids, profile=FILE, counters=FILE" };
   register_callback (plugin->base_name, PLUGIN_INFO, NULL, &info);
+  const char *why = numbers_statements ? sediment::why_no_early_numbers () : NULL;
+  if (why)
+    {
+      note_without_early_map (why);
+      numbers_statements = false;
+    }
+  if (numbers_statements)
+    place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, number_statements);
   if (counters)
-    place_counters_passes (plugin->base_name);
+    {
+      place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, give_counters);
+      place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, sediment::report_unused_counters);
+      if (counters->is_early ())
+	register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
+    }
   if (counts || marks_blocks)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
-      if (marks_blocks)
-	{
-	  register_pass_info last { new LabelPass (g), "final", 0, PASS_POS_INSERT_BEFORE };
-	  register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &last);
-	}
-      register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, after_function, NULL);
     }
+  if (marks_blocks || numbers_statements)
+    {
+      register_pass_info last { new LabelPass (g), "final", 0, PASS_POS_INSERT_BEFORE };
+      register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &last);
+    }
+  if (counts || marks_blocks || numbers_statements)
+    register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, after_function, NULL);
   if (!writes_graph)
     return 0;
   register_pass_info placed = { new Pass (g), "inline", 1, PASS_POS_INSERT_AFTER };

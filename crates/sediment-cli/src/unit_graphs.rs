@@ -45,10 +45,10 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     match other {
         Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
             ui.skipped("searching", &skipped);
-            Err(Error::new(ErrorCode::NotFound,"no compiler's call graph in this folder")
+            Err(Error::new(ErrorCode::NotFound,"no recording and no compiler's call graph in this folder")
                 .with_input(files::display(folder))
                 .with_hint(
-                    "compile with sediment's GCC plugin or -fcallgraph-info (docs/static-graphs.md); of a profiler's files, name those of one run",
+                    "compile with sediment's GCC plugin or -fcallgraph-info (docs/static-graphs.md), or put a profiler's files there: docs/formats",
                 ))
         }
         _ if found.is_empty() => Ok(None),
@@ -65,7 +65,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
 }
 
 /// True if a folder is a recording of `perf record --threads`.
-fn is_recording(folder: &Path) -> bool {
+pub(crate) fn is_recording(folder: &Path) -> bool {
     folder.join("data").is_file() && folder.join("data.0").is_file()
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports in a browser: `tests/browser/report.py` drives Chromium. A folder named by SEDIMENT_SCREENSHOTS keeps pictures.
+//! Reports in a browser: `tests/browser/report.py` drives Chromium, or Firefox with SEDIMENT_BROWSER=firefox. A folder named by
+//! SEDIMENT_SCREENSHOTS keeps pictures.
 
 mod running;
 #[path = "../../sediment/tests/support/mod.rs"]
@@ -21,9 +22,11 @@ fn is_driven(check: &str, page: &Path) -> bool {
             Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
     };
-    if let Some(missing) =
-        ["chromedriver", "chromium", "python3"].into_iter().find(|program| !is_there(program))
-    {
+    let is_firefox = std::env::var_os("SEDIMENT_BROWSER").is_some_and(|browser| browser == "firefox");
+    let needed = if is_firefox { ["geckodriver", "python3"] } else { ["chromedriver", "python3"] };
+    let browsers: &[&str] = if is_firefox { &["firefox", "firefox-esr"] } else { &["chromium"] };
+    let no_browser = (!browsers.iter().any(|program| is_there(program))).then_some(browsers[0]);
+    if let Some(missing) = needed.into_iter().find(|program| !is_there(program)).or(no_browser) {
         support::skip(&format!("{missing} is missing"));
         return false;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `dist/ci`: the step that users' CI runs, on a program linked in order and on one that is not; the jobs call that step.
+//! `dist/ci`: the step that users' CI runs, on a program linked in order and on one that is not, with its gate; and the shell steps of the
+//! action and the job.
 
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
@@ -11,18 +12,31 @@ fn dist() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../dist/ci")
 }
 
-/// Runs the step in a folder; its exit code.
-fn step(folder: &Path, program: &str) -> Option<i32> {
+/// A command with the program on its PATH and a program linked without order to compare with.
+fn with_sediment(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command {
     let own = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
     let path = format!("{}:{}", own.display(), std::env::var("PATH").unwrap());
-    let mut step = Command::new(dist().join("layout-check"));
-    step.args([program, "order.ld", "p.gv", "out"]).env("PATH", path).env("SEDIMENT_BEFORE", "plain");
-    step.current_dir(folder).output().unwrap().status.code()
+    let mut command = Command::new(program);
+    command.env("PATH", path).env("SEDIMENT_BEFORE", "plain").current_dir(folder);
+    command
 }
 
-#[test]
-fn the_step_passes_an_ordered_program_and_no_other() {
-    let folder = tempfile::tempdir().unwrap();
+/// Runs the step in a folder, with an experiment or without; its exit code.
+fn step(folder: &Path, program: &str, experiment: &str) -> Option<i32> {
+    let mut step = with_sediment(dist().join("layout-check"), folder);
+    step.args([program, "order.ld", "p.gv", "out"]).env("SEDIMENT_EXPERIMENT", experiment);
+    step.output().unwrap().status.code()
+}
+
+/// The step of the action or job of this file: the words of its key, as a shell command.
+fn commands(file: &str, key: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(dist().join(file)).unwrap();
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix(key));
+    lines.map(|line| line.trim_matches('\'').to_owned()).collect()
+}
+
+/// A program linked plain and in order, its profile and order; false where there is no compiler.
+fn programs(folder: &Path) -> bool {
     let mut code = String::from("volatile int sink;\n");
     for function in 0..40 {
         code += &format!("__attribute__((noinline)) void f{function}(void) {{ sink += {function}; }}\n");
@@ -33,33 +47,113 @@ fn the_step_passes_an_ordered_program_and_no_other() {
     let profile = format!(
         "digraph p {{ graph [sediment=2, unit=calls, total=36]; subgraph cluster0 {{ graph [label=ordered]; main; f30; f22; f11; f3; }}\n{calls}}}\n"
     );
-    std::fs::write(folder.path().join("p.c"), code).unwrap();
-    std::fs::write(folder.path().join("p.gv"), profile).unwrap();
+    std::fs::write(folder.join("p.c"), code).unwrap();
+    std::fs::write(folder.join("p.gv"), profile).unwrap();
     let cc = |name: &str, more: &[&str]| {
         let mut cc = Command::new("cc");
-        cc.args(["-O1", "-ffunction-sections", "p.c", "-o", name]).args(more).current_dir(folder.path());
+        cc.args(["-O1", "-ffunction-sections", "p.c", "-o", name]).args(more).current_dir(folder);
         cc.status().is_ok_and(|status| status.success())
     };
     if !cc("plain", &[]) {
-        return support::skip("cc is missing");
+        return false;
     }
     let order = ["order", "p.gv", "--binary", "plain", "--linker", "gnu-ld-script", "-o", "order.ld"];
     let ordered =
-        Command::new(env!("CARGO_BIN_EXE_sediment")).args(order).current_dir(folder.path()).output().unwrap();
+        Command::new(env!("CARGO_BIN_EXE_sediment")).args(order).current_dir(folder).output().unwrap();
     assert!(ordered.status.success(), "{}", String::from_utf8_lossy(&ordered.stderr));
     assert!(cc("ordered", &["-Wl,-T,order.ld"]));
+    true
+}
+
+/// Experiments from times of two builds: `slower.jsonl` is a regression, `faster.jsonl` is none.
+fn experiments(folder: &Path) {
+    for (name, first) in [("short", 20), ("long", 60)] {
+        let times: Vec<String> = (0..8).map(|run| format!("0.0{}", first + run % 3)).collect();
+        std::fs::write(folder.join(name), times.join("\n")).unwrap();
+    }
+    for (before, after, file) in [("short", "long", "slower.jsonl"), ("long", "short", "faster.jsonl")] {
+        let (before, after) = (format!("before={before}"), format!("after={after}"));
+        let mut eval = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        eval.args(["eval", "import", &before, &after, "-o", file]).current_dir(folder);
+        assert!(eval.status().unwrap().success(), "{file}");
+    }
+}
+
+#[test]
+fn the_step_passes_an_ordered_program_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    if !programs(folder.path()) {
+        return support::skip("cc is missing");
+    }
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
-    assert_eq!(step(folder.path(), "ordered"), Some(0));
+    assert_eq!(step(folder.path(), "ordered", ""), Some(0));
     assert!(comment().contains("99 %") && !comment().contains("**"), "{}", comment());
+    assert!(comment().contains("before\n") && comment().contains('█'), "{}", comment());
     assert!(folder.path().join("out/layout.html").is_file());
-    assert_eq!(step(folder.path(), "plain"), Some(5));
+    assert_eq!(step(folder.path(), "plain", ""), Some(5));
     assert!(comment().contains("**"), "{}", comment());
 }
 
 #[test]
-fn the_jobs_call_the_step() {
-    for job in ["github/action.yml", "gitlab.yml"] {
-        let text = std::fs::read_to_string(dist().join(job)).unwrap();
-        assert!(text.contains("layout-check"), "{job}");
+fn the_gate_stops_a_regression() {
+    let folder = tempfile::tempdir().unwrap();
+    if !programs(folder.path()) {
+        return support::skip("cc is missing");
     }
+    experiments(folder.path());
+    let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
+    assert_eq!(step(folder.path(), "ordered", "slower.jsonl"), Some(3), "{}", comment());
+    // The maps of pages and what the gate prints stand between fences.
+    assert!(comment().contains("Slower") && comment().matches("```").count() == 4, "{}", comment());
+    assert_eq!(step(folder.path(), "ordered", "faster.jsonl"), Some(0), "{}", comment());
+    assert!(!comment().contains("**") && comment().matches("```").count() == 4, "{}", comment());
+    // The first failure is the exit code; a missing experiment is none that passed.
+    assert_eq!(step(folder.path(), "plain", "slower.jsonl"), Some(5), "{}", comment());
+    assert_eq!(step(folder.path(), "ordered", "missing.jsonl"), Some(1), "{}", comment());
+    assert!(comment().contains("**"), "{}", comment());
+}
+
+/// The steps of the composite action, as a runner has them: its folder and the file of the summary as variables.
+#[test]
+fn the_steps_of_the_action() {
+    let folder = tempfile::tempdir().unwrap();
+    if !programs(folder.path()) {
+        return support::skip("cc is missing");
+    }
+    let steps = commands("github/action.yml", "run: ");
+    assert_eq!(steps.len(), 2, "{steps:?}");
+    for (program, code) in [("ordered", 0), ("plain", 5)] {
+        let run = |step: &str| {
+            let mut shell = with_sediment("sh", folder.path());
+            shell.args(["-ec", step]).env("GITHUB_ACTION_PATH", dist().join("github"));
+            shell.env("GITHUB_STEP_SUMMARY", folder.path().join("summary.md"));
+            for (name, value) in
+                [("PROGRAM", program), ("ORDER", "order.ld"), ("PROFILE", "p.gv"), ("FOLDER", "out")]
+            {
+                shell.env(name, value);
+            }
+            shell.output().unwrap().status.code()
+        };
+        assert_eq!(run(&steps[0]), Some(code));
+        assert_eq!(run(&steps[1]), Some(0));
+    }
+    let summary = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert_eq!(summary.matches("### Layout of").count(), 2, "{summary}");
+}
+
+/// The script of the job, in a project that has sediment's checkout as a folder.
+#[test]
+fn the_script_of_the_job() {
+    let folder = tempfile::tempdir().unwrap();
+    if !programs(folder.path()) {
+        return support::skip("cc is missing");
+    }
+    std::os::unix::fs::symlink(support::root(), folder.path().join("sediment")).unwrap();
+    let script = commands("gitlab.yml", "- ");
+    assert_eq!(script.len(), 1, "{script:?}");
+    let mut shell = with_sediment("sh", folder.path());
+    shell.args(["-ec", &script[0]]).env("PROGRAM", "ordered").env("ORDER", "order.ld").env("PROFILE", "p.gv");
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(folder.path().join("layout/comment.md").is_file());
 }

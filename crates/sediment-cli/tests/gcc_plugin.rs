@@ -7,10 +7,14 @@ mod blocks;
 mod compilers;
 #[path = "gcc_plugin/counters.rs"]
 mod counters;
+#[path = "gcc_plugin/early.rs"]
+mod early;
 #[path = "gcc_plugin/maps.rs"]
 mod maps;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
+#[path = "gcc_plugin/recorded.rs"]
+mod recorded;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
@@ -115,6 +119,15 @@ const OF_NATIVE: &[OfOne] = &[
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
 ];
 
+/// With every compiler that keeps numbers of statements.
+const OF_NUMBERED: &[OfOne] = &[
+    ("early_ids_change_nothing_else", early::ids_change_nothing_else, &[]),
+    ("early_ids_give_counters", early::recordings_give_counters, VALGRIND),
+    ("early_ids_of_whatever_functions", early::whatever_functions_get_counters, VALGRIND),
+    ("early_ids_by_other_recordings", early::other_recordings_give_the_same, VALGRIND),
+    ("early_ids_of_forged_maps", early::forged_maps_break_nothing, VALGRIND),
+];
+
 /// With this system's.
 const OF_ONE: &[OfOne] = &[
     ("counts_of_a_profile", counts_of_a_profile, &[]),
@@ -137,6 +150,7 @@ const OF_ONE: &[OfOne] = &[
         &[Need::Program("ld.gold"), Need::LinkerFolder("lld")],
     ),
     ("damaged_maps_are_errors", maps::damaged_maps_are_errors, &[]),
+    ("early_ids_or_a_note", early::others_get_a_note, &[]),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
@@ -168,6 +182,9 @@ const OF_ONE: &[OfOne] = &[
         blocks::samples_tell_what_is_hot,
         &[Need::SharedData("hardware/cycles.perf.data"), Need::SharedData("hardware/callgrind.blocks.out")],
     ),
+    ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
+    ("walks_tell_rates_of_blocks", recorded::walks_tell_rates_of_blocks, VALGRIND),
+    ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),
@@ -187,11 +204,22 @@ fn main() {
             case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
         })
     });
+    let numbered = COMPILERS.iter().filter(|compiler| early::COMPILERS.contains(&compiler.name));
+    let of_numbered = numbered.flat_map(|compiler| {
+        OF_NUMBERED.iter().map(move |(name, test, needs)| {
+            let needs = [compiler.needs, needs].concat();
+            case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
+        })
+    });
     let of_one = OF_ONE.iter().map(|(name, test, needs)| {
         let needs = [COMPILERS[0].needs, needs].concat();
         case(name, &needs, move || test(&COMPILERS[0]))
     });
-    libtest_mimic::run(&Arguments::from_args(), of_all.chain(of_native).chain(of_one).collect()).exit();
+    libtest_mimic::run(
+        &Arguments::from_args(),
+        of_all.chain(of_native).chain(of_numbered).chain(of_one).collect(),
+    )
+    .exit();
 }
 
 fn sources(compiler: &Compiler) -> TempDir {

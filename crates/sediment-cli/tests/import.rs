@@ -53,6 +53,19 @@ fn a_folder_is_refused_with_what_to_read_in_its_place() {
     says("import/a_folder_is_refused_with_what_to_read_in_its_place", &said);
 }
 
+/// As a continuous profiler's answers are kept: by day, with other files between.
+#[test]
+fn a_folder_of_recordings_is_read_file_by_file() {
+    let folder = folder(&[("one.folded", "main;work 3\n"), ("notes.bin", "\u{1}\u{2}")]);
+    std::fs::create_dir(folder.path().join("day")).unwrap();
+    std::fs::write(folder.path().join("day/two.folded"), "main;work 4\nmain;rest 1\n").unwrap();
+    let whole = sediment(folder.path(), &["import", "."]);
+    let named = sediment(folder.path(), &["import", "one.folded", "day/two.folded"]);
+    assert_eq!(done(&whole), done(&named));
+    assert!(done(&whole).contains("count=7"), "{whole:?}");
+    says("import/a_folder_of_recordings_is_read_file_by_file", &err(&whole));
+}
+
 /// As a shell lists them: the empty one too, and a thread that did nothing.
 #[test]
 fn parts_without_costs_do_not_stop_the_others() {

@@ -22,7 +22,11 @@ use support::{Need, case, root};
 fn main() {
     let both = [Need::Program("git"), Need::Program("make"), Need::GccPluginHeaders("gcc")];
     let more = |needs: &[Need]| [&both[..], needs].concat();
+    let debian = [Need::Program("git"), Need::Program("dpkg-buildpackage"), Need::Program("dh")];
     let cases = vec![
+        case("spec_under_its_conditions", &[Need::Program("rpmspec")], spec_under_its_conditions),
+        case("debian_packages_without_plugin", &debian, debian_packages_without_plugin),
+        case("workflow_calls_scripts", &[], workflow_calls_scripts),
         case("rpm_packages", &more(&[Need::Program("rpmbuild")]), rpm_packages),
         case(
             "debian_packages",
@@ -71,6 +75,8 @@ impl Sources {
         let path = format!("{}:{}", self.path("bin").display(), std::env::var("PATH").unwrap());
         command.args(arguments).current_dir(self.0.path()).env("PATH", path);
         settings::without_settings(&mut command);
+        // Compression of what nobody downloads would take most of the time.
+        command.env("DPKG_DEB_COMPRESSOR_TYPE", "none").env("DEB_BUILD_OPTIONS", "noautodbgsym");
         command
     }
 
@@ -160,6 +166,73 @@ fn debian_packages() {
     let names = ["sediment", "dh-sequence-sediment", "sediment-gcc-plugin"];
     sources.as_root("dpkg", &[&[at.as_str(), "--force-depends", "--purge"], &names[..]].concat());
     nothing_is_left(&sources);
+}
+
+/// The conditions drop a package, and what the build wants of the distribution.
+fn spec_under_its_conditions() {
+    let asked = |query: &str, conditions: &[&str]| {
+        let mut rpmspec = Command::new("rpmspec");
+        rpmspec.args(["--query", query]).args(conditions).arg(root().join("dist/rpm/sediment.spec"));
+        settings::without_settings(&mut rpmspec);
+        let output = rpmspec.output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        out(&output)
+    };
+    let names = |conditions: &[&str]| asked("--queryformat=%{name} ", conditions);
+    assert_eq!(names(&[]), "sediment sediment-rpm-macros sediment-gcc-plugin ");
+    assert_eq!(names(&["--without", "plugin"]), "sediment sediment-rpm-macros ");
+    let wanted = |conditions: &[&str]| {
+        let wanted = asked("--buildrequires", conditions);
+        ["cargo", "rust", "gcc-plugin-devel", "gcc-c++"]
+            .map(|name| wanted.lines().any(|line| line.split(' ').next() == Some(name)))
+    };
+    assert_eq!(wanted(&[]), [true; 4]);
+    assert_eq!(wanted(&["--without", "plugin"]), [true, true, false, true]);
+    assert_eq!(wanted(&["--without", "distribution_rust"]), [false, false, true, true]);
+}
+
+/// The source package, and packages for a machine without headers for plugins and without a Rust of the distribution.
+fn debian_packages_without_plugin() {
+    let sources = Sources::new();
+    let tree = sources.path("sediment-0.1.0");
+    for (archive, folder) in [("orig", "sediment-0.1.0"), ("orig-vendor", "vendor")] {
+        let archive = format!("sediment_0.1.0.{archive}.tar.gz");
+        sources.run(&mut sources.command("tar", &["-czf", &archive, folder]));
+    }
+    sources.run(&mut sources.command("cp", &["-a", "sediment-0.1.0/dist/debian", "sediment-0.1.0/debian"]));
+    sources.run(&mut sources.command("cp", &["-a", "vendor", "sediment-0.1.0/vendor"]));
+    sources.run(&mut sources.command("dpkg-source", &["-Zgzip", "-z1", "--build", "sediment-0.1.0"]));
+    assert_eq!(sources.files(".", ".dsc").len(), 1);
+    let profiles = "-Ppkg.sediment.noplugin,pkg.sediment.rustup";
+    // Without -d: nothing else is missing.
+    let mut build = sources.command("dpkg-buildpackage", &["-b", "-us", "-uc", profiles]);
+    sources.run(build.current_dir(&tree));
+    let packages = sources.files(".", ".deb");
+    let names = ["dh-sequence-sediment_0.1.0-1_all.deb", "/sediment_0.1.0-1_"];
+    assert_eq!(packages.iter().filter(|file| !file.contains("dbgsym")).count(), names.len(), "{packages:?}");
+    assert!(names.iter().all(|name| packages.iter().any(|file| file.contains(name))), "{packages:?}");
+}
+
+/// Every step of the workflow for releases is a script of this project, or sets up the machine.
+fn workflow_calls_scripts() {
+    let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
+    let steps: Vec<&str> = workflow.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
+    let scripts: Vec<&str> = steps.iter().copied().filter(|step| step.starts_with("scripts/")).collect();
+    for script in ["scripts/test", "scripts/release release", "scripts/check-release release"] {
+        assert!(scripts.contains(&script), "{script}");
+    }
+    for script in scripts {
+        let path = root().join(script.split(' ').next().unwrap());
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert!(mode & 0o100 != 0, "{}", path.display());
+    }
+    let others = steps.iter().filter(|step| !step.starts_with("scripts/"));
+    for step in others {
+        assert!(
+            ["apt-get ", "git config ", "gh release "].iter().any(|word| step.starts_with(word)),
+            "{step}"
+        );
+    }
 }
 
 fn has_page(sources: &Sources, name: &str) -> bool {

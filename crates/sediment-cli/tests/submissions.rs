@@ -83,6 +83,57 @@ fn who_sends_much_counts_no_more_than_the_cap() {
 }
 
 /// Beside -o they would mean nothing, and -o would write what was only to be tried.
+/// Sums of rows, as SQL makes them.
+const SUMS: &str = "
+import json, sqlite3, sys
+columns = ['kind', 'dso', 'name', 'file', 'callee_dso', 'callee_name', 'callee_file', 'detail', 'weight', 'first_use']
+table = sqlite3.connect(':memory:')
+table.execute('CREATE TABLE facts (kind, dso, name, file, callee_dso, callee_name, callee_file, detail, weight, first_use)')
+for line in open('rows.json'):
+    row = json.loads(line)
+    table.execute('INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)', [row[column] for column in columns])
+subject = ', '.join(columns[:8])
+sums = table.execute(f'SELECT {subject}, SUM(CAST(weight AS INTEGER)), MIN(first_use) FROM facts GROUP BY {subject}')
+with open('sums.json', 'w') as out:
+    for row in sums:
+        out.write(json.dumps(dict(zip(columns, row))) + '\\n')
+";
+
+#[test]
+fn sums_of_a_query_engine_are_the_merged_profile() {
+    let folder = folder();
+    let at = folder.path();
+    let inputs = ["one.gv", "two.gv", "old.gv"];
+    done(&sediment(at, &["merge", "one.gv", "two.gv", "old.gv", "-o", "merged.gv"]));
+    let merged = std::fs::read_to_string(at.join("merged.gv")).unwrap();
+    done(&sediment(at, &["export", "--format", "rows", "old.gv", "one.gv", "two.gv", "-o", "rows.json"]));
+    let rows = std::fs::read_to_string(at.join("rows.json")).unwrap();
+    let numbers =
+        |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["profile"].as_u64().unwrap();
+    assert_eq!(rows.lines().map(numbers).max(), Some(inputs.len() as u64 - 1));
+    // Rows that nobody added up, in another order.
+    let reversed: Vec<&str> = rows.lines().rev().collect();
+    std::fs::write(at.join("reversed.json"), reversed.join("\n")).unwrap();
+    assert_eq!(done(&sediment(at, &["merge", "reversed.json"])), merged);
+    let python = Command::new("python3").args(["-c", SUMS]).current_dir(at).output();
+    let Ok(python) = python else { return support::skip("python3 is missing") };
+    assert!(python.status.success(), "{python:?}");
+    assert_eq!(done(&sediment(at, &["merge", "sums.json"])), merged);
+    for (line, rows) in [
+        ("{\"kind\": \"call\"", "cut"),
+        ("{\"kind\": \"often\"}", "kind"),
+        ("{\"kind\": \"function\", \"name\": \"a\\u0000\"}", "name"),
+        ("{\"kind\": \"function\", \"name\": \"a\", \"weight\": -1}", "weight"),
+        ("{\"kind\": \"library\", \"detail\": \"package=\\t../x\"}", "path"),
+        ("{\"kind\": \"total\", \"weight\": 1}", "no function"),
+    ] {
+        std::fs::write(at.join("bad.json"), line).unwrap();
+        let refused = sediment(at, &["merge", "bad.json"]);
+        assert_eq!(code(&refused), 1, "{rows}");
+        says("submissions/sums_of_a_query_engine_are_the_merged_profile", &err(&refused));
+    }
+}
+
 #[test]
 fn options_of_into_are_refused_without_it() {
     let folder = folder();

@@ -50,6 +50,7 @@ use scenario::Scenario;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use support::Need;
 
 fn main() {
     let arguments = Arguments::from_args();
@@ -61,6 +62,11 @@ fn main() {
     trials.push(Trial::test("printed_parameters_can_be_run_again", || {
         parameters::printed_parameters_can_be_run_again();
         Ok(())
+    }));
+    let for_blocks = Arc::clone(&bench);
+    let needs = [Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")];
+    trials.push(support::case("programs_have_maps_of_blocks", &needs, move || {
+        assert!(for_blocks.maps_blocks(), "the plugin for GCC cannot be built");
     }));
     let times = number("SEDIMENT_KILLS");
     let for_kills = Arc::clone(&bench);

@@ -71,6 +71,7 @@ mod counts;
 pub mod demangle;
 pub mod error;
 pub mod escape;
+mod flow;
 pub mod gcov;
 mod isa;
 pub mod line_profile;

@@ -257,6 +257,8 @@ coded! {
         AmbiguousBlocks "ambiguous-blocks" "block counts of functions that share their name",
         FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
+        NoFlow "no-flow" "counters of functions with too large a control-flow graph",
+        NoStatement "no-statement" "executions of code without a statement of the source, for counters",
         UnknownBias "unknown-bias" "block counts of files with unknown load address",
         UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
         NoLines "no-lines" "code without source lines in the debug information",
@@ -291,6 +293,8 @@ coded! {
         FunctionInsideInstruction "function-inside-instruction"
             "function symbols inside an instruction of another function, not recorded",
         FunctionBeyondBudget "function-beyond-budget" "functions beyond the memory limit of breakpoints (--max-memory), not recorded",
+        BlockBeyondBudget "block-beyond-budget" "blocks beyond the memory limit of breakpoints (--max-memory), not counted",
+        UnwatchedBlock "unwatched-block" "blocks where no instruction is certain to begin, of unknown count",
         UnknownCaller "unknown-caller" "callers unknown: return address outside every mapped file",
         OtherArchitecture "other-architecture" "programs of another architecture, not recorded",
         UnreadableProgram "unreadable-program" "unreadable programs, not recorded",

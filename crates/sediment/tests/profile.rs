@@ -11,6 +11,8 @@ mod generated;
 mod knowledge;
 #[path = "profile/properties.rs"]
 mod properties;
+#[path = "profile/rows.rs"]
+mod rows;
 #[path = "support/said.rs"]
 mod said;
 #[path = "profile/source.rs"]

@@ -26,6 +26,26 @@ fn goldens() {
     reading::goldens("pprof");
 }
 
+#[test]
+fn damaged_answers_of_query_apis_are_errors() {
+    let nested = format!("{{\"sample\": {}", "[".repeat(100_000));
+    for answer in [
+        "{\"pprof\": \"*\"}",
+        "{\"pprof\": 5}",
+        "{\"sampleType\": [{\"type\": \"x\"}]}",
+        "{\"sampleType\": [{\"type\": [1]}]}",
+        "{\"sample\": [{\"locationId\": [\"1\"",
+        "{\"stringTable\": [1]}",
+        "{\"sample\": 3}",
+        "{\"period\": {}}",
+        &nested,
+    ] {
+        let error = read(answer.as_bytes()).map(|recording| describe::describe(&recording)).unwrap_err();
+        assert_eq!(error.code(), sediment::ErrorCode::Damaged, "{error}");
+        assert!(matches!(error.location(), Some(sediment::Location::Line(1))), "{error}");
+    }
+}
+
 fn plain(profile: &Profile) -> Vec<u8> {
     profile.encode(Form::default())
 }

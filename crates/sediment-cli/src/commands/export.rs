@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sediment export`: a profile, or recordings with addresses, as a file that a compiler reads.
+//! `sediment export`: a profile, or recordings with addresses, as a file that another program reads: a compiler, or a query engine.
 
 use crate::files::{self, Source, SystemFiles};
-use crate::inputs::read_profile;
 use crate::inputs::recordings::Inputs;
+use crate::inputs::{read_profile, rows};
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::line_profile::{CallSites, Lines, go, llvm};
@@ -13,13 +13,13 @@ use sediment::read::{self, Settings, pprof};
 use sediment::{Error, ErrorCode, Result, blocks, gcov, resolve};
 use std::path::{Path, PathBuf};
 
-/// Write a profile in a format that compilers read
+/// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a profile in a format that compilers read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go."
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go."
 )]
 pub(crate) struct Arguments {
-    /// Profiles (for llvm-sample and go-pgo: recordings) to read, merged with equal weights; - reads standard input
+    /// Profiles (for llvm-sample and go-pgo: recordings) to read, merged with equal weights but for rows; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
@@ -48,6 +48,8 @@ enum Format {
     LlvmSample,
     /// default.pgo for Go 1.21 and later, of recordings
     GoPgo,
+    /// Rows for query engines, JSON lines: sums of them are the merged profile (docs/rows.md)
+    Rows,
 }
 
 /// A share in per cent, as thousandths.
@@ -66,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     match arguments.format {
         Format::LlvmSample => arguments.write_samples(ui),
         Format::GoPgo => arguments.write_calls(ui),
+        Format::Rows => arguments.write_rows(ui),
         Format::Blocks | Format::BbSections | Format::Counters => arguments.write_counts(ui),
     }
 }
@@ -89,6 +92,21 @@ impl Arguments {
             };
             let why = format!("the profile has no {what}");
             return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
+        }
+        files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    /// Rows of each profile, with its number: profiles stay apart, so that a query can select, weigh and add them.
+    fn write_rows(&self, ui: &Ui) -> Result<()> {
+        let mut text = String::new();
+        for (number, path) in self.profiles.iter().enumerate() {
+            let profile = read_profile(path, ui)?;
+            if profile.counters_total > 0 {
+                ui.warn(&format!("{}: counters of instrumentation have no rows", files::display(path)));
+            }
+            let shares = merge(&[(&profile, Weight::ONE)], false);
+            let shares = shares.map_err(|error| error.with_input(files::display(path)))?;
+            rows::print(&shares, number, &mut text);
         }
         files::write(&self.output, text.as_bytes(), ui)
     }

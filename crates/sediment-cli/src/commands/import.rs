@@ -2,7 +2,7 @@
 //! `sediment import`: any profiler's files in, one profile out.
 
 use crate::files::{self, SystemFiles};
-use crate::inputs::recordings::{Inputs, no_order};
+use crate::inputs::recordings::{self, Inputs, no_order};
 use crate::inputs::{self, summary};
 use crate::next_steps;
 use crate::ui::Ui;
@@ -11,15 +11,16 @@ use clap::Args;
 use sediment::profile::Profile;
 use sediment::read::{self, Recording, Settings, StackOrder};
 use sediment::{Error, ErrorCode, Result, profile};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/pgo.md.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/pgo.md.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
 )]
 pub(crate) struct Arguments {
-    /// Files of a profiler; - reads standard input
+    /// Files of a profiler, or folders of them; - reads standard input
     #[arg(required = true, value_name = "FILE")]
     recordings: Vec<PathBuf>,
     /// Profile to write; - writes to standard output
@@ -61,8 +62,18 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     // Writing a trace is a line of its own.
     ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
     let counters = unit_counters::find(&arguments.recordings)?;
+    let settings = arguments.settings();
+    // A folder with compilers' files is one of these, whatever else lies in it.
+    let mut recordings = Cow::Borrowed(&arguments.recordings);
     let units = match &counters {
-        None => unit_graphs::find(&arguments.recordings, ui)?,
+        None => match unit_graphs::find(&arguments.recordings, ui) {
+            Err(error) if error.code() == ErrorCode::NotFound => {
+                let below = recordings::below_folders(&arguments.recordings, &settings, ui)?;
+                recordings = Cow::Owned(below.ok_or(error)?);
+                None
+            }
+            found => found?,
+        },
         Some(files) if files.has_names() => None,
         // Counters without names may lie beside call graphs; where they do not, the error is that of counters.
         Some(_) => unit_graphs::find(&arguments.recordings, ui).ok().flatten(),
@@ -82,8 +93,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             "--map selects units of a compiler's call graph, not recordings",
         ));
     }
-    let settings = arguments.settings();
-    let inputs = Inputs::open(&arguments.recordings, ui)?;
+    let inputs = Inputs::open(&recordings, ui)?;
     if arguments.trace.is_some() && !inputs.any_knows_the_order(&settings)? {
         return Err(no_order());
     }

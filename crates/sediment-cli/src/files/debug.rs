@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debug files by build-id: those that the user names, those below folders that the user names, this system's, and, if the user asks
-//! for it, those of debuginfod servers. Nothing else talks to a network.
+//! for it, those of debuginfod servers. But for `collect --send`, nothing else talks to a network.
 
 use super::{SystemFiles, display, is_elf, read};
 use sediment::binary::{self, Files};

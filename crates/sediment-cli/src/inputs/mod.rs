@@ -4,6 +4,7 @@
 
 pub(crate) mod recordings;
 pub(crate) mod renamed;
+pub(crate) mod rows;
 pub(crate) mod settings;
 pub(crate) mod weights;
 
@@ -15,12 +16,24 @@ use std::path::Path;
 
 /// Reads a profile, reports what was skipped in it, and names it in errors.
 pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
+    parsed(path, &crate::files::read(path)?, ui)
+}
+
+fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment::profile::Profile> {
     let name = crate::files::display(path);
-    let bytes = crate::files::read(path)?;
     let (profile, skipped) =
-        sediment::profile::text::parse(&bytes).map_err(|error| error.with_input(name.clone()))?;
+        sediment::profile::text::parse(bytes).map_err(|error| error.with_input(name.clone()))?;
     ui.skipped(&name, &skipped);
     Ok(profile)
+}
+
+/// The same of a profile that may also be rows of a table.
+pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
+    let bytes = crate::files::read(path)?;
+    if !rows::begins(&bytes) {
+        return parsed(path, &bytes, ui);
+    }
+    rows::parse(&bytes).map_err(|error| error.with_input(crate::files::display(path)))
 }
 
 /// Reads an ELF file with its symbols, from its debug file where it is stripped.

@@ -5,6 +5,7 @@ use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
+use crate::unit_graphs::{entries, is_recording};
 use sediment::binary::Files;
 use sediment::plural::counted;
 use sediment::read::{self, Input, Recording, Settings, Step};
@@ -139,6 +140,43 @@ impl Inputs {
         }
         Ok(())
     }
+}
+
+/// The given files, and in place of each folder the recordings below it, by path; None where a folder has none.
+pub(crate) fn below_folders(paths: &[PathBuf], settings: &Settings, ui: &Ui) -> Result<Option<Vec<PathBuf>>> {
+    let (mut found, mut others) = (Vec::new(), 0u64);
+    for path in paths {
+        if !path.is_dir() || is_recording(path) {
+            found.push(path.clone());
+            continue;
+        }
+        let before = found.len();
+        let mut open = vec![path.clone()];
+        while let Some(folder) = open.pop() {
+            let listed = entries(&folder).map_err(|error| {
+                Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
+                    .with_input(files::display(&folder))
+            })?;
+            for (path, kind) in listed {
+                if kind.is_dir() {
+                    open.push(path);
+                } else if kind.is_file() {
+                    match read::find(&Source::open(&path)?, settings) {
+                        Ok(_) => found.push(path),
+                        Err(_) => others += 1,
+                    }
+                }
+            }
+        }
+        if found.len() == before {
+            return Ok(None);
+        }
+        found[before..].sort();
+    }
+    if others > 0 {
+        ui.warn(&format!("skipped {} in these folders: no recording", counted(others, "file")));
+    }
+    Ok(Some(found))
 }
 
 /// A file with a progress bar.

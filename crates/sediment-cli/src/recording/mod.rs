@@ -9,7 +9,7 @@ use crate::values;
 use clap::Args;
 use sediment::Result;
 use sediment::read::{self, Recording};
-use sediment::record::breakpoints::{Rates, apart};
+use sediment::record::breakpoints::{BlockCoverage, Rates, apart};
 use sediment::record::{self, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
@@ -41,6 +41,10 @@ pub(crate) struct Options {
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
+    /// With breakpoints: also find executed blocks of programs that map them (docs/blocks.md): auto, within a fifth of
+    /// the program's processor time; always; or never [default: auto; never with --startup]
+    #[arg(long, value_name = "WHEN", value_parser = ["auto", "always", "never"])]
+    blocks: Option<String>,
     /// Seed for choosing which functions to sample, from 0
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -130,7 +134,9 @@ impl Options {
                 (*recording, resolved)
             }
             RecordedData::Files(paths) => {
-                let settings = read::Settings::default();
+                // Addresses of samples and branches tell blocks; other files have none.
+                let executions = settings.blocks != BlockCoverage::Never && recorder.tells_addresses;
+                let settings = read::Settings { executions, ..read::Settings::default() };
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
@@ -147,11 +153,19 @@ impl Options {
 
     fn settings(&self, startup: bool) -> Result<Settings> {
         let rates = (!startup).then_some(Rates { overhead: self.overhead, seed: self.seed });
+        let blocks = match self.blocks.as_deref() {
+            Some("always") => BlockCoverage::Always,
+            Some("never") => BlockCoverage::Never,
+            Some(_) => BlockCoverage::WithinBudget,
+            None if startup => BlockCoverage::Never,
+            None => BlockCoverage::WithinBudget,
+        };
         let until = self.seconds.map(Until::After).or(self.until).unwrap_or_default();
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
             max_memory: self.max_memory,
             rates,
+            blocks,
             until,
             stop: front::stop_on_signals()?,
         })

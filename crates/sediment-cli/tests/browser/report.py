@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks reports in a browser: report.py KIND FILE [FOLDER for screenshots]. Prints what failed."""
+"""Checks reports in a browser: report.py KIND FILE [FOLDER for screenshots, or axe-core's script]. Prints what failed.
+
+SEDIMENT_BROWSER=firefox drives Firefox in place of Chromium."""
 
 import re
 import sys
 from webdriver import Browser
+
+NAME = Browser.__name__.lower()
 
 # Time from an event to the frame after the next: what the event changed is on the screen by then.
 FRAME = """const [selector, value, done] = arguments; const element = document.querySelector(selector);
@@ -63,7 +67,7 @@ def use(path, folder):
         for role, name in [("searchbox", "Find a function"), ("heading", "Heaviest functions"), ("main", ""), ("complementary", "Search and selection")]:
             check(any(r == role and name in n for r, n in tree), f"no {role} {name!r} in the accessibility tree")
         if folder:
-            browser.screenshot(f"{folder}/report-wide.png")
+            browser.screenshot(f"{folder}/report-wide-{NAME}.png")
         is_quiet(browser, "wide")
     with Browser(360, 740, dark=True, touch=True) as browser:
         browser.open(path)
@@ -71,7 +75,7 @@ def use(path, folder):
         browser.tap("[data-kind=map] [data-p]")
         check(browser.text("#detail h2").startswith("Page "), "a tap selects no page")
         if folder:
-            browser.screenshot(f"{folder}/report-narrow-dark.png")
+            browser.screenshot(f"{folder}/report-narrow-dark-{NAME}.png")
         is_quiet(browser, "narrow")
     with Browser(script=False) as browser:
         browser.open(path)
@@ -109,6 +113,21 @@ def opens(path, _):
         is_quiet(browser, path)
 
 
+def axe(path, script):
+    """What axe-core finds, wide, narrow and dark, with a function selected. Prints the number of rules that passed."""
+    with open(script, encoding="utf-8") as file:
+        rules = file.read()
+    for wide, dark in [(1440, False), (1440, True), (360, False), (360, True)]:
+        with Browser(wide, 1000, dark=dark) as browser:
+            browser.open(path)
+            browser.run("document.querySelector('[data-kind=map] [data-p]').dispatchEvent(new MouseEvent('click', { bubbles: true }))")
+            browser.run(rules)
+            found = browser.wait_for("const done = arguments[0]; axe.run().then((found) => done({ violations: found.violations.map((v) => [v.impact, v.id, v.nodes.length, v.nodes[0].html.slice(0, 120)]), passes: found.passes.length, version: axe.version }))")
+            for impact, rule, count, first in found["violations"]:
+                check(impact not in ("serious", "critical"), f"{wide} wide, {'dark' if dark else 'light'}: {impact} finding {rule}, {count} times: {first}")
+            print(f"axe {found['version']} {wide} {'dark' if dark else 'light'} {found['passes']} {len(found['violations'])}")
+
+
 def latency(path, _):
     """Prints the median time of 20 from an event to the next frame, in milliseconds; asserts nothing."""
     with Browser() as browser:
@@ -118,7 +137,7 @@ def latency(path, _):
             print(f"{what} {(times[9] + times[10]) / 2:.0f}")
 
 
-{"use": use, "hostile": hostile, "opens": opens, "latency": latency}[sys.argv[1]](sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
+{"use": use, "hostile": hostile, "opens": opens, "latency": latency, "axe": axe}[sys.argv[1]](sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else None)
 if failures:
     print("\n".join(failures))
     sys.exit(1)

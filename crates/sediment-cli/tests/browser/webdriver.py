@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A client of WebDriver (https://www.w3.org/TR/webdriver2/) for Chromium's driver, by Python's standard library alone."""
+"""A client of WebDriver (https://www.w3.org/TR/webdriver2/) for the drivers of Chromium and Firefox, by Python's standard library alone."""
 
 import base64
 import json
+import os
 import pathlib
+import shutil
+import socket
 import subprocess
-import time
+import tempfile
+import urllib.error
 import urllib.request
 
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
@@ -14,21 +18,15 @@ FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-r
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004"}
 
 
-class Browser:
-    """A session of the browser, which ends with the `with` block."""
+class Session:
+    """A session of a browser, which ends with the `with` block."""
 
-    def __init__(self, width=1440, height=1000, dark=False, touch=False, script=True):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        port = next(line.split("port ")[1].strip(" .\n") for line in self.driver.stdout if "successfully on port" in line)
+    def start(self, command, port_of, capabilities):
+        self.driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        port = next(found for found in map(port_of, self.driver.stdout) if found)
         self.base = f"http://127.0.0.1:{port}"
-        preferences = {} if script else {"profile.managed_default_content_settings.javascript": 2}
-        options = {"args": FLAGS + [f"--window-size={width},{height}"], "prefs": preferences}
-        if touch:
-            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 2, "touch": True}}
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
         started = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self.base += "/session/" + started["sessionId"]
-        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def __enter__(self):
         return self
@@ -48,9 +46,6 @@ class Browser:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"].splitlines()[0]) from None
-
-    def command(self, name, **parameters):
-        return self.call("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def open(self, path):
         self.call("POST", "/url", {"url": pathlib.Path(path).resolve().as_uri()})
@@ -82,6 +77,22 @@ class Browser:
     def text(self, selector):
         return self.run("return document.querySelector(arguments[0])?.innerText ?? null", selector)
 
+
+class Chromium(Session):
+    """A session of Chromium."""
+
+    def __init__(self, width=1440, height=1000, dark=False, touch=False, script=True):
+        preferences = {} if script else {"profile.managed_default_content_settings.javascript": 2}
+        options = {"args": FLAGS + [f"--window-size={width},{height}"], "prefs": preferences}
+        if touch:
+            options["mobileEmulation"] = {"deviceMetrics": {"width": width, "height": height, "pixelRatio": 2, "touch": True}}
+        capabilities = {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+        self.start(["chromedriver", "--port=0"], lambda line: line.split("port ")[1].strip(" .\n") if "successfully on port" in line else None, capabilities)
+        self.command("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+
+    def command(self, name, **parameters):
+        return self.call("POST", "/goog/cdp/execute", {"cmd": name, "params": parameters})
+
     def complaints(self):
         """What the console has."""
         return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"})]
@@ -100,3 +111,59 @@ class Browser:
         shot = self.command("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot["data"]))
+
+
+class Firefox(Session):
+    """A session of Firefox. Its windows cannot be narrow: a page of a narrow window is one within a frame of that width."""
+
+    def __init__(self, width=1440, height=1000, dark=False, touch=False, script=True):
+        self.frame = (width, height) if width < 600 else None
+        preferences = {"layout.css.prefers-color-scheme.content-override": 0 if dark else 1, "dom.w3c_touch_events.enabled": int(touch), "javascript.enabled": script}
+        options = {"binary": firefox(), "args": ["-headless", f"--width={max(width, 600)}", f"--height={height}", "-remote-allow-system-access"], "prefs": preferences}
+        # It refuses requests to a port that it chose by itself.
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        self.start(["geckodriver", f"--port={port}"], lambda line: str(port) if "Listening on" in line else None, {"browserName": "firefox", "moz:firefoxOptions": options})
+
+    def open(self, path):
+        self.ignored = len(self.messages())
+        if self.frame is None:
+            return super().open(path)
+        with tempfile.NamedTemporaryFile("w", suffix=".html", dir=pathlib.Path(path).resolve().parent) as page:
+            width, height = self.frame
+            page.write(f'<!doctype html><title>A frame</title><body style="margin:0"><iframe id="frame" title="page" src="{pathlib.Path(path).name}" style="border:0;width:{width}px;height:{height}px"></iframe>')
+            page.flush()
+            super().open(page.name)
+            self.call("POST", "/frame", {"id": {ELEMENT: self.find("#frame")}})
+
+    def messages(self):
+        self.call("POST", "/moz/context", {"context": "chrome"})
+        found = self.run("return Services.console.getMessageArray().filter((m) => m instanceof Ci.nsIScriptError && !(m.flags & Ci.nsIScriptError.infoFlag)).map((m) => [m.errorMessage, m.sourceName])")
+        self.call("POST", "/moz/context", {"context": "content"})
+        return found
+
+    def complaints(self):
+        """What the console has of pages, errors and warnings."""
+        return [message for message, source in self.messages()[self.ignored:] if source.startswith("file:")]
+
+    def accessibility(self):
+        """Roles and names that assistive technology sees, of the elements that have some. Text is the name of those without."""
+        shown = self.call("POST", "/elements", {"using": "css selector", "value": "main, aside, header, h1, h2, h3, input, button, svg, table, td, [role]"})
+        found = []
+        for element in [element[ELEMENT] for element in shown[:300]]:
+            role, name = (self.call("GET", f"/element/{element}/computed{part}") for part in ("role", "label"))
+            found.append((role, name or self.call("GET", f"/element/{element}/text")))
+        return found
+
+    def screenshot(self, path):
+        """The whole page as PNG."""
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(self.call("GET", "/moz/screenshot/full")))
+
+
+def firefox():
+    """Path of Firefox, which Debian calls firefox-esr."""
+    return shutil.which("firefox") or shutil.which("firefox-esr")
+
+
+Browser = Firefox if os.environ.get("SEDIMENT_BROWSER") == "firefox" else Chromium

@@ -156,9 +156,14 @@ pub fn ran(folder: &TempDir, program: &str, arguments: &[&str]) -> (Vec<u8>, Opt
 
 /// The counts of a run of the program, as the plugin takes them.
 pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str) -> String {
+    recorded_with(gcc, folder, source, &[])
+}
+
+/// The same of a run with arguments.
+pub fn recorded_with(gcc: &Compiler, folder: &TempDir, source: &str, arguments: &[&str]) -> String {
     let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
     gcc.run(folder.path(), compiler, &[&FLAGS[..], &[&gcc.plugin(), MARKS, source, "-o", "train"]].concat());
-    record(folder, &[])
+    record(folder, arguments)
 }
 
 /// Records `train`, run with these arguments; the counts are in `blocks`, too.

@@ -8,13 +8,13 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-const WORK: &str = r#"#include <stdio.h>
+pub const WORK: &str = r#"#include <stdio.h>
 static __attribute__((noinline)) int rare(int x) { return x > 3 ? x * 7 : x; }
 static __attribute__((noinline)) int step(int x) { if (x % 1000 == 999) return rare(x); return x / 2 + 1; }
 int main(void) { int sum = 0; for (int i = 0; i < 5000; i++) sum += step(i); printf("%d\n", sum); return 0; }
 "#;
-const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
-const USE: [&str; 7] = [
+pub const TRAIN: [&str; 3] = ["-O2", "-fprofile-generate", "-ftest-coverage"];
+pub const USE: [&str; 7] = [
     "-O2",
     "-Werror",
     "-fprofile-use",
@@ -23,7 +23,7 @@ const USE: [&str; 7] = [
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
 ];
-const COUNTERS: &str = "-fplugin-arg-sediment-counters=counters";
+pub const COUNTERS: &str = "-fplugin-arg-sediment-counters=counters";
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()

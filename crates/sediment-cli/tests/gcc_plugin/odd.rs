@@ -159,7 +159,7 @@ pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
         gcc.run(folder.path(), gcc.c, &[&flags, more, &sources].concat());
         let bytes = std::fs::read(folder.path().join(program)).unwrap();
         let binary = Binary::parse(&bytes, &NoFiles).unwrap();
-        let cold = |function: &&sediment::binary::Function| {
+        let cold = |function: &&sediment::binary::BinaryFunction| {
             function.name.ends_with(".cold") && function.name != "main.cold"
         };
         binary.functions.iter().filter(cold).map(|function| function.name.clone()).collect::<Vec<_>>()

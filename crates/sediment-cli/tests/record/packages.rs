@@ -5,6 +5,7 @@ use super::support::{Need, case};
 use super::{Workshop, calls, code, err, programs, text};
 use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -15,6 +16,11 @@ pub fn cases() -> Vec<Trial> {
             "of_a_package_only_its_own_functions_are_collected",
             &[Need::Program("cc"), Need::Program("dpkg-query")],
             of_a_package_only_its_own_functions_are_collected,
+        ),
+        case(
+            "a_profile_is_sent_only_where_that_is_asked_for",
+            &[Need::Program("cc"), Need::Program("dpkg-query"), Need::Program("curl")],
+            a_profile_is_sent_only_where_that_is_asked_for,
         ),
         case(
             "packages_of_rpm_are_collected",
@@ -108,6 +114,84 @@ fn of_a_package_only_its_own_functions_are_collected() {
         let told = err(&told);
         let last = told.find("sediment: wrote ").map(|at| &told[at..]);
         says_like("record/packages/of_a_package_only_its_own_functions_are_collected", last.unwrap());
+    }
+}
+
+/// An intake that answers one request after the other with these statuses; what it received.
+fn intake(statuses: &'static [&'static str]) -> (String, std::thread::JoinHandle<Vec<String>>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1/profiles", listener.local_addr().unwrap());
+    let requests =
+        std::thread::spawn(move || statuses.iter().map(|status| answer(&listener, status)).collect());
+    (url, requests)
+}
+
+/// Reads one request whole, and answers it.
+fn answer(listener: &std::net::TcpListener, status: &str) -> String {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut request = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&request).into_owned();
+        let length =
+            text.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse::<usize>().ok());
+        if text.split_once("\r\n\r\n").is_some_and(|(_, body)| Some(body.len()) == length) {
+            let said = format!("HTTP/1.1 {status}\r\nContent-Length: 5\r\nConnection: close\r\n\r\nkept\n");
+            stream.write_all(said.as_bytes()).unwrap();
+            return text;
+        }
+        let count = stream.read(&mut piece).unwrap();
+        assert!(count > 0, "half a request: {text}");
+        request.extend(&piece[..count]);
+    }
+}
+
+fn a_profile_is_sent_only_where_that_is_asked_for() {
+    let shop = Workshop::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    let status = "Package: plain-tools\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
+        Architecture: all\nVersion: 1.2-3\nDescription: a test\n\n";
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/usr/bin\n/usr/bin/plain\n").unwrap();
+    let installed = at("usr/bin/plain");
+    std::fs::rename(shop.compile("plain", &programs::plain(), &[]), &installed).unwrap();
+    std::fs::write(shop.path().join("token"), "a-token\n").unwrap();
+    // A server that is busy once: the same key comes again.
+    let (url, requests) = intake(&["503 Busy", "201 Created"]);
+    let sent =
+        collect(&shop, "plain-tools", &["--send", &url, "--yes", "--token-file", "token"], &installed, None);
+    assert_eq!(code(&sent), 7, "{}", err(&sent));
+    let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
+    assert!(err(&sent).contains(&file), "all that is sent is shown");
+    assert!(err(&sent).contains(&format!("sent {} bytes to {url}: kept", file.len())), "{}", err(&sent));
+    let requests = requests.join().unwrap();
+    let header = |request: &str, name: &str| {
+        request.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned).unwrap_or_default()
+    };
+    for request in &requests {
+        assert!(request.ends_with(&file) && request.starts_with("POST /v1/profiles "), "{request}");
+        assert_eq!(header(request, "Authorization: "), "Bearer a-token");
+        assert_eq!(header(request, "Idempotency-Key: ").len(), 32);
+    }
+    assert_eq!(header(&requests[0], "Idempotency-Key: "), header(&requests[1], "Idempotency-Key: "));
+    // A refusal is an error, and the file stays.
+    let (url, requests) = intake(&["422 Invalid"]);
+    let refused = collect(&shop, "plain-tools", &["--send", &url, "--yes"], &installed, None);
+    assert_eq!(code(&refused), 1);
+    assert!(err(&refused).contains("status 422"), "{}", err(&refused));
+    assert!(!requests.join().unwrap()[0].contains("Authorization"));
+    assert!(shop.path().join("plain-tools.gv").is_file());
+    // Nobody can answer, and what is no URL: nothing is recorded.
+    for (options, code_of_exit) in
+        [(&["--send", "http://127.0.0.1:9/"][..], 2), (&["--send", "file:///etc/passwd", "--yes"], 2)]
+    {
+        std::fs::remove_file(shop.path().join("plain-tools.gv")).ok();
+        let none = collect(&shop, "plain-tools", options, &installed, None);
+        assert_eq!(code(&none), code_of_exit, "{}", err(&none));
+        assert!(!shop.path().join("plain-tools.gv").exists());
     }
 }
 

@@ -16,6 +16,7 @@ pub fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("objcopy"), Need::Program("strip")];
     vec![
         case("stripped_programs_are_named_by_every_debug_file", &tools, every_debug_file_names),
+        case("the_index_of_unwind_tables_suffices", &tools, the_index_of_unwind_tables_suffices),
         case("files_of_other_builds_are_refused", &tools, files_of_other_builds_are_refused),
         case("commands_say_what_they_do_with_addresses", &tools, commands_say_what_they_do_with_addresses),
         case(
@@ -70,6 +71,19 @@ fn recorded(shop: &Workshop, program: &Path, to: &str) -> Profile {
     let to = shop.path().join(to);
     std::fs::rename(shop.path().join("recorded.gv"), &to).unwrap();
     read(&to)
+}
+
+/// Without `.eh_frame`, functions begin where its index says so.
+fn the_index_of_unwind_tables_suffices() {
+    let shop = Workshop::new();
+    let (_, stripped) = built(&shop, &[]);
+    let by_tables = calls_of(&recorded(&shop, &stripped, "tables.gv"));
+    let folder = shop.path().join("index");
+    std::fs::create_dir(&folder).unwrap();
+    let indexed = folder.join("plain");
+    tool(shop.path(), "objcopy", &["-R", ".eh_frame", text(&stripped), text(&indexed)]);
+    assert!(by_tables.len() > 10, "{by_tables:?}");
+    assert_eq!(calls_of(&recorded(&shop, &indexed, "index.gv")), by_tables);
 }
 
 fn every_debug_file_names() {

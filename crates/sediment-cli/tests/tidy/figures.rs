@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures that documents quote from proofs: each stands in the proof that is linked beside it, whole and with the same unit.
+//! Figures that documents quote from proofs: each stands in the row of the proof that the link beside it names, whole and with the same unit.
 
 use super::tree::{files, read, relative, root};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,20 +9,25 @@ const UNITS: [&str; 13] = ["MB/s", "GB/s", "KiB", "MiB", "GiB", "kB", "MB", "GB"
 
 /// A figure: its digits without separators of thousands, and its unit, if one follows.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Figure<'a> {
+struct Figure {
     number: String,
-    unit: Option<&'a str>,
+    unit: Option<&'static str>,
     /// A sign before it: then a change in per cent may stand for a ratio of the same line.
     sign: Option<char>,
 }
 
-impl Figure<'_> {
+impl Figure {
     /// Worth a proof: with a unit of its own, a decimal point, or three digits and more.
     fn is_quoted(&self) -> bool {
         self.unit == Some("%") || self.number.contains('.') || self.number.len() >= 3
     }
 
-    /// Looks it up among the figures of a proof. In tables the unit may stand in the heading of the column.
+    /// As a document writes it.
+    fn written(&self) -> String {
+        self.unit.map_or_else(|| self.number.clone(), |unit| format!("{} {unit}", self.number))
+    }
+
+    /// Looks it up among the figures of rows. In tables the unit may stand in the heading of the column.
     fn stands_in(&self, proven: &BTreeSet<Figure>) -> bool {
         let has = |unit| proven.iter().any(|figure| figure.number == self.number && figure.unit == unit);
         has(self.unit) || has(None)
@@ -44,7 +49,7 @@ impl Figure<'_> {
 }
 
 /// The figures of a text. What is a part of a name, a date or a hash (`x86-64`, `2026-11-21`, `ec9481cb`) is none.
-fn figures(text: &str) -> Vec<Figure<'_>> {
+fn figures(text: &str) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
@@ -88,40 +93,133 @@ fn figures(text: &str) -> Vec<Figure<'_>> {
     found
 }
 
-/// The figures of a proof. Versions of tools and hashes of inputs are none.
-fn proven(proof: &str) -> BTreeSet<Figure<'_>> {
-    figures(proof.split("\n## Made with").next().unwrap_or_default()).into_iter().collect()
+/// A row of a table, a list item, a paragraph or a line of a terminal, in a proof.
+struct Row<'a> {
+    /// The headings above it; the page's title above the first section alone.
+    headings: Vec<&'a str>,
+    /// Of a table.
+    cells: Option<Vec<String>>,
+    text: String,
 }
 
-/// Figures of a line that stand in neither of the proofs that are linked next before and behind them.
-fn unproven<'a>(line: &'a str, proofs: &BTreeMap<String, String>) -> Vec<(Figure<'a>, String)> {
-    let mut parts: Vec<(Vec<Figure>, Option<&str>)> = Vec::new();
+impl Row<'_> {
+    /// A word is a heading above the row, a cell of it, or stands in its text between other signs than those of names.
+    fn has(&self, word: &str) -> bool {
+        self.headings.contains(&word)
+            || match &self.cells {
+                Some(cells) => cells.iter().any(|cell| cell == word),
+                None => self.text.match_indices(word).any(|(at, _)| {
+                    let is_part = |c: char| c.is_alphanumeric() || "-_".contains(c);
+                    !self.text[..at].ends_with(is_part) && !self.text[at + word.len()..].starts_with(is_part)
+                }),
+            }
+    }
+}
+
+/// The rows of a proof. Versions of tools and hashes of inputs are none.
+fn rows(proof: &str) -> Vec<Row<'_>> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut headings: Vec<(usize, &str)> = Vec::new();
+    let (mut open, mut fenced) = (false, false);
+    for line in proof.split("\n## Made with").next().unwrap_or_default().lines() {
+        let text = line.trim();
+        let level = text.chars().take_while(|c| *c == '#' && !fenced).count();
+        // A benchmark's second line has its throughput.
+        let is_item =
+            (fenced || text.starts_with("- ") || line.starts_with("    ")) && !text.starts_with('│');
+        if text.starts_with("```") {
+            fenced = !fenced;
+            open = false;
+        } else if text.is_empty() || level > 0 {
+            open = false;
+            if level > 0 {
+                headings.retain(|(above, _)| *above < level && *above > 1);
+                headings.push((level, text[level..].trim()));
+            }
+        } else if open && !is_item && !text.starts_with('|') {
+            rows.last_mut().into_iter().for_each(|row| row.text += &format!(" {text}"));
+        } else {
+            let text = text.replace(['*', '`'], "");
+            let cells = text.strip_prefix('|').map(|row| row.split('|').map(|cell| cell.trim().to_owned()));
+            let cells = cells.map(Iterator::collect::<Vec<_>>);
+            open = cells.is_none();
+            let headings = headings.iter().map(|(_, text)| *text).collect();
+            rows.push(Row { headings, cells, text });
+        }
+    }
+    rows
+}
+
+/// A link to a proof. Its title names the rows of the figures beside it: words of a row between ` + `, rows between `;`.
+#[derive(Clone)]
+struct Quote<'a> {
+    name: &'a str,
+    figures: BTreeSet<Figure>,
+    /// Keys that fit no row, or several.
+    wrong: Vec<String>,
+}
+
+impl<'a> Quote<'a> {
+    fn read(target: &'a str, proofs: &'a BTreeMap<String, String>) -> Option<Self> {
+        let name = target.split_once("proofs/")?.1.split(".md").next()?;
+        let all = rows(proofs.get(name)?);
+        let title = target.split('"').nth(1).unwrap_or_default();
+        let mut quote = Self { name, figures: BTreeSet::new(), wrong: Vec::new() };
+        for key in title.split(';').map(str::trim).filter(|key| !key.is_empty()) {
+            let words: Vec<&str> = key.split(" + ").map(str::trim).collect();
+            let fitting: Vec<&Row> =
+                all.iter().filter(|row| words.iter().all(|word| row.has(word))).collect();
+            if fitting.len() != 1 {
+                quote.wrong.push(format!("{} rows of {name} are \"{key}\"", fitting.len()));
+            }
+            for row in fitting {
+                quote.figures.extend(figures(&row.text));
+            }
+        }
+        Some(quote)
+    }
+}
+
+/// Faults of a line: figures that do not stand in the rows that the links next before and behind them name.
+fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
+    let mut parts: Vec<(Vec<Figure>, Option<Quote>)> = Vec::new();
     let mut figures_before = Vec::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("](") {
         figures_before.extend(figures(before));
-        let (target, tail) = after.split_once(')').unwrap_or((after, ""));
-        let proof = target.split_once("proofs/").and_then(|(_, name)| name.split(".md").next());
-        if let Some(name) = proof.filter(|name| proofs.contains_key(*name)) {
-            parts.push((std::mem::take(&mut figures_before), Some(name)));
+        // The title may have brackets of its own.
+        let title = after.find('"').filter(|at| !after[..*at].contains(')')).map_or(0, |at| at + 1);
+        let end =
+            title + after[title..].find(if title > 0 { "\"" } else { ")" }).unwrap_or(after.len() - title);
+        let (target, tail) = after.split_at(end);
+        if let Some(quote) = Quote::read(target, proofs) {
+            parts.push((std::mem::take(&mut figures_before), Some(quote)));
         }
         rest = tail;
     }
     figures_before.extend(figures(rest));
     parts.push((figures_before, None));
-    let mut last = None;
+    let mut last: Option<Quote> = None;
     let mut found = Vec::new();
     for (quoted, next) in parts {
-        let beside: Vec<&str> = last.into_iter().chain(next).collect();
+        found.extend(next.iter().flat_map(|quote| quote.wrong.clone()));
+        let beside: Vec<&Quote> = last.iter().chain(&next).collect();
         if !beside.is_empty() {
-            let stands =
-                |figure: &Figure| beside.iter().any(|name| figure.stands_in(&proven(&proofs[*name])));
+            let stands = |figure: &Figure| beside.iter().any(|quote| figure.stands_in(&quote.figures));
             let ratios: Vec<Figure> = quoted.iter().filter(|figure| stands(figure)).cloned().collect();
-            let missing = quoted.into_iter().filter(|figure| {
+            let missing = quoted.iter().filter(|figure| {
                 let derived = || ratios.iter().any(|ratio| figure.follows_from(ratio));
                 figure.is_quoted() && !stands(figure) && !derived()
             });
-            found.extend(missing.map(|figure| (figure, beside.join(" and "))));
+            let names: Vec<&str> = beside.iter().map(|quote| quote.name).collect();
+            found.extend(missing.map(|figure| {
+                let elsewhere = names.iter().flat_map(|name| rows(&proofs[*name]));
+                let elsewhere =
+                    elsewhere.filter(|row| figure.stands_in(&figures(&row.text).into_iter().collect()));
+                let beginnings: String =
+                    elsewhere.take(3).map(|row| format!("\n    it is in: {:.80}", row.text)).collect();
+                format!("{} is not in the row of {}{beginnings}", figure.written(), names.join(" and "))
+            }));
         }
         last = next.or(last);
     }
@@ -129,7 +227,7 @@ fn unproven<'a>(line: &'a str, proofs: &BTreeMap<String, String>) -> Vec<(Figure
 }
 
 #[test]
-fn quoted_figures_stand_in_their_proofs() {
+fn quoted_figures_stand_in_the_rows_of_their_proofs() {
     // Reports within proofs are Markdown, with signs escaped.
     let folder = root().join("docs/proofs");
     let documents: Vec<_> =
@@ -141,47 +239,66 @@ fn quoted_figures_stand_in_their_proofs() {
     let mut wrong = Vec::new();
     for path in documents {
         for (number, line) in read(&path).lines().enumerate() {
-            for (figure, beside) in unproven(line, &proofs) {
-                let unit = figure.unit.map_or_else(String::new, |unit| format!(" {unit}"));
-                wrong.push(format!(
-                    "{}:{}: {}{unit} is not in {beside}",
-                    relative(&path),
-                    number + 1,
-                    figure.number
-                ));
-            }
+            let told = unproven(line, &proofs);
+            wrong.extend(told.iter().map(|what| format!("{}:{}: {what}", relative(&path), number + 1)));
         }
     }
-    assert!(wrong.is_empty(), "figures that their proofs do not have:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "figures that their proofs do not have, or not in the rows that the titles of their links name (CONTRIBUTING.md):\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
-fn wrong_figures_are_found() {
-    let proof = "| a | 11.5 | 0.301 | 1,079,742 | 99.55 % | 12 ms | 2.3e-8 |\n\non 2026-11-21 from ec948112, x86-64\n\n## Made with\n\n| 512 |";
+fn figures_of_other_rows_are_found() {
+    let proof = "# one\n\n| program | ratio | misses | placed |\n|---|--:|--:|--:|\n| **a** | 11.5 | 0.301 | 1,079,742 | 99.55 % | 12 ms | 2.3e-8 |\n\
+                 | a-b, `c` | 0.302 | 13 ms |\n\n## In short\n\n- a: 0.501 of\n  it, and 44 %.\n- a-b: 0.502.\n\n## lua\n\n    iTLB 0.601\n    L1I  0.602\n\n\
+                 on 2026-11-21 from ec948112, x86-64: 0.701\n\n## Made with\n\n| a | 512 |";
     let proofs =
-        BTreeMap::from([("one".to_owned(), proof.to_owned()), ("two".to_owned(), "7.25".to_owned())]);
+        BTreeMap::from([("one".to_owned(), proof.to_owned()), ("two".to_owned(), "b: 7.25".to_owned())]);
     let cases: &[(&str, &[&str])] = &[
-        ("it is 0.301 of 1,079,742, 99.55 %, in 12 ms, p = 2.3e-8 ([one](proofs/one.md)).", &[]),
-        ("0.301, 11.5 % ([one](proofs/one.md))", &[]),
-        ("1.5 ([one](proofs/one.md))", &["1.5"]),
-        ("0.30 and 11.50 ([one](proofs/one.md))", &["0.30", "11.50"]),
-        ("99.55 ms or 99.55 ([one](proofs/one.md))", &["99.55", "99.55"]),
-        ("79,742 and 1079 ([one](proofs/one.md))", &["79742", "1079"]),
-        ("70 % ([one](proofs/one.md))", &["70"]),
-        ("512, 2026, 948 ([one](proofs/one.md))", &["512", "2026", "948"]),
-        ("7.25 ([one](proofs/one.md))", &["7.25"]),
-        ("0.301 ([one](proofs/one.md)), 7.25 ([two](proofs/two.md))", &[]),
-        ("7.24 ([one](proofs/one.md)), 7.25, 11.5 ([two](proofs/two.md)), 0.301", &["7.24", "0.301"]),
+        ("0.301 of 1,079,742, 99.55 %, in 12 ms, p = 2.3e-8 ([one](proofs/one.md \"99.55 % + a\"))", &[]),
+        ("0.301, 11.5 % ([one](proofs/one.md \"11.5\"))", &[]),
+        // It stands in another row, or none is named.
+        ("0.302 ([one](proofs/one.md \"a + 11.5\"))", &["0.302"]),
+        ("0.301 ([one](proofs/one.md \"a-b, `c`\"))", &["key", "0.301"]),
+        ("0.301 ([one](proofs/one.md \"a-b, c\"))", &["0.301"]),
+        ("0.301 ([one](proofs/one.md))", &["0.301"]),
+        ("0.301 and 0.302 ([one](proofs/one.md \"a + 11.5; a-b, c\"))", &[]),
+        // A key that fits two rows, or none.
+        ("0.301 ([one](proofs/one.md \"a\"))", &["key"]),
+        ("0.301 ([one](proofs/one.md \"a + b\"))", &["key", "0.301"]),
+        (
+            "0.501, 44 % ([one](proofs/one.md#in-short \"In short + a\")), 0.502 ([one](proofs/one.md \"In short + a-b\"))",
+            &[],
+        ),
+        ("0.502 ([one](proofs/one.md \"In short + a\"))", &["0.502"]),
+        ("0.601 ([one](proofs/one.md \"lua + iTLB\"))", &[]),
+        ("0.602 ([one](proofs/one.md \"lua + iTLB\"))", &["0.602"]),
+        ("1.5 ([one](proofs/one.md \"a + 11.5\"))", &["1.5"]),
+        ("0.30 and 11.50 ([one](proofs/one.md \"a + 11.5\"))", &["0.30", "11.50"]),
+        ("99.55 ms or 99.55 ([one](proofs/one.md \"a + 11.5\"))", &["99.55 ms", "99.55"]),
+        ("79,742 and 1079 ([one](proofs/one.md \"a + 11.5\"))", &["79742", "1079"]),
+        ("512, 2026, 948, 0.701 ([one](proofs/one.md \"x86-64\"))", &["512", "2026", "948"]),
+        ("0.301 ([one](proofs/one.md \"a + 11.5\")), 7.25 ([two](proofs/two.md \"b\"))", &[]),
+        (
+            "7.24 ([one](proofs/one.md \"a + 11.5\")), 7.25, 11.5 ([two](proofs/two.md \"b\")), 0.301",
+            &["7.24", "0.301"],
+        ),
         ("x86-64 of 2025-12-01, 4 of 12 ([one](proofs/one.md))", &[]),
-        ("-70 % (0.301), -69.9 % ([one](proofs/one.md))", &[]),
-        ("-70 % without its ratio ([one](proofs/one.md))", &["70"]),
-        ("-71 % (0.301), +70 %, -69.8 %, 70 % ([one](proofs/one.md))", &["71", "70", "69.8", "70"]),
-        ("-50 % (0.500; [one](proofs/one.md))", &["50", "0.500"]),
+        ("-70 % (0.301), -69.9 % ([one](proofs/one.md \"a + 11.5\"))", &[]),
+        ("-70 % without its ratio ([one](proofs/one.md \"a + 11.5\"))", &["70 %"]),
+        ("-71 % (0.301), +70 %, 70 % ([one](proofs/one.md \"a + 11.5\"))", &["71 %", "70 %", "70 %"]),
+        ("-50 % (0.500; [one](proofs/one.md \"a + 11.5\"))", &["50 %", "0.500"]),
         ("0.999 without a proof", &[]),
     ];
     for (line, expected) in cases {
-        let found: Vec<String> =
-            unproven(line, &proofs).into_iter().map(|(figure, _)| figure.number).collect();
+        let found = unproven(line, &proofs);
+        let found: Vec<&str> = found
+            .iter()
+            .map(|what| what.split_once(" is not in").map_or("key", |(figure, _)| figure))
+            .collect();
         assert_eq!(found, *expected, "{line}");
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LINES: &[(&str, &str)] = &[
     (
         "sediment",
-        "error plural skipped escape demangle isa counts random ascending unpack affinity callgraph profile line_profile binary matching read resolve \
+        "error plural skipped escape demangle isa counts random ascending unpack affinity flow callgraph profile line_profile binary matching read resolve \
          static_graph gcov model blocks order trace link wrapper verify record advise report",
     ),
     ("sediment-process", "error command left_behind background inherited ptrace"),

@@ -46,6 +46,8 @@ pub(crate) struct Bench {
     compiled: Mutex<BTreeMap<String, Compiled>>,
     /// The program under test, where every user may run it.
     pub(crate) sediment: PathBuf,
+    /// The plugin by which compilers map blocks, built once; None where it cannot be built.
+    plugin: OnceLock<Option<PathBuf>>,
 }
 
 impl Bench {
@@ -56,7 +58,25 @@ impl Bench {
         let sediment = path.join("sediment");
         std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
         std::fs::create_dir(path.join("programs")).unwrap();
-        Self { folder, compiled: Mutex::default(), sediment }
+        Self { folder, compiled: Mutex::default(), sediment, plugin: OnceLock::new() }
+    }
+
+    /// True if the programs have maps of their blocks, so that these are recorded as well.
+    pub(crate) fn maps_blocks(&self) -> bool {
+        self.plugin().is_some()
+    }
+
+    fn plugin(&self) -> Option<&Path> {
+        let build = || {
+            let folder = self.folder.path().canonicalize().unwrap().join("plugin");
+            std::fs::create_dir(&folder).unwrap();
+            let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gcc-plugin");
+            let out = format!("OUT={}", folder.display());
+            let made = Command::new("make").args(["-s", "CXXFLAGS=-O1", &out]).current_dir(sources).output();
+            let made = made.is_ok_and(|made| made.status.success());
+            made.then(|| folder.join("sediment.so"))
+        };
+        self.plugin.get_or_init(build).as_deref()
     }
 
     fn programs(&self) -> PathBuf {
@@ -76,6 +96,10 @@ impl Bench {
                     .arg(&program)
                     .arg(sources.join(source))
                     .args(flags);
+                if let Some(plugin) = self.plugin() {
+                    compile.arg(format!("-fplugin={}", plugin.display()));
+                    compile.arg("-fplugin-arg-sediment-blocks");
+                }
                 let done = compile.current_dir(self.programs()).output().unwrap();
                 assert!(done.status.success(), "{source}: {}", String::from_utf8_lossy(&done.stderr));
                 program

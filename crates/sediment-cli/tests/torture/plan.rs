@@ -451,6 +451,9 @@ pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
         words.extend(["--seed".to_owned(), parameters.seed.to_string()]);
     }
+    if room.bench.maps_blocks() {
+        words.extend(words_of(&["--blocks", "always"]));
+    }
     words
 }
 

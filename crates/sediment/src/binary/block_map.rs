@@ -80,16 +80,8 @@ impl BlockMap {
             let place = u16::try_from(place).ok().filter(|_| block.id > 0)?;
             Some((number(block.id), place))
         };
-        let stretch = |block: &bb_addr_map::MappedBlock| Stretch {
-            address: block.address,
-            size: block.size,
-            block: Some(number(block.id)),
-        };
-        let code: Vec<Stretch> = function.iter().map(stretch).collect();
         let signatures = function.iter().enumerate().filter_map(signature).collect();
-        // Its entry may lie behind blocks of its cold part.
-        let entry = function.iter().position(|block| block.id == 0).unwrap_or(0);
-        self.add(graph_of(function), signatures, &[&code[entry..], &code[..entry]].concat());
+        self.add(graph_of(function), signatures, &code_of_clang(function));
     }
 
     /// The rows that begin within a stretch of code.
@@ -133,6 +125,36 @@ impl BlockMap {
         let next = self.rows.partition_point(|row| row.address <= address);
         self.rows[next.checked_sub(1)?].block
     }
+}
+
+/// The code of each function that a map of an ELF file, or of its separate debug file, has, by block. The first stretch of a function
+/// is its begin.
+///
+/// # Errors
+/// As [`BlockMap::read`].
+pub(crate) fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stretch>>> {
+    let found = in_file_or_debug_file(bytes, files, |bytes| {
+        let of_gcc = gcc_block_map::read(bytes)?.unwrap_or_default();
+        let of_clang = bb_addr_map::read(bytes)?.unwrap_or_default();
+        let mut code: Vec<Vec<Stretch>> = of_gcc.into_iter().map(|function| function.code).collect();
+        code.extend(of_clang.iter().map(code_of_clang));
+        code.retain(|code| !code.is_empty());
+        Ok(Some(code).filter(|code| !code.is_empty()))
+    })?;
+    Ok(found.unwrap_or_default())
+}
+
+/// The code of a function that clang mapped, from its entry on, which may lie behind blocks of its cold part.
+fn code_of_clang(function: &bb_addr_map::MappedFunction) -> Vec<Stretch> {
+    let stretch = |block: &bb_addr_map::MappedBlock| Stretch {
+        address: block.address,
+        size: block.size,
+        block: Some(block.id.saturating_add(1)),
+    };
+    let mut code: Vec<Stretch> = function.iter().map(stretch).collect();
+    let entry = function.iter().position(|block| block.id == 0).unwrap_or(0);
+    code.rotate_left(entry);
+    code
 }
 
 /// Hash of what a map tells of a function's graph: FNV-1a over ids and properties in the order of the code.

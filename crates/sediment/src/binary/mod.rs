@@ -13,6 +13,7 @@ pub mod code;
 mod debug_data;
 mod elf;
 pub mod gcc_block_map;
+pub mod gcc_early_map;
 pub mod inlined;
 pub mod names;
 pub mod objects;

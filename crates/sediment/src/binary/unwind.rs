@@ -2,12 +2,13 @@
 //! Functions by the unwind tables (`.eh_frame`): a file keeps them when it is stripped, as exceptions and backtraces need them.
 //!
 //! Each entry (an FDE) is one contiguous piece of code that a compiler emitted as one: a function, or the cold part of one. Entries of
-//! signal frames are no functions: they begin a byte before the code that they describe.
+//! signal frames are no functions: they begin a byte before the code that they describe. Where only the index of the tables is left
+//! (`.eh_frame_hdr`), it has the starts alone.
 
 use super::{Binary, BinaryFunction, SymbolSource, plt};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::{address_of_nameless, nameless};
-use gimli::{BaseAddresses, EhFrame, UnwindSection as _};
+use gimli::{BaseAddresses, EhFrame, EhFrameHdr, Pointer, UnwindSection as _};
 use object::{Object as _, ObjectSection as _};
 
 /// An entry of the unwind tables.
@@ -25,7 +26,7 @@ pub(crate) struct Unwound {
 /// When they are damaged.
 pub(crate) fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
     let mut found = Vec::new();
-    let Some(section) = file.section_by_name(".eh_frame") else { return Ok(found) };
+    let Some(section) = file.section_by_name(".eh_frame") else { return of_index(file) };
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::Damaged, format!("the unwind tables are damaged: {error}"))
     };
@@ -53,6 +54,42 @@ pub(crate) fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
         }
     }
     Ok(found)
+}
+
+/// The entries of a file that has only their index, `.eh_frame_hdr`: each reaches to the next one, or to the end of its section.
+fn of_index(file: &object::File<'_>) -> Result<Vec<Unwound>> {
+    let Some(section) = file.section_by_name(".eh_frame_hdr") else { return Ok(Vec::new()) };
+    let damaged = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorCode::Damaged, format!("the index of the unwind tables is damaged: {error}"))
+    };
+    let data = section.data().map_err(|error| damaged(&error))?;
+    let endian =
+        if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };
+    let bases = BaseAddresses::default().set_eh_frame_hdr(section.address());
+    let header = EhFrameHdr::new(data, endian).parse(&bases, if file.is_64() { 8 } else { 4 });
+    let header = header.map_err(|error| damaged(&error))?;
+    let mut starts = Vec::new();
+    if let Some(table) = header.table() {
+        let mut rows = table.iter(&bases);
+        while let Some((start, _)) = rows.next().map_err(|error| damaged(&error))? {
+            if let Pointer::Direct(address) = start {
+                starts.push(address);
+            }
+        }
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let code: Vec<_> = file
+        .sections()
+        .filter(|section| section.kind() == object::SectionKind::Text)
+        .map(|section| section.address()..section.address().saturating_add(section.size()))
+        .collect();
+    let entry = |(index, address): (usize, &u64)| {
+        let section = code.iter().find(|section| section.contains(address))?;
+        let next = starts.get(index + 1).copied().unwrap_or(u64::MAX).min(section.end);
+        Some(Unwound { address: *address, size: next - address, of_signal: false })
+    };
+    Ok(starts.iter().enumerate().filter_map(entry).collect())
 }
 
 impl Binary {

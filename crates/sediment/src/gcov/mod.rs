@@ -21,6 +21,9 @@ pub use use_file::{HEADER, counters};
 use crate::error::Result;
 use crate::skipped::Skipped;
 
+/// Source of profiles with counters of instrumentation.
+const INSTRUMENTED: &str = "gcc -fprofile-generate";
+
 /// One kind of file.
 struct Reader {
     /// The first four bytes of a file of a little-endian machine; those of a big-endian one are reversed.

@@ -115,7 +115,7 @@ impl Units {
     pub fn profile(&self, binaries: &[(String, Binary)], skipped: &mut Skipped) -> Result<Profile> {
         let mut profile = Profile::default();
         let unknown = [Unknown::CallCounts, Unknown::TimeOrder];
-        profile.source.insert(Source::new("gcc -fprofile-generate", "", &unknown).to_string());
+        profile.source.insert(Source::new(super::INSTRUMENTED, "", &unknown).to_string());
         let symbols: Vec<_> = binaries.iter().map(|(label, binary)| Symbols::new(binary, label)).collect();
         for (label, binary) in binaries {
             profile.arch.extend(binary.arch.clone());

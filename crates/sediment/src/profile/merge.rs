@@ -109,11 +109,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     let shares = Shares::of(input, weight, normalize)?;
     if input.blocks_total > 0 {
         if sum.blocks_total > 0 && sum.blocks_unit != input.blocks_unit {
-            return Err(Error::new(
-                ErrorCode::IncompatibleInputs,
-                "one profile counts block executions, another samples",
-            )
-            .with_hint("merge each kind separately"));
+            return Err(different_units());
         }
         sum.blocks_unit = input.blocks_unit;
         let total = shares.blocks.total(input.blocks_total)?;
@@ -263,7 +259,13 @@ impl Scale {
     }
 }
 
-fn too_large() -> Error {
+/// Counts of blocks that cannot be added.
+pub(super) fn different_units() -> Error {
+    Error::new(ErrorCode::IncompatibleInputs, "one profile counts block executions, another samples")
+        .with_hint("merge each kind separately")
+}
+
+pub(super) fn too_large() -> Error {
     Error::new(ErrorCode::Overflow, "the numbers of the profiles exceed 128 bits")
 }
 
@@ -296,7 +298,7 @@ impl FunctionFacts {
 
 impl EdgeFacts {
     /// Takes in what another profile knows of the same edge; None when a sum leaves 128 bits.
-    fn absorb(&mut self, other: &Self) -> Option<()> {
+    pub(super) fn absorb(&mut self, other: &Self) -> Option<()> {
         let static_calls = self.static_calls.max(other.static_calls);
         // Calls that one of them is certain of are calls.
         let certain = |facts: &Self| facts.kind.is_none() && facts.count.is_some();
@@ -326,7 +328,7 @@ impl DsoFacts {
     ///
     /// # Errors
     /// When functions without names would lose the build that their addresses are of.
-    fn keep_agreed(&mut self, label: &str, other: &Self) -> Result<()> {
+    pub(super) fn keep_agreed(&mut self, label: &str, other: &Self) -> Result<()> {
         if (self.unresolved || other.unresolved) && self.build_id != other.build_id {
             let id = |facts: &Self| facts.build_id.clone().unwrap_or_else(|| "none".to_owned());
             let message = format!(

@@ -5,7 +5,7 @@
 //! (docs/profile-format.md), [`mod@blocks`] has counts of blocks inside functions, [`mod@counters`] those of a compiler's
 //! instrumentation, [`merge`](mod@merge) adds profiles up, [`split`](mod@split) takes one DSO's part, [`similar_labels`](mod@similar_labels) finds labels that may be one
 //! library, [`knowledge`] lists the gaps of a profile, [`difference`] compares two, [`submissions`] adds those of
-//! users.
+//! users, [`rows`](mod@rows) are profiles in tables.
 
 mod arithmetic;
 pub mod blocks;
@@ -14,6 +14,7 @@ pub mod difference;
 mod dot;
 pub mod knowledge;
 pub mod merge;
+pub mod rows;
 pub mod runs;
 pub mod similar_labels;
 pub mod source;

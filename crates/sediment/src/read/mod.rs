@@ -302,6 +302,7 @@ pub struct Recording {
     first: HashMap<AddressId, u64>,
     executed: Vec<Executed>,
     straight_runs: Vec<StraightRun>,
+    unwatched: Vec<AddressId>,
     /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
     pub counts_by_samples: bool,
     /// Number of samples taken; 0 where the source counts, or does not say.
@@ -394,6 +395,16 @@ impl Recording {
         &self.straight_runs
     }
 
+    /// Adds a block of code of which nothing is known, though its function was looked at.
+    pub(crate) fn add_unwatched(&mut self, begin: AddressId) {
+        self.unwatched.push(begin);
+    }
+
+    /// Beginnings of blocks of which nothing is known, though their functions were looked at.
+    pub(crate) fn unwatched(&self) -> &[AddressId] {
+        &self.unwatched
+    }
+
     /// True if it has affinity edges or ranks of first use already: the reader told the order itself, with weights
     /// that the steps of a replay do not carry.
     #[must_use]
@@ -450,6 +461,7 @@ impl Recording {
             ..*run
         });
         self.straight_runs.extend(runs);
+        self.unwatched.extend(part.unwatched.iter().map(|begin| here(*begin)));
         self.counts_by_samples &= part.counts_by_samples;
         self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);
         Ok(())

@@ -30,6 +30,8 @@ pub struct Recorder {
     pub lacks: &'static str,
     /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
     pub traces: bool,
+    /// True if its files have addresses inside functions, by which blocks are counted.
+    pub tells_addresses: bool,
     /// Checks that it works on this machine; otherwise an error with the code [`ErrorCode::Unsupported`] with what would
     /// allow it.
     pub available: fn() -> Result<()>,
@@ -59,6 +61,8 @@ pub struct Settings {
     pub max_memory: u64,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
+    /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
+    pub blocks: breakpoints::BlockCoverage,
     /// When the recording is over, if nothing ends it before.
     pub until: Until,
     /// Ends the recording; what was recorded is kept.
@@ -74,6 +78,7 @@ impl Default for Settings {
             exclude: BTreeSet::new(),
             max_memory: MAX_MEMORY,
             rates: None,
+            blocks: breakpoints::BlockCoverage::Never,
             until: Until::default(),
             stop: Stop::default(),
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records by perf: branch records, where the processor has them and the machine shows them, which tell every call among the last
-//! few before each sample; or call stacks by frame pointers, which tell who called whom when a sample was taken.
+//! few before each sample; or samples with call stacks by frame pointers, which tell what ran and who called whom when a sample was
+//! taken. Samples are taken by the processor's cycles where it counts them, else by the kernel's clock.
 //!
 //! perf ends the program that it started when it is asked to end the recording.
 
@@ -9,6 +10,7 @@ use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorCode, Result};
 use sediment_process::command::probe;
 use std::process::Command;
+use std::time::Duration;
 
 /// Branch records.
 pub(super) const BRANCHES: Recorder = Recorder {
@@ -16,6 +18,7 @@ pub(super) const BRANCHES: Recorder = Recorder {
     summary: "calls by the processor's branch records, at nearly full speed",
     lacks: "own cost, and everything between samples",
     traces: false,
+    tells_addresses: true,
     available: branches_available,
     suits,
     record: record_branches,
@@ -24,16 +27,24 @@ pub(super) const BRANCHES: Recorder = Recorder {
 /// Call stacks.
 pub(crate) const STACKS: Recorder = Recorder {
     name: "perf-stacks",
-    summary: "samples with call stacks, at nearly full speed",
+    summary: "samples of cycles, or of the clock where none are counted, with call stacks, at nearly full speed",
     lacks: "call counts and time order; functions without a frame pointer hide their callers",
     traces: false,
+    tells_addresses: true,
     available: stacks_available,
     suits,
     record: record_stacks,
 };
 
 const BRANCH_OPTIONS: [&str; 4] = ["-e", "branches:u", "-j", "any_call,u"];
-const STACK_OPTIONS: [&str; 3] = ["-e", "cpu-clock:u", "-g"];
+/// Events of samples, the best first.
+const SAMPLED: [&str; 2] = ["cycles:u", "cpu-clock:u"];
+/// Time that a sample with its stack costs the program.
+const SAMPLE: Duration = Duration::from_micros(8);
+/// Samples in a second of processor time: limits, and what is taken without an overhead.
+const FEWEST: f64 = 50.0;
+const MOST: f64 = 4000.0;
+const USUAL: f64 = 1000.0;
 
 const INSTALL: &str =
     "install perf: linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, openSUSE, Arch)";
@@ -51,7 +62,11 @@ fn branches_available() -> Result<()> {
 }
 
 fn stacks_available() -> Result<()> {
-    try_out(&STACK_OPTIONS, "perf cannot sample here", "in a container allow it with --cap-add=PERFMON")
+    try_out(
+        &["-e", SAMPLED[1], "-g"],
+        "perf cannot sample here",
+        "in a container allow it with --cap-add=PERFMON",
+    )
 }
 
 /// Records a program that does nothing.
@@ -81,7 +96,29 @@ fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
 }
 
 fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
-    record(job, &STACK_OPTIONS)
+    let rate = samples_in_a_second(job.settings, most_samples()).to_string();
+    record(job, &["-e", event_of_samples(), "-g", "-F", &rate])
+}
+
+/// The event by which samples are taken here. A virtual machine may hide the processor's counters.
+fn event_of_samples() -> &'static str {
+    let works = |event: &&str| {
+        probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
+            .is_ok_and(|said| !said.contains("<not "))
+    };
+    SAMPLED[..1].iter().find(|event| works(event)).copied().unwrap_or(SAMPLED[1])
+}
+
+/// Samples in a second of processor time that cost no more than the recording may.
+fn samples_in_a_second(settings: &Settings, most: f64) -> u32 {
+    let rate = settings.rates.map_or(USUAL, |rates| rates.overhead / SAMPLE.as_secs_f64());
+    rate.min(MOST).min(most).max(FEWEST) as u32
+}
+
+/// Samples in a second that the kernel allows.
+fn most_samples() -> f64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
+    text.trim().parse().unwrap_or(MOST)
 }
 
 fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
@@ -110,4 +147,23 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
             .with_hint("its messages are above"));
     }
     Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::breakpoints::Rates;
+
+    #[test]
+    fn samples_keep_the_budget() {
+        let of = |overhead: f64, most| {
+            let rates = Some(Rates { overhead, seed: 1 });
+            samples_in_a_second(&Settings { rates, ..Settings::default() }, most)
+        };
+        assert_eq!(of(0.008, 1e6), 1000, "8 ms in a second");
+        assert_eq!(of(0.05, 1e6), 4000);
+        assert_eq!(of(0.05, 500.0), 500, "the kernel allows no more");
+        assert_eq!(of(0.0001, 1e6), 50);
+        assert_eq!(samples_in_a_second(&Settings::default(), 1e6), 1000);
+    }
 }

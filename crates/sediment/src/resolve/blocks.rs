@@ -2,8 +2,10 @@
 //! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
 
 use super::dsos::{At, Dsos, View};
+use super::early::{self, SAMPLED_BYTES};
 use super::executions::{Stretches, by_dso};
 use crate::binary::block_map::BlockMap;
+use crate::binary::gcc_early_map::EarlyMap;
 use crate::binary::names::split_from;
 use crate::binary::{Beside, Files};
 use crate::error::{ErrorCode, Result};
@@ -11,7 +13,7 @@ use crate::profile::blocks::{BlockUnit, Blocks, GraphCounts};
 use crate::profile::{FunctionKey, Profile};
 use crate::read::{Recording, Spot};
 use crate::skipped::{Reason, Skipped};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Adds the counts of blocks.
 ///
@@ -30,26 +32,48 @@ pub(super) fn add(
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
         let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
-        let map = match BlockMap::read(view.bytes(), &beside) {
-            Ok(Some(map)) => map,
-            Ok(None) => continue,
-            Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
-                skipped.add(Reason::UnsupportedBlockMap, 0, label);
-                continue;
+        let map = readable(BlockMap::read(view.bytes(), &beside), label, skipped)?;
+        let early = readable(EarlyMap::read(view.bytes(), &beside), label, skipped)?;
+        if map.is_none() && early.is_none() {
+            continue;
+        }
+        let stretches = match recording.counts_by_samples {
+            true => Vec::new(),
+            false => Stretches::of(&evidence, recording, view, label, skipped).sums(),
+        };
+        if let Some(map) = &map {
+            let functions = Functions { view, label, map };
+            let counted = match recording.counts_by_samples {
+                true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
+                false => {
+                    let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
+                    functions.executed(&stretches, unwatched.collect(), skipped)
+                }
+            };
+            for (key, counted) in counted {
+                add_graph(profile, &key, counted, skipped);
             }
-            Err(error) => return Err(error.with_input(label)),
-        };
-        let functions = Functions { view, label, map: &map };
-        let counted = if recording.counts_by_samples {
-            functions.sampled(&evidence.samples, least_cost(recording), skipped)
-        } else {
-            functions.executed(Stretches::of(&evidence, recording, view, label, skipped), skipped)
-        };
-        for (key, counted) in counted {
-            add_graph(profile, &key, counted, skipped);
+        }
+        if let Some(map) = &early {
+            let evidence = match recording.counts_by_samples {
+                true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
+                false => early::Evidence::Executed(&stretches),
+            };
+            early::add(profile, view, label, map, &evidence, skipped);
         }
     }
     Ok(())
+}
+
+/// A map of a DSO; None where it has none, or one that is not read here.
+fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
+    match read {
+        Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
+            skipped.add(Reason::UnsupportedBlockMap, 0, label);
+            Ok(None)
+        }
+        read => read.map_err(|error| error.with_input(label)),
+    }
 }
 
 /// Adds the counts of a function.
@@ -84,6 +108,8 @@ struct Counted {
     /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
+    /// Blocks of which nothing is known.
+    unknown: BTreeSet<u32>,
 }
 
 impl Counted {
@@ -101,7 +127,10 @@ impl Counted {
     /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
-        let is_unknown = |block: &u32| !self.bytes.contains_key(block) && !self.counts.contains_key(block);
+        let is_unknown = |block: &u32| {
+            !self.counts.contains_key(block)
+                && (!self.bytes.contains_key(block) || self.unknown.contains(block))
+        };
         let unknown = (1..=last).filter(is_unknown).collect();
         let graph = GraphCounts {
             seen: self.counts.iter().map(|(b, c)| (*b, *c)).collect(),
@@ -132,10 +161,16 @@ impl Functions<'_> {
     }
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
-    /// several blocks, and callgrind adds what runs in a linkage stub to the call.
-    fn executed(&self, stretches: Stretches, skipped: &mut Skipped) -> HashMap<FunctionKey, Counted> {
+    /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
+    /// other code of theirs has a count.
+    fn executed(
+        &self,
+        stretches: &[(u64, u64, u128)],
+        unwatched: Vec<u64>,
+        skipped: &mut Skipped,
+    ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
-        for (begin, end, count) in stretches.sums() {
+        for (begin, end, count) in stretches.iter().copied() {
             let Some(key) = self.at(begin) else { continue };
             let first = self.map.block_at(begin);
             let blocks = instructions.entry(key).or_default();
@@ -151,6 +186,12 @@ impl Functions<'_> {
             (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
+        for address in unwatched {
+            let function = self.at(address).and_then(|key| functions.get_mut(&key));
+            if let (Some(counted), Some(block)) = (function, self.map.block_at(address)) {
+                counted.unknown.insert(block);
+            }
+        }
         self.tell(&mut functions, skipped);
         functions
     }
@@ -212,6 +253,3 @@ impl Functions<'_> {
         }
     }
 }
-
-/// Bytes of code for which samples are counted.
-const SAMPLED_BYTES: u128 = 64;

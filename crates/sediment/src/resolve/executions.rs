@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct RecordedCode<'a> {
     executed: Vec<&'a Executed>,
     runs: Vec<&'a StraightRun>,
+    /// Begins of blocks that could not be watched.
+    pub(super) unwatched: Vec<&'a Spot>,
     /// Costs by place.
     pub(super) samples: Vec<(&'a Spot, u128)>,
 }
@@ -28,6 +30,11 @@ pub(super) fn by_dso(recording: &Recording) -> BTreeMap<DsoId, RecordedCode<'_>>
         let to = place(run.to.unwrap_or(run.from)).dso;
         if let Some(dso) = place(run.from).dso.filter(|dso| to == Some(*dso)) {
             all.entry(dso).or_default().runs.push(run);
+        }
+    }
+    for begin in recording.unwatched() {
+        if let Some(dso) = place(*begin).dso {
+            all.entry(dso).or_default().unwatched.push(&place(*begin).spot);
         }
     }
     if recording.counts_by_samples {

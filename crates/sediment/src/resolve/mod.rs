@@ -10,6 +10,7 @@
 
 mod blocks;
 mod dsos;
+mod early;
 mod executions;
 pub mod lines;
 pub mod nameless;

@@ -98,11 +98,10 @@ impl Evidence<'_> {
             Input::Own(_, group) => Some(Some(*group)),
             _ => group_of(function, address, symbols, self.weights),
         };
-        if group.is_none()
-            && self.without_cold.has(function)
-            && let Some(part) = cold_part_beside(address, symbols)
-        {
-            return Reason::PartedByCold(part);
+        if group.is_none() && self.without_cold.has(function) {
+            if let Some(part) = cold_part_beside(address, symbols) {
+                return Reason::PartedByCold(part);
+            }
         }
         if self.placed_functions.ordered_stretches.contains(&address) {
             return Reason::OutOfOrder;

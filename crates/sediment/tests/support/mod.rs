@@ -31,6 +31,8 @@ pub enum Need {
     /// A program on PATH that few distributions bring, such as another version of a reference that is checked anyway: where it
     /// is missing its cases are ignored, also if all that is needed has to be there.
     FurtherReference(&'static str),
+    /// A program on PATH, or in the folder `bin` that `scripts/toolchain` makes.
+    CachedProgram(&'static str),
     /// A folder made by `scripts/toolchain`: `gnu-ld-2.44` and `lld` hold a linker, for the compiler's `-B`; `gcc-14` compilers.
     LinkerFolder(&'static str),
     /// A module of Python.
@@ -64,6 +66,9 @@ impl Need {
             Need::Program(name) | Need::FurtherReference(name) => {
                 program(name).is_none().then(|| format!("{name} is not installed"))
             }
+            Need::CachedProgram(name) => (program(name).is_none()
+                && !cache().join("bin").join(name).is_file())
+            .then(|| format!("{name} is missing: run scripts/toolchain {name}")),
             Need::LinkerFolder(name) => {
                 linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
             }

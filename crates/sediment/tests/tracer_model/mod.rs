@@ -8,12 +8,14 @@
 
 mod world;
 
+use super::super::blocks::BlockCoverage;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
 use super::super::modules::Module;
 use super::*;
 use crate::binary::NoFiles;
+use crate::binary::gcc_block_map::Stretch;
 use crate::random::Generator;
 use std::cell::RefCell;
 use std::result::Result;
@@ -274,17 +276,42 @@ enum Start {
     AttachedInPart,
 }
 
+/// What stands at `G`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// A function.
+    Function,
+    /// A block of `F`, which has a breakpoint once that has run.
+    Block,
+}
+
+/// The program, or its library.
+fn module(path: &str, debug_state: Option<u64>, second: Second) -> Module {
+    if second == Second::Function {
+        return Module::of_code(path, &CODE, &FUNCTIONS, debug_state);
+    }
+    let mut module = Module::of_code(path, &CODE, &FUNCTIONS[..1], debug_state);
+    let blocks = FUNCTIONS.map(|address| Stretch { address, size: 0x10, block: Some(1) });
+    assert_eq!(module.add_blocks(vec![blocks.to_vec()]), 0);
+    module
+}
+
 /// Runs the tracer once; what is wrong then.
-fn run(steps: &'static [Step], start: Start, chooser: Chooser) -> (Chooser, Vec<String>, Vec<Happening>) {
+fn run(
+    steps: &'static [Step],
+    (start, second): (Start, Second),
+    chooser: Chooser,
+) -> (Chooser, Vec<String>, Vec<Happening>) {
     let mut world = World::new(steps, chooser);
     if start == Start::AttachedInPart {
         world.refuses = Some(world.add(Some(10), 0, steps));
     }
-    let settings = Settings { stop: world.stop.clone(), ..Settings::default() };
+    let blocks = if second == Second::Block { BlockCoverage::Always } else { BlockCoverage::Never };
+    let settings = Settings { stop: world.stop.clone(), blocks, ..Settings::default() };
     let excluded = BTreeSet::new();
-    let mut modules = Modules::new(&NoFiles, &excluded);
-    modules.put("/program", 1, Module::of_code("/program", &CODE, &FUNCTIONS, Some(DEBUG_STATE)));
-    modules.put("/library", 2, Module::of_code("/library", &CODE, &FUNCTIONS, None));
+    let mut modules = Modules::new(&NoFiles, &excluded, false);
+    modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
+    modules.put("/library", 2, module("/library", None, second));
     let model = Rc::new(Model(RefCell::new(world)));
     let mut watch = |_| {};
     let first = Pid::from_raw(10);
@@ -340,7 +367,8 @@ fn check(steps: &'static [Step]) {
 
 fn check_from(starts: &[Start], steps: &'static [Step]) {
     const RUNS: usize = 6000;
-    for &start in starts {
+    let of_start = |start: &Start| [(*start, Second::Function), (*start, Second::Block)];
+    for start in starts.iter().flat_map(of_start) {
         let mut chooser = Chooser { taken: Vec::new(), at: 0, random: None };
         for _ in 0..RUNS {
             let (after, wrong, trail) = run(steps, start, chooser);

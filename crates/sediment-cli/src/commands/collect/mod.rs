@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment collect`: a profile of an installed package, to be sent to whoever maintains it. Of what was recorded only functions
-//! of the package's own files are kept; nothing is sent.
+//! of the package's own files are kept; nothing is sent unless `--send` asks for it.
 
+mod send;
 mod subject;
 mod summary;
 
@@ -26,7 +27,7 @@ use std::path::{Path, PathBuf};
 /// Record how you use an installed package, for its maintainers
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent. The last lines say if the package asks for such files, and where."
+    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent unless --send asks for it. The last lines say if the package asks for such files, and where."
 )]
 pub(crate) struct Arguments {
     /// Package name as in the package manager; each package gets its own file
@@ -55,6 +56,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     show: bool,
     #[command(flatten)]
+    send: send::Sending,
+    #[command(flatten)]
     options: Options,
 }
 
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     if let Some(package) = packages.iter().find(|package| !package.has_code()) {
         return Err(subject::without_code(package, &arguments.command, root));
     }
+    arguments.send.check()?;
     ui.keep_short(2);
     let target = subject::target(arguments, &packages, ui)?;
     if let (Target::Processes(processes), true, false) = (&target, packages.is_empty(), arguments.all) {
@@ -111,7 +115,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             ui.note("to see its contents: --show, or any editor");
         }
         summary::tell_symbols(&kept, package, &files, ui);
-        summary::tell_where_to_send(package, ui);
+        if arguments.send.is_meant() {
+            arguments.send.send(&kept, package, ui)?;
+        } else {
+            summary::tell_where_to_send(package, ui);
+        }
     }
     if written == 0 {
         return Err(Error::new(

@@ -5,7 +5,7 @@ mod into;
 
 use crate::files;
 use crate::inputs::weights::{Weighable, Weighed};
-use crate::inputs::{self, read_profile};
+use crate::inputs::{self, read_profile_or_rows};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Weight of the files that follow: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// Profiles to merge
+    /// Profiles to merge, or rows of them (docs/rows.md)
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
     /// Scale the totals of merged inputs back to one recording first
@@ -108,7 +108,7 @@ pub(crate) fn merge_files(
 ) -> Result<profile::Profile> {
     let profiles = inputs
         .iter()
-        .map(|(path, weight)| Ok((read_profile(path, ui)?, *weight)))
+        .map(|(path, weight)| Ok((read_profile_or_rows(path, ui)?, *weight)))
         .collect::<Result<Vec<_>>>()?;
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
     let mut merged = merge::merge(&borrowed, normalize)?;

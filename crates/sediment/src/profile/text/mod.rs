@@ -8,7 +8,7 @@
 mod identity;
 mod version1;
 mod version2;
-mod words;
+pub(super) mod words;
 mod write;
 
 use crate::skipped::{Reason, Skipped};

@@ -5,14 +5,15 @@ use crate::profile::blocks::BlockUnit;
 use crate::profile::{CallKind, Heat, WeightUnit};
 
 /// Values with their spelling in a file.
-pub(super) type Words<T, const N: usize> = [(T, &'static str); N];
+pub(in crate::profile) type Words<T, const N: usize> = [(T, &'static str); N];
 
-pub(super) const UNITS: Words<WeightUnit, 2> = [(WeightUnit::Calls, "calls"), (WeightUnit::Share, "share")];
-pub(super) const BLOCK_UNITS: Words<BlockUnit, 2> =
+pub(in crate::profile) const UNITS: Words<WeightUnit, 2> =
+    [(WeightUnit::Calls, "calls"), (WeightUnit::Share, "share")];
+pub(in crate::profile) const BLOCK_UNITS: Words<BlockUnit, 2> =
     [(BlockUnit::Executions, "executions"), (BlockUnit::Samples, "samples")];
-pub(super) const HEATS: Words<Heat, 4> =
+pub(in crate::profile) const HEATS: Words<Heat, 4> =
     [(Heat::Hot, "hot"), (Heat::Startup, "startup"), (Heat::Exit, "exit"), (Heat::Cold, "cold")];
-pub(super) const KINDS: Words<CallKind, 4> = [
+pub(in crate::profile) const KINDS: Words<CallKind, 4> = [
     (CallKind::Direct, "direct"),
     (CallKind::Indirect, "indirect"),
     (CallKind::Thunk, "thunk"),
@@ -20,12 +21,15 @@ pub(super) const KINDS: Words<CallKind, 4> = [
 ];
 
 /// Spelling of a value.
-pub(super) fn spelling<T: PartialEq, const N: usize>(words: &Words<T, N>, value: T) -> &'static str {
+pub(in crate::profile) fn spelling<T: PartialEq, const N: usize>(
+    words: &Words<T, N>,
+    value: T,
+) -> &'static str {
     words.iter().find(|(known, _)| *known == value).map_or("", |(_, spelling)| spelling)
 }
 
 /// The value that is spelled so; what is wrong where there is none.
-pub(super) fn value<T: Copy, const N: usize>(
+pub(in crate::profile) fn value<T: Copy, const N: usize>(
     words: &Words<T, N>,
     attribute: &str,
     text: &[u8],

@@ -5,8 +5,11 @@
 //! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
 //! is unpacked twice ([`messages`]), once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
 //!
+//! The query APIs of Parca and Pyroscope answer with such a profile inside JSON (`answers`).
+//!
 //! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
 
+mod answers;
 mod call_sites;
 mod tables;
 
@@ -38,7 +41,7 @@ const GPERFTOOLS_HEAD: usize = 40;
 
 /// True for the start of a profile: known fields, each of its kind, and the first string empty.
 fn recognises(head: &[u8]) -> bool {
-    if is_gperftools(head) {
+    if is_gperftools(head) || answers::begins(head) {
         return true;
     }
     if head.starts_with(GZIP) { begins_profile(&messages::unpacked_head(head)) } else { begins_profile(head) }
@@ -105,6 +108,14 @@ fn begins_profile(head: &[u8]) -> bool {
 }
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let head = input::head(input, super::HEAD)?;
+    if answers::begins(&head) {
+        return read_profile(&answers::profile(&input::whole(input)?)?);
+    }
+    read_profile(input)
+}
+
+fn read_profile(input: &dyn Input) -> Result<Recording> {
     if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
         return Err(Error::new(ErrorCode::UnsupportedVariant,"a profile of gperftools in its own format").with_hint(
             "convert it with the program: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof. Without Go: google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",

@@ -166,19 +166,34 @@ impl Image {
         self.disarm(module, memory, pages, copied);
     }
 
-    /// True if the code behind an entry is the module's.
+    /// True if the code behind an entry is the module's, but for breakpoints.
     pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn Memory, index: usize) -> bool {
-        let Entry { address, .. } = module.entries[index];
-        let next = module.entries.get(index + 1).map_or(u64::MAX, |next| next.address);
-        let from = address + TRAP.len() as u64;
-        let length = (next.saturating_sub(from)).min(NEIGHBOURS as u64) as usize;
-        let Some(expected) = module.bytes_at(from).and_then(|bytes| bytes.get(..length)) else {
-            return false;
-        };
+        let from = module.entries[index].address + TRAP.len() as u64;
+        let Some(expected) = module.bytes_at(from) else { return false };
+        let expected = &expected[..expected.len().min(NEIGHBOURS)];
         let mut found = [0; NEIGHBOURS];
-        length > 0
-            && memory.read(from.wrapping_add(self.bias), &mut found[..length]).is_ok()
-            && found[..length] == *expected
+        let found = &mut found[..expected.len()];
+        if memory.read(from.wrapping_add(self.bias), found).is_err() {
+            return false;
+        }
+        let mut compared = false;
+        let mut entries = module.entries[index + 1..].iter().peekable();
+        let mut at = 0;
+        while at < expected.len() {
+            let address = from + at as u64;
+            while entries.next_if(|entry| entry.address < address).is_some() {}
+            let begins = entries.peek().is_some_and(|entry| entry.address == address);
+            if begins && found[at..].starts_with(&TRAP) {
+                at += TRAP.len();
+                continue;
+            }
+            if found[at] != expected[at] {
+                return false;
+            }
+            compared = true;
+            at += 1;
+        }
+        compared
     }
 
     /// Puts back the bytes of the file at an entry.

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log of first uses, callers and call counts; and the [`Recording`] made from it.
 
+use super::block_log::Blocks;
 use super::image::Image;
 use super::machine::ARCH;
 use super::modules::{Calls, Modules, base_name};
 use super::space::{Site, Space};
 use crate::plural::counted;
 use crate::profile::source::Source;
+use crate::random::Generator;
 use crate::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use crate::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,9 +71,23 @@ impl Facts {
         timed.then(|| self.hits as f64 / self.watched as f64 * self.exposed as f64)
     }
 
+    /// True if sequences have seen so much less of it than `expected` steps that chance does not explain it: it is called again and again
+    /// with no other function between, which is a single step.
+    fn repeats_itself(&self, expected: f64) -> bool {
+        /// Standard deviations of a count by chance.
+        const DEVIATIONS: f64 = 3.0;
+        let steps = self.steps as f64;
+        self.hits >= ENOUGH && steps + DEVIATIONS * expected.sqrt() < expected
+    }
+
     /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
     /// the executions in sequences, if calls come at random; None if neither tells.
     fn calls(&self, of_a_step: f64) -> Option<f64> {
+        if let Some(by_rate) =
+            self.calls_by_rate().filter(|by_rate| self.repeats_itself(*by_rate / of_a_step))
+        {
+            return Some(by_rate);
+        }
         let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
         if self.calls_by_rate().is_some() && self.exposed > 0 {
             seen += self.hits as f64;
@@ -95,6 +111,7 @@ enum Heard {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     functions: BTreeMap<Site, Facts>,
+    blocks: Blocks,
     calls: BTreeMap<(CallerAddress, Site), CallCounts>,
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
@@ -105,6 +122,62 @@ impl Log {
     /// Number of executed functions.
     pub(super) fn functions(&self) -> u64 {
         self.functions.len() as u64
+    }
+
+    /// A block, or a function's first one, was executed.
+    pub(super) fn block(&mut self, modules: &Modules<'_>, site: Site) {
+        self.blocks.ran(modules, site);
+    }
+
+    /// True if the blocks of the function of which this is one are to get breakpoints in one more process.
+    pub(super) fn blocks_are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
+        self.blocks.are_due(modules, site)
+    }
+
+    /// True if a block was executed.
+    pub(super) fn has_block(&self, site: Site) -> bool {
+        self.blocks.has(site)
+    }
+
+    /// True if blocks inside functions were executed.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.blocks.is_any_inside()
+    }
+
+    /// A block was executed in a walk through its function.
+    pub(super) fn visit(&mut self, site: Site) {
+        self.blocks.visit(site);
+    }
+
+    /// Number of visits of a block in walks.
+    pub(super) fn visits(&self, site: Site) -> u64 {
+        self.blocks.visits(site)
+    }
+
+    /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
+    pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
+        let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
+        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else {
+            return None;
+        };
+        let entries = &modules.get(*module).entries;
+        let entry = entries.partition_point(|entry| entry.address <= *address).checked_sub(1)?;
+        Some(Site { module: *module, entry: entry as u32 })
+    }
+
+    /// The blocks that were found since this many were.
+    pub(super) fn blocks_since(&self, known: &mut usize) -> BTreeSet<Site> {
+        self.blocks.since(known)
+    }
+
+    /// The blocks of the function of which this is one have breakpoints; whether all of them.
+    pub(super) fn covers(&mut self, modules: &Modules<'_>, site: Site, all: bool) {
+        self.blocks.covers(modules, site, all);
+    }
+
+    /// The function of which this is a block has executed some of them without breakpoints.
+    pub(super) fn covers_late(&mut self, modules: &Modules<'_>, site: Site) {
+        self.blocks.covers_late(modules, site);
     }
 
     pub(super) fn facts(&self, site: Site) -> Facts {
@@ -205,12 +278,18 @@ impl Log {
             addresses.insert(*site, id);
         }
         let mut calls = 0u128;
+        let mut calls_of: BTreeMap<Site, u128> = BTreeMap::new();
+        let mut calls_from: BTreeMap<(u32, u64), u128> = BTreeMap::new();
         for ((caller, site), seen) in &self.calls {
             let count = self.count(*site, *seen, of_a_step);
             recording.total = recording.total.saturating_add(count);
+            *calls_of.entry(*site).or_default() += count;
             calls += u128::from(seen.first + seen.hit + seen.steps);
             match caller {
                 Some(Caller { module, address, certain }) => {
+                    if *certain {
+                        *calls_from.entry((*module, *address)).or_default() += count;
+                    }
                     let from = place(&mut recording, *module, *address);
                     let kind = if *certain { TransferKind::Call } else { TransferKind::Uncertain };
                     recording.add_transfer(from, addresses[site], kind, count);
@@ -223,6 +302,7 @@ impl Log {
             }
         }
         recording.seen = format!("{}, {}", counted(self.functions.len(), "function"), counted(calls, "call"));
+        self.blocks.put_into(&mut recording, modules, &dsos, &calls_of, &calls_from);
         let mut steps = Vec::new();
         let mut in_a_burst: BTreeSet<u64> = BTreeSet::new();
         for heard in &self.bursts {
@@ -284,4 +364,33 @@ fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> Ca
         Calls::Not => (returns_to, false),
     };
     Caller { module, address, certain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function that was watched for a tenth of its time.
+    fn watched(hits: u64, steps: u64) -> Facts {
+        Facts { rank: 0, watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000 }
+    }
+
+    fn is_near(found: Option<f64>, expected: f64) -> bool {
+        found.is_some_and(|found| (found / expected - 1.0).abs() < 0.1)
+    }
+
+    #[test]
+    fn what_repeats_itself_is_counted_by_its_rate() {
+        // 1000 calls; a step stands for 10 of them.
+        assert!(is_near(watched(100, 100).calls(10.0), 1000.0));
+        assert!(is_near(watched(100, 93).calls(10.0), 965.0), "by chance");
+        assert!(is_near(watched(100, 9).calls(10.0), 1000.0), "eleven calls are a step");
+    }
+
+    #[test]
+    fn few_hits_do_not_outweigh_steps() {
+        assert!(is_near(watched(2, 1).calls(10.0), 15.0));
+        assert!(is_near(watched(0, 8).calls(10.0), 40.0), "half of its time was watched in vain");
+        assert_eq!(watched(0, 0).calls(10.0), None);
+    }
 }

@@ -9,11 +9,14 @@
 //! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` knows the processor
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
 //! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
-//! - what was seen: `rates` opens windows, `log` keeps what was met
+//! - what was seen: `rates` opens windows, `walks` some of them, `log` keeps what was met, `block_log` blocks
+//! - inside functions: `blocks` reads a compiler's map, and limits what finding the executed blocks costs
 //!
 //! docs/recording.md says what a user should know.
 
 pub mod apart;
+mod block_log;
+mod blocks;
 mod budget;
 mod image;
 mod join;
@@ -32,7 +35,9 @@ mod system;
 mod tasks;
 mod tracer;
 mod waiting;
+mod walks;
 
+pub use blocks::BlockCoverage;
 pub use rates::Rates;
 
 use super::Recorder;
@@ -43,6 +48,7 @@ pub const RECORDER: Recorder = Recorder {
     summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",
     lacks: "own cost; call rates are estimates",
     traces: true,
+    tells_addresses: false,
     available: start::available,
     suits: start::suits,
     record: start::record,

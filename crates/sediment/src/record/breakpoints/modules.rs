@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and the functions that may have a breakpoint.
 
+use super::blocks::MappedFunction;
 use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
-use crate::binary::{Beside, Binary, Files};
+use crate::binary::{Beside, Binary, Files, block_map};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
@@ -41,8 +42,10 @@ pub(super) struct Module {
     /// Path as the processes know it.
     pub(super) path: String,
     pub(super) build_id: Option<String>,
-    /// First bytes of functions that may be armed, by address.
+    /// First bytes of functions, and of their blocks, that may be armed, by address.
     pub(super) entries: Vec<Entry>,
+    /// The functions whose blocks are mapped.
+    pub(super) mapped: Vec<MappedFunction>,
     segments: Vec<Code>,
     stubs: Vec<(u64, u64)>,
     debug_state: Option<u64>,
@@ -50,13 +53,17 @@ pub(super) struct Module {
     changes: Vec<u64>,
 }
 
-/// A function's first byte.
+/// First byte of a function, or of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Virtual address, as the file counts.
     pub(super) address: u64,
     /// Original bytes under a breakpoint.
     pub(super) original: [u8; TRAP.len()],
+    /// True if a function begins there.
+    pub(super) is_function: bool,
+    /// The function of [`Module::mapped`] of which a block begins there.
+    pub(super) owner: Option<u32>,
 }
 
 /// A loaded segment with code.
@@ -84,7 +91,7 @@ impl Module {
         path: &str,
         bytes: &[u8],
         files: &dyn Files,
-        excluded: &BTreeSet<String>,
+        (excluded, blocks): (&BTreeSet<String>, bool),
         skipped: &mut Skipped,
     ) -> Option<Self> {
         let binary = Binary::parse(bytes, files).ok()?.with_nameless(bytes);
@@ -114,6 +121,7 @@ impl Module {
             path: path.to_owned(),
             build_id: binary.build_id.clone(),
             entries: Vec::new(),
+            mapped: Vec::new(),
             changes: changes.map(|function| function.address).collect(),
             segments,
             stubs,
@@ -124,6 +132,9 @@ impl Module {
             skipped.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
             module.find_entries(&binary, skipped);
+            if blocks {
+                module.find_blocks(bytes, files, skipped);
+            }
         }
         Some(module)
     }
@@ -133,12 +144,13 @@ impl Module {
     pub(super) fn of_code(path: &str, code: &[u8], functions: &[u64], debug_state: Option<u64>) -> Self {
         let entry = |address: &u64| {
             let original = *code[*address as usize..].first_chunk().expect("a function lies in the code");
-            Entry { address: *address, original }
+            Entry { address: *address, original, is_function: true, owner: None }
         };
         Self {
             path: path.to_owned(),
             build_id: None,
             entries: functions.iter().map(entry).collect(),
+            mapped: Vec::new(),
             segments: vec![Code { address: 0, file_offset: 0, bytes: code.to_vec() }],
             stubs: Vec::new(),
             debug_state,
@@ -170,7 +182,7 @@ impl Module {
                     inside = (inside.0 + 1, function.name.as_str());
                 }
                 Some(&original) if ISA.may_begin_at(address) && (ISA.begins_with_code)(code) => {
-                    self.entries.push(Entry { address, original });
+                    self.entries.push(Entry { address, original, is_function: true, owner: None });
                     last = Some(address);
                 }
                 _ => data = (data.0 + 1, function.name.as_str()),
@@ -180,6 +192,17 @@ impl Module {
         skipped.add_many(Reason::SizelessFunction, sizeless.0, 0, base(sizeless.1));
         skipped.add_many(Reason::FunctionOutsideCode, data.0, 0, base(data.1));
         skipped.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
+    }
+
+    /// Adds the blocks that a compiler's map names. A map that cannot be read is that of a file without one.
+    fn find_blocks(&mut self, bytes: &[u8], files: &dyn Files, skipped: &mut Skipped) {
+        match block_map::code_by_function(bytes, files) {
+            Ok(functions) => {
+                let unwatched = self.add_blocks(functions);
+                skipped.add_many(Reason::UnwatchedBlock, unwatched, 0, base_name(&self.path));
+            }
+            Err(_) => skipped.add(Reason::UnsupportedBlockMap, 0, base_name(&self.path)),
+        }
     }
 
     /// True if a function does nothing but return.
@@ -231,6 +254,16 @@ impl Module {
         self.entries.binary_search_by_key(&address, |entry| entry.address).ok()
     }
 
+    /// The entry of the function that begins at this address.
+    pub(super) fn function_at(&self, address: u64) -> Option<usize> {
+        self.entry_at(address).filter(|entry| self.entries[*entry].is_function)
+    }
+
+    /// The function whose block begins at an entry.
+    pub(super) fn owner(&self, entry: usize) -> Option<&MappedFunction> {
+        self.entries[entry].owner.map(|owner| &self.mapped[owner as usize])
+    }
+
     /// Who called a function that returns to `return_address` of this module. `callee` is the function's address, if it lies in
     /// this module too.
     pub(super) fn calls_before(&self, return_address: u64, callee: Option<u64>) -> Calls {
@@ -240,7 +273,7 @@ impl Module {
         match (ISA.call_before)(&code[..length.min(code.len())], return_address) {
             Some(Reference::IndirectCall) => Calls::There,
             Some(Reference::Call(target)) if Some(target) == callee || self.is_stub(target) => Calls::There,
-            Some(Reference::Call(target)) if self.entry_at(target).is_some() => Calls::Jumped(target),
+            Some(Reference::Call(target)) if self.function_at(target).is_some() => Calls::Jumped(target),
             Some(Reference::Call(target)) if self.bytes_at(target).is_some() => Calls::There,
             _ => Calls::Not,
         }
@@ -293,6 +326,8 @@ type PathAndInode = (String, u64);
 pub(super) struct Modules<'a> {
     files: &'a dyn Files,
     excluded: &'a BTreeSet<String>,
+    /// True if the blocks of functions may have breakpoints.
+    blocks: bool,
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
@@ -301,10 +336,11 @@ pub(super) struct Modules<'a> {
 }
 
 impl<'a> Modules<'a> {
-    pub(super) fn new(files: &'a dyn Files, excluded: &'a BTreeSet<String>) -> Self {
+    pub(super) fn new(files: &'a dyn Files, excluded: &'a BTreeSet<String>, blocks: bool) -> Self {
         Self {
             files,
             excluded,
+            blocks,
             all: Vec::new(),
             by_file: HashMap::new(),
             beforehand: HashMap::new(),
@@ -363,7 +399,7 @@ impl<'a> Modules<'a> {
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
         let beside = Beside { files: self.files, path };
         let mut skipped = Skipped::default();
-        Some((Module::new(path, bytes, &beside, self.excluded, &mut skipped)?, skipped))
+        Some((Module::new(path, bytes, &beside, (self.excluded, self.blocks), &mut skipped)?, skipped))
     }
 
     pub(super) fn get(&self, id: u32) -> &Module {

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 /// Age of a processor time that need not be exact.
 const FRESH: Duration = Duration::from_micros(500);
 
-/// One function of one file.
+/// One function, or block, of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Site {
     /// Of [`Modules`].
@@ -47,8 +47,8 @@ struct Watch {
 /// Breakpoint that a thread hit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakpointHit {
-    /// A function's first byte, for the first time since it was armed.
-    Function(Site),
+    /// First byte of a function or block, for the first time since it was armed.
+    Entry(Site),
     /// A breakpoint that was taken out meanwhile, or one that has done its work.
     Removed,
     /// The function by which the dynamic linker tells debuggers that something was mapped; the breakpoint stays.
@@ -81,6 +81,8 @@ pub(super) struct Space {
     began: u64,
     /// When it was last looked at now and then.
     looked: Option<Instant>,
+    /// Number of the blocks found so far in all processes that have no breakpoint here for it.
+    pub(super) known_blocks: usize,
 }
 
 impl Space {
@@ -106,6 +108,7 @@ impl Space {
             processor_time: 0,
             began: 0,
             looked: None,
+            known_blocks: 0,
         })
     }
 
@@ -135,6 +138,7 @@ impl Space {
             processor_time: 0,
             began: 0,
             looked: None,
+            known_blocks: self.known_blocks,
         }
     }
 
@@ -276,7 +280,7 @@ impl Space {
             modules.skipped.add(Reason::ChangedCode, 0, &name);
             return;
         }
-        let entries = 0..module.entries.len();
+        let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
         let missing = image.arm(module, &*self.memory, (&mut self.pages, Purpose::FirstUse), entries, |_| {});
         modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
@@ -321,11 +325,7 @@ impl Space {
                 image.put_back(module, &**memory, pages, entry);
             }
             let site = Site { module: image.module, entry: entry as u32 };
-            return Some(if image.met(entry) {
-                BreakpointHit::Function(site)
-            } else {
-                BreakpointHit::Removed
-            });
+            return Some(if image.met(entry) { BreakpointHit::Entry(site) } else { BreakpointHit::Removed });
         }
         for image in moved.iter() {
             let module = modules.get(image.module);
@@ -409,6 +409,20 @@ impl Space {
             });
         }
         armed
+    }
+
+    /// Sets breakpoints at the blocks of a function that were not hit in any process, which rise; how many are missing because the
+    /// budget is used up.
+    pub(super) fn arm_blocks(&mut self, modules: &Modules<'_>, module: u32, blocks: &[u32]) -> usize {
+        let Self { images, memory, pages, .. } = self;
+        let images = images.iter_mut().filter(|image| image.module == module && !self.let_go);
+        images
+            .map(|image| {
+                let blocks = blocks.iter().map(|entry| *entry as usize);
+                let blocks: Vec<usize> = blocks.filter(|entry| !image.is_armed(*entry)).collect();
+                image.arm(modules.get(module), &**memory, (pages, Purpose::FirstUse), blocks, |_| {})
+            })
+            .sum()
     }
 
     /// Takes breakpoints at functions out again, where they still stand.

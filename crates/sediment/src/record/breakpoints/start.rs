@@ -2,10 +2,11 @@
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
 use super::apart::Link;
+use super::blocks::BlockCoverage;
 use super::join::join;
 use super::kernel::Linux;
 use super::mappings::mappings;
-use super::modules::Modules;
+use super::modules::{Module, Modules};
 use super::refusal;
 use super::rights::has_other_rights;
 use super::system::{self, FOLLOW_AND_END};
@@ -72,10 +73,12 @@ fn record_here(
     link: Option<&mut Link>,
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
+    let blocks = settings.blocks != BlockCoverage::Never;
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
-    let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded), &mut watch);
+    let mut tracer =
+        Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded, blocks), &mut watch);
     let outcome = match target {
         Target::Program(words) => follow_program(words, link, &mut tracer)?,
         Target::Processes(ids) => {
@@ -90,7 +93,8 @@ fn record_here(
         None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
-    let breakpoints: usize = tracer.modules.all().iter().map(|module| module.entries.len()).sum();
+    let functions = |module: &Module| module.entries.iter().filter(|entry| entry.is_function).count();
+    let breakpoints: usize = tracer.modules.all().iter().map(functions).sum();
     let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
     recording.seen += &format!(" ({breakpoints} breakpoints set in {time} ms, {memory} MiB)");
     Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })

@@ -11,16 +11,18 @@
 //! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
 //! are let go in the end, also after an error or a panic.
 
+mod hits;
 mod joining;
 #[cfg(test)]
 #[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
 
+use super::blocks::Coverage;
 use super::budget::Budget;
 use super::kernel::Kernel;
 use super::log::Log;
 use super::modules::Modules;
-use super::rates::{WindowHit, Windows};
+use super::rates::Windows;
 use super::rights::has_other_rights;
 use super::space::{BreakpointHit, Space};
 use super::system::{Resume, Status};
@@ -79,6 +81,7 @@ pub(super) struct Tracer<'a> {
     over: bool,
     pub(super) log: Log,
     pub(super) windows: Option<Windows>,
+    coverage: Coverage,
     begun: Instant,
     looked_around: Instant,
     watch: &'a mut dyn FnMut(Progress),
@@ -113,6 +116,7 @@ impl<'a> Tracer<'a> {
             over: false,
             log: Log::default(),
             windows: settings.rates.map(Windows::new),
+            coverage: Coverage::new(settings.blocks),
             begun: Instant::now(),
             looked_around: Instant::now(),
             watch,
@@ -189,6 +193,7 @@ impl<'a> Tracer<'a> {
             if let Some(windows) = &mut self.windows {
                 windows.turn(&mut self.spaces, &self.modules, &mut self.log);
             }
+            self.cover_those_put_off();
         }
         Ok(())
     }
@@ -419,34 +424,7 @@ impl<'a> Tracer<'a> {
                 }
                 return Ok(0);
             }
-            Some(BreakpointHit::Function(site)) => {
-                if self.windows.is_some() {
-                    space.look_at_clock_now_and_then();
-                }
-                let caller =
-                    registers.return_address(&*space.memory).and_then(|address| space.place(address));
-                let hit = match &mut self.windows {
-                    Some(windows) => {
-                        windows.hit(task.space, space, &self.modules, site, thread, &mut self.log)
-                    }
-                    None => WindowHit::NotArmed,
-                };
-                match hit {
-                    WindowHit::Repeat => {}
-                    WindowHit::Step => self.log.add_step(&self.modules, thread.as_raw() as u64, site, caller),
-                    WindowHit::Rate => self.log.add_hit(&self.modules, site, caller),
-                    WindowHit::NotArmed => {
-                        self.log.first(&self.modules, site, caller);
-                        space.saw(site);
-                        if let Some(windows) = &mut self.windows {
-                            windows.leave_for_repeat(task.space, space, &self.modules, site, thread);
-                        }
-                    }
-                }
-                if self.modules.get(site.module).changes_process(site.entry) {
-                    self.look_at_system_calls(thread);
-                }
-            }
+            Some(BreakpointHit::Entry(site)) => self.hit(task, thread, site, &registers),
         }
         ignore_gone(self.kernel.go_to(thread, &registers, address))?;
         Ok(0)
@@ -520,6 +498,12 @@ impl<'a> Tracer<'a> {
                 Ok(mut copy) => {
                     if let Some(windows) = &self.windows {
                         windows.leave(task.space, &mut copy, &self.modules);
+                    }
+                    let found = self.log.blocks_since(&mut copy.known_blocks);
+                    copy.disarm(&self.modules, &found);
+                    if let Some(space) = self.spaces.get_mut(&task.space) {
+                        space.known_blocks = copy.known_blocks;
+                        space.disarm(&self.modules, &found);
                     }
                     if task.state == State::Leaving {
                         copy.let_go(&self.modules);

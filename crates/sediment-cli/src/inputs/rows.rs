@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles as rows of a table, JSON lines, for query engines: each line is an object with the columns of docs/rows.md. Lines of sums come
+//! back as the merged profile.
+
+use sediment::profile::rows::{Assembly, Kind, Row, rows};
+use sediment::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment::{Error, ErrorCode, Result};
+use serde_json::{Map, Value, json};
+
+/// Columns of the three parts of a function's identity.
+const FUNCTION: [&str; 3] = ["dso", "name", "file"];
+const CALLEE: [&str; 3] = ["callee_dso", "callee_name", "callee_file"];
+
+/// True for the start of such a file.
+pub(crate) fn begins(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"{")
+}
+
+/// Appends the rows of a profile of shares. Weights are texts: many readers of JSON have numbers of 53 bits alone.
+pub(crate) fn print(profile: &Profile, number: usize, text: &mut String) {
+    for row in rows(profile) {
+        let mut object = Map::new();
+        object.insert("profile".to_owned(), json!(number));
+        object.insert("kind".to_owned(), json!(row.kind.text()));
+        for (names, function) in [(FUNCTION, row.function), (CALLEE, row.callee)] {
+            let key = function.map(|function| profile.key(function));
+            let parts = [
+                key.and_then(|key| key.dso.as_deref()),
+                key.map(|key| key.name.as_str()),
+                key.and_then(|key| key.file.as_deref()),
+            ];
+            for (name, part) in names.into_iter().zip(parts) {
+                object.insert(name.to_owned(), json!(part));
+            }
+        }
+        object.insert("detail".to_owned(), json!(row.detail));
+        object.insert("weight".to_owned(), json!(row.weight.map(|weight| weight.to_string())));
+        object.insert("first_use".to_owned(), json!(row.first));
+        text.push_str(&Value::Object(object).to_string());
+        text.push('\n');
+    }
+}
+
+/// The profile that rows make; rows of one subject add up.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Profile> {
+    let mut assembly = Assembly::default();
+    for (at, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let fault =
+            |what: &str| Error::at_line(at as u64 + 1, what).with_hint("columns of rows: docs/rows.md");
+        let object: Value = serde_json::from_slice(line)
+            .map_err(|error| fault(&format!("not a row of a profile: {error}")))?;
+        let row = row(&object, &mut assembly).map_err(|what| fault(&what))?;
+        assembly.add(&row).map_err(|error| Error::new(error.code(), format!("line {}: {error}", at + 1)))?;
+    }
+    let profile = assembly.finish()?;
+    if profile.function_count() == 0 {
+        return Err(Error::new(ErrorCode::EmptyProfile, "no row is of a function"));
+    }
+    Ok(profile)
+}
+
+/// The row of an object; else what is wrong with it.
+fn row(object: &Value, assembly: &mut Assembly) -> std::result::Result<Row, String> {
+    let kind = text(object, "kind")?.and_then(Kind::parse).ok_or("a row of an unknown `kind`")?;
+    let function = function(object, FUNCTION, assembly)?;
+    let callee = self::function(object, CALLEE, assembly)?;
+    let detail = text(object, "detail")?.unwrap_or_default().to_owned();
+    let weight = number(object, "weight")?;
+    let first = number(object, "first_use")?.map(u64::try_from).transpose();
+    Ok(Row { kind, function, callee, detail, weight, first: first.map_err(|_| "`first_use` is too large")? })
+}
+
+fn function(
+    object: &Value,
+    names: [&str; 3],
+    assembly: &mut Assembly,
+) -> std::result::Result<Option<FunctionIndex>, String> {
+    let [dso, name, file] = names;
+    let Some(own) = text(object, name)? else { return Ok(None) };
+    let bytes = |part: Option<&'_ str>| part.map(|part| part.as_bytes().to_vec());
+    let (dso, file) = (bytes(text(object, dso)?), bytes(text(object, file)?));
+    let key = FunctionKey::new(dso.as_deref(), own.as_bytes(), file.as_deref())
+        .ok_or_else(|| format!("`{name}` is of no function that a profile may have"))?;
+    Ok(Some(assembly.profile().function(key)))
+}
+
+fn text<'o>(object: &'o Value, name: &str) -> std::result::Result<Option<&'o str>, String> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(format!("`{name}` is no text")),
+    }
+}
+
+/// An integer, as a number or as a text.
+fn number(object: &Value, name: &str) -> std::result::Result<Option<u128>, String> {
+    let wrong = || format!("`{name}` is no integer of 0 or more");
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => text.parse().map(Some).map_err(|_| wrong()),
+        Some(Value::Number(number)) => number.as_u64().map(|number| Some(number.into())).ok_or_else(wrong),
+        Some(_) => Err(wrong()),
+    }
+}

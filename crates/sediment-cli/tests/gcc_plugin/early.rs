@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Early ids: from statements numbered before inlining, by a recording of the optimised program, to GCC's own counters.
+
+use crate::blocks::{MARKS, THROWN, edited, ran};
+use crate::compilers::Compiler;
+use crate::counters::{COUNTERS, TRAIN, USE, WORK};
+use crate::running::{done, err, sediment};
+use crate::{has, read};
+use sediment::binary::NoFiles;
+use sediment::binary::gcc_early_map::EarlyMap;
+use std::collections::BTreeMap;
+use std::process::Command;
+use tempfile::TempDir;
+
+const EARLY: &str = "-fplugin-arg-sediment-early-ids";
+const MAP: &str = ".debug.sediment_early";
+const REMOVE_MAPS: [&str; 4] = ["--remove-section", MAP, "--remove-section", ".debug.sediment_blocks"];
+const JUMPS: &str = include_str!("jumps.c");
+
+/// Compilers whose statements keep their numbers.
+pub const COMPILERS: &[&str] = &["gcc-13", "gcc-14", "gcc-15"];
+
+fn sources(gcc: &Compiler) -> TempDir {
+    let folder = gcc.folder();
+    for (name, text) in [("work.c", WORK), ("jumps.c", JUMPS), ("thrown.cc", THROWN)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn compiler_of(gcc: &Compiler, source: &str) -> &'static str {
+    if source.ends_with(".cc") { gcc.cxx } else { gcc.c }
+}
+
+/// The counters of a run of the source, built with early ids and whatever else; the program is `train`, the profile `early.gv`.
+fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> String {
+    let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, source, "-o", "train"];
+    gcc.run(folder.path(), compiler_of(gcc, source), &[&flags, more].concat());
+    let mut valgrind = Command::new("valgrind");
+    valgrind.current_dir(folder.path()).args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"]);
+    assert!(
+        valgrind.args(["--callgrind-out-file=recorded", "./train"]).output().unwrap().status.code().is_some()
+    );
+    import(folder, "recorded")
+}
+
+fn import(folder: &TempDir, recording: &str) -> String {
+    let import = ["import", "--blocks", recording, "--binary", "train", "-o", "early.gv"];
+    done(&sediment(folder.path(), &import));
+    done(&sediment(folder.path(), &["export", "early.gv", "--format", "counters", "-o", "counters"]));
+    read(folder, "counters")
+}
+
+/// Of each function its unit, checksums, and the counts of its arcs.
+fn arcs(counters: &str) -> BTreeMap<String, (String, String)> {
+    let line = |line: &str| {
+        let [name, _, unit, sums, counts] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line}")
+        };
+        let arcs = counts.split(" | ").next().unwrap().trim();
+        (name.to_owned(), (format!("{unit} {sums}"), arcs.to_owned()))
+    };
+    counters.lines().skip(1).map(line).collect()
+}
+
+/// Two maps are all that is added, whatever debug information there is.
+pub fn ids_change_nothing_else(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let plugin = gcc.plugin();
+    for source in ["work.c", "jumps.c", "thrown.cc"] {
+        for debug in ["-g", "-g3", "-g0", "-gsplit-dwarf", "-O3"] {
+            let object =
+                |more: &[&str]| edited(gcc, &folder, source, &[&[debug, "-w"], more].concat(), &REMOVE_MAPS);
+            let without = object(&[]);
+            assert!(without == object(&[&plugin, EARLY]), "{source} {debug}");
+            assert!(
+                without == object(&[&plugin, EARLY, MARKS]),
+                "{source} {debug} with a map of late blocks"
+            );
+        }
+        assert!(!folder.path().join("object.c.gv").exists());
+    }
+}
+
+/// The graphs are those of GCC's instrumentation, and exact counts lead to its counters.
+pub fn recordings_give_counters(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let early = arcs(&recorded(gcc, &folder, "work.c", &[MARKS]));
+    has(&read(&folder, "early.gv"), &["counters=\"work.c@", "blocks=\""]);
+    gcc.run(folder.path(), gcc.c, &[&TRAIN[..], &["-static", "work.c", "-o", "instrumented"]].concat());
+    assert_eq!(ran(&folder, "instrumented", &[]).1, Some(0));
+    done(&sediment(folder.path(), &["import", ".", "-o", "own.gv"]));
+    done(&sediment(folder.path(), &["export", "own.gv", "--format", "counters", "-o", "own"]));
+    assert_eq!(early, arcs(&read(&folder, "own")));
+}
+
+/// Computed jumps, setjmp, functions in functions, exceptions: graphs are GCC's, and the counters fit them.
+pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    for source in ["jumps.c", "thrown.cc"] {
+        let early = arcs(&recorded(gcc, &folder, source, &[]));
+        let compiler = compiler_of(gcc, source);
+        gcc.run(folder.path(), compiler, &[&TRAIN[..], &["-w", "-static", source, "-o", "own"]].concat());
+        ran(&folder, "own", &[]);
+        done(&sediment(folder.path(), &["import", ".", "-o", "own.gv"]));
+        done(&sediment(folder.path(), &["export", "own.gv", "--format", "counters", "-o", "own.counters"]));
+        let own = arcs(&read(&folder, "own.counters"));
+        let both: Vec<_> = early.iter().filter_map(|(name, one)| Some((name, one, own.get(name)?))).collect();
+        assert!(both.len() > 3, "{early:?} {own:?}");
+        for (name, early, own) in both {
+            assert_eq!(early.0, own.0, "{source}: {name}");
+        }
+        let plugin = gcc.plugin();
+        let program = [&USE[..], &["-w", &plugin, COUNTERS, "-static", source, "-o", "used"]].concat();
+        let used = gcc.run(folder.path(), compiler, &program);
+        assert!(!err(&used).contains("have changed"), "{}", err(&used));
+        assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]), "{source}");
+        for file in std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()) {
+            if file.extension().is_some_and(|end| end == "gcda" || end == "gcno") {
+                std::fs::remove_file(file).unwrap();
+            }
+        }
+    }
+}
+
+/// Lackey counts as callgrind does.
+pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
+    let lackey =
+        ["--tool=lackey", "--trace-superblocks=yes", "--vex-guest-chase=no", "--vex-iropt-unroll-thresh=0"];
+    let logged = ["--trace-sched=yes", "-v", "-v", "--log-file=log", "./train"];
+    assert!(Command::new("valgrind").current_dir(folder.path()).args(lackey).args(logged).output().is_ok());
+    let by_log = arcs(&import(&folder, "log"));
+    assert_eq!(by_log["step"], exact["step"]);
+    assert_eq!(by_log["rare"], exact["rare"]);
+}
+
+/// A map that was changed anywhere is an error, or leads to counters that make no program wrong.
+pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    recorded(gcc, &folder, "work.c", &[]);
+    let expected = ran(&folder, "train", &[]);
+    let objcopy = |arguments: &[&str]| {
+        assert!(
+            Command::new("objcopy").current_dir(folder.path()).args(arguments).status().unwrap().success()
+        );
+    };
+    objcopy(&["--dump-section", &format!("{MAP}=map"), "train"]);
+    let map = std::fs::read(folder.path().join("map")).unwrap();
+    let with = |map: &[u8]| {
+        std::fs::write(folder.path().join("map"), map).unwrap();
+        objcopy(&["--update-section", &format!("{MAP}=map"), "train"]);
+        EarlyMap::read(&std::fs::read(folder.path().join("train")).unwrap(), &NoFiles)
+    };
+    let whole = with(&map).unwrap().unwrap();
+    assert_eq!(whole.units.len(), 1);
+    assert!(whole.code.iter().any(|code| code.statements.len() > 3), "{whole:?}");
+    assert!(with(&map[..map.len() - 1]).is_err());
+    assert!(with(&[&map[..], &[2]].concat()).unwrap_err().to_string().contains("version 2"));
+    let mut applied = 0;
+    for place in (1..map.len()).step_by(map.len() / 60) {
+        let mut changed = map.clone();
+        changed[place] = changed[place].wrapping_mul(7).wrapping_add(3);
+        if with(&changed).is_err() {
+            continue;
+        }
+        let import = ["import", "--blocks", "recorded", "--binary", "train", "-o", "early.gv"];
+        if !sediment(folder.path(), &import).status.success() {
+            continue;
+        }
+        done(&sediment(folder.path(), &["export", "early.gv", "--format", "counters", "-o", "counters"]));
+        let plugin = gcc.plugin();
+        let flags = [&USE[..], &[&plugin, COUNTERS, "-static", "work.c", "-o", "used"]].concat();
+        gcc.run(folder.path(), gcc.c, &flags);
+        assert_eq!(ran(&folder, "used", &[]), expected, "{place}");
+        applied += 1;
+    }
+    assert!(applied > 10, "{applied}");
+}
+
+/// With another compiler, or with -flto, the object is as without, and a note says so.
+pub fn others_get_a_note(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let version = gcc.run(folder.path(), gcc.c, &["-dumpversion"]);
+    let is_older = String::from_utf8_lossy(&version.stdout).trim().starts_with("12");
+    let flags: &[&str] = if is_older { &["-O2"] } else { &["-O2", "-flto", "-ffat-lto-objects"] };
+    let output = gcc.run(folder.path(), gcc.c, &[flags, &[&gcc.plugin(), EARLY, "-c", "work.c"]].concat());
+    assert!(err(&output).contains("early map"), "{}", err(&output));
+    let sections =
+        Command::new("readelf").current_dir(folder.path()).args(["-SW", "work.o"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&sections.stdout).contains(MAP));
+}

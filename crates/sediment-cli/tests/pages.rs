@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands of the tutorials and how-to pages. Each block of them has a mark, and those to be run are run as written, one after the
+//! other in one shell. The how-to pages go on in the folder of the tutorial for C.
+
+#[path = "pages/blocks.rs"]
+mod blocks;
+#[path = "pages/place.rs"]
+mod place;
+#[path = "../../sediment/tests/support/mod.rs"]
+mod support;
+
+use blocks::{Block, Mark, blocks};
+use libtest_mimic::{Arguments, Trial};
+use place::Place;
+use std::sync::{Arc, OnceLock};
+use support::{Need, case, root};
+
+const C_TUTORIAL: &str = "tutorial/c-program.md";
+const VALGRIND: Need = Need::Program("valgrind");
+const PLUGIN: Need = Need::GccPluginHeaders("gcc");
+const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
+
+/// Needs of pages besides the compiler.
+const NEEDS: &[(&str, &[Need])] = &[
+    ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
+    ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
+    ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
+    ("blocks.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
+    ("linkers.md", &[Need::Program("gdb")]),
+    ("measuring.md", &[VALGRIND]),
+    ("optimize.md", &[VALGRIND]),
+    ("packaging.md", &[Need::Program("git")]),
+    ("pgo.md", &[PLUGIN]),
+    ("report.md", &[Need::Program("dot")]),
+    ("static-graphs.md", &[PLUGIN]),
+];
+
+fn main() {
+    let pages = pages();
+    let shared = Arc::new(Shared::default());
+    let mut cases: Vec<Trial> = pages
+        .iter()
+        .map(|page| {
+            let needs = NEEDS.iter().find(|(of, _)| of == page).map_or(&[][..], |(_, needs)| *needs);
+            let (name, shared) = (page.clone(), Arc::clone(&shared));
+            case(page, &[C, needs].concat(), move || is_run_as_written(&name, &shared))
+        })
+        .collect();
+    cases.push(case("few_blocks_are_only_shown", &[], move || few_blocks_are_only_shown(&pages)));
+    cases.push(case("marks_are_read", &[], blocks::marks_are_read));
+    let conclusion = libtest_mimic::run(&Arguments::from_args(), cases);
+    // Leaving the program removes no folder.
+    drop(shared);
+    conclusion.exit();
+}
+
+/// The pages of the parts of docs/SUMMARY.md with commands to follow, as paths below docs.
+fn pages() -> Vec<String> {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let part = |title: &str| {
+        let (_, rest) = summary.split_once(&format!("\n# {title}\n")).unwrap();
+        rest.split("\n# ").next().unwrap().to_owned()
+    };
+    let text = part("Tutorials") + &part("How-to");
+    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let pages: Vec<String> = links.filter(|link| !link.starts_with("../")).map(str::to_owned).collect();
+    assert!(pages.len() > 15, "{pages:?}");
+    pages
+}
+
+fn blocks_of(page: &str) -> Vec<Block> {
+    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+    blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
+}
+
+/// Made once for all pages that need it.
+#[derive(Default)]
+struct Shared {
+    /// The folder of the tutorial for C, without the experiment at its end.
+    tutorial: OnceLock<Place>,
+    plugin: OnceLock<tempfile::TempDir>,
+}
+
+impl Shared {
+    fn after_the_c_tutorial(&self) -> &Place {
+        self.tutorial.get_or_init(|| {
+            let place = Place::new();
+            let mut blocks = blocks_of(C_TUTORIAL);
+            blocks.retain(|block| !block.text.starts_with("sediment eval"));
+            place.run(C_TUTORIAL, &blocks, &[]);
+            place
+        })
+    }
+}
+
+fn is_run_as_written(page: &str, shared: &Shared) {
+    let place = Place::new();
+    if !page.starts_with("tutorial/") {
+        place.go_on_from(shared.after_the_c_tutorial());
+    }
+    let blocks = blocks_of(page);
+    if blocks.iter().any(|block| block.text.contains("$PLUGIN")) {
+        let plugin = shared.plugin.get_or_init(place::built_plugin);
+        place.run(page, &blocks, &[("PLUGIN", plugin.path())]);
+    } else {
+        place.run(page, &blocks, &[]);
+    }
+}
+
+/// Blocks that only an archive or another system can run are counted as run where a proof runs them.
+fn few_blocks_are_only_shown(pages: &[String]) {
+    let (mut shown, mut all, mut wrong) = (0, 0, Vec::new());
+    for page in pages {
+        for block in blocks_of(page) {
+            match &block.mark {
+                Mark::Run => all += 1,
+                Mark::InTree(script) => {
+                    all += 1;
+                    let text = std::fs::read_to_string(root().join(script)).unwrap_or_default();
+                    if !text.contains(&format!("docs/{page}")) {
+                        wrong.push(format!("docs/{page}:{}: {script} does not read this page", block.line));
+                    }
+                }
+                Mark::Shown => {
+                    all += 1;
+                    shown += 1;
+                }
+                Mark::File(_) | Mark::Text | Mark::Before => {}
+            }
+        }
+    }
+    println!("{all} blocks of commands on {} pages, {shown} of them only shown", pages.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all > 50 && shown * 10 <= all, "{shown} of {all} blocks are only shown: at most a tenth may be");
+}

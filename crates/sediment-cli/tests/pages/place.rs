@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A folder in which sediment's packages seem to be installed: a home, and the databases of the package managers.
+
+use super::blocks::{Block, Mark};
+use super::support::{program, root};
+use std::fmt::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs of the packages, and their files in the project.
+const DEBHELPER: [&str; 4] = ["dh_sediment", "dh_sediment_link", "dh_sediment_check", "dh_sediment_graphs"];
+/// Settings of whoever runs the tests that would change what the commands do.
+const SETTINGS: [&str; 6] = ["CC", "CFLAGS", "LDFLAGS", "PROF_DIR", "SEDIMENT_LOG", "RUSTFLAGS"];
+
+/// A copy of the plugin's folder in which it is built already, so that pages build it in no time.
+pub fn built_plugin() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = Command::new("cp").arg("-r").arg(root().join("gcc-plugin/.")).arg(folder.path()).status();
+    assert!(copied.unwrap().success());
+    let made = Command::new("make").arg("-sC").arg(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    folder
+}
+
+pub struct Place(tempfile::TempDir);
+
+impl Place {
+    pub fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        for folder in ["bin", "home/work", "perl/Debian/Debhelper/Sequence", "gcc"] {
+            std::fs::create_dir_all(place.path(folder)).unwrap();
+        }
+        let own = env!("CARGO_BIN_EXE_sediment");
+        for name in ["bin/sediment", "bin/cargo-sediment", "bin/gen_link_order", "gcc/real-ld"] {
+            symlink(own, place.path(name)).unwrap();
+        }
+        for (name, newest) in [("clang", "clang-19"), ("ld.lld", "ld.lld-19")] {
+            if let (None, Some(file)) = (program(name), program(newest)) {
+                symlink(file, place.path("bin").join(name)).unwrap();
+            }
+        }
+        place.install_for_debian();
+        place.install_for_rpm();
+        place
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let file = self.path("bin").join(name);
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// The sequence of debhelper; a database in which its package is installed, beside what this machine has.
+    fn install_for_debian(&self) {
+        let from = root().join("dist/debian/dh");
+        symlink(from.join("sediment.pm"), self.path("perl/Debian/Debhelper/Sequence/sediment.pm")).unwrap();
+        for name in DEBHELPER {
+            symlink(from.join(name), self.path("bin").join(name)).unwrap();
+        }
+        let Some(check) = program("dpkg-checkbuilddeps") else { return };
+        let database = self.path("dpkg");
+        std::fs::create_dir(&database).unwrap();
+        let mut status = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
+        status +=
+            "\nPackage: dh-sequence-sediment\nStatus: install ok installed\nArchitecture: all\nVersion: 1\n";
+        std::fs::write(database.join("status"), status).unwrap();
+        let text = format!("#!/bin/sh\nexec {} --admindir={} \"$@\"\n", check.display(), database.display());
+        self.script("dpkg-checkbuilddeps", &text);
+    }
+
+    /// The macros; a database in which the packages that the tutorial's spec asks for are installed.
+    fn install_for_rpm(&self) {
+        if program("rpmbuild").is_none() {
+            return;
+        }
+        let macros = std::fs::read_to_string(root().join("dist/rpm/macros.sediment")).unwrap();
+        let more = format!(
+            "\n%_dbpath {0}/rpm\n%__sediment {0}/bin/sediment\n%_sediment_linkers {0}/gcc\n",
+            self.0.path().display()
+        );
+        std::fs::write(self.path("home/.rpmmacros"), macros + &more).unwrap();
+        let spec = "Name: installed\nVersion: 1\nRelease: 1\nSummary: What the tutorial needs\nLicense: MIT\nBuildArch: noarch\n\
+                    Provides: gcc make sediment-rpm-macros\n%description\nNothing.\n%files\n";
+        std::fs::write(self.path("installed.spec"), spec).unwrap();
+        let commands = "rpmbuild --quiet --define \"_topdir $PWD/installed\" -bb installed.spec && rpm --justdb --nodeps -i installed/RPMS/noarch/*.rpm";
+        let output = self.shell("sh").args(["-c", commands]).current_dir(self.0.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Copies what another place has in its working folder.
+    pub fn go_on_from(&self, other: &Place) {
+        let from = other.path("home/work/.");
+        let copied = Command::new("cp").arg("-a").args([from, self.path("home/work")]).status().unwrap();
+        assert!(copied.success());
+    }
+
+    /// A program with the home of this place.
+    fn shell(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let first = [self.path("bin")].into_iter().chain(std::env::split_paths(&path));
+        let cargo = |name: &str, folder: &str| {
+            std::env::var_os(name)
+                .map(PathBuf::from)
+                .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(folder)))
+        };
+        for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
+            command.envs(cargo(name, folder).map(|value| (name, value)));
+        }
+        SETTINGS.iter().for_each(|name| {
+            command.env_remove(name);
+        });
+        command
+            .env("PATH", std::env::join_paths(first).unwrap())
+            .env("PERL5LIB", self.path("perl"))
+            .env("HOME", self.path("home"))
+            .env("CHECKOUT", root())
+            .env_remove("CARGO_TARGET_DIR")
+            .current_dir(self.path("home/work"));
+        command
+    }
+
+    /// Runs the blocks of a page in one shell, with variables that commands before them need; the error names the block.
+    pub fn run(&self, page: &str, blocks: &[Block], variables: &[(&str, &Path)]) {
+        let mut script = String::from("set -eu\n");
+        for Block { mark, line, text } in blocks {
+            let _ = writeln!(script, "echo '== docs/{page}:{line}' >&2");
+            match mark {
+                Mark::Run | Mark::Before => script += text,
+                Mark::File(name) => {
+                    let _ = writeln!(script, "cat >{name} <<'END_OF_THE_BLOCK'\n{text}END_OF_THE_BLOCK");
+                }
+                Mark::InTree(_) | Mark::Shown | Mark::Text => {}
+            }
+        }
+        let output =
+            self.shell("bash").args(["-c", &script]).envs(variables.iter().copied()).output().unwrap();
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let last = err.rfind("\n== docs/").unwrap_or_default();
+        let (_, out) = out.split_at(out.char_indices().rev().nth(2000).map_or(0, |(at, _)| at));
+        assert!(output.status.success(), "{out}\n{}", &err[last..]);
+    }
+}
