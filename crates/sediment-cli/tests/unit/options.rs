@@ -47,6 +47,7 @@ const METAVARS: &[&str] = &[
     "SUBMITTER",
     "TEXT",
     "UNIT",
+    "URL",
     "WEIGHT",
 ];
 
