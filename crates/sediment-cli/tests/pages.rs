@@ -30,7 +30,7 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("measuring.md", &[VALGRIND]),
     ("optimize.md", &[VALGRIND]),
     ("packaging.md", &[Need::Program("git")]),
-    ("pgo.md", &[PLUGIN]),
+    ("pgo.md", &[PLUGIN, VALGRIND, Need::Program("clang-19")]),
     ("report.md", &[Need::Program("dot")]),
     ("static-graphs.md", &[PLUGIN]),
 ];
@@ -99,12 +99,13 @@ fn is_run_as_written(page: &str, shared: &Shared) {
         place.go_on_from(shared.after_the_c_tutorial());
     }
     let blocks = blocks_of(page);
+    let go_profile = root().join("tests/golden/read/pprof/go-processor-time/input");
+    let mut settings = vec![("GO_PROFILE", go_profile.as_path())];
     if blocks.iter().any(|block| block.text.contains("$PLUGIN")) {
         let plugin = shared.plugin.get_or_init(place::built_plugin);
-        place.run(page, &blocks, &[("PLUGIN", plugin.path())]);
-    } else {
-        place.run(page, &blocks, &[]);
+        settings.push(("PLUGIN", plugin.path()));
     }
+    place.run(page, &blocks, &settings);
 }
 
 /// Blocks that only an archive or another system can run are counted as run where a proof runs them.

@@ -118,8 +118,10 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
         let own = arcs(&instrumented(gcc, source));
         let both: Vec<_> = early.iter().filter_map(|(name, one)| Some((name, one, own.get(name)?))).collect();
         assert!(both.len() > 3, "{early:?} {own:?}");
+        // The sum of a unit is of its list of functions, which for C++ differs from GCC's (docs/pgo.md); those of graphs must not.
+        let sums = |of: &(String, String)| of.0.split(' ').next_back().unwrap().to_owned();
         for (name, early, own) in both {
-            assert_eq!(early.0, own.0, "{source}: {name}");
+            assert_eq!(sums(early), sums(own), "{source}: {name}");
         }
         let plugin = gcc.plugin();
         let program = [&USE[..], &["-w", &plugin, COUNTERS, "-static", source, "-o", "used"]].concat();

@@ -49,6 +49,7 @@ const METAVARS: &[&str] = &[
     "UNIT",
     "URL",
     "WEIGHT",
+    "WHEN",
 ];
 
 /// Words that nobody searches for, and the turns of phrase that replaced none of them.

@@ -160,22 +160,21 @@ struct Seen {
 /// Visits of a function's blocks below which their proportions say nothing.
 const ENOUGH: u64 = 16;
 
-/// Executions of the blocks of a function. Visits give proportions; the blocks whose executions are known otherwise, as many as were
-/// visited, give the scale. Without visits each block is executed as often as the function is called.
+/// Executions of the blocks of a function. Visits give proportions, and the first block whose executions are known otherwise gives the scale:
+/// that of the calls of the function, where it was visited. A block that repeats itself is visited once for all of its repetitions, so the calls
+/// that it makes may be more. Without visits each block is executed as often as the function is called.
 fn estimates(blocks: &[Seen]) -> Vec<u64> {
     let visits: u64 = blocks.iter().map(|block| block.visits).sum();
     let known = blocks.iter().filter(|block| block.visits > 0);
-    let known = known.filter_map(|block| Some((block.known? as f64, block.visits as f64)));
-    let (counts, of_known) =
-        known.fold((0.0, 0.0), |(counts, visits), (count, visited)| (counts + count, visits + visited));
+    let scale = known.filter_map(|block| Some(block.known? as f64 / block.visits as f64)).next();
     let calls = blocks.iter().find_map(|block| block.known).unwrap_or(1) as f64;
-    let scale = (visits >= ENOUGH && of_known > 0.0).then(|| counts / of_known);
+    let scale = scale.filter(|_| visits >= ENOUGH);
     let of_visits = |block: &Seen| match (scale, block.visits, block.known) {
         (None, _, known) => known.map_or(calls, |known| known as f64),
         (Some(_), 0, Some(known)) => known as f64,
         // Rarer than what was visited.
         (Some(scale), 0, None) => scale / 2.0,
-        (Some(scale), visits, _) => visits as f64 * scale,
+        (Some(scale), visits, known) => (visits as f64 * scale).max(known.unwrap_or(0) as f64),
     };
     blocks.iter().map(|block| of_visits(block).round().max(1.0) as u64).collect()
 }
@@ -213,6 +212,8 @@ mod tests {
     fn visits_give_proportions_and_calls_the_scale() {
         let function = [seen(1000, 10), seen(None, 40), seen(None, 0), seen(4000, 0), seen(3000, 30)];
         assert_eq!(estimates(&function), [1000, 4000, 50, 4000, 3000]);
+        let with_loop = [seen(1000, 10), seen(10_000, 10)];
+        assert_eq!(estimates(&with_loop), [1000, 10_000], "a block that repeats itself is one visit");
     }
 
     #[test]
