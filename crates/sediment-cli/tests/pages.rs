@@ -31,6 +31,7 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("optimize.md", &[VALGRIND]),
     ("packaging.md", &[Need::Program("git")]),
     ("pgo.md", &[PLUGIN, VALGRIND, Need::Program("clang-19")]),
+    ("recording.md", &[PLUGIN]),
     ("report.md", &[Need::Program("dot")]),
     ("static-graphs.md", &[PLUGIN]),
 ];

@@ -218,18 +218,18 @@ fn join_parts(blocks: usize, edges: &[Edge], flow: &mut [u64]) {
     }
     // The edges of a shortest path from one of these blocks to one that is wanted.
     let path = |from: &[usize], is_wanted: &dyn Fn(usize) -> bool, may_pass: &dyn Fn(usize) -> bool| {
-        let mut came_by: Vec<Option<usize>> = vec![None; blocks];
+        let mut incoming: Vec<Option<usize>> = vec![None; blocks];
         let mut queue: VecDeque<usize> = from.iter().copied().collect();
         while let Some(block) = queue.pop_front() {
             for at in out[block].iter().copied().filter(|at| may_pass(*at)) {
                 let to = edges[at].to;
-                if came_by[to].is_some() || from.contains(&to) {
+                if incoming[to].is_some() || from.contains(&to) {
                     continue;
                 }
-                came_by[to] = Some(at);
+                incoming[to] = Some(at);
                 if is_wanted(to) {
                     let back =
-                        |at: &usize| came_by[edges[*at].from].filter(|_| !from.contains(&edges[*at].from));
+                        |at: &usize| incoming[edges[*at].from].filter(|_| !from.contains(&edges[*at].from));
                     return Some(std::iter::successors(Some(at), back).collect::<Vec<usize>>());
                 }
                 queue.push_back(to);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn what_seldom_happens_is_the_last_choice() {
+    fn rare_paths_are_the_last_choice() {
         let mut edges = edges(&[(0, 2), (2, 3), (3, 1), (2, 1)]);
         edges[3].is_rare = true;
         assert_eq!(infer(&[None, None, Some(10), Some(9)], &edges), Some(vec![10, 10, 10, 0]));
