@@ -239,7 +239,7 @@ fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
         assert!(started.elapsed() < PATIENCE, "it is not recorded");
         std::thread::sleep(Duration::from_millis(5));
     }
-    std::thread::sleep(Duration::from_millis(200));
+    std::thread::sleep(Duration::from_millis(400));
     (busy, recorder, process)
 }
 
