@@ -63,7 +63,7 @@ fn a_folder_of_recordings_is_read_file_by_file() {
     let named = sediment(folder.path(), &["import", "one.folded", "day/two.folded"]);
     assert_eq!(done(&whole), done(&named));
     assert!(done(&whole).contains("count=7"), "{whole:?}");
-    says("import/a_folder_of_recordings_is_read_file_by_file", &err(&whole));
+    says("import/a_folder_of_recordings_is_read_file_by_file", err(&whole));
 }
 
 /// As a shell lists them: the empty one too, and a thread that did nothing.

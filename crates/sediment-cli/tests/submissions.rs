@@ -130,7 +130,7 @@ fn sums_of_a_query_engine_are_the_merged_profile() {
         std::fs::write(at.join("bad.json"), line).unwrap();
         let refused = sediment(at, &["merge", "bad.json"]);
         assert_eq!(code(&refused), 1, "{rows}");
-        says("submissions/sums_of_a_query_engine_are_the_merged_profile", &err(&refused));
+        says("submissions/sums_of_a_query_engine_are_the_merged_profile", err(&refused));
     }
 }
 

@@ -117,15 +117,15 @@ impl Bench<'_> {
             let sides = all.map(|side| {
                 let mut figures =
                     json!({ "seconds": median(&rounds, side), "simulated": simulated.get(side) });
-                let costs: [(&str, fn(&Cost) -> Option<f64>); 2] =
-                    [("cpu_time", |cost| Some(cost.seconds)), ("cycles", |cost| cost.cycles)];
-                for (name, cost) in costs {
-                    figures[name] = ratio(&rounds, side, cost).map_or(Value::Null, |spread| {
+                let of_costs = |cost: fn(&Cost) -> Option<f64>| {
+                    ratio(&rounds, side, cost).map_or(Value::Null, |spread| {
                         let mut value = json!({});
                         put_spread(&mut value, &spread);
                         value
-                    });
-                }
+                    })
+                };
+                figures["cpu_time"] = of_costs(|cost| Some(cost.seconds));
+                figures["cycles"] = of_costs(|cost| cost.cycles);
                 figures
             });
             row["sides"] = sides.collect();
