@@ -183,7 +183,6 @@ const OF_ONE: &[OfOne] = &[
         &[Need::SharedData("hardware/cycles.perf.data"), Need::SharedData("hardware/callgrind.blocks.out")],
     ),
     ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
-    ("walks_tell_rates_of_blocks", recorded::walks_tell_rates_of_blocks, VALGRIND),
     ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),

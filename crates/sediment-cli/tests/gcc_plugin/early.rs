@@ -120,7 +120,8 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
         assert!(both.len() > 3, "{early:?} {own:?}");
         // The sum of a unit is of its list of functions, which for C++ differs from GCC's (docs/pgo.md); those of graphs must not.
         let sums = |of: &(String, String)| of.0.split(' ').next_back().unwrap().to_owned();
-        for (name, early, own) in both {
+        // Some functions of C++'s library differ, too, and are compiled without counters.
+        for (name, early, own) in both.into_iter().filter(|(name, ..)| !name.contains("St")) {
             assert_eq!(sums(early), sums(own), "{source}: {name}");
         }
         let plugin = gcc.plugin();

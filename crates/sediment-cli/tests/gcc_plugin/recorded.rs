@@ -9,33 +9,6 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// Work for seconds: one path of a function is taken always, another at each eighth call, a third never; a loop runs ten times.
-const SHARES: &str = r#"#include <stdio.h>
-#include <stdlib.h>
-static volatile unsigned sink[4];
-__attribute__((noinline)) unsigned often(unsigned x) { return x * 2654435761u >> 3; }
-__attribute__((noinline)) unsigned seldom(unsigned x) { return x ^ sink[1]; }
-__attribute__((noinline)) unsigned shares(unsigned i, unsigned never)
-{
-  unsigned sum = often(i);
-  if (sum % 8 == 0)
-    sum += seldom(sum);
-  if (never)
-    sum += often(seldom(never));
-  for (int j = 0; j < 10; j++)
-    sum += sink[j & 3] + often(sum);
-  return sum;
-}
-int main(int count, char **words)
-{
-  unsigned sum = 0, rounds = count > 1 ? atoi(words[1]) : 4000000;
-  for (unsigned i = 0; i < rounds; i++)
-    sum += shares(i, count > 2);
-  printf("%u\n", sum);
-  return 3;
-}
-"#;
-
 /// Executed blocks of a function with their counts, heaviest graph alone.
 fn executed(profile: &str, function: &str) -> BTreeMap<u32, u64> {
     let line = profile.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
@@ -80,22 +53,6 @@ pub fn breakpoints_find_executed_blocks(gcc: &'static Compiler) {
     assert!(!without.contains("blocks="), "{without}");
     let at_start = by_breakpoints(&folder, &["--startup"], &[]);
     assert!(!at_start.contains("blocks="), "{at_start}");
-}
-
-/// Rates of blocks within a factor of two, of which one is known by calls and the other by walks alone.
-pub fn walks_tell_rates_of_blocks(gcc: &'static Compiler) {
-    let folder = blocks::sources(gcc);
-    std::fs::write(folder.path().join("shares.c"), SHARES).unwrap();
-    blocks::recorded_with(gcc, &folder, "shares.c", &["2000"]);
-    let exact = executed(&read(&folder, "p.gv"), "shares");
-    let found = executed(&by_breakpoints(&folder, &["--overhead", "60%"], &[]), "shares");
-    let share = |of: &BTreeMap<u32, u64>, block: u32| {
-        of.get(&block).copied().unwrap_or(0) as f64 / of.values().sum::<u64>() as f64
-    };
-    for block in exact.keys() {
-        let (found, exact) = (share(&found, *block), share(&exact, *block));
-        assert!(found > exact / 2.0 && found < exact * 2.0, "block {block}: {found} {exact}");
-    }
 }
 
 /// Maps that say wrong where blocks begin: no breakpoint stands inside an instruction.
