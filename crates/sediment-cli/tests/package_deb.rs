@@ -12,6 +12,7 @@ mod toy;
 use libtest_mimic::{Arguments, Trial};
 use projects::Kind;
 use said::says_in_log;
+use std::path::Path;
 use support::{Need, case};
 use toy::{Toy, words};
 
@@ -136,21 +137,24 @@ fn graphs() {
 /// A path that GCC takes for likely, and that the recorded run does not take.
 const WORK: &str = include_str!("projects/unlikely.c");
 
+/// Builds the packages with the compilers of a plugin; what the build said.
+fn built_with(toy: &Toy, plugin: &Path, options: &str, more: &[(&str, &str)]) -> String {
+    toy.remove_packages();
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
+    build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    words(&output)
+}
+
 /// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
 fn blocks() {
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/program.c", WORK);
     toy.add_sequence();
     let plugin = toy.plugin();
-    let built = |options: &str, more: &[(&str, &str)]| {
-        toy.remove_packages();
-        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
-        build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
-        build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
-        let output = build.output().unwrap();
-        assert!(output.status.success(), "{}", words(&output));
-        words(&output)
-    };
+    let built = |options: &str, more: &[(&str, &str)]| built_with(&toy, &plugin, options, more);
     let stock = |options: &str| {
         built(options, &[]);
         toy.packages()
@@ -202,15 +206,7 @@ fn counters() {
         toy
     });
     let plugin = toy.plugin();
-    let built = |toy: &Toy, options: &str, more: &[(&str, &str)]| {
-        toy.remove_packages();
-        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
-        build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
-        build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
-        let output = build.output().unwrap();
-        assert!(output.status.success(), "{}", words(&output));
-        words(&output)
-    };
+    let built = |toy: &Toy, options: &str, more: &[(&str, &str)]| built_with(toy, &plugin, options, more);
     built(&toy, "nopgo", &[]);
     let stock = toy.packages();
     toy.write("trained/program.c", WORK);
