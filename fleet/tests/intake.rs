@@ -138,7 +138,7 @@ fn what_is_acknowledged_becomes_part_of_the_dataset() {
 #[test]
 fn whatever_breaks_a_limit_is_refused_with_its_status() {
     let site = Site::new();
-    let intake = site.start(&["--max-size", "64", "--rate", "40", "--receive-timeout", "1", "--memory", "1"]);
+    let intake = site.start(&["--max-size", "64", "--rate", "40", "--receive-timeout", "5", "--memory", "1"]);
     let token = &site.tokens[0];
     assert_eq!(status(&intake.post("wrong", "", &profile(1))), "401");
     assert_eq!(status(&intake.post(token, "", "digraph {")), "422");
@@ -174,8 +174,11 @@ fn whatever_breaks_a_limit_is_refused_with_its_status() {
             stream
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(status(&intake.post(token, "", &profile(3))), "503");
+    let until = Instant::now() + Duration::from_secs(4);
+    while status(&intake.post(token, "", &profile(3))) != "503" {
+        assert!(Instant::now() < until, "there is room in full memory");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     drop(holders);
     std::thread::sleep(Duration::from_millis(1500));
     let mut last = String::new();

@@ -26,7 +26,7 @@ const REMEMBERED: usize = 64;
 const MEMORY: usize = 512 << 20;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2330;background:#fff}\
-    table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #cfd5e0}\
+    table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #cfd5e0}\
     td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{overflow-wrap:anywhere}\
     @media(prefers-color-scheme:dark){body{color:#e4e8f0;background:#161a22}td,th{border-color:#3a4252}a{color:#8ab8ff}}";
 

@@ -17,7 +17,7 @@ pub const SUBMITTERS: &str = "SELECT f.subject, f.submitter \
      GROUP BY f.subject, f.submitter";
 
 /// Submissions in the order in which caps let them count: of each submitter and class of hosts the newest first.
-pub const CAPPED: &str = "SELECT submission, submitter, host_class, day, total, \
+pub const CAPPED: &str = "SELECT submission, submitter, host_class, version, day, total, \
      ROW_NUMBER() OVER (PARTITION BY submitter ORDER BY day DESC, submission DESC) AS of_submitter, \
      SUM(total) OVER (PARTITION BY submitter ORDER BY day DESC, submission DESC ROWS UNBOUNDED PRECEDING) AS submitter_total, \
      SUM(total) OVER (PARTITION BY host_class ORDER BY day DESC, submission DESC ROWS UNBOUNDED PRECEDING) AS class_total \

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A profile with calls, affinity, samples, first uses, statements of a compiler, and blocks.
-pub fn profile(number: u64) -> String {
+pub(crate) fn profile(number: u64) -> String {
     let mut random = Generator::new(number);
     let mut below = |limit: usize| random.below(limit);
     let version = below(3);
@@ -63,7 +63,7 @@ pub fn profile(number: u64) -> String {
 }
 
 /// Writes profiles as DIR/SUBMITTER/CLASS/DAY/NUMBER.gv.
-pub fn write(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Vec<PathBuf> {
+pub(crate) fn write(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Vec<PathBuf> {
     let mut paths = Vec::new();
     for number in numbers {
         let class = ["desktop", "server"][(number % 2) as usize];
@@ -77,19 +77,19 @@ pub fn write(folder: &Path, numbers: impl IntoIterator<Item = u64>) -> Vec<PathB
 }
 
 /// What `sediment merge` makes of files.
-pub fn merged_by_core(paths: &[PathBuf]) -> String {
+pub(crate) fn merged_by_core(paths: &[PathBuf]) -> String {
     let read = |path: &PathBuf| text::parse(&std::fs::read(path).unwrap()).unwrap().0;
     let profiles: Vec<Profile> = paths.iter().map(read).collect();
     let inputs: Vec<(&Profile, Weight)> = profiles.iter().map(|profile| (profile, Weight::ONE)).collect();
     text::print(&merge(&inputs, false).unwrap())
 }
 
-pub fn fleet(arguments: &[&str]) -> Output {
+pub(crate) fn fleet(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sediment-fleet")).args(arguments).output().unwrap()
 }
 
 /// Runs the program, which must succeed; its output.
-pub fn run(arguments: &[&str]) -> String {
+pub(crate) fn run(arguments: &[&str]) -> String {
     let output = fleet(arguments);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {errors}");
@@ -97,22 +97,22 @@ pub fn run(arguments: &[&str]) -> String {
 }
 
 /// Runs the program, which must fail with this code; what it said.
-pub fn refused(arguments: &[&str], code: i32) -> String {
+pub(crate) fn refused(arguments: &[&str], code: i32) -> String {
     let output = fleet(arguments);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
     errors
 }
 
-pub const LAYOUT: &str = "submitter/host-class/day";
+pub(crate) const LAYOUT: &str = "submitter/host-class/day";
 
 /// Adds a folder of profiles to a dataset.
-pub fn ingest(dataset: &str, folder: &Path) -> String {
+pub(crate) fn ingest(dataset: &str, folder: &Path) -> String {
     run(&["ingest", dataset, folder.to_str().unwrap(), "--layout", LAYOUT])
 }
 
 /// The merged profile of a dataset.
-pub fn merge_of(dataset: &str, folder: &Path, options: &[&str]) -> String {
+pub(crate) fn merge_of(dataset: &str, folder: &Path, options: &[&str]) -> String {
     let output = folder.join("merged.gv");
     let mut arguments = vec!["merge", dataset, "-o", output.to_str().unwrap()];
     arguments.extend(options);
@@ -121,7 +121,7 @@ pub fn merge_of(dataset: &str, folder: &Path, options: &[&str]) -> String {
 }
 
 /// Says that a case is not run, and why; where everything is required, that is a failure.
-pub fn skip(reason: &str) {
+pub(crate) fn skip(reason: &str) {
     assert!(std::env::var_os("SEDIMENT_REQUIRE_ALL").is_none_or(|all| all != "1"), "not run: {reason}");
     println!("skipped: {reason}");
 }
