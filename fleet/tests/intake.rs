@@ -76,6 +76,15 @@ impl Intake {
         line.unwrap().parse().unwrap()
     }
 
+    /// Waits for a counter.
+    fn wait_for(&self, name: &str, least: u64) {
+        let until = Instant::now() + Duration::from_secs(4);
+        while self.metric(name) < least {
+            assert!(Instant::now() < until, "{name} is {}", self.metric(name));
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Asks it to end, and waits.
     fn stop(mut self) {
         nix::sys::signal::kill(
@@ -165,6 +174,7 @@ fn whatever_breaks_a_limit_is_refused_with_its_status() {
     let mut half = TcpStream::connect(intake.address).unwrap();
     half.write_all(&whole.as_bytes()[..whole.len() / 2]).unwrap();
     drop(half);
+    intake.wait_for("refused_slow_total", 2);
     // What others receive at the same time leaves no room.
     let holders: Vec<TcpStream> = (0..20)
         .map(|_| {
@@ -174,11 +184,9 @@ fn whatever_breaks_a_limit_is_refused_with_its_status() {
             stream
         })
         .collect();
-    let until = Instant::now() + Duration::from_secs(4);
-    while status(&intake.post(token, "", &profile(3))) != "503" {
-        assert!(Instant::now() < until, "there is room in full memory");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    // Sixteen of them fill the memory.
+    intake.wait_for("refused_busy_total", 4);
+    assert_eq!(status(&intake.post(token, "", &profile(3))), "503");
     drop(holders);
     std::thread::sleep(Duration::from_millis(1500));
     let mut last = String::new();
