@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Writes profiles of invented use with realistic skew, for tests and proofs: few functions have most calls, few submitters send most
+//! profiles, versions change slowly, and one in a hundred is a copy.
+//!
+//!     generate text DIR COUNT CALLS                DIR/SUBMITTER/CLASS/DAY/NUMBER.gv
+//!     generate dataset DATASET COUNT CALLS         straight into a dataset, by the writer that `ingest` uses
+//!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others hardly make, each with many profiles
+//!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
+
+use sediment::random::Generator;
+use sediment_fleet::dataset::writer::Writer;
+use sediment_fleet::day::Day;
+use sediment_fleet::submission::{Named, Origin, Submission, identity, submitter_key};
+use std::fmt::Write as _;
+
+/// Functions of the program, calls that there are, versions, days.
+const FUNCTIONS: u64 = 20_000;
+const EDGES: u64 = 60_000;
+const VERSIONS: u64 = 4;
+const DAYS: u64 = 7;
+
+fn below(random: &mut Generator, limit: u64) -> u64 {
+    random.below(limit as usize) as u64
+}
+
+/// A number below `limit`, small ones far more often than large ones.
+fn skewed(random: &mut Generator, limit: u64) -> u64 {
+    let (a, b) = (below(random, limit), below(random, limit));
+    a * b / limit
+}
+
+/// A profile and where it is from.
+struct Made {
+    text: String,
+    submitter: u64,
+    day: Day,
+}
+
+impl Made {
+    fn host_class(&self) -> &'static str {
+        ["desktop", "server", "laptop"][(self.submitter % 3) as usize]
+    }
+}
+
+/// The profile of one submitter: some calls of those that there are, in a use of its own.
+fn profile(number: u64, calls: u64) -> Made {
+    let mut random = Generator::new(number / 100 * 100 + if number % 100 == 99 { 98 } else { number % 100 });
+    let submitter = skewed(&mut random, 20_000);
+    let (version, day) = (below(&mut random, VERSIONS), below(&mut random, DAYS));
+    let mut edges: Vec<u64> = (0..calls * 2).map(|_| skewed(&mut random, EDGES)).collect();
+    edges.sort_unstable();
+    edges.dedup();
+    // Spread over all that were drawn: the first ones are the hottest.
+    random.shuffle(&mut edges);
+    edges.truncate(calls as usize);
+    edges.sort_unstable();
+    // Counts fall with the rank of a call, with a use of each submitter's own.
+    let counted = edges.into_iter().map(|edge| {
+        let mut ends = Generator::new(edge);
+        let count = 1 + 1_000_000 / (edge + 1) * (1 + below(&mut random, 8)) + below(&mut random, 50);
+        (below(&mut ends, FUNCTIONS), below(&mut ends, FUNCTIONS), count)
+    });
+    Made { text: print(version, counted.collect()), submitter, day: day_at(day) }
+}
+
+/// A profile that says that calls which hardly anybody makes are the hottest.
+fn forged(submitter: u64, number: u64) -> Made {
+    let mut random = Generator::stream(submitter, number);
+    let counted = (0..600).map(|call| {
+        let mut ends = Generator::new(EDGES / 2 + below(&mut random, EDGES / 2));
+        (below(&mut ends, FUNCTIONS), below(&mut ends, FUNCTIONS), 1_000_000_000 + call)
+    });
+    Made { text: print(0, counted.collect()), submitter, day: day_at(number % DAYS) }
+}
+
+fn day_at(number: u64) -> Day {
+    Day(Day::parse("2026-10-01").unwrap().0 + number as i32)
+}
+
+fn print(version: u64, counted: Vec<(u64, u64, u64)>) -> String {
+    let total: u64 = counted.iter().map(|(_, _, count)| count).sum();
+    let mut functions: Vec<u64> = counted.iter().flat_map(|(caller, callee, _)| [*caller, *callee]).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let build = 0x5ed1_0000 + version;
+    let mut text = format!(
+        "digraph Callgraph {{\n  graph [sediment=2, source=\"perf call stacks\", unit=calls, total={total}, arch=\"x86_64\", inputs=1];\n  \
+         node [shape=ellipse];\n  subgraph cluster0 {{\n    \
+         graph [label=\"served\", build_id=\"{build:016x}\", package=\"served-1.{version}-1\"];\n"
+    );
+    for function in functions {
+        let size = 32 + below(&mut Generator::new(function + 77), 900);
+        let _ = writeln!(text, "    \"request_handler_{function}\" [size={size}];");
+    }
+    text.push_str("  }\n");
+    for (caller, callee, count) in counted {
+        let share = count as f64 / total as f64;
+        let _ = writeln!(
+            text,
+            "  \"request_handler_{caller}\" -> \"request_handler_{callee}\" [label={share:.6}, count={count}];"
+        );
+    }
+    text.push_str("}\n");
+    text
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, kind, place, count, calls] = &arguments[..] else {
+        panic!("generate text|dataset|forged|bodies PLACE COUNT CALLS")
+    };
+    let (count, calls): (u64, u64) = (count.parse().unwrap(), calls.parse().unwrap());
+    match kind.as_str() {
+        "text" => {
+            for number in 0..count {
+                let made = profile(number, calls);
+                let folder = format!("{place}/s{}/{}/{}", made.submitter, made.host_class(), made.day);
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::write(format!("{folder}/{number}.gv"), made.text).unwrap();
+            }
+        }
+        "bodies" => {
+            std::fs::create_dir_all(place).unwrap();
+            for number in (0..).filter(|number| number % 100 != 99).take(count as usize) {
+                std::fs::write(format!("{place}/{number}.gv"), profile(number, calls).text).unwrap();
+            }
+        }
+        "dataset" => add(place, "s", (0..count).map(|number| profile(number, calls))),
+        "forged" => add(
+            place,
+            "forger",
+            (0..count).flat_map(|submitter| (0..calls).map(move |number| forged(submitter, number))),
+        ),
+        other => panic!("{other}"),
+    }
+}
+
+/// Adds profiles to a dataset.
+fn add(place: &str, prefix: &str, profiles: impl Iterator<Item = Made>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let mut writer = runtime.block_on(Writer::open(place)).unwrap();
+    let salt = writer.dataset().manifest.salt.clone();
+    for (number, made) in profiles.enumerate() {
+        let submitter = submitter_key(&salt, &format!("{prefix}{}", made.submitter));
+        let origin = Origin { submitter, host_class: made.host_class().to_owned(), day: made.day };
+        let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
+        writer.add(&submission, &origin, identity(&origin.submitter, made.text.as_bytes())).unwrap();
+        runtime.block_on(writer.spill()).unwrap();
+        if number % 100_000 == 99_999 {
+            runtime.block_on(writer.commit(None)).unwrap();
+        }
+    }
+    runtime.block_on(writer.commit(None)).unwrap();
+}

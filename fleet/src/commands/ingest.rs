@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment-fleet ingest`: profiles of files and folders become part of a dataset. What was added by an interrupted run is there
+//! already, and is passed over without being parsed.
+
+use clap::Args;
+use sediment::{Error, ErrorCode, Result};
+use sediment_fleet::dataset::writer::{Added, Writer};
+use sediment_fleet::day::Day;
+use sediment_fleet::submission::{LONGEST_WORD, Named, Origin, Submission, identity, submitter_key};
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+/// Submissions after which all that was added is made part of the dataset.
+const COMMIT: usize = 25_000;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Folder, or s3://BUCKET/PREFIX; made if it is missing
+    dataset: String,
+    /// Profiles, or folders with profiles (*.gv, *.prof)
+    #[arg(required = true, value_name = "FILE|DIR")]
+    inputs: Vec<PathBuf>,
+    /// Submitter of all files [default: another one per file, by its name]
+    #[arg(long, value_name = "NAME")]
+    submitter: Option<String>,
+    /// Class of the hosts
+    #[arg(long, value_name = "CLASS", default_value = "unknown")]
+    host_class: String,
+    /// Day of receipt [default: today]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
+    day: Option<Day>,
+    /// Meaning of the folders above each file, below DIR: submitter, host-class, day or `-`, with slashes between
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<String>,
+    /// Package, instead of the profile's
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
+    /// Version, instead of the profile's
+    #[arg(long, value_name = "VERSION", requires = "package")]
+    version: Option<String>,
+    /// Threads that parse
+    #[arg(long, value_name = "COUNT", default_value_t = 2)]
+    threads: usize,
+    /// Go on where a file is no profile, and tell how many
+    #[arg(long)]
+    keep_going: bool,
+}
+
+/// A file with what is known of who sent it.
+#[derive(Debug)]
+struct Input {
+    path: PathBuf,
+    submitter: String,
+    host_class: String,
+    day: Day,
+}
+
+/// What a thread made of a file.
+struct Read {
+    at: usize,
+    origin: Origin,
+    identity: u128,
+    bytes: usize,
+    spent: Duration,
+    submission: Result<Option<Submission>>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let inputs = inputs(options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
+    let mut writer = runtime.block_on(Writer::open(&options.dataset))?;
+    let salt = writer.dataset().manifest.salt.clone();
+    let known = Arc::new(RwLock::new(writer.known().clone()));
+    let named = Named { package: options.package.clone(), version: options.version.clone() };
+    let begun = Instant::now();
+    let mut told = Told::default();
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = sync_channel::<Read>(64);
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            let (sender, inputs, next, known, salt, named) =
+                (sender.clone(), &inputs, &next, &known, &salt, &named);
+            scope.spawn(move || {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(input) = inputs.get(at) else { return };
+                    if sender.send(read(at, input, salt, named, known)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        // Files are added in their order, so that numbers of subjects do not depend on threads.
+        let (mut early, mut expected) = (BTreeMap::new(), 0);
+        for read in &receiver {
+            early.insert(read.at, read);
+            while let Some(read) = early.remove(&expected) {
+                expected += 1;
+                let path =
+                    inputs.get(read.at).map(|input| input.path.display().to_string()).unwrap_or_default();
+                add(&mut writer, read, options.keep_going, &mut told)
+                    .map_err(|error| error.with_input(path))?;
+                runtime.block_on(writer.spill())?;
+                if expected % COMMIT == 0 {
+                    runtime.block_on(writer.commit(None))?;
+                }
+                told.progress(expected, inputs.len(), begun);
+            }
+        }
+        Ok::<(), Error>(())
+    })?;
+    runtime.block_on(writer.commit(None))?;
+    told.summary(begun.elapsed(), options.threads);
+    Ok(())
+}
+
+fn read(
+    at: usize,
+    input: &Input,
+    salt: &str,
+    named: &Named,
+    known: &RwLock<std::collections::HashSet<u128>>,
+) -> Read {
+    let origin = Origin {
+        submitter: submitter_key(salt, &input.submitter),
+        host_class: input.host_class.clone(),
+        day: input.day,
+    };
+    let failed = |error: std::io::Error| Error::new(ErrorCode::Io, error.to_string());
+    let bytes = match std::fs::read(&input.path) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            return Read {
+                at,
+                origin,
+                identity: 0,
+                bytes: 0,
+                spent: Duration::ZERO,
+                submission: Err(failed(error)),
+            };
+        }
+    };
+    let identity = identity(&origin.submitter, &bytes);
+    let begun = Instant::now();
+    let is_known = known.read().is_ok_and(|known| known.contains(&identity));
+    let submission = if is_known { Ok(None) } else { Submission::read(&bytes, named).map(Some) };
+    Read { at, origin, identity, bytes: bytes.len(), spent: begun.elapsed(), submission }
+}
+
+fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Result<()> {
+    told.parsing += read.spent;
+    let submission = match read.submission {
+        Ok(Some(submission)) => submission,
+        Ok(None) => {
+            told.duplicates += 1;
+            return Ok(());
+        }
+        Err(error) if keep_going => {
+            told.refused += 1;
+            told.reason.get_or_insert_with(|| error.to_string());
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    told.counters += usize::from(submission.had_counters);
+    match writer.add(&submission, &read.origin, read.identity)? {
+        Added::New => {
+            told.added += 1;
+            told.bytes += read.bytes;
+        }
+        Added::Duplicate => told.duplicates += 1,
+    }
+    Ok(())
+}
+
+/// What is told of a run.
+#[derive(Debug, Default)]
+struct Told {
+    added: usize,
+    duplicates: usize,
+    refused: usize,
+    counters: usize,
+    reason: Option<String>,
+    bytes: usize,
+    parsing: Duration,
+    last: Option<Instant>,
+}
+
+impl Told {
+    fn progress(&mut self, done: usize, all: usize, begun: Instant) {
+        let due = self.last.is_none_or(|last| last.elapsed() > Duration::from_millis(200));
+        if due && std::io::stderr().is_terminal() {
+            self.last = Some(Instant::now());
+            let left = begun.elapsed().as_secs_f64() * (all - done) as f64 / done.max(1) as f64;
+            eprint!("\r\x1b[K{done} of {all} files, {left:.0} s left");
+            if done == all {
+                eprint!("\r\x1b[K");
+            }
+        }
+    }
+
+    fn summary(&self, elapsed: Duration, threads: usize) {
+        println!(
+            "added {} submissions in {:.1} s; {} were there before",
+            self.added,
+            elapsed.as_secs_f64(),
+            self.duplicates
+        );
+        let whole = elapsed.as_secs_f64() * threads as f64;
+        if self.added > 0 && whole > 0.0 {
+            let rate = self.bytes as f64 / 1e6 / self.parsing.as_secs_f64().max(1e-9);
+            let share = 100.0 * self.parsing.as_secs_f64() / whole;
+            println!("parsing took {share:.0} % of the threads' time, at {rate:.0} MB/s a thread");
+        }
+        if self.refused > 0 {
+            eprintln!(
+                "warning: skipped {} files that are no profiles; the first: {}",
+                self.refused,
+                self.reason.as_deref().unwrap_or("")
+            );
+        }
+        if self.counters > 0 {
+            eprintln!(
+                "warning: counters of instrumentation are not kept: {} profiles had some",
+                self.counters
+            );
+        }
+    }
+}
+
+/// The files to add, in the order of their names.
+fn inputs(options: &Options) -> Result<Vec<Input>> {
+    if options.host_class.len() > LONGEST_WORD {
+        return Err(Error::new(ErrorCode::Usage, "the host class is too long"));
+    }
+    let mut inputs = Vec::new();
+    for place in &options.inputs {
+        let mut files = Vec::new();
+        if place.is_dir() {
+            walk(place, &mut files)?;
+            files.sort();
+        } else {
+            files.push(place.clone());
+        }
+        if files.is_empty() {
+            return Err(Error::new(ErrorCode::EmptyInput, "no profile (*.gv, *.prof)")
+                .with_input(place.display().to_string()));
+        }
+        for path in files {
+            inputs.push(input(options, place, path)?);
+        }
+    }
+    Ok(inputs)
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorCode::Io, error.to_string()).with_input(folder.display().to_string())
+    };
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let kind = entry.file_type().map_err(failed)?;
+        let path = entry.path();
+        if kind.is_dir() {
+            walk(&path, files)?;
+        } else if kind.is_file() && path.extension().is_some_and(|end| end == "gv" || end == "prof") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn input(options: &Options, place: &Path, path: PathBuf) -> Result<Input> {
+    let today = Day::today();
+    let mut input = Input {
+        submitter: options.submitter.clone().unwrap_or_else(|| path.display().to_string()),
+        host_class: options.host_class.clone(),
+        day: options.day.unwrap_or(today),
+        path,
+    };
+    if let Some(layout) = &options.layout {
+        let inside = input.path.strip_prefix(place).unwrap_or(&input.path).to_path_buf();
+        let folders: Vec<String> = inside
+            .parent()
+            .into_iter()
+            .flat_map(Path::iter)
+            .map(|part| part.to_string_lossy().into_owned())
+            .collect();
+        let parts: Vec<&str> = layout.split('/').collect();
+        if parts.len() != folders.len() {
+            return Err(Error::new(
+                ErrorCode::Usage,
+                format!("{} folders, but the layout has {}", folders.len(), parts.len()),
+            )
+            .with_input(input.path.display().to_string()));
+        }
+        for (part, folder) in parts.iter().zip(folders) {
+            match *part {
+                "submitter" => input.submitter = folder,
+                "host-class" => input.host_class = folder,
+                "day" => {
+                    input.day = Day::parse(&folder)
+                        .map_err(|error| error.with_input(input.path.display().to_string()))?
+                }
+                "-" => {}
+                other => {
+                    return Err(Error::new(
+                        ErrorCode::Usage,
+                        "a layout has submitter, host-class, day and `-`",
+                    )
+                    .with_found(other.as_bytes()));
+                }
+            }
+        }
+    }
+    input.day =
+        input.day.not_in_future(today).map_err(|error| error.with_input(input.path.display().to_string()))?;
+    Ok(input)
+}

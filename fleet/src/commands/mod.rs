@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands: options in, calls of the library, lines out.
+
+mod ingest;
+mod queries;
+mod serve;
+
+use clap::{Args, Parser, Subcommand};
+use sediment::Result;
+use sediment_fleet::dataset::check::check;
+use sediment_fleet::dataset::manifest::Table;
+use sediment_fleet::dataset::rewrite::{Forgotten, compact, forget};
+use sediment_fleet::dataset::{Dataset, Selection};
+use sediment_fleet::day::Day;
+
+/// Exit code of a check that found faults.
+const FAULTS: u8 = 5;
+
+/// Profiles of many machines and versions: a dataset, queries and an intake
+#[derive(Debug, Parser)]
+#[command(name = "sediment-fleet", version)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add profiles to a dataset
+    Ingest(ingest::Options),
+    /// Merge selected submissions into a profile
+    Merge(queries::MergeOptions),
+    /// List packages and versions with their submissions
+    Coverage(queries::CoverageOptions),
+    /// Compare a shipped profile with the use of today
+    Drift(queries::DriftOptions),
+    /// List submitters by their agreement with all others, the lowest first
+    Outliers(queries::OutlierOptions),
+    /// Receive submissions over HTTP
+    Serve(serve::Options),
+    /// Make a token for a submitter
+    Token(serve::TokenOptions),
+    /// Check all files of a dataset
+    Fsck(FsckOptions),
+    /// Remove submissions for good
+    Forget(ForgetOptions),
+    /// Join small files of each partition
+    Compact(CompactOptions),
+    /// List the files of a table, for other engines
+    Files(FilesOptions),
+}
+
+#[derive(Debug, Args)]
+struct FsckOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Remove files that belong to no generation
+    #[arg(long)]
+    repair: bool,
+}
+
+#[derive(Debug, Args)]
+struct ForgetOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Key of the submitter, as `outliers` prints it [default: every submitter]
+    #[arg(long, value_name = "KEY")]
+    submitter: Option<String>,
+    /// Only submissions of days before this one [default: every day]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    before: Option<Day>,
+}
+
+#[derive(Debug, Args)]
+struct CompactOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Join the files of a partition if it has at least this many
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    files: usize,
+}
+
+#[derive(Debug, Args)]
+struct FilesOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// facts, blocks, submissions, subjects or submitters
+    table: String,
+    #[command(flatten)]
+    selection: SelectionOptions,
+}
+
+/// Which submissions a query is of.
+#[derive(Debug, Clone, Args)]
+struct SelectionOptions {
+    /// Package [default: all]
+    #[arg(long, value_name = "PACKAGE")]
+    package: Option<String>,
+    /// Version of the package; repeatable [default: all]
+    #[arg(long = "version-of-package", value_name = "VERSION")]
+    versions: Vec<String>,
+    /// First day [default: the first]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    since: Option<Day>,
+    /// Day after the last [default: none]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
+    before: Option<Day>,
+    /// Architecture [default: all]
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<String>,
+}
+
+impl SelectionOptions {
+    fn selection(&self) -> Selection {
+        Selection {
+            package: self.package.clone(),
+            versions: self.versions.clone(),
+            since: self.since,
+            before: self.before,
+            arch: self.arch.clone(),
+        }
+    }
+}
+
+fn day(text: &str) -> std::result::Result<Day, String> {
+    Day::parse(text).map_err(|error| error.to_string())
+}
+
+/// Runs async work to its end.
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|error| sediment::Error::new(sediment::ErrorCode::Io, error.to_string()))?;
+    runtime.block_on(work)
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    match &arguments.command {
+        Command::Ingest(options) => ingest::run(options)?,
+        Command::Merge(options) => block_on(queries::merge(options))?,
+        Command::Coverage(options) => block_on(queries::coverage(options))?,
+        Command::Drift(options) => block_on(queries::drift(options))?,
+        Command::Outliers(options) => block_on(queries::outliers(options))?,
+        Command::Serve(options) => serve::run(options)?,
+        Command::Token(options) => serve::token(options)?,
+        Command::Fsck(options) => return block_on(fsck(options)),
+        Command::Forget(options) => {
+            let what = Forgotten { submitter: options.submitter.clone(), before: options.before };
+            let done = block_on(forget(&options.dataset, &what))?;
+            println!("forgot {} submissions: {} rows in {} files", done.submissions, done.rows, done.files);
+        }
+        Command::Compact(options) => {
+            let done = block_on(compact(&options.dataset, options.files))?;
+            println!("joined {} files", done.files);
+        }
+        Command::Files(options) => block_on(files(options))?,
+    }
+    Ok(0)
+}
+
+async fn fsck(options: &FsckOptions) -> Result<u8> {
+    let checked = check(&options.dataset, options.repair).await?;
+    for fault in &checked.faults {
+        println!("fault: {fault}");
+    }
+    for stray in &checked.strays {
+        println!("{}: {stray}", if options.repair { "removed" } else { "belongs to no generation" });
+    }
+    println!("{} files sound, {} faults", checked.sound, checked.faults.len());
+    Ok(if checked.faults.is_empty() { 0 } else { FAULTS })
+}
+
+async fn files(options: &FilesOptions) -> Result<()> {
+    let table = Table::ALL.into_iter().find(|table| table.name() == options.table).ok_or_else(|| {
+        sediment::Error::new(sediment::ErrorCode::Usage, "no table has this name")
+            .with_found(options.table.as_bytes())
+            .with_hint("tables are facts, blocks, submissions, subjects and submitters")
+    })?;
+    let dataset = Dataset::open(&options.dataset).await?;
+    for file in dataset.files(table, &options.selection.selection()) {
+        println!("{}", dataset.store.for_programs(&file.name));
+    }
+    Ok(())
+}

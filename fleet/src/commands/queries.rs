@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `merge`, `coverage`, `drift` and `outliers`.
+
+use super::SelectionOptions;
+use clap::Args;
+use sediment::escape::terminal;
+use sediment::profile::merge::Weight;
+use sediment::profile::text;
+use sediment::{Error, ErrorCode, Result};
+use sediment_fleet::dataset::Dataset;
+use sediment_fleet::day::Day;
+use sediment_fleet::query::engine::{Engine, Limits};
+use sediment_fleet::query::merge as merging;
+use sediment_fleet::query::policy::Policy;
+use sediment_fleet::query::views;
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Limits of the query engine.
+#[derive(Debug, Args)]
+struct EngineOptions {
+    /// Memory of the query engine in MiB; more is spilled to the disk
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    memory: usize,
+    /// Folder for what is spilled [default: the system's temporary folder]
+    #[arg(long, value_name = "DIR")]
+    spill: Option<PathBuf>,
+    /// Threads [default: as many as processors]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<usize>,
+}
+
+impl EngineOptions {
+    fn engine(&self, dataset: &Dataset) -> Result<Engine> {
+        let limits = Limits {
+            memory: self.memory << 20,
+            spill: self.spill.clone(),
+            threads: self.threads.unwrap_or(Limits::default().threads),
+        };
+        Engine::embedded(&limits, &dataset.store)
+    }
+}
+
+/// Which submissions count, and how much.
+#[derive(Debug, Args)]
+struct PolicyOptions {
+    /// Weight of a version; repeatable [default: 1]
+    #[arg(long = "weigh-version", value_name = "VERSION=WEIGHT", value_parser = weighed)]
+    versions: Vec<(String, Weight)>,
+    /// Weight of a host class; repeatable [default: 1]
+    #[arg(long = "weigh-host-class", value_name = "CLASS=WEIGHT", value_parser = weighed)]
+    host_classes: Vec<(String, Weight)>,
+    /// Let a submission count half after this number of days [default: all the same]
+    #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
+    half_life: Option<u32>,
+    /// Count ages from this day [default: the newest selected day]
+    #[arg(long, value_name = "YYYY-MM-DD", value_parser = super::day)]
+    until: Option<Day>,
+    /// Let the newest recordings of a submitter count, at most this number [default: all]
+    #[arg(long, value_name = "COUNT")]
+    cap: Option<u32>,
+    /// The same for each class of hosts [default: all]
+    #[arg(long, value_name = "COUNT")]
+    cap_host_class: Option<u32>,
+    /// Skip functions that fewer submitters executed
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    min_submitters: u32,
+}
+
+impl PolicyOptions {
+    fn policy(&self) -> Policy {
+        let map = |list: &[(String, Weight)]| list.iter().cloned().collect::<BTreeMap<_, _>>();
+        Policy {
+            versions: map(&self.versions),
+            host_classes: map(&self.host_classes),
+            half_life: self.half_life,
+            until: self.until,
+            cap_submitter: self.cap,
+            cap_host_class: self.cap_host_class,
+            min_submitters: self.min_submitters,
+        }
+    }
+}
+
+fn weighed(text: &str) -> std::result::Result<(String, Weight), String> {
+    let (name, weight) = text.rsplit_once('=').ok_or("no `=` in it")?;
+    Ok((name.to_owned(), Weight::parse(weight).map_err(|error| error.to_string())?))
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// File to write
+    #[arg(short, long, value_name = "FILE", required_unless_present = "explain")]
+    output: Option<PathBuf>,
+    /// Print the query and its plan, and write nothing
+    #[arg(long)]
+    explain: bool,
+    #[command(flatten)]
+    selection: SelectionOptions,
+    #[command(flatten)]
+    policy: PolicyOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CoverageOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    #[command(flatten)]
+    selection: SelectionOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DriftOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Shipped profile
+    shipped: PathBuf,
+    #[command(flatten)]
+    selection: SelectionOptions,
+    #[command(flatten)]
+    policy: PolicyOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutlierOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Submitters to list
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    most: usize,
+    #[command(flatten)]
+    selection: SelectionOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
+    let dataset = Dataset::open(&options.dataset).await?;
+    let engine = options.engine.engine(&dataset)?;
+    let (selection, policy) = (options.selection.selection(), options.policy.policy());
+    if options.explain {
+        println!("{}", merging::explain(&dataset, &engine, &selection, &policy).await?);
+        return Ok(());
+    }
+    let merged = merging::merge(&dataset, &engine, &selection, &policy).await?;
+    let Some(output) = &options.output else { return Ok(()) };
+    write(output, text::print(&merged.profile).as_bytes())?;
+    println!(
+        "merged {} submissions: {} functions, {} edges -> {}",
+        merged.submissions,
+        merged.profile.function_count(),
+        merged.profile.edge_count(),
+        output.display()
+    );
+    if merged.capped > 0 {
+        println!("skipped by caps: {} submissions", merged.capped);
+    }
+    if merged.rare > 0 {
+        println!(
+            "skipped {} functions of fewer than {} submitters",
+            merged.rare, options.policy.min_submitters
+        );
+    }
+    if merged.classes.len() > 1 {
+        println!("weight classes: {}", merged.classes.len());
+    }
+    Ok(())
+}
+
+pub(crate) async fn coverage(options: &CoverageOptions) -> Result<()> {
+    let dataset = Dataset::open(&options.dataset).await?;
+    let engine = options.engine.engine(&dataset)?;
+    println!("package\tversion\tsubmissions\tsubmitters\thost classes\trecordings\tfirst day\tlast day");
+    for found in views::coverage(&dataset, &engine, &options.selection.selection()).await? {
+        println!(
+            "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
+            terminal(&found.package),
+            terminal(&found.version),
+            found.submissions,
+            found.submitters,
+            found.host_classes,
+            found.recordings,
+            found.days.0,
+            found.days.1
+        );
+    }
+    Ok(())
+}
+
+pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
+    let name = options.shipped.display().to_string();
+    let bytes = std::fs::read(&options.shipped)
+        .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(name.clone()))?;
+    let (shipped, _skipped) = text::parse(&bytes).map_err(|error| error.with_input(name))?;
+    let dataset = Dataset::open(&options.dataset).await?;
+    let engine = options.engine.engine(&dataset)?;
+    let found =
+        views::drift(&dataset, &engine, &options.selection.selection(), &options.policy.policy(), &shipped)
+            .await?;
+    let percent = |parts: u64| format!("{:.1} %", parts as f64 / 10_000.0);
+    println!("submissions compared: {}", found.submissions);
+    println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));
+    println!("calls into functions that the shipped profile lacks: {}", percent(found.unknown));
+    match found.loss {
+        None => println!("estimated iTLB misses: the code fits the TLB; nothing to refresh for"),
+        Some(loss) => println!(
+            "estimated iTLB misses of the shipped order against a fresh one: {:+.1} % ({loss:.3})",
+            100.0 * (loss - 1.0)
+        ),
+    }
+    Ok(())
+}
+
+pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
+    let dataset = Dataset::open(&options.dataset).await?;
+    let engine = options.engine.engine(&dataset)?;
+    let found = views::outliers(&dataset, &engine, &options.selection.selection()).await?;
+    println!("submitter\tagreement\tshare of all calls");
+    for outlier in found.iter().take(options.most) {
+        println!(
+            "{}\t{:.1} %\t{:.3} %",
+            outlier.submitter,
+            outlier.agreement as f64 / 10_000.0,
+            outlier.share as f64 / 10_000.0
+        );
+    }
+    Ok(())
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        file.persist(path).map_err(|error| error.error)
+    });
+    written
+        .map(drop)
+        .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string()))
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `serve` and `token`.
+
+use clap::Args;
+use sediment::{Error, ErrorCode, Result};
+use sediment_fleet::intake::keeper::Segments;
+use sediment_fleet::intake::server::{Settings, serve};
+use sediment_fleet::intake::tokens::Tokens;
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Folder, or s3://BUCKET/PREFIX; made if it is missing
+    dataset: String,
+    /// File of tokens, as `token` writes it
+    #[arg(long, value_name = "FILE")]
+    tokens: PathBuf,
+    /// Address to listen at; a proxy in front has TLS
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8440")]
+    listen: SocketAddr,
+    /// Folder of the log, on a disk of this machine [default: the folder log of the dataset]
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
+    /// Largest submission, in KiB
+    #[arg(long, value_name = "KIB", default_value_t = 16 * 1024)]
+    max_size: usize,
+    /// Submissions of a submitter per minute
+    #[arg(long, value_name = "COUNT", default_value_t = 600)]
+    rate: u32,
+    /// Seconds for a submission to arrive
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    receive_timeout: u64,
+    /// Memory for submissions that are being received, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory: usize,
+    /// Connections at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 512)]
+    connections: usize,
+    /// Seconds after which received submissions become part of the dataset
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    every: u64,
+    /// Show functions on pages, and in profiles to download, that at least this number of submitters executed
+    #[arg(long, value_name = "COUNT", default_value_t = 5)]
+    min_submitters: u32,
+    /// Folder of shipped profiles, PACKAGE.gv, which pages compare with [default: none]
+    #[arg(long, value_name = "DIR")]
+    shipped: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let log = match &options.log {
+        Some(log) => log.clone(),
+        None if options.dataset.starts_with("s3://") => {
+            return Err(Error::new(
+                ErrorCode::Usage,
+                "a dataset in an object store needs a folder for the log",
+            )
+            .with_hint("--log DIR, on a disk of this machine"));
+        }
+        None => PathBuf::from(&options.dataset).join("log"),
+    };
+    let settings = Settings {
+        place: options.dataset.clone(),
+        listen: options.listen,
+        log,
+        tokens: options.tokens.clone(),
+        size: options.max_size << 10,
+        rate: options.rate,
+        timeout: Duration::from_secs(options.receive_timeout),
+        memory: options.memory << 20,
+        connections: options.connections,
+        segments: Segments { age: Duration::from_secs(options.every.max(1)), ..Segments::default() },
+        min_submitters: options.min_submitters,
+        shipped: options.shipped.clone(),
+    };
+    serve(settings, |address| {
+        println!("listening at http://{address}");
+        let _ = std::io::stdout().flush();
+    })
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenOptions {
+    /// File of tokens, which the hash is added to; made if it is missing
+    file: PathBuf,
+    /// Name of the submitter, for the site alone
+    name: String,
+    /// Class of its hosts
+    host_class: String,
+}
+
+pub(crate) fn token(options: &TokenOptions) -> Result<()> {
+    let io = |error: std::io::Error| {
+        Error::new(ErrorCode::Io, error.to_string()).with_input(options.file.display().to_string())
+    };
+    if [&options.name, &options.host_class]
+        .iter()
+        .any(|word| word.is_empty() || word.chars().any(char::is_control))
+    {
+        return Err(Error::new(ErrorCode::Usage, "names are not empty and have no control characters"));
+    }
+    let mut random = [0u8; 32];
+    std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).map_err(io)?;
+    let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut file =
+        std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&options.file).map_err(io)?;
+    file.write_all(Tokens::line(&token, &options.name, &options.host_class).as_bytes()).map_err(io)?;
+    println!("{token}");
+    Ok(())
+}

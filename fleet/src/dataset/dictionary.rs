@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Dictionary`]: numbers of subjects and submitters. A number is given once and stays.
+
+use super::tables;
+use datafusion::arrow::array::{AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::Int32Type;
+use foldhash::fast::RandomState;
+use sediment::profile::rows::{Kind, Row};
+use sediment::profile::{FunctionKey, Profile};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+
+/// A subject by the numbers of its functions.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// Its kind.
+    pub kind: Kind,
+    /// The function, or the caller.
+    pub function: Option<u32>,
+    /// The callee.
+    pub callee: Option<u32>,
+    /// What else tells it from others.
+    pub detail: String,
+}
+
+/// Subjects and submitters by number, and numbers by these.
+#[derive(Debug, Default)]
+pub struct Dictionary {
+    functions: Vec<FunctionKey>,
+    by_key: HashMap<FunctionKey, u32, RandomState>,
+    subjects: Vec<Subject>,
+    by_subject: HashMap<(Kind, Option<u32>, Option<u32>, u64), i32, RandomState>,
+    hashing: RandomState,
+    submitters: Vec<String>,
+    by_submitter: HashMap<String, i32, RandomState>,
+    /// Subjects and submitters that files have.
+    kept: (usize, usize),
+}
+
+impl Dictionary {
+    /// Reads a file of subjects.
+    ///
+    /// # Errors
+    /// When a row is none of a subject, or the numbers are not those that follow.
+    pub fn read_subjects(&mut self, batch: &RecordBatch) -> Result<()> {
+        let numbers = batch.column(0).as_primitive::<Int32Type>();
+        for row in 0..batch.num_rows() {
+            let text = |column| tables::text_at(batch, column, row);
+            let function = |dso: usize| {
+                let name = text(dso + 1)?;
+                Some(FunctionKey::new(
+                    text(dso).map(str::as_bytes),
+                    name.as_bytes(),
+                    text(dso + 2).map(str::as_bytes),
+                ))
+            };
+            let kind =
+                text(1).and_then(Kind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
+            let mut number = |dso| match function(dso) {
+                Some(None) => Err(damaged("a function with a name that no profile has")),
+                Some(Some(key)) => Ok(Some(self.function(&key))),
+                None => Ok(None),
+            };
+            let (function, callee) = (number(2)?, number(5)?);
+            let detail = text(8).unwrap_or_default();
+            if self.subject(kind, function, callee, detail) != numbers.value(row) {
+                return Err(damaged("numbers of subjects that do not follow one another"));
+            }
+        }
+        self.kept.0 = self.subjects.len();
+        Ok(())
+    }
+
+    /// Reads a file of submitters.
+    ///
+    /// # Errors
+    /// When the numbers are not those that follow.
+    pub fn read_submitters(&mut self, batch: &RecordBatch) -> Result<()> {
+        let numbers = batch.column(0).as_primitive::<Int32Type>();
+        for row in 0..batch.num_rows() {
+            if self.submitter(tables::text_at(batch, 1, row).unwrap_or_default()) != numbers.value(row) {
+                return Err(damaged("numbers of submitters that do not follow one another"));
+            }
+        }
+        self.kept.1 = self.submitters.len();
+        Ok(())
+    }
+
+    fn function(&mut self, key: &FunctionKey) -> u32 {
+        if let Some(number) = self.by_key.get(key) {
+            return *number;
+        }
+        let number = self.functions.len() as u32;
+        self.functions.push(key.clone());
+        self.by_key.insert(key.clone(), number);
+        number
+    }
+
+    /// The number of a subject. Details are looked up by their hash, so that a known subject needs no copy.
+    fn subject(&mut self, kind: Kind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
+        let mut key = (kind, function, callee, self.hashing.hash_one(detail));
+        while let Some(number) = self.by_subject.get(&key) {
+            if self.subject_at(*number).is_some_and(|known| known.detail == detail) {
+                return *number;
+            }
+            // Another detail with the same hash.
+            key.3 = key.3.wrapping_add(1);
+        }
+        let number = self.subjects.len() as i32;
+        self.subjects.push(Subject { kind, function, callee, detail: detail.to_owned() });
+        self.by_subject.insert(key, number);
+        number
+    }
+
+    /// The number of a submitter.
+    pub fn submitter(&mut self, key: &str) -> i32 {
+        if let Some(number) = self.by_submitter.get(key) {
+            return *number;
+        }
+        let number = self.submitters.len() as i32;
+        self.submitters.push(key.to_owned());
+        self.by_submitter.insert(key.to_owned(), number);
+        number
+    }
+
+    /// Number of a known submitter.
+    #[must_use]
+    pub fn find_submitter(&self, key: &str) -> Option<i32> {
+        self.by_submitter.get(key).copied()
+    }
+
+    /// Key of a submitter.
+    #[must_use]
+    pub fn submitter_at(&self, number: i32) -> Option<&str> {
+        self.submitters.get(usize::try_from(number).ok()?).map(String::as_str)
+    }
+
+    /// Numbers of the subjects of a profile's rows.
+    pub fn numbers(&mut self, profile: &Profile, rows: &[Row]) -> Vec<i32> {
+        let mut functions = vec![None; profile.function_count()];
+        rows.iter()
+            .map(|row| {
+                let mut number = |function: Option<sediment::profile::FunctionIndex>| {
+                    let index = function?;
+                    let known = functions.get_mut(index.index())?;
+                    Some(*known.get_or_insert_with(|| self.function(profile.key(index))))
+                };
+                let (function, callee) = (number(row.function), number(row.callee));
+                self.subject(row.kind, function, callee, &row.detail)
+            })
+            .collect()
+    }
+
+    /// The subject of a number.
+    #[must_use]
+    pub fn subject_at(&self, number: i32) -> Option<&Subject> {
+        self.subjects.get(usize::try_from(number).ok()?)
+    }
+
+    /// The key of a function's number.
+    #[must_use]
+    pub fn function_at(&self, number: u32) -> Option<&FunctionKey> {
+        self.functions.get(number as usize)
+    }
+
+    /// Number of functions.
+    #[must_use]
+    pub fn function_count(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Subjects that no file has yet.
+    ///
+    /// # Errors
+    /// When the columns do not fit, which would be a defect.
+    pub fn new_subjects(&self) -> Result<Option<RecordBatch>> {
+        let fresh = self.subjects.iter().enumerate().skip(self.kept.0);
+        if fresh.len() == 0 {
+            return Ok(None);
+        }
+        let rows = fresh.map(|(number, subject)| {
+            let parts = |function: Option<u32>| match function.and_then(|number| self.function_at(number)) {
+                Some(key) => [key.dso.as_deref(), Some(key.name.as_str()), key.file.as_deref()],
+                None => [None; 3],
+            };
+            let ([dso, name, file], [callee_dso, callee, callee_file]) =
+                (parts(subject.function), parts(subject.callee));
+            let detail = Some(subject.detail.as_str());
+            (
+                number as i32,
+                [Some(subject.kind.text()), dso, name, file, callee_dso, callee, callee_file, detail],
+            )
+        });
+        tables::texts(tables::subjects_schema(), rows).map(Some)
+    }
+
+    /// Submitters that no file has yet.
+    ///
+    /// # Errors
+    /// When the columns do not fit, which would be a defect.
+    pub fn new_submitters(&self) -> Result<Option<RecordBatch>> {
+        let fresh = self.submitters.iter().enumerate().skip(self.kept.1);
+        if fresh.len() == 0 {
+            return Ok(None);
+        }
+        let rows = fresh.map(|(number, key)| (number as i32, [Some(key.as_str())]));
+        tables::texts(tables::submitters_schema(), rows).map(Some)
+    }
+
+    /// Says that files have all that is known.
+    pub fn is_kept(&mut self) {
+        self.kept = (self.subjects.len(), self.submitters.len());
+    }
+}
+
+fn damaged(message: &str) -> Error {
+    Error::new(ErrorCode::Damaged, message)
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Store`]: the folder or object store that has a dataset's files, by names below its root.
+
+use futures::TryStreamExt as _;
+use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Name;
+use object_store::{
+    BackoffConfig, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
+};
+use sediment::{Error, ErrorCode, Result};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Files of a dataset.
+#[derive(Debug, Clone)]
+pub struct Store {
+    inner: Arc<dyn ObjectStore>,
+    /// What engines know the store by: `file:///` or `s3://BUCKET/`.
+    base: String,
+    /// Name of the root in the store.
+    root: Name,
+    /// The folder, where it is one.
+    folder: Option<PathBuf>,
+}
+
+impl Store {
+    /// Opens a folder, which is made if it is missing, or `s3://BUCKET/PREFIX`. The access keys, region and endpoint of S3 come from
+    /// the environment, as the AWS command line reads them.
+    ///
+    /// # Errors
+    /// When the folder cannot be made, or the settings of S3 are incomplete.
+    pub fn open(place: &str) -> Result<Self> {
+        match place.strip_prefix("s3://") {
+            Some(rest) => Self::open_bucket(rest).map_err(|error| error.with_input(place)),
+            None => Self::open_folder(Path::new(place)).map_err(|error| error.with_input(place)),
+        }
+    }
+
+    fn open_folder(folder: &Path) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| io(&error))?;
+        let folder = folder.canonicalize().map_err(|error| io(&error))?;
+        let root = Name::from_absolute_path(&folder).map_err(|error| no_name(&error))?;
+        let inner = Arc::new(LocalFileSystem::new());
+        Ok(Self { inner, base: "file:///".to_owned(), root, folder: Some(folder) })
+    }
+
+    fn open_bucket(rest: &str) -> Result<Self> {
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        // Many short tries: a store whose every second call fails still works.
+        let backoff = BackoffConfig {
+            init_backoff: Duration::from_millis(20),
+            max_backoff: Duration::from_secs(5),
+            base: 2.0,
+        };
+        let retry = RetryConfig { backoff, max_retries: 12, retry_timeout: Duration::from_secs(120) };
+        let inner = AmazonS3Builder::from_env()
+            .with_bucket_name(bucket)
+            .with_conditional_put(S3ConditionalPut::ETagMatch)
+            .with_retry(retry)
+            .build()
+            .map_err(|error| failed(&error))?;
+        let root = Name::parse(prefix.trim_matches('/')).map_err(|error| no_name(&error))?;
+        Ok(Self { inner: Arc::new(inner), base: format!("s3://{bucket}/"), root, folder: None })
+    }
+
+    /// The store as engines take it, with the URL that it stands for.
+    #[must_use]
+    pub fn for_engines(&self) -> (&str, Arc<dyn ObjectStore>) {
+        (&self.base, Arc::clone(&self.inner))
+    }
+
+    /// URL of a file, for engines.
+    ///
+    /// # Errors
+    /// When the store has no URL, or the name is none.
+    pub fn url(&self, name: &str) -> Result<String> {
+        let full = self.full(name)?;
+        let mut url =
+            url::Url::parse(&self.base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
+        if let Ok(mut path) = url.path_segments_mut() {
+            // A `%` in a name is a character of it.
+            path.pop_if_empty().extend(full.as_ref().split('/'));
+        }
+        Ok(url.into())
+    }
+
+    /// Path or URL of a file, for other programs.
+    #[must_use]
+    pub fn for_programs(&self, name: &str) -> String {
+        match &self.folder {
+            Some(folder) => folder.join(name).display().to_string(),
+            None => {
+                format!("{}{}", self.base, self.full(name).map(|full| full.to_string()).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The folder, where the store is one.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    fn full(&self, name: &str) -> Result<Name> {
+        let text =
+            if self.root.as_ref().is_empty() { name.to_owned() } else { format!("{}/{name}", self.root) };
+        Name::parse(text).map_err(|error| no_name(&error).with_input(name))
+    }
+
+    /// Writes a new file, whole or not at all, and lasting once this returns.
+    ///
+    /// # Errors
+    /// When another file has the name ([`ErrorCode::IncompatibleInputs`]), or the store fails.
+    pub async fn create(&self, name: &str, bytes: Vec<u8>) -> Result<()> {
+        let full = self.full(name)?;
+        let payload = PutPayload::from(bytes::Bytes::from(bytes));
+        let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        match self.inner.put_opts(&full, payload.clone(), options).await {
+            Ok(_) => {}
+            // A try whose answer was lost has written it.
+            Err(object_store::Error::AlreadyExists { .. } | object_store::Error::Precondition { .. }) => {
+                let there = self.read(name).await?;
+                if payload.iter().flatten().ne(there.iter()) {
+                    return Err(Error::new(ErrorCode::IncompatibleInputs, "another program wrote this file")
+                        .with_input(name)
+                        .with_hint("let one program at a time write to a dataset"));
+                }
+            }
+            Err(error) => return Err(failed(&error).with_input(name)),
+        }
+        self.sync(name).map_err(|error| io(&error).with_input(name))
+    }
+
+    /// Waits until a file and its folders last.
+    fn sync(&self, name: &str) -> std::io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = folder.join(name);
+        std::fs::File::open(&path)?.sync_all()?;
+        for above in path.ancestors().skip(1).take_while(|above| above.starts_with(folder)) {
+            std::fs::File::open(above)?.sync_all()?;
+        }
+        Ok(())
+    }
+
+    /// Contents of a file.
+    ///
+    /// # Errors
+    /// When it is missing ([`ErrorCode::NotFound`]), or the store fails.
+    pub async fn read(&self, name: &str) -> Result<bytes::Bytes> {
+        let read = async {
+            self.inner
+                .get(&self.full(name)?)
+                .await
+                .map_err(|error| failed(&error))?
+                .bytes()
+                .await
+                .map_err(|error| failed(&error))
+        };
+        read.await.map_err(|error: Error| error.with_input(name))
+    }
+
+    /// Removes a file; one that is missing is no error.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn remove(&self, name: &str) -> Result<()> {
+        match self.inner.delete(&self.full(name)?).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(failed(&error).with_input(name)),
+        }
+    }
+
+    /// Names and sizes of all files below a folder of the dataset, sorted.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn list(&self, folder: &str) -> Result<Vec<(String, u64)>> {
+        let full = self.full(folder)?;
+        let skipped = if self.root.as_ref().is_empty() { 0 } else { self.root.as_ref().len() + 1 };
+        let found = self
+            .inner
+            .list(Some(&full))
+            .map_ok(|meta| (meta.location.as_ref()[skipped..].to_owned(), meta.size));
+        let mut found: Vec<_> =
+            found.try_collect().await.map_err(|error| failed(&error).with_input(folder))?;
+        found.sort();
+        Ok(found)
+    }
+}
+
+fn io(error: &std::io::Error) -> Error {
+    Error::new(ErrorCode::Io, error.to_string())
+}
+
+fn failed(error: &object_store::Error) -> Error {
+    let code = match error {
+        object_store::Error::NotFound { .. } => ErrorCode::NotFound,
+        _ => ErrorCode::Io,
+    };
+    Error::new(code, format!("the store failed: {error}"))
+}
+
+fn no_name(error: &object_store::path::Error) -> Error {
+    Error::new(ErrorCode::Usage, format!("no name of a file in a store: {error}"))
+}

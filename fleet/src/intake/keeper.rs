@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Keeper`]: keeps what was received. One thread writes the log, many submissions at a time, and answers once they last; another
+//! makes partitions of whole segments.
+
+use super::log::{self, Log, Record};
+use super::metrics::Metrics;
+use crate::dataset::writer::Writer;
+use crate::submission::{Named, Submission, identity};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// Submissions that wait for the log at most.
+const WAITING: usize = 1024;
+/// Submissions that are written at once.
+const AT_ONCE: usize = 256;
+/// Idempotency keys that are remembered.
+const KEYS: usize = 100_000;
+/// Wait before a failed compaction is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// When a segment of the log becomes partitions.
+#[derive(Debug, Clone, Copy)]
+pub struct Segments {
+    /// Bytes of a segment.
+    pub bytes: u64,
+    /// Age of a segment that has records.
+    pub age: Duration,
+}
+
+impl Default for Segments {
+    fn default() -> Self {
+        Self { bytes: 64 << 20, age: Duration::from_secs(60) }
+    }
+}
+
+/// What became of a record.
+#[derive(Debug)]
+pub enum Kept {
+    /// It is in the log.
+    New,
+    /// These bytes of this submitter were there already.
+    Duplicate,
+    /// The idempotency key came with other bytes before.
+    KeyReused,
+    /// The log could not be written.
+    Failed(Error),
+}
+
+struct Job {
+    record: Record,
+    answer: oneshot::Sender<Kept>,
+}
+
+/// Threads that keep submissions.
+#[derive(Debug)]
+pub struct Keeper {
+    jobs: SyncSender<Job>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// The way to a keeper.
+#[derive(Debug, Clone)]
+pub struct Handle(SyncSender<Job>);
+
+impl Handle {
+    /// Keeps a record. None: too many wait already.
+    pub async fn keep(&self, record: Record) -> Option<Kept> {
+        let (answer, kept) = oneshot::channel();
+        match self.0.try_send(Job { record, answer }) {
+            Ok(()) => Some(kept.await.unwrap_or_else(|_| Kept::Failed(stopped()))),
+            Err(TrySendError::Full(_)) => None,
+            Err(TrySendError::Disconnected(_)) => Some(Kept::Failed(stopped())),
+        }
+    }
+}
+
+fn stopped() -> Error {
+    Error::new(ErrorCode::Io, "the intake is stopping")
+}
+
+impl Keeper {
+    /// Opens the dataset and the log. What an earlier run received and did not get into partitions is taken up.
+    ///
+    /// # Errors
+    /// When the dataset or the log cannot be opened.
+    pub fn start(
+        place: &str,
+        folder: &Path,
+        segments: Segments,
+        metrics: Arc<Metrics>,
+    ) -> Result<(Self, String)> {
+        let runtime = runtime()?;
+        let writer = runtime.block_on(Writer::open(place))?;
+        let manifest = &writer.dataset().manifest;
+        let (salt, done) = (manifest.salt.clone(), manifest.log_segment);
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Error::new(ErrorCode::Io, error.to_string()).with_input(folder.display().to_string())
+        })?;
+        let mut known = writer.known().clone();
+        for number in log::segments(folder)? {
+            if number < done {
+                log::remove(folder, number)?;
+                continue;
+            }
+            for record in log::records(folder, number)? {
+                known.insert(identity(&record.origin.submitter, &record.bytes));
+            }
+        }
+        let log = Log::open(folder, done)?;
+        let (jobs, waiting) = sync_channel(WAITING);
+        let (full, ended) = std::sync::mpsc::channel();
+        // Those of earlier runs.
+        let _ = full.send(());
+        let threads = vec![
+            spawn("log", {
+                let metrics = Arc::clone(&metrics);
+                move || Logging { log, known, keys: Keys::default(), segments, metrics }.run(&waiting, &full)
+            })?,
+            spawn("compaction", {
+                let compaction =
+                    Compaction { place: place.to_owned(), folder: folder.to_owned(), runtime, metrics };
+                move || compaction.run(writer, &ended)
+            })?,
+        ];
+        Ok((Self { jobs, threads }, salt))
+    }
+
+    /// The way to it.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(self.jobs.clone())
+    }
+
+    /// Ends once all handles are gone and the last segment is in partitions.
+    pub fn stop(self) {
+        drop(self.jobs);
+        for thread in self.threads {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
+}
+
+/// Idempotency keys of submitters, the newest.
+#[derive(Debug, Default)]
+struct Keys {
+    known: HashMap<(String, String), u128>,
+    order: VecDeque<(String, String)>,
+}
+
+impl Keys {
+    /// The identity that a key came with before; else it is remembered.
+    fn meet(&mut self, record: &Record, identity: u128) -> Option<u128> {
+        let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
+        if let Some(before) = self.known.get(&key) {
+            return Some(*before);
+        }
+        if self.order.len() >= KEYS {
+            if let Some(oldest) = self.order.pop_front() {
+                self.known.remove(&oldest);
+            }
+        }
+        self.order.push_back(key.clone());
+        self.known.insert(key, identity);
+        None
+    }
+
+    fn forget(&mut self, record: &Record) {
+        if let Some(key) = &record.idempotency_key {
+            self.known.remove(&(record.origin.submitter.clone(), key.clone()));
+        }
+    }
+}
+
+/// The thread of the log.
+struct Logging {
+    log: Log,
+    known: HashSet<u128>,
+    keys: Keys,
+    segments: Segments,
+    metrics: Arc<Metrics>,
+}
+
+impl Logging {
+    fn run(mut self, waiting: &Receiver<Job>, full: &Sender<()>) {
+        let mut begun = Instant::now();
+        loop {
+            let left = self.segments.age.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+            let first = match waiting.recv_timeout(left) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if let Some(first) = first {
+                if self.log.length() == 0 {
+                    begun = Instant::now();
+                }
+                let jobs = std::iter::once(first).chain(waiting.try_iter().take(AT_ONCE - 1)).collect();
+                self.keep(jobs);
+            }
+            let due = self.log.length() >= self.segments.bytes || begun.elapsed() >= self.segments.age;
+            if due && self.log.length() > 0 && self.log.next().is_ok() {
+                let _ = full.send(());
+            }
+            if due {
+                begun = Instant::now();
+            }
+        }
+        if self.log.length() > 0 && self.log.next().is_ok() {
+            let _ = full.send(());
+        }
+    }
+
+    /// Writes what is new, and answers all.
+    fn keep(&mut self, jobs: Vec<Job>) {
+        let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+        let mut again = Vec::new();
+        for Job { record, answer } in jobs {
+            let identity = identity(&record.origin.submitter, &record.bytes);
+            match self.keys.meet(&record, identity) {
+                Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
+                _ if self.known.insert(identity) => {
+                    fresh.push(identity);
+                    records.push(record);
+                    answers.push(answer);
+                }
+                // One of these may be a copy of one that is being written: it is answered after that lasts.
+                _ => again.push(answer),
+            }
+        }
+        match if records.is_empty() { Ok(()) } else { self.log.append(&records) } {
+            Ok(()) => {
+                for (record, answer) in records.iter().zip(answers) {
+                    Metrics::count(&self.metrics.accepted_total);
+                    self.metrics
+                        .bytes_total
+                        .fetch_add(record.bytes.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                    let _ = answer.send(Kept::New);
+                }
+                for answer in again {
+                    Metrics::count(&self.metrics.duplicates_total);
+                    let _ = answer.send(Kept::Duplicate);
+                }
+            }
+            Err(error) => {
+                for identity in fresh {
+                    self.known.remove(&identity);
+                }
+                records.iter().for_each(|record| self.keys.forget(record));
+                for answer in answers.into_iter().chain(again) {
+                    Metrics::count(&self.metrics.failed_total);
+                    let _ = answer.send(Kept::Failed(Error::new(error.code(), error.to_string())));
+                }
+            }
+        }
+    }
+}
+
+/// The thread that makes partitions.
+struct Compaction {
+    place: String,
+    folder: PathBuf,
+    runtime: tokio::runtime::Runtime,
+    metrics: Arc<Metrics>,
+}
+
+impl Compaction {
+    fn run(self, writer: Writer, ended: &Receiver<()>) {
+        let mut writer = Some(writer);
+        let mut last_try = false;
+        loop {
+            match ended.recv_timeout(AGAIN) {
+                Ok(()) => {}
+                Err(RecvTimeoutError::Timeout) if writer.is_some() && !last_try => continue,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) if last_try => return,
+                Err(RecvTimeoutError::Disconnected) => last_try = true,
+            }
+            while ended.try_recv().is_ok() {}
+            if let Err(error) = self.compact(&mut writer, last_try) {
+                Metrics::count(&self.metrics.compaction_failures_total);
+                eprintln!(
+                    "sediment-fleet: warning: the log stays, as partitions could not be written: {error}"
+                );
+                // What it holds is not what the dataset has.
+                writer = None;
+            }
+            if last_try {
+                return;
+            }
+        }
+    }
+
+    /// Adds whole segments to the dataset; the newest grows still, unless this is the end.
+    fn compact(&self, kept: &mut Option<Writer>, is_last: bool) -> Result<()> {
+        if kept.is_none() {
+            *kept = Some(self.runtime.block_on(Writer::open(&self.place))?);
+        }
+        let Some(writer) = kept.as_mut() else { return Ok(()) };
+        let mut numbers = log::segments(&self.folder)?;
+        let newest = numbers.pop();
+        if is_last {
+            // The log's thread has ended: its last segment is empty.
+            numbers.extend(newest);
+        }
+        for number in numbers {
+            for record in log::records(&self.folder, number)? {
+                let identity = identity(&record.origin.submitter, &record.bytes);
+                // Its reader accepted it before it was acknowledged.
+                let submission = Submission::read(&record.bytes, &Named::default())?;
+                writer.add(&submission, &record.origin, identity)?;
+                self.runtime.block_on(writer.spill())?;
+            }
+            self.runtime.block_on(writer.commit(Some(number + 1)))?;
+            log::remove(&self.folder, number)?;
+            Metrics::count(&self.metrics.compactions_total);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Log`]: what was received and is in no partition yet, in segments of a local folder. A record is on the disk before its
+//! submission is acknowledged.
+//!
+//! A record is `SFL1`, the length of its head and of its body, the CRC-32 of both (little-endian, four bytes each), a head of
+//! JSON and the received bytes. A record that ends early, or whose checksum differs, ends its segment: it was never acknowledged.
+
+use crate::day::Day;
+use crate::submission::Origin;
+use sediment::{Error, ErrorCode, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 4] = b"SFL1";
+const HEADER: usize = 16;
+/// Bytes of a head.
+const LONGEST_HEAD: usize = 4096;
+
+/// Received bytes with their origin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Who sent it, and when.
+    pub origin: Origin,
+    /// Key by which the client may try again, if it gave one.
+    pub idempotency_key: Option<String>,
+    /// What was sent.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    submitter: String,
+    host_class: String,
+    day: i32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    key: Option<String>,
+}
+
+/// Segments of a folder, the last of which grows.
+#[derive(Debug)]
+pub struct Log {
+    folder: PathBuf,
+    number: u64,
+    file: File,
+    /// Bytes of whole records in the growing segment.
+    length: u64,
+}
+
+impl Log {
+    /// Begins a new segment in a folder, above all that are there.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn open(folder: &Path, above: u64) -> Result<Self> {
+        std::fs::create_dir_all(folder).map_err(|error| io(&error, folder))?;
+        let last = segments(folder)?.last().map_or(0, |number| number + 1);
+        let number = last.max(above);
+        Ok(Self { folder: folder.to_owned(), number, file: begin(folder, number)?, length: 0 })
+    }
+
+    /// Writes records and waits until they last. If that fails, none of them counts, and the segment ends before them.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn append(&mut self, records: &[Record]) -> Result<()> {
+        let mut bytes = Vec::new();
+        for record in records {
+            encode(record, &mut bytes)?;
+        }
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        if let Err(error) = written {
+            // Half a record would hide those that follow.
+            let cut = self.file.set_len(self.length).and_then(|()| self.file.sync_data());
+            if cut.is_err() {
+                self.next()?;
+            }
+            return Err(io(&error, &path(&self.folder, self.number)));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes in the growing segment.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Ends the segment and begins the next; returns the number of the new one.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn next(&mut self) -> Result<u64> {
+        self.file = begin(&self.folder, self.number + 1)?;
+        self.number += 1;
+        self.length = 0;
+        Ok(self.number)
+    }
+}
+
+/// Numbers of the segments in a folder, ascending.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn segments(folder: &Path) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
+        let name = entry.map_err(|error| io(&error, folder))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
+        numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The whole records of a segment.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn records(folder: &Path, number: u64) -> Result<Vec<Record>> {
+    let path = path(folder, number);
+    let mut bytes = Vec::new();
+    File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| io(&error, &path))?;
+    let (mut records, mut rest) = (Vec::new(), bytes.as_slice());
+    while let Some((record, length)) = decode(rest) {
+        records.push(record);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    Ok(records)
+}
+
+/// Removes a segment.
+///
+/// # Errors
+/// When it cannot be removed.
+pub fn remove(folder: &Path, number: u64) -> Result<()> {
+    let path = path(folder, number);
+    std::fs::remove_file(&path).map_err(|error| io(&error, &path))
+}
+
+fn path(folder: &Path, number: u64) -> PathBuf {
+    folder.join(format!("{number:012}.log"))
+}
+
+fn begin(folder: &Path, number: u64) -> Result<File> {
+    let path = path(folder, number);
+    let made = OpenOptions::new().create_new(true).append(true).open(&path).and_then(|file| {
+        File::open(folder)?.sync_all()?;
+        Ok(file)
+    });
+    made.map_err(|error| io(&error, &path))
+}
+
+fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
+    let head = Head {
+        submitter: record.origin.submitter.clone(),
+        host_class: record.origin.host_class.clone(),
+        day: record.origin.day.0,
+        key: record.idempotency_key.clone(),
+    };
+    let head = serde_json::to_vec(&head).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
+    let length = |part: &[u8]| {
+        u32::try_from(part.len()).map_err(|_| Error::new(ErrorCode::TooLarge, "a record of 4 GiB or more"))
+    };
+    let mut checksum = crc32fast::Hasher::new();
+    checksum.update(&head);
+    checksum.update(&record.bytes);
+    bytes.extend(MAGIC);
+    bytes.extend(length(&head)?.to_le_bytes());
+    bytes.extend(length(&record.bytes)?.to_le_bytes());
+    bytes.extend(checksum.finalize().to_le_bytes());
+    bytes.extend(head);
+    bytes.extend(&record.bytes);
+    Ok(())
+}
+
+/// The first record, and its length in the log.
+fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+    let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    if bytes.get(..4)? != MAGIC {
+        return None;
+    }
+    let (head, body, checksum) = (number(4)? as usize, number(8)? as usize, number(12)?);
+    if head > LONGEST_HEAD {
+        return None;
+    }
+    let end = HEADER.checked_add(head)?.checked_add(body)?;
+    let content = bytes.get(HEADER..end)?;
+    if crc32fast::hash(content) != checksum {
+        return None;
+    }
+    let (head, body) = content.split_at(head);
+    let head: Head = serde_json::from_slice(head).ok()?;
+    let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
+    Some((Record { origin, idempotency_key: head.key, bytes: body.to_vec() }, end))
+}
+
+fn io(error: &std::io::Error, path: &Path) -> Error {
+    Error::new(ErrorCode::Io, error.to_string())
+        .with_input(path.display().to_string())
+        .with_hint("the intake needs a folder with free space that lasts")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(bytes: &[u8]) -> Record {
+        let origin = Origin { submitter: "aa".to_owned(), host_class: "desktop".to_owned(), day: Day(7) };
+        Record { origin, idempotency_key: Some("k".to_owned()), bytes: bytes.to_vec() }
+    }
+
+    #[test]
+    fn whole_records_come_back_and_cut_ones_do_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = Log::open(folder.path(), 3).unwrap();
+        log.append(&[record(b"one"), record(b"")]).unwrap();
+        log.append(&[record(b"three")]).unwrap();
+        let whole = records(folder.path(), 3).unwrap();
+        assert_eq!(whole, [record(b"one"), record(b""), record(b"three")]);
+        let path = path(folder.path(), 3);
+        let bytes = std::fs::read(&path).unwrap();
+        for cut in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let kept = records(folder.path(), 3).unwrap();
+            assert!(kept.len() < 3 && kept == whole[..kept.len()], "cut at {cut}");
+        }
+        let mut changed = bytes.clone();
+        *changed.last_mut().unwrap() ^= 1;
+        std::fs::write(&path, changed).unwrap();
+        assert_eq!(records(folder.path(), 3).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn each_start_begins_a_segment() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Log::open(folder.path(), 0).unwrap());
+        let mut log = Log::open(folder.path(), 0).unwrap();
+        assert_eq!(log.next().unwrap(), 2);
+        assert_eq!(segments(folder.path()).unwrap(), [0, 1, 2]);
+        remove(folder.path(), 1).unwrap();
+        assert_eq!(segments(folder.path()).unwrap(), [0, 2]);
+    }
+}

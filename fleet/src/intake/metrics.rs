@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of the intake, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! metrics {
+    ($($name:ident $kind:literal $help:literal,)*) => {
+        /// Numbers of an intake since its start.
+        #[derive(Debug, Default)]
+        pub struct Metrics {
+            $(#[doc = $help] pub $name: AtomicU64,)*
+        }
+
+        impl Metrics {
+            /// All numbers, as Prometheus reads them.
+            #[must_use]
+            pub fn text(&self) -> String {
+                let mut text = String::new();
+                $(
+                    let name = concat!("sediment_fleet_", stringify!($name));
+                    // Writing to a string cannot fail.
+                    let _ = writeln!(text, "# HELP {name} {}\n# TYPE {name} {}\n{name} {}", $help, $kind, self.$name.load(Ordering::Relaxed));
+                )*
+                text
+            }
+        }
+    };
+}
+
+metrics! {
+    accepted_total "counter" "Submissions that were acknowledged as new.",
+    duplicates_total "counter" "Submissions that were there already.",
+    refused_invalid_total "counter" "Submissions that are no profile, or of no package.",
+    refused_token_total "counter" "Requests without a known token.",
+    refused_size_total "counter" "Submissions above the size limit.",
+    refused_rate_total "counter" "Submissions above the rate limit of their submitter.",
+    refused_slow_total "counter" "Submissions that did not arrive in time, or not whole.",
+    refused_busy_total "counter" "Submissions that found the queue full.",
+    failed_total "counter" "Submissions that could not be kept: the disk or the store failed.",
+    bytes_total "counter" "Bytes of acknowledged submissions.",
+    compactions_total "counter" "Segments of the log that became partitions.",
+    compaction_failures_total "counter" "Attempts at that which failed and are tried again.",
+    queue "gauge" "Submissions that are being received or written.",
+}
+
+impl Metrics {
+    /// Adds one to a number.
+    pub fn count(number: &AtomicU64) {
+        number.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_text() {
+        let metrics = Metrics::default();
+        Metrics::count(&metrics.accepted_total);
+        let text = metrics.text();
+        assert!(
+            text.contains(
+                "\n# TYPE sediment_fleet_accepted_total counter\nsediment_fleet_accepted_total 1\n"
+            )
+        );
+        assert!(text.lines().all(|line| line.starts_with("# ") || line.split(' ').count() == 2));
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Engine`]: DataFusion, with the files of a dataset as its tables.
+
+use crate::dataset::manifest::File;
+use crate::dataset::store::Store;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::error::DataFusionError;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+use sediment::{Error, ErrorCode, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+use url::Url;
+
+/// Memory that queries take by default, in bytes.
+pub const MEMORY: usize = 1 << 30;
+
+/// Limits of an engine.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Memory in bytes; more is spilled to the disk.
+    pub memory: usize,
+    /// Folder for what is spilled; None: that of the system.
+    pub spill: Option<PathBuf>,
+    /// Number of threads.
+    pub threads: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        Self { memory: MEMORY, spill: None, threads }
+    }
+}
+
+/// A session of a query engine.
+pub struct Engine {
+    context: SessionContext,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Engine")
+    }
+}
+
+impl Engine {
+    /// An engine inside this process.
+    ///
+    /// # Errors
+    /// When the limits cannot be set.
+    pub fn embedded(limits: &Limits, store: &Store) -> Result<Self> {
+        let mode = match &limits.spill {
+            Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
+            None => DiskManagerMode::OsTmpDirectory,
+        };
+        let runtime = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory)))
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode))
+            .build_arc()
+            .map_err(|error| failed(&error))?;
+        let config = SessionConfig::new().with_target_partitions(limits.threads).with_batch_size(16_384);
+        let context = SessionContext::new_with_config_rt(config, runtime);
+        Self::with_context(context, store)
+    }
+
+    /// An engine of another kind, such as a cluster.
+    ///
+    /// # Errors
+    /// When the store has no URL.
+    pub fn with_context(context: SessionContext, store: &Store) -> Result<Self> {
+        let (base, inner) = store.for_engines();
+        let base = Url::parse(base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
+        context.runtime_env().register_object_store(&base, inner);
+        Ok(Self { context })
+    }
+
+    /// Makes files a table.
+    ///
+    /// # Errors
+    /// When there are none, or the query engine refuses them.
+    pub async fn table(&self, name: &str, store: &Store, files: &[&File], schema: &SchemaRef) -> Result<()> {
+        if files.is_empty() {
+            return Err(Error::new(ErrorCode::EmptyInput, "no submission is selected")
+                .with_hint("sediment-fleet coverage DATASET lists packages, versions and days"));
+        }
+        let names = files.iter().map(|file| store.url(&file.name)).collect::<Result<Vec<String>>>()?;
+        let options = ParquetReadOptions::default().schema(schema);
+        let frame = self.context.read_parquet(names, options).await.map_err(|error| failed(&error))?;
+        self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Makes rows a table.
+    ///
+    /// # Errors
+    /// When the query engine refuses them.
+    pub fn rows(&self, name: &str, batch: RecordBatch) -> Result<()> {
+        self.context.register_batch(name, batch).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Rows of a query.
+    ///
+    /// # Errors
+    /// When it fails; memory that does not suffice and a full disk are told.
+    pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+        let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
+        frame.collect().await.map_err(|error| failed(&error))
+    }
+
+    /// Number of rows of a table, with a condition behind its name.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub async fn count(&self, table: &str) -> Result<u64> {
+        let frame =
+            self.context.sql(&format!("SELECT 1 FROM {table}")).await.map_err(|error| failed(&error))?;
+        frame.count().await.map(|count| count as u64).map_err(|error| failed(&error))
+    }
+
+    /// The plan of a query, as the query engine executes it.
+    ///
+    /// # Errors
+    /// When the query engine refuses the query.
+    pub async fn explain(&self, sql: &str) -> Result<String> {
+        let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
+        let plan = frame.create_physical_plan().await.map_err(|error| failed(&error))?;
+        Ok(datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string())
+    }
+}
+
+fn failed(error: &DataFusionError) -> Error {
+    let error = error.find_root();
+    let made = Error::new(ErrorCode::Io, format!("the query failed: {error}"));
+    match error {
+        DataFusionError::ResourcesExhausted(_) => {
+            made.with_hint("give it more memory (--memory), or a folder with more space (--spill)")
+        }
+        _ => made.with_hint("sediment-fleet fsck DATASET checks its files"),
+    }
+}

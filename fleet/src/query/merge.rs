@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Merging: the query engine adds up, the library makes the profile.
+//!
+//! Without a policy the result is that of `sediment merge` of the same profiles, to the byte: shares are made when a submission
+//! is added, and sums of integers do not depend on order, engine or number of threads.
+
+use super::engine::Engine;
+use super::policy::{Counted, Policy};
+use super::sql;
+use crate::dataset::dictionary::{Dictionary, Subject};
+use crate::dataset::manifest::Table;
+use crate::dataset::{Dataset, Selection, tables};
+use datafusion::arrow::array::{Array as _, AsArray as _, Int32Array, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, Int32Type, Int64Type, Schema};
+use sediment::profile::merge::{Weight, merge as add_up};
+use sediment::profile::rows::{Assembly, Kind, Row};
+use sediment::profile::{FunctionIndex, Profile};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// Submissions whose sums always fit the engines' decimals of 28 digits: each number has at most 18.
+pub const MOST_SUBMISSIONS: u64 = 10_000_000_000;
+
+/// A merged profile, and what it is of.
+#[derive(Debug)]
+pub struct Merged {
+    /// The profile.
+    pub profile: Profile,
+    /// Submissions that count.
+    pub submissions: u64,
+    /// Submissions that the policy's caps exclude.
+    pub capped: u64,
+    /// Functions that too few submitters executed.
+    pub rare: usize,
+    /// Submissions of each weight class.
+    pub classes: Vec<(Weight, u64)>,
+}
+
+/// Sum of a subject in one weight class.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    subject: i32,
+    class: i32,
+    weight: Option<u128>,
+    first: Option<u64>,
+    bits: i64,
+}
+
+/// Merges the selected submissions under a policy.
+///
+/// # Errors
+/// When nothing is selected, when numbers may not fit, and when the query engine fails.
+pub async fn merge(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+    policy: &Policy,
+) -> Result<Merged> {
+    let counted = register(dataset, engine, selection, policy).await?;
+    let dictionary = dataset.dictionary().await?;
+    let text = if counted.is_all { sql::SUMS } else { sql::SUMS_BY_CLASS };
+    let sums = sums(&engine.run(text).await?, counted.is_all)?;
+    let rare = match policy.min_submitters {
+        0 | 1 => HashSet::new(),
+        least => rare_functions(engine, &dictionary, &sums, least).await?,
+    };
+    let profile = assemble(&dictionary, &sums, &rare, &counted)?;
+    Ok(Merged {
+        profile,
+        submissions: counted.submissions,
+        capped: counted.capped,
+        rare: rare.len(),
+        classes: counted.classes.iter().copied().zip(counted.of_class.iter().copied()).collect(),
+    })
+}
+
+/// The plan of a merge.
+///
+/// # Errors
+/// As [`merge`].
+pub async fn explain(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+    policy: &Policy,
+) -> Result<String> {
+    let counted = register(dataset, engine, selection, policy).await?;
+    let text = if counted.is_all { sql::SUMS } else { sql::SUMS_BY_CLASS };
+    Ok(format!("{text}\n\n{}", engine.explain(text).await?))
+}
+
+/// Gives the query engine its tables, and finds out what counts.
+async fn register(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+    policy: &Policy,
+) -> Result<Counted> {
+    let mut files = dataset.files(Table::Facts, selection);
+    files.extend(dataset.files(Table::Blocks, selection));
+    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    let counted = Counted::of(dataset, engine, selection, policy).await?;
+    if counted.submissions >= MOST_SUBMISSIONS {
+        return Err(Error::new(
+            ErrorCode::Overflow,
+            "sums of 10^10 submissions may have more than 28 digits",
+        )
+        .with_hint("merge parts of the dataset, and then their profiles: sediment merge"));
+    }
+    if !counted.is_all {
+        engine.rows("counted", counted.batch()?)?;
+    }
+    Ok(counted)
+}
+
+fn sums(batches: &[RecordBatch], is_all: bool) -> Result<Vec<Sum>> {
+    let mut sums = Vec::new();
+    for batch in batches {
+        let column = |name: &str, to: DataType| {
+            let column = batch.column_by_name(name).ok_or_else(|| defect(&format!("no column {name}")))?;
+            cast(column, &to).map_err(|error| defect(&error))
+        };
+        let subjects = column("subject", DataType::Int32)?;
+        let weights = column("weight", DataType::Decimal128(38, 0))?;
+        let firsts = column("first_use", DataType::Int64)?;
+        let classes = if is_all { None } else { Some(column("class", DataType::Int32)?) };
+        let bits = if is_all { None } else { Some(column("submitter_bits", DataType::Int64)?) };
+        let (weights, firsts) =
+            (weights.as_primitive::<Decimal128Type>(), firsts.as_primitive::<Int64Type>());
+        for (row, subject) in subjects.as_primitive::<Int32Type>().values().iter().enumerate() {
+            let weight = (!weights.is_null(row)).then(|| u128::try_from(weights.value(row))).transpose();
+            let first = (!firsts.is_null(row)).then(|| u64::try_from(firsts.value(row))).transpose();
+            sums.push(Sum {
+                subject: *subject,
+                class: classes.as_ref().map_or(0, |classes| classes.as_primitive::<Int32Type>().value(row)),
+                weight: weight.map_err(|error| defect(&error))?,
+                first: first.map_err(|error| defect(&error))?,
+                bits: bits.as_ref().map_or(0, |bits| bits.as_primitive::<Int64Type>().value(row)),
+            });
+        }
+    }
+    Ok(sums)
+}
+
+/// Functions that fewer than `least` submitters executed. Bits alone decide for most; the submitters of all others are counted.
+async fn rare_functions(
+    engine: &Engine,
+    dictionary: &Dictionary,
+    sums: &[Sum],
+    least: u32,
+) -> Result<HashSet<u32>> {
+    let function_of = |subject: i32| {
+        let subject = dictionary.subject_at(subject)?;
+        if subject.kind == Kind::Function { subject.function } else { None }
+    };
+    let mut bits: BTreeMap<u32, i64> = BTreeMap::new();
+    for sum in sums {
+        if let Some(function) = function_of(sum.subject) {
+            *bits.entry(function).or_default() |= sum.bits;
+        }
+    }
+    let open: HashSet<u32> =
+        bits.iter().filter(|(_, bits)| bits.count_ones() < least).map(|(function, _)| *function).collect();
+    if open.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let subjects: BTreeSet<i32> = sums
+        .iter()
+        .map(|sum| sum.subject)
+        .filter(|subject| function_of(*subject).is_some_and(|function| open.contains(&function)))
+        .collect();
+    let schema = Arc::new(Schema::new(vec![Field::new("subject", DataType::Int32, false)]));
+    let column = Arc::new(Int32Array::from_iter_values(subjects));
+    engine.rows("rare", RecordBatch::try_new(schema, vec![column]).map_err(|error| defect(&error))?)?;
+    let mut submitters: BTreeMap<u32, HashSet<i32>> = BTreeMap::new();
+    for batch in engine.run(sql::SUBMITTERS).await? {
+        let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
+        for (subject, submitter) in numbers(0).iter().zip(numbers(1)) {
+            if let Some(function) = function_of(*subject) {
+                submitters.entry(function).or_default().insert(*submitter);
+            }
+        }
+    }
+    let enough = |function: &u32| submitters.get(function).is_some_and(|found| found.len() >= least as usize);
+    Ok(open.into_iter().filter(|function| !enough(function)).collect())
+}
+
+/// The profile of sums: one of each weight class, weighed and added by the library.
+fn assemble(
+    dictionary: &Dictionary,
+    sums: &[Sum],
+    rare: &HashSet<u32>,
+    counted: &Counted,
+) -> Result<Profile> {
+    let mut classes: BTreeMap<i32, (Assembly, Vec<Option<FunctionIndex>>)> = BTreeMap::new();
+    let is_rare = |subject: &Subject| {
+        [subject.function, subject.callee].into_iter().flatten().any(|function| rare.contains(&function))
+    };
+    // A library that has rare functions alone is as telling as these.
+    let common: HashSet<&str> = sums
+        .iter()
+        .filter_map(|sum| dictionary.subject_at(sum.subject))
+        .filter(|subject| subject.kind == Kind::Function && !is_rare(subject))
+        .filter_map(|subject| dictionary.function_at(subject.function?)?.dso.as_deref())
+        .collect();
+    for sum in sums {
+        let subject =
+            dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
+        let label = subject.detail.rsplit('\t').next().unwrap_or_default();
+        let is_rare_library = subject.kind == Kind::Library && !rare.is_empty() && !common.contains(label);
+        if is_rare_library || is_rare(subject) {
+            continue;
+        }
+        let (assembly, functions) = classes
+            .entry(sum.class)
+            .or_insert_with(|| (Assembly::default(), vec![None; dictionary.function_count()]));
+        let mut index = |function: Option<u32>| {
+            let number = function?;
+            let known = functions.get_mut(number as usize)?;
+            if known.is_none() {
+                *known = Some(assembly.profile().function(dictionary.function_at(number)?.clone()));
+            }
+            *known
+        };
+        let (function, callee) = (index(subject.function), index(subject.callee));
+        let row = Row {
+            kind: subject.kind,
+            function,
+            callee,
+            detail: subject.detail.clone(),
+            weight: sum.weight,
+            first: sum.first,
+        };
+        assembly.add(&row)?;
+    }
+    let mut profiles = Vec::new();
+    for (class, (assembly, _)) in classes {
+        let weight = counted.classes.get(usize::try_from(class).unwrap_or(usize::MAX)).copied();
+        profiles
+            .push((assembly.finish()?, weight.ok_or_else(|| defect(&"a weight class without a weight"))?));
+    }
+    match profiles.as_slice() {
+        [(_, weight)] if *weight == Weight::ONE => Ok(profiles.remove(0).0),
+        _ => add_up(&profiles.iter().map(|(profile, weight)| (profile, *weight)).collect::<Vec<_>>(), false),
+    }
+}
+
+fn defect(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::Damaged, format!("not the sums of a dataset: {error}"))
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Coverage, drift and outliers: what a dataset has, how far use has moved, and who differs from all others.
+
+use super::engine::Engine;
+use super::merge;
+use super::policy::Policy;
+use super::sql;
+use crate::dataset::dictionary::Dictionary;
+use crate::dataset::manifest::Table;
+use crate::dataset::{Dataset, Selection, tables};
+use crate::day::Day;
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Int64Type};
+use sediment::callgraph::FunctionId;
+use sediment::order::predicted_misses;
+use sediment::order::{Request, Selection as Functions, compute};
+use sediment::profile::difference::difference;
+use sediment::profile::rows::Kind;
+use sediment::profile::{FunctionKey, Profile};
+use sediment::{Error, ErrorCode, Result};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Submissions of one version of a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Covered {
+    /// Name of the package.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// First and last day.
+    pub days: (Day, Day),
+    /// Number of submissions.
+    pub submissions: u64,
+    /// Number of submitters.
+    pub submitters: u64,
+    /// Number of host classes.
+    pub host_classes: u64,
+    /// Number of recordings.
+    pub recordings: u64,
+}
+
+/// What a dataset has, by package and version.
+///
+/// # Errors
+/// When nothing is selected, or the query engine fails.
+pub async fn coverage(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Covered>> {
+    let files = dataset.files(Table::Submissions, selection);
+    engine.table("submissions", &dataset.store, &files, &tables::submissions_schema()).await?;
+    let mut covered = Vec::new();
+    for batch in engine.run(sql::COVERAGE).await? {
+        let as_type =
+            |column: usize, to: &DataType| cast(batch.column(column), to).map_err(|error| defect(&error));
+        let (packages, versions) = (as_type(0, &DataType::Utf8)?, as_type(1, &DataType::Utf8)?);
+        let numbers = (4..8).map(|column| as_type(column, &DataType::Int64)).collect::<Result<Vec<_>>>()?;
+        for row in 0..batch.num_rows() {
+            let day = |column: usize| Day(batch.column(column).as_primitive::<Date32Type>().value(row));
+            let number = |at: usize| {
+                let column = numbers.get(at).map(|column| column.as_primitive::<Int64Type>().value(row));
+                column.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+            };
+            covered.push(Covered {
+                package: packages.as_string::<i32>().value(row).to_owned(),
+                version: versions.as_string::<i32>().value(row).to_owned(),
+                days: (day(2), day(3)),
+                submissions: number(0),
+                submitters: number(1),
+                host_classes: number(2),
+                recordings: number(3),
+            });
+        }
+    }
+    Ok(covered)
+}
+
+/// How far use has moved from a shipped profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Drift {
+    /// Overlap of the two profiles in parts per million; None where one counts nothing.
+    pub agreement: Option<u64>,
+    /// Share of today's calls into functions that the shipped profile lacks, in parts per million.
+    pub unknown: u64,
+    /// Estimated iTLB misses of the order by the shipped profile, over those of an order by today's: what a refresh saves. None
+    /// where the code fits the TLB.
+    pub loss: Option<f64>,
+    /// Submissions of today's profile.
+    pub submissions: u64,
+}
+
+/// Compares a shipped profile with the merge of the selected submissions.
+///
+/// # Errors
+/// As [`merge::merge`], and when a profile has no order.
+pub async fn drift(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+    policy: &Policy,
+    shipped: &Profile,
+) -> Result<Drift> {
+    let now = merge::merge(dataset, engine, selection, policy).await?;
+    let found = difference(shipped, &now.profile);
+    let unknown = found
+        .functions
+        .iter()
+        .filter(|moved| moved.before.is_none())
+        .filter_map(|moved| moved.after)
+        .sum::<u128>();
+    Ok(Drift {
+        agreement: found.agreement,
+        unknown: u64::try_from(unknown / 1_000_000_000).unwrap_or(u64::MAX),
+        loss: loss(shipped, &now.profile)?,
+        submissions: now.submissions,
+    })
+}
+
+/// Estimated misses of the order by `shipped`, over those of the order by `now`, both in the use of `now`.
+///
+/// # Errors
+/// When a profile has no order.
+pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
+    let fresh = compute(now, &Functions::Everything, &Request::default())?;
+    let stale = compute(shipped, &Functions::Everything, &Request::default())?;
+    let ids: HashMap<&FunctionKey, FunctionId> =
+        fresh.built.table.names().map(|(key, id)| (key, id)).collect();
+    let names: HashMap<FunctionId, &FunctionKey> =
+        stale.built.table.names().map(|(key, id)| (id, key)).collect();
+    let new: Vec<FunctionId> = fresh.order.functions().collect();
+    let known = stale.order.functions().filter_map(|id| ids.get(names.get(&id)?).copied());
+    // Functions that the shipped profile lacks follow in the order of their names: they are not ordered.
+    let mut lacking = new.clone();
+    lacking.sort_unstable();
+    let mut seen = HashSet::new();
+    let old: Vec<FunctionId> = known.chain(lacking).filter(|id| seen.insert(*id)).collect();
+    let misses = |order: &[FunctionId]| predicted_misses(&fresh.built.graph, &[], order);
+    let (old, new) = (misses(&old), misses(&new));
+    Ok((new > 0.0).then_some(old / new))
+}
+
+/// A submitter that differs from all others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outlier {
+    /// Key of the submitter.
+    pub submitter: String,
+    /// Overlap of the submitter's calls with those of all others, in parts per million.
+    pub agreement: u64,
+    /// Share of the submitter in all calls, in parts per million.
+    pub share: u64,
+}
+
+/// Submitters by their agreement with all others, the lowest first.
+///
+/// # Errors
+/// When nothing is selected, or the query engine fails.
+pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Outlier>> {
+    let files = dataset.files(Table::Facts, selection);
+    engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
+    let submissions = dataset.files(Table::Submissions, selection);
+    engine.table("counted", &dataset.store, &submissions, &tables::submissions_schema()).await?;
+    let dictionary = dataset.dictionary().await?;
+    let mut of_submitter: BTreeMap<i32, HashMap<u32, u128>> = BTreeMap::new();
+    for batch in engine.run(sql::BY_SUBMITTER).await? {
+        let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).map_err(|error| defect(&error))?;
+        let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
+        let weights = weights.as_primitive::<Decimal128Type>().values();
+        for ((submitter, subject), weight) in numbers(0).iter().zip(numbers(1)).zip(weights) {
+            if let Some(callee) = callee_of_call(&dictionary, *subject) {
+                let sum = of_submitter.entry(*submitter).or_default().entry(callee).or_default();
+                *sum += u128::try_from(*weight).map_err(|error| defect(&error))?;
+            }
+        }
+    }
+    Ok(by_agreement(&dictionary, &of_submitter))
+}
+
+fn callee_of_call(dictionary: &Dictionary, subject: i32) -> Option<u32> {
+    let subject = dictionary.subject_at(subject)?;
+    if subject.kind == Kind::Call { subject.callee } else { None }
+}
+
+fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<u32, u128>>) -> Vec<Outlier> {
+    let mut all: HashMap<u32, u128> = HashMap::new();
+    for weights in of_submitter.values() {
+        for (function, weight) in weights {
+            *all.entry(*function).or_default() += weight;
+        }
+    }
+    let total: u128 = all.values().sum();
+    let mut outliers: Vec<Outlier> = of_submitter
+        .iter()
+        .map(|(submitter, weights)| {
+            let own: u128 = weights.values().sum();
+            let others = total - own;
+            let overlap = weights.iter().map(|(function, weight)| {
+                let elsewhere = all.get(function).copied().unwrap_or(0) - weight;
+                parts(*weight, own).min(parts(elsewhere, others))
+            });
+            Outlier {
+                submitter: dictionary.submitter_at(*submitter).unwrap_or("unknown").to_owned(),
+                agreement: overlap.sum::<u64>() / 1000,
+                share: parts(own, total) / 1000,
+            }
+        })
+        .collect();
+    outliers.sort_by(|one, other| (one.agreement, &one.submitter).cmp(&(other.agreement, &other.submitter)));
+    outliers
+}
+
+/// Parts of 10^9; of nothing none.
+fn parts(part: u128, whole: u128) -> u64 {
+    // Sums have at most 28 digits: a product with 10^9 has at most 37.
+    part.saturating_mul(1_000_000_000)
+        .checked_div(whole)
+        .and_then(|parts| u64::try_from(parts).ok())
+        .unwrap_or(0)
+}
+
+fn defect(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::Damaged, error.to_string())
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Datasets in folders: equal to the core's merge, whole after interruptions, forgetting, checked.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use support::{LAYOUT, ingest, merge_of, merged_by_core, profile, refused, run, write};
+
+struct Place {
+    folder: tempfile::TempDir,
+    dataset: String,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = folder.path().join("dataset").display().to_string();
+        Self { folder, dataset }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A dataset of these profiles, and their files.
+    fn of(numbers: std::ops::Range<u64>) -> (Self, Vec<PathBuf>) {
+        let place = Self::new();
+        let files = write(&place.path().join("profiles"), numbers);
+        ingest(&place.dataset, &place.path().join("profiles"));
+        (place, files)
+    }
+}
+
+#[test]
+fn a_merge_without_policy_is_that_of_the_core() {
+    let (place, mut files) = Place::of(0..60);
+    let core = merged_by_core(&files);
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), core);
+    assert_eq!(merge_of(&place.dataset, place.path(), &["--threads", "1"]), core);
+    // In another order, in several steps, and joined.
+    let other = Place::new();
+    files.reverse();
+    for (at, part) in files.chunks(17).enumerate() {
+        let folder = other.path().join(format!("part{at}"));
+        for file in part {
+            let to = folder.join(file.strip_prefix(place.path().join("profiles")).unwrap());
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(file, to).unwrap();
+        }
+        ingest(&other.dataset, &folder);
+    }
+    assert_eq!(merge_of(&other.dataset, other.path(), &[]), core);
+    run(&["compact", &other.dataset, "--files", "2"]);
+    assert_eq!(merge_of(&other.dataset, other.path(), &[]), core);
+    assert!(run(&["fsck", &other.dataset]).ends_with(" 0 faults\n"));
+}
+
+#[test]
+fn selections_merge_what_they_name() {
+    let (place, files) = Place::of(0..40);
+    let of_version: Vec<PathBuf> = files
+        .iter()
+        .filter(|path| std::fs::read_to_string(path).unwrap().contains("prog-1.1-1"))
+        .cloned()
+        .collect();
+    let merged = merge_of(&place.dataset, place.path(), &["--version-of-package", "1.1-1"]);
+    assert_eq!(merged, merged_by_core(&of_version));
+    let early: Vec<PathBuf> =
+        files.iter().filter(|path| path.to_str().unwrap().contains("2026-10-01")).cloned().collect();
+    assert_eq!(merge_of(&place.dataset, place.path(), &["--before", "2026-10-02"]), merged_by_core(&early));
+    assert_eq!(merge_of(&place.dataset, place.path(), &["--arch", "x86_64"]), merged_by_core(&files));
+    refused(&["merge", &place.dataset, "-o", "/dev/null", "--package", "other"], 1);
+}
+
+#[test]
+fn duplicates_count_once_and_an_interrupted_run_is_taken_up() {
+    let place = Place::new();
+    let folder = place.path().join("profiles");
+    let files = write(&folder, 0..20);
+    let broken = folder.join("s1/server/2026-10-02/broken.gv");
+    std::fs::write(&broken, "digraph {").unwrap();
+    let said = refused(&["ingest", &place.dataset, folder.to_str().unwrap(), "--layout", LAYOUT], 1);
+    assert!(said.contains("broken.gv"), "{said}");
+    std::fs::remove_file(broken).unwrap();
+    assert!(ingest(&place.dataset, &folder).starts_with("added 20 submissions"));
+    assert!(ingest(&place.dataset, &folder).starts_with("added 0 submissions"));
+    // The same bytes of another submitter are another submission.
+    std::fs::create_dir_all(folder.join("other/desktop/2026-10-01")).unwrap();
+    std::fs::copy(&files[0], folder.join("other/desktop/2026-10-01/copy.gv")).unwrap();
+    assert!(ingest(&place.dataset, &folder).starts_with("added 1 submissions"));
+    let all: Vec<PathBuf> = files.iter().chain(&files[..1]).cloned().collect();
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&all));
+}
+
+#[test]
+fn caps_weights_and_a_minimum_of_submitters() {
+    let (place, files) = Place::of(0..70);
+    // One submitter floods: with a cap, no more of it counts.
+    let flood = place.path().join("flood");
+    std::fs::create_dir_all(flood.join("s0/desktop/2026-10-05")).unwrap();
+    for number in 0..200 {
+        std::fs::write(flood.join(format!("s0/desktop/2026-10-05/{number}.gv")), profile(1000 + number))
+            .unwrap();
+    }
+    let before = merge_of(&place.dataset, place.path(), &["--cap", "10"]);
+    ingest(&place.dataset, &flood);
+    let after = merge_of(&place.dataset, place.path(), &["--cap", "10"]);
+    let total =
+        |text: &str| text.split("total=").nth(1).unwrap().split(',').next().unwrap().parse::<u128>().unwrap();
+    assert_eq!(total(&before), total(&after));
+    assert_eq!(total(&merge_of(&place.dataset, place.path(), &[])), 270 * 1_000_000_000_000_000);
+    // Weights are applied by the library, to sums of classes.
+    let half = merge_of(
+        &place.dataset,
+        place.path(),
+        &["--weigh-host-class", "desktop=0.5", "--weigh-host-class", "server=0.5"],
+    );
+    assert_eq!(total(&half), 135 * 1_000_000_000_000_000);
+    let young = merge_of(&place.dataset, place.path(), &["--half-life", "1", "--until", "2026-10-05"]);
+    assert!(total(&young) < total(&merge_of(&place.dataset, place.path(), &[])));
+    // Seven submitters have all functions of the program; `only_N` is of one or two.
+    let common = merge_of(&place.dataset, place.path(), &["--min-submitters", "7", "--before", "2026-10-05"]);
+    assert!(common.contains("\"f11\"") && !common.contains("\"only_"), "{common}");
+    let of_all = merged_by_core(&files);
+    assert!(of_all.contains("\"only_"));
+    refused(&["merge", &place.dataset, "-o", "/dev/null", "--cap", "0"], 1);
+}
+
+#[test]
+fn little_memory_suffices() {
+    let (place, files) = Place::of(0..60);
+    let merged =
+        merge_of(&place.dataset, place.path(), &["--memory", "8", "--threads", "1", "--min-submitters", "1"]);
+    assert_eq!(merged, merged_by_core(&files));
+}
+
+#[test]
+fn plans_are_told() {
+    let (place, _) = Place::of(0..10);
+    let plan = run(&["merge", &place.dataset, "--explain", "--cap", "3"]);
+    assert!(plan.starts_with("SELECT f.subject, c.class") && plan.contains("AggregateExec"), "{plan}");
+}
+
+#[test]
+fn what_is_forgotten_is_gone() {
+    let (place, files) = Place::of(0..42);
+    let outliers = run(&["outliers", &place.dataset]);
+    assert_eq!(outliers.lines().count(), 8, "{outliers}");
+    // The submitters of the dataset, by what remains without each.
+    let rest: Vec<PathBuf> =
+        files.iter().filter(|path| !path.to_str().unwrap().contains("2026-10-01")).cloned().collect();
+    run(&["forget", &place.dataset, "--before", "2026-10-02"]);
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&rest));
+    let key = outliers.lines().nth(1).unwrap().split('\t').next().unwrap();
+    run(&["forget", &place.dataset, "--submitter", key]);
+    let merged = merge_of(&place.dataset, place.path(), &[]);
+    let without = |submitter: u64| {
+        let rest: Vec<PathBuf> = rest
+            .iter()
+            .filter(|path| !path.to_str().unwrap().contains(&format!("/s{submitter}/")))
+            .cloned()
+            .collect();
+        merged_by_core(&rest)
+    };
+    assert!((0..7).any(|submitter| without(submitter) == merged));
+    assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
+    refused(&["forget", &place.dataset, "--submitter", key], 1);
+    refused(&["forget", &place.dataset], 2);
+}
+
+#[test]
+fn damage_and_strays_are_found() {
+    let (place, _) = Place::of(0..10);
+    let facts = run(&["files", &place.dataset, "facts"]);
+    let first = Path::new(facts.lines().next().unwrap());
+    let stray = first.with_file_name("00000009-stray.parquet");
+    std::fs::copy(first, &stray).unwrap();
+    assert!(run(&["fsck", &place.dataset, "--repair"]).contains("removed: facts/"));
+    assert!(!stray.exists());
+    let mut bytes = std::fs::read(first).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(first, bytes).unwrap();
+    let checked = support::fleet(&["fsck", &place.dataset]);
+    assert_eq!(checked.status.code(), Some(5));
+    assert!(String::from_utf8_lossy(&checked.stdout).contains("fault: facts/"));
+}
+
+#[test]
+fn newer_schemas_and_missing_datasets_are_told() {
+    let (place, _) = Place::of(0..3);
+    let manifest = Path::new(&place.dataset).join("manifest");
+    let newest = std::fs::read_dir(&manifest).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
+    let text = std::fs::read_to_string(&newest).unwrap();
+    std::fs::write(&newest, text.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
+    let said = refused(&["coverage", &place.dataset], 1);
+    assert!(said.contains("schema 2, but this program reads up to 1"), "{said}");
+    assert!(refused(&["coverage", "/no/such/dataset"], 1).contains("no dataset"));
+}
+
+#[test]
+fn clocks_in_the_future_and_second_writers_are_refused() {
+    let place = Place::new();
+    let files = write(&place.path().join("profiles"), 0..1);
+    let file = files[0].to_str().unwrap();
+    let said = refused(&["ingest", &place.dataset, file, "--day", "2999-01-01"], 1);
+    assert!(said.contains("in the future"), "{said}");
+    std::fs::create_dir_all(&place.dataset).unwrap();
+    let lock = std::fs::File::create(Path::new(&place.dataset).join(".lock")).unwrap();
+    let _held = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).unwrap();
+    assert!(refused(&["ingest", &place.dataset, file], 1).contains("another program writes to this dataset"));
+}
+
+/// The files of a dataset hold no more of a submitter than the profile and an opaque key.
+#[test]
+fn names_of_submitters_and_paths_are_in_no_file() {
+    let place = Place::new();
+    let folder = place.path().join("profiles");
+    std::fs::create_dir_all(folder.join("alice-of-example/desktop/2026-10-01")).unwrap();
+    std::fs::write(folder.join("alice-of-example/desktop/2026-10-01/home-secret.gv"), profile(1)).unwrap();
+    ingest(&place.dataset, &folder);
+    let mut open = vec![PathBuf::from(&place.dataset)];
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        for secret in ["alice", "home-secret", folder.to_str().unwrap()] {
+            assert!(
+                !bytes.windows(secret.len()).any(|part| part == secret.as_bytes()),
+                "{}: {secret}",
+                path.display()
+            );
+        }
+    }
+    // Parquet packs its pages: ask the tables, too.
+    let coverage = run(&["coverage", &place.dataset]);
+    assert!(coverage.contains("prog\t1."), "{coverage}");
+}
+
+#[test]
+fn drift_tells_whether_to_refresh() {
+    let (place, files) = Place::of(0..40);
+    let shipped = place.path().join("shipped.gv");
+    std::fs::write(&shipped, merged_by_core(&files)).unwrap();
+    let same = run(&["drift", &place.dataset, shipped.to_str().unwrap()]);
+    assert!(same.contains("agreement: 100.0 %"), "{same}");
+    std::fs::write(
+        &shipped,
+        "digraph { graph [sediment=2, unit=calls, total=2]; \"x\" -> \"y\" [count=2]; }",
+    )
+    .unwrap();
+    let other = run(&["drift", &place.dataset, shipped.to_str().unwrap()]);
+    assert!(other.contains("agreement: 0.0 %") && other.contains("lacks: 100.0 %"), "{other}");
+}
