@@ -250,6 +250,14 @@ fn go_takes_the_calls_of_its_own_profile() {
     let whole = export(&["--keep", "100"], "whole.pgo");
     assert_eq!(taken(folder.path(), "whole.pgo"), taken(folder.path(), "cpu.pprof"));
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
+    // The answer of a query API has the same file inside.
+    let encoded =
+        Command::new("base64").args(["-w0", "cpu.pprof"]).current_dir(folder.path()).output().unwrap();
+    let encoded = String::from_utf8(encoded.stdout).unwrap();
+    std::fs::write(folder.path().join("answer.json"), format!("{{\"pprof\": \"{encoded}\"}}")).unwrap();
+    let words = ["export", "answer.json", "--format", "go-pgo", "--keep", "100", "-o", "answer.pgo"];
+    done(&sediment(folder.path(), &words));
+    assert_eq!(std::fs::read(folder.path().join("answer.pgo")).unwrap(), whole);
     // What it wrote is a profile with lines again.
     std::fs::copy(folder.path().join("whole.pgo"), folder.path().join("cpu.pprof")).unwrap();
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);

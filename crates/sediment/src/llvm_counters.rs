@@ -369,7 +369,7 @@ d/w.c;step:5000
         let error = profile(&[&TEXT.replace("5000\n1\n", "5000\nmany\n")]).unwrap_err();
         assert_eq!(
             (error.code(), error.location()),
-            (ErrorCode::Damaged, Some(crate::error::Location::Line(17)))
+            (ErrorCode::Damaged, Some(crate::error::Location::Line(19)))
         );
         let cut = &TEXT[..TEXT.find("5000").unwrap()];
         assert_eq!(profile(&[cut]).unwrap_err().code(), ErrorCode::Damaged);
