@@ -119,11 +119,11 @@ class Firefox(Session):
     def __init__(self, width=1440, height=1000, dark=False, touch=False, script=True):
         self.frame = (width, height) if width < 600 else None
         preferences = {"layout.css.prefers-color-scheme.content-override": 0 if dark else 1, "dom.w3c_touch_events.enabled": int(touch), "javascript.enabled": script}
-        options = {"binary": firefox(), "args": ["-headless", f"--width={max(width, 600)}", f"--height={height}", "-remote-allow-system-access"], "prefs": preferences}
+        options = {"binary": firefox(), "args": ["-headless", f"--width={max(width, 600)}", f"--height={height}"], "prefs": preferences}
         # It refuses requests to a port that it chose by itself.
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        self.start(["geckodriver", f"--port={port}"], lambda line: str(port) if "Listening on" in line else None, {"browserName": "firefox", "moz:firefoxOptions": options})
+        self.start(["geckodriver", "--allow-system-access", f"--port={port}"], lambda line: str(port) if "Listening on" in line else None, {"browserName": "firefox", "moz:firefoxOptions": options})
 
     def open(self, path):
         self.ignored = len(self.messages())
