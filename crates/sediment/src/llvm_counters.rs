@@ -51,21 +51,25 @@ pub fn recognises(head: &[u8]) -> bool {
 
 /// The lines of a file that say something.
 struct Lines<'t> {
-    rest: std::iter::Zip<std::slice::Split<'t, u8, fn(&u8) -> bool>, std::ops::RangeFrom<u64>>,
+    rest: &'t [u8],
+    /// Number of the last line that was cut off.
+    at: u64,
     peeked: Option<(&'t [u8], u64)>,
 }
 
 impl<'t> Lines<'t> {
     fn of(text: &'t [u8]) -> Self {
-        let is_end: fn(&u8) -> bool = |byte| *byte == b'\n';
-        Self { rest: text.split(is_end).zip(1..), peeked: None }
+        Self { rest: text, at: 0, peeked: None }
     }
 
     fn peek(&mut self) -> Option<(&'t [u8], u64)> {
-        if self.peeked.is_none() {
-            let said = |line: &[u8]| !line.is_empty() && !line.starts_with(b"#");
-            self.peeked =
-                self.rest.by_ref().map(|(line, at)| (line.trim_ascii(), at)).find(|line| said(line.0));
+        while self.peeked.is_none() && !self.rest.is_empty() {
+            let end = memchr::memchr(b'\n', self.rest);
+            let line = self.rest[..end.unwrap_or(self.rest.len())].trim_ascii();
+            self.rest = end.map_or(&[], |end| &self.rest[end + 1..]);
+            self.at += 1;
+            let says = !line.is_empty() && !line.starts_with(b"#");
+            self.peeked = says.then_some((line, self.at));
         }
         self.peeked
     }
@@ -105,9 +109,9 @@ impl LlvmCounters {
         while let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b":")) {
             lines.peeked = None;
             let is_it = |head: &&str| line.eq_ignore_ascii_case(head.as_bytes());
-            if let Some(known) = HEADS.iter().position(|head| is_it(&head)) {
+            if let Some(known) = HEADS.iter().position(is_it) {
                 kind = known;
-            } else if let Some(mark) = MARKS.iter().position(|head| is_it(&head)) {
+            } else if let Some(mark) = MARKS.iter().position(is_it) {
                 marks |= 1 << mark;
             } else if line != b":not_entry_first" {
                 return Err(Error::new(ErrorCode::UnsupportedVariant, "counters of an unknown kind")
