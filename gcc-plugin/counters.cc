@@ -16,6 +16,7 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // Of GCC's coverage.h, which needs a header that plugins do not get.
@@ -47,8 +48,14 @@ struct Folder
 };
 
 Folder folder;
-// Executed functions that were given counters. With -fprofile-partial-training GCC treats others as if they had none.
-std::vector<tree> given;
+// An executed function that was given counters, and the sum of these. With -fprofile-partial-training GCC treats others as if they had none.
+struct Given
+{
+  tree decl;
+  uint64_t weight;
+};
+
+std::vector<Given> given;
 
 // Reads a whole number.
 template <typename Number>
@@ -176,11 +183,19 @@ best (const std::vector<Variant> &variants, const std::string &name, const std::
   return variants.front ();
 }
 
-bool
-is_executed (const Variant &variant)
+// Sum of the counts of all arcs, as far as 64 bits hold it.
+uint64_t
+weight_of (const Variant &variant)
 {
-  const auto &arcs = variant.runs.at (0);
-  return std::any_of (arcs.begin (), arcs.end (), [] (const std::pair<uint64_t, uint32_t> &run) { return run.first > 0; });
+  uint64_t sum = 0;
+  for (const auto &run : variant.runs.at (0))
+    {
+      uint64_t product, next;
+      if (__builtin_mul_overflow (run.first, run.second, &product) || __builtin_add_overflow (sum, product, &next))
+	return UINT64_MAX;
+      sum = next;
+    }
+  return sum;
 }
 
 // A file of GCC's, in the form of GCC 12 and later: words of the host.
@@ -388,8 +403,8 @@ give_counters (const Counters &counters)
       const Variant &variant = best (variants, unit, full_unit);
       data.function (ident, line, variant, statements);
       any = true;
-      if (is_executed (variant))
-	given.push_back (node->decl);
+      if (uint64_t weight = weight_of (variant))
+	given.push_back ({ node->decl, weight });
     }
   if (is_damaged)
     inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without counters: the file of counters has damaged lines");
@@ -413,18 +428,46 @@ give_counters (const Counters &counters)
   unlink (path.c_str ());
 }
 
+// A line for `sediment verify --log`. Several compilers add lines at the same time: each with one call.
+static void
+log_weights (size_t unused, double unused_weight, double weight)
+{
+  const char *folder = getenv ("SEDIMENT_LOG");
+  if (!folder || !*folder || weight == 0)
+    return;
+  // The first link makes the folder, after units were compiled.
+  mkdir (folder, 0777);
+  FILE *log = fopen ((std::string (folder) + "/counters.jsonl").c_str (), "a");
+  if (!log)
+    return;
+  std::string unit;
+  for (unsigned char c : std::string (lbasename (main_input_filename)))
+    unit += c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : c;
+  char line[512];
+  snprintf (line, sizeof line, "{\"unit\":\"%.200s\",\"functions\":%lu,\"changed\":%lu,\"weight\":%.0f,\"changed_weight\":%.0f}\n", unit.c_str (),
+	    (unsigned long) given.size (), (unsigned long) unused, weight, unused_weight);
+  fputs (line, log);
+  fclose (log);
+}
+
 void
 report_unused_counters ()
 {
   size_t unused = 0;
-  for (tree decl : given)
+  double unused_weight = 0, weight = 0;
+  for (const Given &one : given)
     {
-      function *compiled = DECL_STRUCT_FUNCTION (decl);
-      unused += compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
+      function *compiled = DECL_STRUCT_FUNCTION (one.decl);
+      bool is_unused = compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
+      unused += is_unused;
+      unused_weight += is_unused ? one.weight : 0;
+      weight += one.weight;
     }
+  log_weights (unused, unused_weight, weight);
   if (unused)
-    inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed, and are compiled without",
-	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) given.size ());
+    // GCC's formats have no fractions.
+    inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed, and are compiled without; they have %d %% of the weight",
+	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) given.size (), int (100 * unused_weight / weight + 0.5));
 }
 
 } // namespace sediment

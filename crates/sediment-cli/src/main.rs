@@ -16,6 +16,7 @@ mod exit;
 mod files;
 mod inputs;
 mod kept_order;
+mod llvm_profdata;
 mod next_steps;
 mod packages;
 mod recording;

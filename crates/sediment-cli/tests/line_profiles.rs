@@ -17,6 +17,11 @@ fn main() {
     let rust = [Need::Program("rustc"), Need::Program("valgrind")];
     let cases = vec![
         case("clang_reads_executions_by_line", &clang, clang_reads_executions_by_line),
+        case(
+            "counters_of_clang_come_back_from_text",
+            &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")],
+            counters_of_clang_come_back_from_text,
+        ),
         case("rustc_reads_executions_by_line", &rust, rustc_reads_executions_by_line),
         case(
             "go_takes_the_calls_of_its_own_profile",
@@ -131,6 +136,66 @@ fn clang_reads_executions_by_line() {
     assert_eq!(printed("./optimised"), printed("./program"));
 }
 
+/// From `.profraw` by way of a profile's text to `.profdata`, that clang takes in a build elsewhere, whatever instrumented.
+fn counters_of_clang_come_back_from_text() {
+    const WARNINGS: [&str; 3] =
+        ["-Werror=profile-instr-out-of-date", "-Werror=profile-instr-unprofiled", "-Werror"];
+    let kinds = [
+        ("-fprofile-generate", "-fprofile-use=counters.profdata", "llvm-ir+work.c@"),
+        ("-fprofile-instr-generate", "-fprofile-instr-use=counters.profdata", "llvm-fe+work.c@"),
+    ];
+    let work =
+        WORK.replace("__attribute__((noinline)) int work", "__attribute__((noinline)) static int work");
+    for (generate, using, unit) in kinds {
+        let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::create_dir(there.path().join("src")).unwrap();
+        std::fs::write(there.path().join("src/work.c"), &work).unwrap();
+        std::fs::write(here.path().join("work.c"), &work).unwrap();
+        run(there.path(), &["clang-19", "-O2", generate, "src/work.c", "-o", "program"]);
+        std::fs::create_dir(there.path().join("runs")).unwrap();
+        for name in ["runs/one.profraw", "runs/two.profraw"] {
+            let mut program = Command::new(there.path().join("program"));
+            let program = program.current_dir(there.path()).env("LLVM_PROFILE_FILE", there.path().join(name));
+            assert!(program.output().unwrap().status.success());
+        }
+        let words = ["import", "runs", "--llvm-profdata", "llvm-profdata-19", "-o", "p.gv"];
+        done(&sediment(there.path(), &words));
+        let profile = read(&there, "p.gv");
+        assert!(profile.contains(unit), "{profile}");
+        // Two runs: 4000 calls.
+        assert!(profile.contains("4000"), "{profile}");
+        let export = |format: &str, file: &str| {
+            let file = here.path().join(file).display().to_string();
+            let words =
+                ["export", "p.gv", "--llvm-profdata", "llvm-profdata-19", "--format", format, "-o", &file];
+            done(&sediment(there.path(), &words));
+        };
+        export("profdata", "counters.profdata");
+        export("proftext", "counters.proftext");
+        // The compiler finds all functions, and their graphs; the local ones by the last part of the path.
+        let with = [&["clang-19", "-O2", using][..], &WARNINGS, &["work.c", "-o", "optimised"]].concat();
+        run(here.path(), &with);
+        run(here.path(), &["clang-19", "-O2", "work.c", "-o", "plain"]);
+        let printed = |program: &str| run(here.path(), &[program]).stdout;
+        assert_eq!(printed("./optimised"), printed("./plain"));
+        let code = |program: &str| run(here.path(), &["objdump", "-d", "-j", ".text", program]).stdout;
+        assert!(code("./optimised") != code("./plain"), "counters change nothing");
+        // The text is what LLVM reads itself.
+        let shown = run(
+            here.path(),
+            &["llvm-profdata-19", "show", "--all-functions", "--counts", "counters.proftext"],
+        );
+        let shown = String::from_utf8(shown.stdout).unwrap();
+        assert!(shown.contains("work:") && shown.contains("4000"), "{shown}");
+        // Cut off, it is an error; there is no profile.
+        let whole = std::fs::read(there.path().join("runs/one.profraw")).unwrap();
+        std::fs::write(there.path().join("cut.profraw"), &whole[..whole.len() / 2]).unwrap();
+        let cut = sediment(there.path(), &["import", "cut.profraw", "-o", "cut.gv"]);
+        assert_eq!(running::code(&cut), 1, "{}", err(&cut));
+        assert!(!there.path().join("cut.gv").exists());
+    }
+}
+
 fn rustc_reads_executions_by_line() {
     const MAIN: &str = "#[inline(never)]
 pub fn work(i: u32) -> u32 {
@@ -185,6 +250,14 @@ fn go_takes_the_calls_of_its_own_profile() {
     let whole = export(&["--keep", "100"], "whole.pgo");
     assert_eq!(taken(folder.path(), "whole.pgo"), taken(folder.path(), "cpu.pprof"));
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);
+    // The answer of a query API has the same file inside.
+    let encoded =
+        Command::new("base64").args(["-w0", "cpu.pprof"]).current_dir(folder.path()).output().unwrap();
+    let encoded = String::from_utf8(encoded.stdout).unwrap();
+    std::fs::write(folder.path().join("answer.json"), format!("{{\"pprof\": \"{encoded}\"}}")).unwrap();
+    let words = ["export", "answer.json", "--format", "go-pgo", "--keep", "100", "-o", "answer.pgo"];
+    done(&sediment(folder.path(), &words));
+    assert_eq!(std::fs::read(folder.path().join("answer.pgo")).unwrap(), whole);
     // What it wrote is a profile with lines again.
     std::fs::copy(folder.path().join("whole.pgo"), folder.path().join("cpu.pprof")).unwrap();
     assert_eq!(export(&["--keep", "100"], "again.pgo"), whole);

@@ -79,6 +79,16 @@ fn main() {
             more(&[Need::Program("aarch64-linux-gnu-gcc")]),
             cross,
         ),
+        (
+            "counters_from_here_serve_another_machine",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("aarch64-linux-gnu-gcc"),
+                Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+            ]),
+            cross_by_counters,
+        ),
         ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
         ("unsupported_specs_are_refused", Vec::new(), refused),
     ];
@@ -197,6 +207,37 @@ fn blocks() {
     says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
 }
 
+/// Counters of an instrumented build by hand, in the profile of the source package.
+fn train(toy: &Toy) {
+    toy.write("trained/program.c", WORK);
+    let train = "cd ../trained && gcc -O2 -fprofile-generate -ftest-coverage program.c -o toy && ./toy >output && \
+                 sediment -q import . -o ../counters.gv && \
+                 sediment merge ../toy.gv ../counters.gv -o ../toy-1.0/debian/sediment-profiles/toy.gv";
+    let trained = toy.command("sh", &["-c", train]).output().unwrap();
+    assert!(trained.status.success(), "{}", words(&trained));
+}
+
+/// A cross build takes the counters of this machine, and says what share fits.
+fn cross_by_counters() {
+    let toy = Toy::new(Kind::Make);
+    toy.rules("override_dh_shlibdeps:\n");
+    toy.write("toy-1.0/program.c", WORK);
+    toy.add_sequence();
+    train(&toy);
+    let plugin = toy.plugin_for("aarch64-linux-gnu-gcc");
+    let code = |options: &str| {
+        toy.remove_packages();
+        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc", "-aarm64"]);
+        build.env("SEDIMENT_COMPILERS", plugin.join("compilers"));
+        let output = build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}")).output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        (words(&output), std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap())
+    };
+    let (log, by_counters) = code("");
+    assert!(log.contains("counters: 100.00 % "), "{log}");
+    assert!(by_counters != code("nopgo").1, "counters change nothing");
+}
+
 /// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.
 fn counters() {
     let [toy, other] = [(), ()].map(|()| {
@@ -209,12 +250,7 @@ fn counters() {
     let built = |toy: &Toy, options: &str, more: &[(&str, &str)]| built_with(toy, &plugin, options, more);
     built(&toy, "nopgo", &[]);
     let stock = toy.packages();
-    toy.write("trained/program.c", WORK);
-    let train = "cd ../trained && gcc -O2 -fprofile-generate -ftest-coverage program.c -o toy && ./toy >output && \
-                 sediment -q import . -o ../counters.gv && \
-                 sediment merge ../toy.gv ../counters.gv -o ../toy-1.0/debian/sediment-profiles/toy.gv";
-    let trained = toy.command("sh", &["-c", train]).output().unwrap();
-    assert!(trained.status.success(), "{}", words(&trained));
+    train(&toy);
     let profile = toy.read("toy-1.0/debian/sediment-profiles/toy.gv");
     assert!(profile.contains("counters=\"program.c@"), "{profile}");
 
@@ -225,6 +261,8 @@ fn counters() {
     );
     let with = toy.packages();
     assert!(with != stock, "counters change nothing");
+    // The check says what share of the counters fits.
+    assert!(log.contains("counters: 100.00 % "), "{log}");
     built(&toy, "parallel=3", &[]);
     assert!(toy.packages() == with, "a rebuild differs");
     other.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
@@ -232,6 +270,20 @@ fn counters() {
     assert!(other.packages() == with, "a build in another folder differs");
     built(&toy, "nopgo", &[]);
     assert!(toy.packages() == stock, "left out it is not the stock build");
+
+    // A changed function is compiled without, and the share falls.
+    toy.write(
+        "toy-1.0/program.c",
+        &WORK.replace("  int sum = i;", "  int sum = i;\n  if (i == 77)\n    sink++;"),
+    );
+    let log = built(&toy, "", &[]);
+    let share = log
+        .split("counters: ")
+        .nth(1)
+        .and_then(|rest| rest.split(" %").next())
+        .unwrap_or_else(|| panic!("{log}"));
+    assert!(share.parse::<f64>().unwrap() < 100.0, "{log}");
+    toy.write("toy-1.0/program.c", WORK);
 
     // A store of objects knows that the counters are part of what is compiled.
     let store = toy.path("store").display().to_string();

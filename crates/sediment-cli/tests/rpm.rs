@@ -69,6 +69,12 @@ fn main() {
             blocks::functions_are_compiled_by_counts,
         ),
         case(
+            "units_are_compiled_by_counters",
+            &[&rpm[..], &[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")]]
+                .concat(),
+            blocks::units_are_compiled_by_counters,
+        ),
+        case(
             "graphs_of_the_compiler_are_kept",
             &[&rpm[..], &[Need::Program("g++"), Need::GccPluginHeaders("gcc")]].concat(),
             graphs_of_the_compiler_are_kept,

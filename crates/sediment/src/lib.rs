@@ -76,6 +76,7 @@ pub mod gcov;
 mod isa;
 pub mod line_profile;
 pub mod link;
+pub mod llvm_counters;
 pub mod matching;
 pub mod model;
 pub mod order;

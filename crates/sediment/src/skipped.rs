@@ -254,6 +254,7 @@ coded! {
         DamagedCounters "damaged-counters" "damaged files of counters",
         NoNotes "no-notes" "files of counters without the .gcno of their compilation",
         UnnamedCounters "unnamed-counters" "counters of functions that the .gcno does not name",
+        OtherInstrumentation "other-instrumentation" "counters of another kind of instrumentation",
         AmbiguousBlocks "ambiguous-blocks" "block counts of functions that share their name",
         FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
         SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",

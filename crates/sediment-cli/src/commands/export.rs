@@ -4,13 +4,14 @@
 use crate::files::{self, Source, SystemFiles};
 use crate::inputs::recordings::Inputs;
 use crate::inputs::{read_profile, rows};
+use crate::llvm_profdata;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::line_profile::{CallSites, Lines, go, llvm};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
 use sediment::read::{self, Settings, pprof};
-use sediment::{Error, ErrorCode, Result, blocks, gcov, resolve};
+use sediment::{Error, ErrorCode, Result, blocks, gcov, llvm_counters, resolve};
 use std::path::{Path, PathBuf};
 
 /// Write a profile in a format that compilers or query engines read
@@ -31,6 +32,9 @@ pub(crate) struct Arguments {
     /// Keep the heaviest calls with this share of the weight, for go-pgo, from 1 to 100
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = thousandths)]
     keep: u32,
+    /// llvm-profdata of the compiler's LLVM, for profdata [default: from PATH or rustc, the newest]
+    #[arg(long, value_name = "PROGRAM")]
+    llvm_profdata: Option<PathBuf>,
     /// File to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
@@ -44,6 +48,10 @@ enum Format {
     BbSections,
     /// Counters for sediment's GCC plugin (-fplugin-arg-sediment-counters=FILE)
     Counters,
+    /// Counters for clang (-fprofile-use=FILE) and rustc (-Cprofile-use=FILE), by llvm-profdata
+    Profdata,
+    /// The same as text, the input of llvm-profdata
+    Proftext,
     /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, of recordings
     LlvmSample,
     /// default.pgo for Go 1.21 and later, of recordings
@@ -69,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         Format::LlvmSample => arguments.write_samples(ui),
         Format::GoPgo => arguments.write_calls(ui),
         Format::Rows => arguments.write_rows(ui),
+        Format::Profdata | Format::Proftext => arguments.write_llvm_counters(ui),
         Format::Blocks | Format::BbSections | Format::Counters => arguments.write_counts(ui),
     }
 }
@@ -94,6 +103,23 @@ impl Arguments {
             return Err(at_input(Error::new(ErrorCode::NotInProfile, why)).with_hint(how));
         }
         files::write(&self.output, text.as_bytes(), ui)
+    }
+
+    fn write_llvm_counters(&self, ui: &Ui) -> Result<()> {
+        let profile = merged(&self.profiles, ui)?;
+        let (text, skipped) = llvm_counters::text(&profile).ok_or_else(|| {
+            Error::new(ErrorCode::NotInProfile, "the profile has no counters of LLVM's instrumentation")
+                .with_input(files::display(&self.profiles[0]))
+                .with_hint("compile with -fprofile-generate (rustc: -Cprofile-generate), run the program, and import its .profraw (docs/pgo.md)")
+        })?;
+        ui.skipped("counters", &skipped);
+        match self.format {
+            Format::Profdata => {
+                let data = llvm_profdata::indexed(&text, self.llvm_profdata.as_deref())?;
+                files::write(&self.output, &data, ui)
+            }
+            _ => files::write(&self.output, text.as_bytes(), ui),
+        }
     }
 
     /// Rows of each profile, with its number: profiles stay apart, so that a query can select, weigh and add them.

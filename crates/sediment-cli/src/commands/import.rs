@@ -6,7 +6,7 @@ use crate::inputs::recordings::{self, Inputs, no_order};
 use crate::inputs::{self, summary};
 use crate::next_steps;
 use crate::ui::Ui;
-use crate::{unit_counters, unit_graphs};
+use crate::{llvm_profdata, unit_counters, unit_graphs};
 use clap::Args;
 use sediment::profile::Profile;
 use sediment::read::{self, Recording, Settings, StackOrder};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/pgo.md.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/pgo.md. So do .profraw, .profdata and their text form (clang -fprofile-generate, rustc -Cprofile-generate), by llvm-profdata.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
 )]
 pub(crate) struct Arguments {
     /// Files of a profiler, or folders of them; - reads standard input
@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// Also count blocks, for a program that numbers them (docs/blocks.md)
     #[arg(long)]
     blocks: bool,
+    /// llvm-profdata of the compiler's LLVM, for .profraw and .profdata [default: from PATH or rustc, the newest that reads them]
+    #[arg(long, value_name = "PROGRAM")]
+    llvm_profdata: Option<PathBuf>,
     /// Print JSON; needs --output FILE
     #[arg(long)]
     json: bool,
@@ -61,6 +64,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.refuse_one_file_for_two()?;
     // Writing a trace is a line of its own.
     ui.keep_short(if arguments.trace.is_some() { 1 } else { 2 });
+    if let Some(files) = llvm_profdata::find(&arguments.recordings)? {
+        arguments.refuse_options_of_recordings("a compiler's counters")?;
+        let tool = arguments.llvm_profdata.as_deref();
+        let profile = llvm_profdata::import(&files, &arguments.binary, tool, ui)?;
+        return arguments.write(&profile, None, ui);
+    }
     let counters = unit_counters::find(&arguments.recordings)?;
     let settings = arguments.settings();
     // A folder with compilers' files is one of these, whatever else lies in it.

@@ -19,6 +19,16 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("levels_are_built_and_compared", &needs, levels_are_built_and_compared),
         case(
+            "counters_of_a_cargo_project",
+            &[
+                Need::Program("gcc"),
+                Need::Program("cargo"),
+                Need::Program("valgrind"),
+                Need::Program("llvm-profdata-19"),
+            ],
+            counters_of_a_cargo_project,
+        ),
+        case(
             "a_missing_plugin_is_said_before_the_build",
             &needs[..3],
             a_missing_plugin_is_said_before_the_build,
@@ -102,6 +112,42 @@ fn levels_are_built_and_compared() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["levels"].as_array().unwrap().len(), 5);
     assert_eq!(report["build_seconds"], seconds, "built again: {}", err(&output));
+}
+
+/// One command for a Cargo project: rustc counts, and compiles by its counters. What the build runs itself is left alone.
+fn counters_of_a_cargo_project() {
+    let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[workspace]\n";
+    let build = "fn main() { println!(\"cargo:rustc-env=NAMED=toy\"); }\n";
+    let work = "#[inline(never)]
+fn often(x: u64) -> u64 {
+    if x % 1000 == 999 { std::hint::black_box(x) * 7 } else { x / 2 + 1 }
+}
+
+fn main() {
+    let count = 200_000 * std::env::args().count() as u64;
+    let sum = (0..count).map(often).fold(0u64, |sum, x| sum.rotate_left(3) ^ x);
+    println!(\"{} {sum}\", env!(\"NAMED\"));
+}
+";
+    let files = [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", work)];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let before = project.files();
+    let words = ["--pgo", "--train", "target/release/toy", "--keep-profile", "../kept.gv", "--json"];
+    let report = project.optimize(&words, &["cargo", "build", "--release", "--offline"]);
+    assert_eq!(project.files(), before, "the tree itself is unchanged");
+    let level = |name: &str| {
+        let levels = report["levels"].as_array().unwrap();
+        levels.iter().find(|level| level["name"] == name).unwrap_or_else(|| panic!("{report}"))
+    };
+    let instructions =
+        |name: &str| level(name)["instructions"].as_u64().unwrap_or_else(|| panic!("{report}"));
+    assert_ne!(instructions("counts"), instructions("before"), "{report}");
+    let why = level("blocks")["not_compared"].as_str().unwrap();
+    assert!(why.contains("rustc"), "{report}");
+    let counters = project.path(".sediment/levels/counting/counters.gv");
+    let counters = std::fs::read_to_string(counters).unwrap();
+    assert!(counters.contains("often") && counters.contains("counters=\"llvm-ir"), "{counters}");
+    assert!(!counters.contains("+build_script"), "the build script was counted: {counters}");
 }
 
 fn a_missing_plugin_is_said_before_the_build() {

@@ -96,11 +96,17 @@ impl Toy {
 
     /// The folder of GCC's plugin, and below it of what stands in front of the compilers.
     pub fn plugin(&self) -> PathBuf {
+        self.plugin_for("gcc")
+    }
+
+    /// The same for another compiler.
+    pub fn plugin_for(&self, compiler: &str) -> PathBuf {
         let plugin = self.path("plugin");
         std::fs::create_dir(&plugin).unwrap();
         let (folder, source) = (plugin.display(), root().join("gcc-plugin"));
         let made = self
-            .command("make", &["-s", "CXXFLAGS=-O1", &format!("OUT={folder}")])
+            .command("make", &["-s", "CXXFLAGS=-O0", &format!("OUT={folder}")])
+            .arg(format!("CC={compiler}"))
             .args([format!("PLUGIN={folder}/sediment.so"), format!("COMPILERS={folder}/compilers")])
             .args([&format!("{folder}/sediment.so"), "compilers", "-C"])
             .arg(source)

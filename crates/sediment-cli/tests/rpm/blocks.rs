@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! RPM packages whose functions are compiled by the counts of their blocks.
+//! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
 
 use crate::running::{done, sediment};
 use crate::{Package, said_when_done, support};
@@ -8,14 +8,11 @@ use std::process::Command;
 /// A path that GCC takes for likely, and that no run takes.
 const WORK: &str = include_str!("../projects/unlikely.c");
 
-/// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
-pub fn functions_are_compiled_by_counts() {
-    let package = Package::new();
-    std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
-    package.tar();
+/// Folder of the scripts that load the plugin, as a macro's definition.
+fn compilers(package: &Package) -> String {
     let (folder, source) = (package.0.0.path().display().to_string(), support::root().join("gcc-plugin"));
     let mut make = Command::new("make");
-    make.args(["-s", "CXXFLAGS=-O1", &format!("OUT={folder}"), &format!("PLUGIN={folder}/sediment.so")])
+    make.args(["-s", "CXXFLAGS=-O0", &format!("OUT={folder}"), &format!("PLUGIN={folder}/sediment.so")])
         .args([
             &format!("COMPILERS={folder}/compilers"),
             &format!("{folder}/sediment.so"),
@@ -23,12 +20,49 @@ pub fn functions_are_compiled_by_counts() {
             "-C",
         ]);
     assert!(make.arg(source).status().unwrap().success());
-    let compilers = format!("_sediment_compilers {folder}/compilers");
+    format!("_sediment_compilers {folder}/compilers")
+}
+
+/// From an instrumented build by hand to one that is compiled by its counters.
+pub fn units_are_compiled_by_counters() {
+    let package = Package::new();
+    std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
+    package.tar();
+    let compilers = compilers(&package);
+    let debug = "optflags -O2 -g";
+    package.built(&["--define", debug]);
+    let without = package.digest();
+    let trained = package.0.path("trained");
+    std::fs::create_dir(&trained).unwrap();
+    std::fs::write(trained.join("main.c"), WORK).unwrap();
+    let train = "gcc -O2 -fprofile-generate -ftest-coverage main.c -o prog && ./prog >output";
+    assert!(Command::new("sh").args(["-c", train]).current_dir(&trained).status().unwrap().success());
+    done(&sediment(&trained, &["-q", "import", ".", "-o", "counters.gv"]));
+    let profile = package.0.path("prog.gv").display().to_string();
+    done(&sediment(&trained, &["merge", &profile, "counters.gv", "-o", "both.gv"]));
+    std::fs::copy(trained.join("both.gv"), &profile).unwrap();
+    done(&package.change(&["--apply"]));
+    let said = package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    assert!(said.contains("counters: 100.00 % ") && !said.contains("-fplugin"), "{said}");
+    let first = package.digest();
+    assert!(first != without, "counters change nothing");
+    package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    assert_eq!(package.digest(), first, "a rebuild differs");
+    package.built(&["--noclean", "--define", debug, "--define", &compilers, "--without", "sediment"]);
+    assert_eq!(package.digest(), without, "without it is not the stock build");
+}
+
+/// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
+pub fn functions_are_compiled_by_counts() {
+    let package = Package::new();
+    std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
+    package.tar();
+    let compilers = compilers(&package);
     let debug = "optflags -O2 -g";
     package.built(&["--define", debug]);
     let without = package.digest();
     let mut numbered = package.rpm("rpmbuild", &["--define", debug]);
-    numbered.env("SEDIMENT_NUMBER_BLOCKS", "1").env("COMPILER_PATH", format!("{folder}/compilers"));
+    numbered.env("SEDIMENT_NUMBER_BLOCKS", "1").env("COMPILER_PATH", package.0.path("compilers"));
     said_when_done(&numbered.args(["-bb", "--nodeps", "--noclean", "prog.spec"]).output().unwrap());
     let built = package.0.path("top/BUILD/prog-1.0");
     let recorded = Command::new("valgrind")

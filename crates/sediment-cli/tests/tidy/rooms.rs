@@ -11,7 +11,7 @@ const LINES: &[(&str, &str)] = &[
     (
         "sediment",
         "error plural skipped escape demangle isa counts random ascending unpack affinity flow callgraph profile line_profile binary matching read resolve \
-         static_graph gcov model blocks order trace link wrapper verify record advise report",
+         static_graph gcov llvm_counters model blocks order trace link wrapper verify record advise report",
     ),
     ("sediment-process", "error command left_behind background inherited ptrace"),
     (
@@ -21,7 +21,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters recording compiler demo wrapper commands",
+        "exit ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters llvm_profdata recording compiler demo wrapper commands",
     ),
 ];
 

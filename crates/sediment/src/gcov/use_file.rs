@@ -28,9 +28,14 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
     let mut functions: BTreeMap<String, Counters> = BTreeMap::new();
     for function in profile.functions() {
         let Some(counters) = &profile.facts(function).counters else { continue };
+        let mut counters = Counters::clone(counters);
+        counters.retain(|variant| variant.llvm().is_none());
+        if counters.is_empty() {
+            continue;
+        }
         let key = profile.key(function);
         let line = format!("{}\t{}\t", key.name, key.file.as_deref().unwrap_or_default());
-        if functions.entry(line).or_default().absorb(counters).is_none() {
+        if functions.entry(line).or_default().absorb(&counters).is_none() {
             skipped.add(Reason::CountersBeyond, 0, &key.name);
         }
     }

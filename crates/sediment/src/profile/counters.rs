@@ -27,6 +27,10 @@ pub struct Variant {
     pub graph: u32,
 }
 
+/// Kinds of LLVM's instrumentation, in the place of a unit: of its intermediate code, of that code again after inlining by counts, and of
+/// clang's front end. Behind it stand a plus sign and the source file of a local function. LLVM knows no other identity but name and graph.
+pub(crate) const LLVM_KINDS: [&str; 3] = ["llvm-ir", "llvm-csir", "llvm-fe"];
+
 /// Counts of a function's arcs, by variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Counters(BTreeMap<Variant, Counted>);
@@ -65,7 +69,7 @@ impl Counters {
     }
 
     /// Sum of all counts, as far as 128 bits hold it.
-    pub(super) fn sum(&self) -> u128 {
+    pub(crate) fn sum(&self) -> u128 {
         let sums = self.0.values().map(|counted| counted.arcs.sum().unwrap_or(u128::MAX));
         sums.fold(0, u128::saturating_add)
     }
@@ -73,6 +77,11 @@ impl Counters {
     /// The largest count.
     pub(crate) fn largest(&self) -> u128 {
         self.0.values().map(|counted| counted.arcs.largest()).max().unwrap_or(0)
+    }
+
+    /// Keeps the variants of one compiler's instrumentation.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Variant) -> bool) {
+        self.0.retain(|variant, _| keep(variant));
     }
 
     /// True if no variant is known.
@@ -134,6 +143,27 @@ impl Variant {
     /// The variant of a unit, by the name of its source file, which may be a path; None where a profile cannot hold the name.
     pub(crate) fn new(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
+    }
+
+    /// The variant of a function that LLVM instruments: `kind` is a place in [`LLVM_KINDS`], `file` the source file of a local one, and `hash`
+    /// that of its control-flow graph. None where a profile cannot hold the name of the file.
+    pub(crate) fn of_llvm(kind: usize, file: Option<&[u8]>, marks: u32, hash: u64) -> Option<Self> {
+        let file = file.map(|file| acceptable(base_name(file))).map_or(Some(None), |file| file.map(Some))?;
+        let unit =
+            file.map_or_else(|| LLVM_KINDS[kind].to_owned(), |file| format!("{}+{file}", LLVM_KINDS[kind]));
+        Some(Self { unit, functions: marks, line: (hash >> 32) as u32, graph: hash as u32 })
+    }
+
+    /// Place in [`LLVM_KINDS`], and the source file of a local function; None for counters of GCC.
+    pub(crate) fn llvm(&self) -> Option<(usize, Option<&str>)> {
+        let (kind, file) =
+            self.unit.split_once('+').map_or((&*self.unit, None), |(kind, file)| (kind, Some(file)));
+        Some((LLVM_KINDS.iter().position(|known| kind == *known)?, file))
+    }
+
+    /// Hash of the control-flow graph, of a function that LLVM instruments.
+    pub(crate) fn hash(&self) -> u64 {
+        u64::from(self.line) << 32 | u64::from(self.graph)
     }
 
     /// The unit as text: its name with bytes escaped, `@` and the checksum of its functions.

@@ -39,6 +39,11 @@ impl Runs {
         self.runs.iter().try_fold(0u128, |sum, run| sum.checked_add(product(run)?))
     }
 
+    /// Each count.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u128> + '_ {
+        self.runs.iter().flat_map(|(count, number)| std::iter::repeat_n(*count, *number as usize))
+    }
+
     /// The two, count by count joined by a function; a count that one of them lacks is 0 in it. None where the function has none.
     pub(super) fn joined(&self, other: &Self, join: impl Fn(u128, u128) -> Option<u128>) -> Option<Self> {
         let mut sum = Self::default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Further builds of the tree for `--pgo`, each in a copy of its own: by the counts of blocks, by the counters of GCC's
-//! instrumentation, and by both. Each is recorded and linked in the order of the functions that it has: the compiler inlines and clones
+//! instrumentation, and by both; of a cargo build by the counters of rustc's instrumentation. Each is recorded and linked in the order of the functions that it has: the compiler inlines and clones
 //! others than without a profile.
 //!
 //! A level that cannot be built is skipped with the reason; the rest is compared.
@@ -9,6 +9,7 @@ use super::links::Output;
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::stand_ins::{StandIns, under_own_names};
+use super::toolbox::Compiler;
 use super::{Arguments, Job, entries, saved, ship};
 use crate::compiler;
 use crate::files;
@@ -57,7 +58,7 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
 /// A level: what it is built by.
 struct Level<'a> {
     name: &'a str,
-    /// Words for GCC.
+    /// Words for the compiler.
     words: Vec<String>,
     /// Profiles that the words are of.
     profiles: Vec<PathBuf>,
@@ -66,6 +67,15 @@ struct Level<'a> {
 impl Job<'_> {
     /// Builds the levels; folders of their outputs, in the order of the fact `levels`.
     pub(super) fn levels(&mut self, outputs: &[Output]) -> Result<Vec<PathBuf>> {
+        if self.arguments.compiler() == Compiler::Rustc {
+            let counted = self.training("counters", Path::new(""), |job, _| job.count_by_rustc());
+            let counted = self.optional(counted)?;
+            let no_blocks = || Err("rustc does not number blocks".to_owned());
+            return self.build_all(
+                [(ship::BLOCKS, no_blocks()), (ship::COUNTS, counted), (ship::BOTH, no_blocks())],
+                outputs,
+            );
+        }
         let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
         let counted = self.training("counters", &plugin, |job, plugin| job.count(plugin));
         let counted = self.optional(counted)?;
@@ -83,8 +93,17 @@ impl Job<'_> {
             }
             Err(why) => Err(why.clone()),
         };
+        self.build_all([(ship::BLOCKS, blocks), (ship::COUNTS, counted), (ship::BOTH, both)], outputs)
+    }
+
+    /// Builds these levels, or says why one is not; folders of their outputs.
+    fn build_all(
+        &mut self,
+        levels: [(&'static str, std::result::Result<Level<'static>, String>); 3],
+        outputs: &[Output],
+    ) -> Result<Vec<PathBuf>> {
         let (mut facts, mut folders) = (Vec::new(), Vec::new());
-        for (name, level) in [(ship::BLOCKS, blocks), (ship::COUNTS, counted), (ship::BOTH, both)] {
+        for (name, level) in levels {
             let built = match level {
                 Ok(level) => {
                     let built = self.build_level(&Level { name, ..level }, outputs);
@@ -178,17 +197,27 @@ impl Job<'_> {
         let (job, outputs) = self.build_with(&arguments, "counting", words)?;
         job.train("counting", arguments.timeout.saturating_mul(10))?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters"));
-        let mut import: Vec<OsString> = ["-q", "import"].map(OsString::from).to_vec();
-        import.push(job.tree.clone().into());
-        for output in &outputs {
-            import.extend(["--binary".into(), output.path.clone().into()]);
-        }
-        import.extend(["-o".into(), profile.clone().into()]);
-        job.sediment(&import)?;
+        job.import_counters(&job.tree, &outputs, &profile)?;
         job.export(&profile, "counters", &counters)?;
         let mut words = of_plugin(plugin);
         words.push(format!("-fplugin-arg-sediment-counters={}", text(&counters)?));
         words.extend(COUNTED.iter().map(|word| (*word).to_owned()));
+        Ok(Level { name: "", words, profiles: vec![profile] })
+    }
+
+    /// Counters of a build that rustc instrumented, under the training commands.
+    fn count_by_rustc(&self) -> Result<Level<'static>> {
+        let arguments = self.arguments_of_level();
+        let runs = self.folder_of("counting-runs")?;
+        let words = vec![format!("-Cprofile-generate={}", text(&runs)?)];
+        let (job, outputs) = self.build_with(&arguments, "counting", words)?;
+        // What the build itself ran is no training.
+        let _ = std::fs::remove_dir_all(&runs);
+        job.train("counting", arguments.timeout.saturating_mul(10))?;
+        let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
+        job.import_counters(&runs, &outputs, &profile)?;
+        job.export(&profile, "profdata", &counters)?;
+        let words = vec![format!("-Cprofile-use={}", text(&counters)?)];
         Ok(Level { name: "", words, profiles: vec![profile] })
     }
 
@@ -268,6 +297,17 @@ impl Job<'_> {
         all.extend(words.iter().cloned());
         let log = self.state.path("importing.log");
         self.place(Vec::new()).run("the import of counts", &all, UNLIMITED, &log).map(|_| ())
+    }
+
+    /// Makes the profile of the files of counters in a folder.
+    fn import_counters(&self, folder: &Path, outputs: &[Output], profile: &Path) -> Result<()> {
+        let mut import: Vec<OsString> = ["-q", "import"].map(OsString::from).to_vec();
+        import.push(folder.into());
+        for output in outputs {
+            import.extend(["--binary".into(), output.path.clone().into()]);
+        }
+        import.extend(["-o".into(), profile.into()]);
+        self.sediment(&import)
     }
 
     fn export(&self, profile: &Path, format: &str, file: &Path) -> Result<()> {

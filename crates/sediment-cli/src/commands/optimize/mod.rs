@@ -40,6 +40,7 @@ use state::State;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use toolbox::Compiler;
 
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Clone, Args)]
@@ -72,7 +73,7 @@ pub(crate) struct Arguments {
     /// Build in the tree itself, without a copy
     #[arg(long)]
     in_place: bool,
-    /// Also build with counts of blocks and with counters (GCC), compare all levels, and say which to ship
+    /// Also build with counts of blocks and with counters (GCC; of a cargo build with counters), compare all levels, and say which to ship
     #[arg(long, conflicts_with = "in_place")]
     pgo: bool,
     /// sediment's plugin for GCC, for --pgo [default: the installed one]
@@ -120,10 +121,16 @@ impl Arguments {
         if self.train.is_empty() && self.startup.is_empty() {
             return usage("no training command: give --train or --startup", example);
         }
-        if self.pgo {
+        if self.pgo && self.compiler() == Compiler::Gcc {
             levels::plugin(self.gcc_plugin.as_deref())?;
         }
         self.keep_profile.as_deref().map_or(Ok(()), files::expect_to_write)
+    }
+
+    /// The compiler that levels of --pgo are built by.
+    fn compiler(&self) -> Compiler {
+        let program = self.build.first().map(|word| files::base_name(Path::new(word)));
+        if program.as_deref() == Some("cargo") { Compiler::Rustc } else { Compiler::Gcc }
     }
 
     /// All training commands, each with its kind.
@@ -174,7 +181,7 @@ struct Job<'a> {
     original: PathBuf,
     /// Its files at the start.
     found: tree::Files,
-    /// Further words for GCC, of a level of --pgo.
+    /// Further words for the compiler, of a level of --pgo.
     words: Vec<String>,
     state: State,
     stop: &'a Stop,
@@ -258,7 +265,7 @@ impl<'a> Job<'a> {
                 self.ui.note(&format!("not copied: {objects} of an earlier build"));
             }
         }
-        toolbox::make(&work, &self.words)?;
+        toolbox::make(&work, self.arguments.compiler(), &self.words)?;
         self.state.done("prepare", Value::Null)
     }
 

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 
 /// Longest script.
 const LONGEST: u64 = 1 << 16;
+/// Script that stands before rustc, if a level has words for it.
+const RUSTC: &str = "sediment-rustc";
 /// First line of each script.
 const HEAD: &str = "#!/bin/sh\n";
 /// Variables by which builds differ.
@@ -52,11 +54,18 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
         .or_else(|| in_folder(FOR_CLANG, &Path::is_symlink))
 }
 
-/// Makes these folders in the working folder; `words` are further ones for GCC.
+/// Compilers that further words of a level are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compiler {
+    Gcc,
+    Rustc,
+}
+
+/// Makes these folders in the working folder; `words` are further ones for a compiler.
 ///
 /// # Errors
 /// If no compiler is on PATH.
-pub(super) fn make(work: &Path, words: &[String]) -> Result<()> {
+pub(super) fn make(work: &Path, compiler: Compiler, words: &[String]) -> Result<()> {
     let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
@@ -72,6 +81,10 @@ pub(super) fn make(work: &Path, words: &[String]) -> Result<()> {
             "PATH=:$PATH:\nPATH=${{PATH%%:{own}:*}}:${{PATH#*:{own}:}}\nPATH=${{PATH#:}}\nPATH=${{PATH%:}}\n"
         )
     });
+    if compiler == Compiler::Rustc && !words.is_empty() {
+        make_for_rustc(&folder.join(RUSTC), words)?;
+    }
+    let words = if compiler == Compiler::Gcc { words } else { &[] };
     let compilers = compilers(&folder);
     if compilers.is_empty() {
         return Err(Error::new(ErrorCode::Unsupported, "no C compiler on PATH")
@@ -92,6 +105,24 @@ pub(super) fn make(work: &Path, words: &[String]) -> Result<()> {
         files::make_executable(&script)?;
     }
     Ok(())
+}
+
+/// Writes the script that cargo calls for rustc (`RUSTC_WRAPPER`). Unlike RUSTFLAGS it leaves the flags of a project's configuration in place, and
+/// programs that run in the build alone as they are.
+fn make_for_rustc(script: &Path, words: &[String]) -> Result<()> {
+    let words: String =
+        words.iter().filter_map(|word| escape::shell(word)).map(|word| format!(" {word}")).collect();
+    // A wrapper of the user's, such as sccache, is called as cargo would.
+    let before = std::env::var("RUSTC_WRAPPER").unwrap_or_default();
+    let before = match escape::shell(&before) {
+        Some(quoted) if !before.is_empty() => format!("{quoted} "),
+        _ => String::new(),
+    };
+    let text = format!(
+        "{HEAD}case \" $* \" in\n*\" --crate-type proc-macro \"* | *\" --crate-name build_script_\"*) exec {before}\"$@\" ;;\nesac\nexec {before}\"$@\"{words}\n"
+    );
+    files::write_owned(script, text.as_bytes())?;
+    files::make_executable(script)
 }
 
 /// The compilers on PATH by name, each the first of its name.
@@ -122,12 +153,15 @@ pub(super) fn environment(work: &Path, profiles: &Path, log: &Path) -> Vec<(OsSt
         }
         (OsString::from(name), value)
     };
-    vec![
+    let rustc = work.join(SCRIPTS).join(RUSTC);
+    let for_rustc = rustc.is_file().then(|| ("RUSTC_WRAPPER".into(), rustc.into()));
+    let for_all = vec![
         before("PATH", work.join(SCRIPTS)),
         before("COMPILER_PATH", work.join(FOR_GCC)),
         ("PROF_DIR".into(), profiles.into()),
         ("SEDIMENT_LOG".into(), log.into()),
         // A recording needs symbols; cargo would strip them where the profile asks.
         ("CARGO_PROFILE_RELEASE_STRIP".into(), "none".into()),
-    ]
+    ];
+    for_all.into_iter().chain(for_rustc).collect()
 }

@@ -3,6 +3,7 @@
 //! name the outputs that were not ordered.
 
 use super::blocks;
+use super::counters::Fitting;
 use super::installed::Installed;
 use super::words::symbols_in_words;
 use super::{Arguments, Place, as_percent, below_threshold, in_json, is_below, report_on};
@@ -50,15 +51,23 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         }
     }
     build.must_have_ordered();
+    let counters = Fitting::of_build(folder)?;
     let code = if build.below { ExitCode::from(BELOW_THRESHOLD) } else { ExitCode::SUCCESS };
     if arguments.json {
-        ui.json(&json!({ "schema": 1, "links": build.entries }))?;
+        let mut answer = json!({ "schema": 1, "links": build.entries });
+        if let Some(counters) = counters {
+            answer["counters"] = counters.in_json();
+        }
+        ui.json(&answer)?;
         return Ok(code);
     }
     let Build { mut text, ordered, milliseconds, .. } = build;
     let _ = writeln!(text, "{ordered} of {} outputs ordered", links.len());
     for (why, count) in left {
         let _ = writeln!(text, "{count:>8} not ordered: {why}");
+    }
+    if let Some(counters) = counters {
+        let _ = writeln!(text, "{}", counters.in_words());
     }
     if ordered > 0 {
         let [making, linking] = milliseconds.map(|sum| sum as f64 / 1000.0);

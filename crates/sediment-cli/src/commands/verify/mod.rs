@@ -3,6 +3,7 @@
 //! `same` compares with a file linked without the order, by `debugger` (gdb) and `debug_file` (the tools of packagers).
 
 mod blocks;
+mod counters;
 mod debug_file;
 mod debugger;
 mod installed;

@@ -2,10 +2,11 @@
 //! Calls by line in a profile of pprof, as Go's compiler sums them up since Go 1.23: of each stack the innermost two locations, as what lies
 //! above hardly calls again and again. Functions that were inlined at a location called one another.
 
-use super::super::Input;
 use super::super::locations::{self, Budget, DEEPEST};
 use super::super::messages::{Content, Messages};
 use super::super::wire::Damage;
+use super::super::{HEAD, Input, input};
+use super::answers;
 use super::tables::Tables;
 use super::{Sample, counted_value};
 use crate::error::Result;
@@ -23,6 +24,13 @@ const CALL_COST: usize = 160;
 /// # Errors
 /// When the profile is damaged, or has no sample.
 pub fn call_sites(input: &dyn Input) -> Result<(CallSites, Skipped)> {
+    if answers::begins(&input::head(input, HEAD)?) {
+        return of_profile(&answers::profile(&input::whole(input)?)?);
+    }
+    of_profile(input)
+}
+
+fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
     let mut budget = Budget::of(input.length());
     let longest = budget.0;
     let tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, true)?;

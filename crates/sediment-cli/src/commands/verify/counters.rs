@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Share of a profile's counters that a build could use: of each compiled unit sediment's plugin for GCC adds a line to the build's log.
+
+use super::as_percent;
+use crate::files;
+use sediment::plural::counted;
+use sediment::{Error, Result};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Name of the plugin's log in the folder of `SEDIMENT_LOG`.
+const LOG: &str = "counters.jsonl";
+
+/// Sums over the compiled units that have counters.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Fitting {
+    units: u64,
+    changed_units: u64,
+    functions: u64,
+    changed_functions: u64,
+    weight: f64,
+    changed_weight: f64,
+}
+
+impl Fitting {
+    /// Sums of a build; None where no unit was compiled by counters.
+    pub(super) fn of_build(folder: &Path) -> Result<Option<Self>> {
+        let path = folder.join(LOG);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = files::read(&path)?;
+        let sums = Self::parse(&String::from_utf8_lossy(&text));
+        sums.map(Some).map_err(|error| error.with_input(files::display(&path)))
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut sums = Self::default();
+        for (line, number) in text.lines().zip(1..) {
+            let unit: Option<Value> = serde_json::from_str(line).ok();
+            let figures = unit.and_then(|unit| {
+                let weights = (unit["weight"].as_f64()?, unit["changed_weight"].as_f64()?);
+                Some((unit["functions"].as_u64()?, unit["changed"].as_u64()?, weights))
+            });
+            let (functions, changed, (weight, changed_weight)) = figures.ok_or_else(|| {
+                Error::at_line(number, "not a line of the plugin's log").with_found(line.as_bytes())
+            })?;
+            sums.units += 1;
+            sums.changed_units += u64::from(changed > 0);
+            sums.functions = sums.functions.saturating_add(functions);
+            sums.changed_functions = sums.changed_functions.saturating_add(changed);
+            sums.weight += weight;
+            sums.changed_weight += changed_weight;
+        }
+        Ok(sums)
+    }
+
+    /// Share of the weight that fits, in parts per million.
+    fn parts_per_million(&self) -> u64 {
+        if self.weight > 0.0 { ((1.0 - self.changed_weight / self.weight) * 1e6).round() as u64 } else { 0 }
+    }
+
+    /// One line for people.
+    pub(super) fn in_words(&self) -> String {
+        format!(
+            "counters: {} of the weight fits; {} of {} functions have changed, in {}",
+            as_percent(self.parts_per_million()),
+            self.changed_functions,
+            self.functions,
+            counted(self.changed_units as usize, "unit"),
+        )
+    }
+
+    pub(super) fn in_json(&self) -> Value {
+        json!({
+            "units": self.units,
+            "changed_units": self.changed_units,
+            "functions": self.functions,
+            "changed_functions": self.changed_functions,
+            "fits_percent": self.parts_per_million() as f64 / 10_000.0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_add_up() {
+        let line = |functions: u64, changed: u64, weight: u64, unused: u64| {
+            format!(
+                "{{\"unit\":\"a.c\",\"functions\":{functions},\"changed\":{changed},\"weight\":{weight},\"changed_weight\":{unused}}}\n"
+            )
+        };
+        let sums = Fitting::parse(&(line(3, 1, 60, 10) + &line(2, 0, 40, 0))).unwrap();
+        assert_eq!(
+            sums.in_words(),
+            "counters: 90.00 % of the weight fits; 1 of 5 functions have changed, in 1 unit"
+        );
+        assert!(Fitting::parse("{\"unit\":\"a.c\"}\n").is_err());
+    }
+}
