@@ -122,9 +122,9 @@ pub fn stem(name: &str) -> &str {
 /// `f` of `f.lto_priv.3`: GCC's link-time optimisation numbers local functions of one name, in the order of the units.
 #[must_use]
 pub fn without_lto_number(name: &str) -> &str {
-    let number = name.rsplit_once(".lto_priv.").filter(|(_, number)| {
-        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
-    });
+    let number = name
+        .rsplit_once(".lto_priv.")
+        .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
     match number {
         Some((local, _)) if !local.is_empty() => without_lto_number(local),
         _ => name,
