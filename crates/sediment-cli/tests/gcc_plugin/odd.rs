@@ -3,6 +3,7 @@
 
 use crate::blocks::{COUNTS, MARKS, ran, record, record_as, runs_in_cold_part};
 use crate::compilers::{COMPILERS, Compiler};
+use crate::running::sediment;
 use sediment::binary::{Binary, NoFiles};
 use std::process::Command;
 use tempfile::TempDir;
@@ -174,6 +175,21 @@ pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
     assert_ne!(in_order, turned, "the numbers follow the order of the units, the counts do not");
     for arguments in [&[][..], &["1", "2", "3"]] {
         assert_eq!(ran(&folder, "turned", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+    }
+    for sources in [["first.c", "second.c"], ["second.c", "first.c"]] {
+        build(&[&plugin, MARKS, COUNTS], sources, "train");
+        let arguments = ["verify", "train", "--blocks", "--profile", "p.gv", "--max-cold", "0", "--json"];
+        let output = sediment(folder.path(), &arguments);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut layouts: Vec<&str> = report["functions"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|function| function["name"].as_str().unwrap().starts_with("local.lto_priv."))
+            .map(|function| function["layout"].as_str().unwrap())
+            .collect();
+        layouts.sort_unstable();
+        assert_eq!(layouts, ["all-ran", "split"], "{sources:?}: {report}");
     }
 }
 

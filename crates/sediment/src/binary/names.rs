@@ -119,6 +119,18 @@ pub fn stem(name: &str) -> &str {
     without_rust_hash(stem)
 }
 
+/// `f` of `f.lto_priv.3`: GCC's link-time optimisation numbers local functions of one name, in the order of the units.
+#[must_use]
+pub fn without_lto_number(name: &str) -> &str {
+    let number = name
+        .rsplit_once(".lto_priv.")
+        .filter(|(_, number)| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    match number {
+        Some((local, _)) if !local.is_empty() => without_lto_number(local),
+        _ => name,
+    }
+}
+
 /// `_ZN4main5alpha` of `_ZN4main5alpha17h0123456789abcdefE`.
 fn without_rust_hash(name: &str) -> &str {
     let hash = name

@@ -6,7 +6,7 @@
 //! count times the bytes of its code: about the bytes that were executed.
 
 use crate::binary::block_map::BlockMap;
-use crate::binary::names::split_from;
+use crate::binary::names::{split_from, without_lto_number};
 use crate::binary::{Binary, BinaryFunction};
 use crate::error::{Error, ErrorCode, Result};
 use crate::matching::identity;
@@ -109,7 +109,8 @@ pub fn blocks(
     };
     let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
     for function in &binary.functions {
-        by_name.entry(split_from(&function.name).unwrap_or(&function.name)).or_default().push(function);
+        let name = without_lto_number(split_from(&function.name).unwrap_or(&function.name));
+        by_name.entry(name).or_default().push(function);
     }
     let functions: Vec<CountedFunction> = profile
         .functions()
@@ -117,10 +118,8 @@ pub fn blocks(
         .filter(is_ours)
         .map(|function| {
             let key = profile.key(function);
-            let found = by_name.get(key.name.as_str()).map(Vec::as_slice).unwrap_or_default();
-            let of_file = |found: &&&BinaryFunction| key.file.is_none() || found.file == key.file;
-            let parts: Vec<&BinaryFunction> = found.iter().filter(of_file).copied().collect();
-            judged(profile, function, &parts, map)
+            let found = by_name.get(without_lto_number(&key.name)).map(Vec::as_slice).unwrap_or_default();
+            judged(profile, function, &parts_of(profile, function, found, map), map)
         })
         .collect();
     if functions.is_empty() {
@@ -133,6 +132,37 @@ pub fn blocks(
         ));
     }
     Ok(BlocksReport { functions })
+}
+
+/// The parts of a function, of those that may be its own. Link-time optimisation numbers local functions of one name in the order of the
+/// units, which another build need not share: the function with a counted graph comes first, then the one of the same name.
+fn parts_of<'a>(
+    profile: &Profile,
+    function: FunctionIndex,
+    found: &[&'a BinaryFunction],
+    map: Option<&BlockMap>,
+) -> Vec<&'a BinaryFunction> {
+    let key = profile.key(function);
+    let graphs = profile.facts(function).blocks.as_ref().map(|blocks| blocks.graphs()).unwrap_or_default();
+    let whole_name = |part: &'a BinaryFunction| split_from(&part.name).unwrap_or(&part.name);
+    let is_counted = |part: &BinaryFunction| {
+        let hash = map.and_then(|map| map.graph(part.address, end_of(part)));
+        hash.is_some_and(|hash| graphs.iter().any(|(graph, _)| *graph == hash))
+    };
+    let of_file = |part: &&&'a BinaryFunction| key.file.is_none() || part.file == key.file;
+    let parts: Vec<&'a BinaryFunction> = found.iter().filter(of_file).copied().collect();
+    let is_own = |part: &&&'a BinaryFunction| whole_name(part) == key.name;
+    let chosen = parts
+        .iter()
+        .find(|part| is_own(part) && is_counted(part))
+        .or_else(|| parts.iter().find(|part| is_counted(part)))
+        .or_else(|| parts.iter().find(is_own));
+    let Some(chosen) = chosen.map(|part| whole_name(part)) else { return Vec::new() };
+    parts.into_iter().filter(|part| whole_name(part) == chosen).collect()
+}
+
+fn end_of(part: &BinaryFunction) -> u64 {
+    part.address.saturating_add(part.size)
 }
 
 /// The state of one function, of which the file has these parts.
@@ -155,8 +185,7 @@ fn judged(
         cold_bytes: bytes(&cold),
     };
     let Some(first) = whole.first() else { return found };
-    let end = |part: &BinaryFunction| part.address.saturating_add(part.size);
-    let Some((map, hash)) = map.and_then(|map| Some((map, map.graph(first.address, end(first))?))) else {
+    let Some((map, hash)) = map.and_then(|map| Some((map, map.graph(first.address, end_of(first))?))) else {
         found.layout = Layout::Unnumbered;
         return found;
     };
@@ -165,10 +194,10 @@ fn judged(
         found.layout = if cold.is_empty() { Layout::OtherGraph } else { Layout::SplitOtherGraph };
         return found;
     };
-    let weight = |part: &BinaryFunction| weight(map, counts, part.address, end(part));
+    let weight = |part: &BinaryFunction| weight(map, counts, part.address, end_of(part));
     found.cold_weight = cold.iter().map(|part| weight(part)).fold(0, u128::saturating_add);
     found.weight = whole.iter().map(|part| weight(part)).fold(found.cold_weight, u128::saturating_add);
-    let mut extents = map.extents(first.address, end(first));
+    let mut extents = map.extents(first.address, end_of(first));
     let is_zero = |block: u32| counts.is_zero(block);
     found.layout = match cold.is_empty() {
         false => Layout::Split,

@@ -3,7 +3,7 @@
 
 use sediment::binary::names::{
     SectionGroup, Symbol, function_of_section, is_clone_of, other_structor, sections, split_from, stem,
-    symbol,
+    symbol, without_lto_number,
 };
 
 #[test]
@@ -122,6 +122,21 @@ fn sections_name_their_functions() {
     ];
     for (section, expected) in rows {
         assert_eq!(function_of_section(section), *expected, "{section}");
+    }
+}
+
+#[test]
+fn numbers_of_link_time_optimisation_are_no_part_of_a_name() {
+    for (name, local) in [
+        ("f.lto_priv.3", "f"),
+        ("set_ps.lto_priv.0.lto_priv.12", "set_ps"),
+        ("f.part.0.lto_priv.0", "f.part.0"),
+        ("f.lto_priv.0.part.0", "f.lto_priv.0.part.0"),
+        ("f.lto_priv.", "f.lto_priv."),
+        (".lto_priv.0", ".lto_priv.0"),
+        ("f", "f"),
+    ] {
+        assert_eq!(without_lto_number(name), local);
     }
 }
 
