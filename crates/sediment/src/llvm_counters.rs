@@ -41,12 +41,12 @@ pub struct LlvmCounters {
     functions: BTreeMap<(String, Option<String>), Counters>,
 }
 
-/// True for text of this form, by its first bytes.
+/// True for text of this form, by its first bytes. Traces of first uses have the same heads, and are recordings of their own.
 #[must_use]
 pub fn recognises(head: &[u8]) -> bool {
-    let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    let mut known = lines.take(8);
-    known.any(|line| line == b"# Func Hash:" || HEADS.iter().any(|head| line == head.as_bytes()))
+    let mut lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).take(8);
+    !lines.clone().any(|line| line == b":temporal_prof_traces")
+        && lines.any(|line| line == b"# Func Hash:" || HEADS.iter().any(|head| line == head.as_bytes()))
 }
 
 /// The lines of a file that say something.
