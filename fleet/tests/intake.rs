@@ -34,7 +34,12 @@ impl Site {
     }
 
     fn start(&self, options: &[&str]) -> Intake {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sediment-fleet"))
+        self.started(Command::new(env!("CARGO_BIN_EXE_sediment-fleet")), options)
+    }
+
+    /// By a command that ends in the program.
+    fn started(&self, mut program: Command, options: &[&str]) -> Intake {
+        let mut child = program
             .args(["serve", &self.dataset(), "--listen", "127.0.0.1:0", "--tokens"])
             .arg(self.folder.path().join("tokens"))
             .args(options)
@@ -310,17 +315,9 @@ fn a_full_disk_is_told_and_nothing_is_acknowledged() {
     let site = Site::new();
     // A file of at most 40 KB: what the log may grow to.
     let limited = "trap '' XFSZ; exec prlimit --fsize=40000 \"$@\"";
-    let mut child = Command::new("sh")
-        .args(["-c", limited, "sh", env!("CARGO_BIN_EXE_sediment-fleet")])
-        .args(["serve", &site.dataset(), "--listen", "127.0.0.1:0", "--tokens"])
-        .arg(site.folder.path().join("tokens"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let intake = Intake { child, address: line.trim().rsplit('/').next().unwrap().parse().unwrap() };
+    let mut program = Command::new("sh");
+    program.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_sediment-fleet")]);
+    let intake = site.started(program, &[]);
     let mut accepted = Vec::new();
     let mut full = false;
     for number in 0..60 {

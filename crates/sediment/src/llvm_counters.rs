@@ -5,7 +5,7 @@
 //! version of LLVM, the text is not. A function is identified by its name, with the source file in front if it is local, and the hash of its control-flow
 //! graph. Paths of source files are cut to the last part.
 //!
-//! What values had (callees of indirect calls, sizes of copies) and bitmaps of conditions are not kept.
+//! Values (callees of indirect calls, sizes of copies) and bitmaps of conditions are not kept.
 //!
 //! Source: LLVM's InstrProfReader.cpp and InstrProfWriter.cpp, and files of LLVM 19 and of rustc.
 

@@ -60,7 +60,7 @@ struct Input {
     day: Day,
 }
 
-/// What a thread made of a file.
+/// Result of reading a file in a thread.
 struct Read {
     at: usize,
     origin: Origin,
@@ -180,7 +180,7 @@ fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Re
     Ok(())
 }
 
-/// What is told of a run.
+/// Sums of a run, and the reason of its first refusal.
 #[derive(Debug, Default)]
 struct Told {
     added: usize,

@@ -15,6 +15,7 @@ use sediment_fleet::query::policy::Policy;
 use sediment_fleet::query::views;
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// Limits of the query engine.
@@ -88,10 +89,29 @@ fn weighed(text: &str) -> std::result::Result<(String, Weight), String> {
     Ok((name.to_owned(), Weight::parse(weight).map_err(|error| error.to_string())?))
 }
 
+/// A dataset, the part of it that counts, and the engine that reads it.
 #[derive(Debug, Args)]
-pub(crate) struct MergeOptions {
+struct Source {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
+    #[command(flatten)]
+    selection: SelectionOptions,
+    #[command(flatten)]
+    engine: EngineOptions,
+}
+
+impl Source {
+    async fn open(&self) -> Result<(Dataset, Engine)> {
+        let dataset = Dataset::open(&self.dataset).await?;
+        let engine = self.engine.engine(&dataset)?;
+        Ok((dataset, engine))
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MergeOptions {
+    #[command(flatten)]
+    source: Source,
     /// File to write
     #[arg(short, long, value_name = "FILE", required_unless_present = "explain")]
     output: Option<PathBuf>,
@@ -99,54 +119,37 @@ pub(crate) struct MergeOptions {
     #[arg(long)]
     explain: bool,
     #[command(flatten)]
-    selection: SelectionOptions,
-    #[command(flatten)]
     policy: PolicyOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CoverageOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
     #[command(flatten)]
-    selection: SelectionOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
+    source: Source,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DriftOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
+    #[command(flatten)]
+    source: Source,
     /// Shipped profile
     shipped: PathBuf,
     #[command(flatten)]
-    selection: SelectionOptions,
-    #[command(flatten)]
     policy: PolicyOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OutlierOptions {
-    /// Folder, or s3://BUCKET/PREFIX
-    dataset: String,
+    #[command(flatten)]
+    source: Source,
     /// Submitters to list
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     most: usize,
-    #[command(flatten)]
-    selection: SelectionOptions,
-    #[command(flatten)]
-    engine: EngineOptions,
 }
 
 pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
-    let dataset = Dataset::open(&options.dataset).await?;
-    let engine = options.engine.engine(&dataset)?;
-    let (selection, policy) = (options.selection.selection(), options.policy.policy());
+    let (dataset, engine) = options.source.open().await?;
+    let (selection, policy) = (options.source.selection.selection(), options.policy.policy());
     if options.explain {
         println!("{}", merging::explain(&dataset, &engine, &selection, &policy).await?);
         return Ok(());
@@ -177,10 +180,9 @@ pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
 }
 
 pub(crate) async fn coverage(options: &CoverageOptions) -> Result<()> {
-    let dataset = Dataset::open(&options.dataset).await?;
-    let engine = options.engine.engine(&dataset)?;
+    let (dataset, engine) = options.source.open().await?;
     println!("package\tversion\tsubmissions\tsubmitters\thost classes\trecordings\tfirst day\tlast day");
-    for found in views::coverage(&dataset, &engine, &options.selection.selection()).await? {
+    for found in views::coverage(&dataset, &engine, &options.source.selection.selection()).await? {
         println!(
             "{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}",
             terminal(&found.package),
@@ -201,11 +203,15 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
     let bytes = std::fs::read(&options.shipped)
         .map_err(|error| Error::new(ErrorCode::Io, error.to_string()).with_input(name.clone()))?;
     let (shipped, _skipped) = text::parse(&bytes).map_err(|error| error.with_input(name))?;
-    let dataset = Dataset::open(&options.dataset).await?;
-    let engine = options.engine.engine(&dataset)?;
-    let found =
-        views::drift(&dataset, &engine, &options.selection.selection(), &options.policy.policy(), &shipped)
-            .await?;
+    let (dataset, engine) = options.source.open().await?;
+    let found = views::drift(
+        &dataset,
+        &engine,
+        &options.source.selection.selection(),
+        &options.policy.policy(),
+        &shipped,
+    )
+    .await?;
     let percent = |parts: u64| format!("{:.1} %", parts as f64 / 10_000.0);
     println!("submissions compared: {}", found.submissions);
     println!("agreement: {}", found.agreement.map_or("unknown".to_owned(), percent));
@@ -221,9 +227,8 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
 }
 
 pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
-    let dataset = Dataset::open(&options.dataset).await?;
-    let engine = options.engine.engine(&dataset)?;
-    let found = views::outliers(&dataset, &engine, &options.selection.selection()).await?;
+    let (dataset, engine) = options.source.open().await?;
+    let found = views::outliers(&dataset, &engine, &options.source.selection.selection()).await?;
     println!("submitter\tagreement\tshare of all calls");
     for outlier in found.iter().take(options.most) {
         println!(
@@ -239,7 +244,9 @@ pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
 /// Writes a file whole or not at all.
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = tempfile::NamedTempFile::new_in(folder).and_then(|mut file| {
+    // As any new file, by the process' mask.
+    let mode = std::fs::Permissions::from_mode(0o666);
+    let written = tempfile::Builder::new().permissions(mode).tempfile_in(folder).and_then(|mut file| {
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
         file.persist(path).map_err(|error| error.error)

@@ -17,7 +17,7 @@ use std::collections::HashSet;
 pub struct Checked {
     /// Files that are as they must be.
     pub sound: usize,
-    /// What is wrong, one line each.
+    /// Faults, one line each.
     pub faults: Vec<String>,
     /// Files that no manifest lists: left by programs that were ended.
     pub strays: Vec<String>,

@@ -20,7 +20,7 @@ pub struct Subject {
     pub function: Option<u32>,
     /// The callee.
     pub callee: Option<u32>,
-    /// What else tells it from others.
+    /// Further marks that tell it from others.
     pub detail: String,
 }
 

@@ -23,9 +23,9 @@ pub enum Table {
     Blocks,
     /// One row per submission.
     Submissions,
-    /// What the numbers of subjects stand for.
+    /// Subjects by number.
     Subjects,
-    /// What the numbers of submitters stand for.
+    /// Submitters by number.
     Submitters,
 }
 

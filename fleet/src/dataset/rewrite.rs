@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
 use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
-/// What is to be forgotten; all that is given must hold.
+/// Submissions to forget: those for which all that is given holds.
 #[derive(Debug, Clone, Default)]
 pub struct Forgotten {
     /// Submissions of this submitter, by key.

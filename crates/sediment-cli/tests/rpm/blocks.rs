@@ -23,15 +23,22 @@ fn compilers(package: &Package) -> String {
     format!("_sediment_compilers {folder}/compilers")
 }
 
-/// From an instrumented build by hand to one that is compiled by its counters.
-pub fn units_are_compiled_by_counters() {
+const DEBUG: &str = "optflags -O2 -g";
+
+/// The package without a profile: its folder, the macro that names the plugin's compilers, and its digest.
+fn stock() -> (Package, String, (String, String)) {
     let package = Package::new();
     std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
     package.tar();
     let compilers = compilers(&package);
-    let debug = "optflags -O2 -g";
-    package.built(&["--define", debug]);
+    package.built(&["--define", DEBUG]);
     let without = package.digest();
+    (package, compilers, without)
+}
+
+/// From an instrumented build by hand to one that is compiled by its counters.
+pub fn units_are_compiled_by_counters() {
+    let (package, compilers, without) = stock();
     let trained = package.0.path("trained");
     std::fs::create_dir(&trained).unwrap();
     std::fs::write(trained.join("main.c"), WORK).unwrap();
@@ -42,26 +49,20 @@ pub fn units_are_compiled_by_counters() {
     done(&sediment(&trained, &["merge", &profile, "counters.gv", "-o", "both.gv"]));
     std::fs::copy(trained.join("both.gv"), &profile).unwrap();
     done(&package.change(&["--apply"]));
-    let said = package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    let said = package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert!(said.contains("counters: 100.00 % ") && !said.contains("-fplugin"), "{said}");
     let first = package.digest();
     assert!(first != without, "counters change nothing");
-    package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert_eq!(package.digest(), first, "a rebuild differs");
-    package.built(&["--noclean", "--define", debug, "--define", &compilers, "--without", "sediment"]);
+    package.built(&["--noclean", "--define", DEBUG, "--define", &compilers, "--without", "sediment"]);
     assert_eq!(package.digest(), without, "without it is not the stock build");
 }
 
 /// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
 pub fn functions_are_compiled_by_counts() {
-    let package = Package::new();
-    std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
-    package.tar();
-    let compilers = compilers(&package);
-    let debug = "optflags -O2 -g";
-    package.built(&["--define", debug]);
-    let without = package.digest();
-    let mut numbered = package.rpm("rpmbuild", &["--define", debug]);
+    let (package, compilers, without) = stock();
+    let mut numbered = package.rpm("rpmbuild", &["--define", DEBUG]);
     numbered.env("SEDIMENT_NUMBER_BLOCKS", "1").env("COMPILER_PATH", package.0.path("compilers"));
     said_when_done(&numbered.args(["-bb", "--nodeps", "--noclean", "prog.spec"]).output().unwrap());
     let built = package.0.path("top/BUILD/prog-1.0");
@@ -77,12 +78,12 @@ pub fn functions_are_compiled_by_counts() {
         let symbols = Command::new("nm").arg(package.0.path("top/BUILD/prog-1.0/prog")).output().unwrap();
         String::from_utf8(symbols.stdout).unwrap()
     };
-    let said = package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    let said = package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert!(symbols().contains(" work.cold\n") && !said.contains("-fplugin"), "{said}");
     let first = package.digest();
-    package.built(&["--noclean", "--define", debug, "--define", &compilers]);
+    package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert_eq!(package.digest(), first, "a rebuild differs");
-    package.built(&["--noclean", "--define", debug, "--define", &compilers, "--without", "sediment"]);
+    package.built(&["--noclean", "--define", DEBUG, "--define", &compilers, "--without", "sediment"]);
     assert_eq!(package.digest(), without, "without it is not the stock build");
     assert!(!symbols().contains(" work.cold\n"));
 }
