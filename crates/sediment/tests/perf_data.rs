@@ -256,6 +256,9 @@ fn unreadable_files_are_refused_with_offset_and_hint() {
     let mut bytes = good_bytes.clone();
     bytes[48..56].fill(0);
     cases.push(("interrupted", bytes));
+    let mut bytes = good_bytes.clone();
+    bytes[32..40].fill(0);
+    cases.push(("no event was found", bytes));
     cases.push(("cut in the header", good_bytes[..60].to_vec()));
     cases.push(("cut in the records", good_bytes[..300].to_vec()));
     cases.push(("cut in the features", good_bytes[..good_bytes.len() - 1].to_vec()));

@@ -6,6 +6,7 @@ use super::{Running, Workshop, calls, code, err, number_in, programs, text, wait
 use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -19,6 +20,11 @@ pub fn cases() -> Vec<Trial> {
             "branch_records_are_taken_where_they_are",
             &[Need::Program("cc")],
             branch_records_are_taken_where_they_are,
+        ),
+        case(
+            "a_perf_without_events_is_not_taken",
+            &[Need::Program("cc")],
+            a_perf_without_events_is_not_taken,
         ),
     ]
 }
@@ -127,23 +133,7 @@ fn branch_records_are_taken_where_they_are() {
     let shop = Workshop::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded_there = root().join("tests/golden/read/perf-script/branches-by-name/input");
-    let perf = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\n\
-         while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
-         \x20   [ \"$1\" = -o ] && output=$2\n    [ \"$1\" = -j ] && branches=$2\n    shift\ndone\n\
-         shift\n[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\n\
-         [ $output = /dev/null ] || cp '{}' \"$output\"\nexit $ended\n",
-        recorded_there.display()
-    );
-    let tools = shop.path().join("tools");
-    std::fs::create_dir(&tools).unwrap();
-    std::fs::write(tools.join("perf"), perf).unwrap();
-    std::fs::set_permissions(tools.join("perf"), std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", text(&tools), std::env::var("PATH").unwrap());
-    let run = |arguments: &[&str]| -> Output {
-        let mut run = sediment();
-        run.args(arguments).env("PATH", &path).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap()
-    };
+    let run = with_perf_of(&shop, &recorded_there);
     let recorded = run(&["record", "-v", "-o", "recorded.gv", "--", text(&program)]);
     assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
     says_like("record/means/branch_records_are_taken_where_they_are", err(&recorded));
@@ -151,4 +141,48 @@ fn branch_records_are_taken_where_they_are() {
     let doctor = run(&["doctor"]);
     let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
     says_in_log("record/means/branch_records_are_taken_where_they_are", &said, &["perf-branches: "]);
+}
+
+/// perf 6.12 where /sys is not mounted: it records nothing, and succeeds.
+fn a_perf_without_events_is_not_taken() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    // Header: sizes of itself and of an event; places of no events, of eight bytes of records, of no event types; no features.
+    let numbers: [u64; 12] = [104, 152, 104, 0, 104, 8, 0, 0, 0, 0, 0, 0];
+    let header: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    let nothing = shop.path().join("nothing.data");
+    std::fs::write(&nothing, [b"PERFILE2", &header[..], &[68, 0, 0, 0, 0, 0, 8, 0]].concat()).unwrap();
+    let run = with_perf_of(&shop, &nothing);
+    let recorded = run(&["record", "-o", "recorded.gv", "--", text(&program)]);
+    assert_eq!((code(&recorded), recorded.stdout.ends_with(b"the end\n")), (7, true), "{}", err(&recorded));
+    assert!(calls(&shop.profile(), "main", "work") > 0, "{}", err(&recorded));
+    let doctor = run(&["doctor"]);
+    let said = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    says_in_log(
+        "record/means/a_perf_without_events_is_not_taken",
+        &said,
+        &["perf-branches: ", "perf finds "],
+    );
+}
+
+/// Runs sediment beside a stand-in for perf, whose recordings are copies of a file.
+fn with_perf_of(shop: &Workshop, recorded: &Path) -> impl Fn(&[&str]) -> Output {
+    let perf = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\n\
+         while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
+         \x20   [ \"$1\" = -o ] && output=$2\n    [ \"$1\" = -j ] && branches=$2\n    shift\ndone\n\
+         shift\n[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\n\
+         cp '{}' \"$output\"\nexit $ended\n",
+        recorded.display()
+    );
+    let tools = shop.path().join("tools");
+    std::fs::create_dir(&tools).unwrap();
+    std::fs::write(tools.join("perf"), perf).unwrap();
+    std::fs::set_permissions(tools.join("perf"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", text(&tools), std::env::var("PATH").unwrap());
+    let folder = shop.path().to_owned();
+    move |arguments| {
+        let mut run = sediment();
+        run.args(arguments).env("PATH", &path).current_dir(&folder).stdin(Stdio::null()).output().unwrap()
+    }
 }

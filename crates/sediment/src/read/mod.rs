@@ -38,6 +38,7 @@ mod wire;
 use crate::profile::source::Source;
 pub use executed::{Executed, StraightRun};
 pub use input::Input;
+pub(crate) use perf_data::check_events;
 pub use replay::{Listener, Step};
 
 use crate::{Error, ErrorCode, Result, Skipped};

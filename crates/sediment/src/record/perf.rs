@@ -8,6 +8,7 @@
 use super::attend::attend;
 use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
 use crate::error::{Error, ErrorCode, Result};
+use crate::read::check_events;
 use sediment_process::command::probe;
 use std::process::Command;
 use std::time::Duration;
@@ -72,11 +73,21 @@ fn stacks_available() -> Result<()> {
 /// Records a program that does nothing.
 fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
     probe("perf", &["--version"], INSTALL)?;
-    let mut arguments = vec!["record", "-q", "-o", "/dev/null"];
+    let unwritten = |error: std::io::Error| {
+        Error::new(ErrorCode::Io, format!("cannot store perf's file: {error}"))
+            .with_hint("is the folder of temporary files (TMPDIR) writable?")
+    };
+    let file = tempfile::NamedTempFile::new().map_err(unwritten)?;
+    let path = file.path().to_string_lossy();
+    let mut arguments = vec!["record", "-q", "-o", &path];
     arguments.extend(options);
     arguments.extend(["--", "true"]);
     if probe("perf", &arguments, "").is_ok() {
-        return Ok(());
+        // Success alone says nothing: perf also succeeds if it found none of the events.
+        return check_events(&std::fs::read(&path[..]).map_err(unwritten)?).map_err(|error| {
+            Error::new(ErrorCode::Unsupported, "perf finds no events here")
+                .with_hint(error.hint().unwrap_or_default())
+        });
     }
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let forbidden = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
@@ -104,7 +115,7 @@ fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
 fn event_of_samples() -> &'static str {
     let works = |event: &&str| {
         probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
-            .is_ok_and(|said| !said.contains("<not "))
+            .is_ok_and(|said| said.contains(event.trim_end_matches(":u")) && !said.contains("<not "))
     };
     SAMPLED[..1].iter().find(|event| works(event)).copied().unwrap_or(SAMPLED[1])
 }

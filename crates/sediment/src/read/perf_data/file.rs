@@ -16,6 +16,9 @@ const MAGIC_BIG_ENDIAN: &[u8] = b"2ELIFREP";
 const HEADER: u64 = 104;
 const HEADER_OF_PIPE: u64 = 16;
 
+/// perf 6.12 records and succeeds without the events that it does not find.
+pub(super) const NO_EVENTS: &str = "perf finds its events in /sys: is that mounted here?";
+
 /// Features by their bits (HEADER_*).
 mod feature {
     pub(crate) const BUILD_ID: u64 = 2;
@@ -132,13 +135,13 @@ impl<'a> PerfFile<'a> {
         const SMALLEST: u64 = 64 + 16;
         let bytes = self.section(all, "the events")?;
         let mut left = Cursor::new(&bytes, all.offset, self.big_endian);
-        if size_of_one < SMALLEST || left.len() == 0 {
+        if left.len() == 0 {
+            return Err(Error::at_offset(32, "perf recorded no event").with_hint(NO_EVENTS));
+        }
+        if size_of_one < SMALLEST {
             return Err(Error::at_offset(
                 16,
-                format!(
-                    "unexpected size of event descriptions: {size_of_one} bytes each, {} in all",
-                    left.len()
-                ),
+                format!("unexpected size of event descriptions: {size_of_one} bytes each"),
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }

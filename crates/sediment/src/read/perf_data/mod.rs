@@ -41,6 +41,14 @@ pub(super) const READER: Reader = Reader {
     replay: Some(Replay { whole: false, steps: replay::steps }),
 };
 
+/// Checks that a perf.data file names the events that it recorded. Other content passes.
+///
+/// # Errors
+/// A damaged or unfinished file, and one without events.
+pub(crate) fn check_events(recorded: &[u8]) -> Result<()> {
+    if file::recognises(recorded) { file::PerfFile::open(&recorded).map(drop) } else { Ok(()) }
+}
+
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let survey = Survey::of(input)?;
     let of_samples = ("perf samples", &[Callers, CallCounts, TimeOrder][..]);
