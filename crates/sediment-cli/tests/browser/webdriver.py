@@ -15,6 +15,8 @@ import urllib.request
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 FLAGS = """--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking
 --disable-component-update --disable-sync --hide-scrollbars --force-device-scale-factor=1""".split()
+# Seconds that a script may take which is waited for: rules of accessibility on a large page take minutes.
+SCRIPT = 600
 KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "ArrowLeft": "\ue012", "ArrowUp": "\ue013", "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Tab": "\ue004"}
 
 
@@ -27,6 +29,7 @@ class Session:
         self.base = f"http://127.0.0.1:{port}"
         started = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self.base += "/session/" + started["sessionId"]
+        self.call("POST", "/timeouts", {"script": SCRIPT * 1000})
 
     def __enter__(self):
         return self
@@ -38,11 +41,11 @@ class Session:
             self.driver.terminate()
             self.driver.wait(10)
 
-    def call(self, method, path, body=None):
+    def call(self, method, path, body=None, seconds=120):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=seconds) as answer:
                 return json.load(answer)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(json.load(error)["value"]["message"].splitlines()[0]) from None
@@ -54,7 +57,7 @@ class Session:
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
     def wait_for(self, script, *arguments):
-        return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+        return self.call("POST", "/execute/async", {"script": script, "args": list(arguments)}, SCRIPT + 10)
 
     def find(self, selector):
         return self.call("POST", "/element", {"using": "css selector", "value": selector})[ELEMENT]
