@@ -194,7 +194,6 @@ fn simulated_misses_of_the_tlb_are_told_from_counted_ones() {
     let counted = tlb_misses(&analysis).unwrap();
     assert!(!counted.is_simulated && counted.ratio < 1.0, "{counted:?}");
     let metric = experiment.metrics.iter().position(|metric| metric.name == "iTLB-load-misses").unwrap();
-    experiment.metrics[metric].name = "iTLB misses".to_owned();
     experiment.metrics[metric].kind = MetricKind::Simulated;
     let simulated = tlb_misses(&analyse(&experiment).unwrap()).unwrap();
     assert!(simulated.is_simulated, "{simulated:?}");

@@ -160,7 +160,7 @@ pub(super) fn shown(name: &str, longest: usize) -> String {
     cut(&escape::terminal(&cut(&demangled(name), longest)), longest)
 }
 
-/// The same of at most so many characters, where names of C++ and Rust lose parameters and namespaces before the end of the name: most
+/// The same, cut to a number of characters: names of C++ and Rust lose parameters and namespaces before the end of the name, as most
 /// functions of a program share their first letters.
 pub(super) fn tail(name: &str, longest: usize) -> String {
     let name = shown(name, usize::MAX);

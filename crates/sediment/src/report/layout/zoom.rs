@@ -17,7 +17,7 @@ const TOP: f64 = 26.0;
 /// A shape that is narrower is joined with its neighbour of the same heat.
 const NARROWEST: f64 = 1.0;
 /// Width of a letter of the names on shapes.
-const LETTER: f64 = 5.6;
+const LETTER: f64 = 6.2;
 /// Fewer letters of a name say nothing.
 const LEAST_LETTERS: usize = 5;
 
