@@ -118,8 +118,9 @@ pub(super) fn of_layout(
     Err(Error::new(
         code,
         format!(
-            "{functions} of {} of {} are in it: {why}",
-            counted(profiled.len(), "profiled function"),
+            "{} of {} of {} are in it: {why}",
+            grouped(functions),
+            counted(grouped(profiled.len()), "profiled function"),
             files::base_name(path_before)
         ),
     )

@@ -160,7 +160,7 @@ pub(super) fn shown(name: &str, longest: usize) -> String {
     cut(&escape::terminal(&cut(&demangled(name), longest)), longest)
 }
 
-/// The same, cut to a number of characters: names of C++ and Rust lose parameters and namespaces before the end of the name, as most
+/// The same, cut to a number of characters: names of C++ and Rust lose parameters and namespaces before their last letters, as most
 /// functions of a program share their first letters.
 pub(super) fn tail(name: &str, longest: usize) -> String {
     let name = shown(name, usize::MAX);
@@ -184,7 +184,12 @@ pub(super) fn tail(name: &str, longest: usize) -> String {
     }
     match &name[begin..end] {
         "" => cut(&name, longest),
-        last => cut(&format!("{}{last}", if begin > 0 { "…" } else { "" }), longest),
+        last if begin == 0 => cut(last, longest),
+        // Ends of such names differ more than their begins.
+        last => {
+            let left_out = last.chars().count().saturating_sub(longest);
+            format!("…{}", last.chars().skip(left_out).collect::<String>())
+        }
     }
 }
 
@@ -206,7 +211,7 @@ mod tests {
             ("main", 10, "main"),
             ("_ZN3srv6mod1006HandleEPKci", 60, "srv::mod100::Handle(char const*, int)"),
             ("_ZN3srv6mod1006HandleEPKci", 12, "…Handle"),
-            ("_ZN3srv6mod1006HandleEPKci", 4, "…Han…"),
+            ("_ZN3srv6mod1006HandleEPKci", 4, "…ndle"),
             ("_ZN12_GLOBAL__N_13fooEi", 10, "…foo"),
             ("a::map<b::key, c::value>::find(d::key)", 12, "…find"),
             ("f::{lambda(int)#1}::operator()(int) const", 14, "…operator"),
