@@ -50,7 +50,7 @@ fn a_report_is_searched_clicked_and_read_by_keyboard_and_touch() {
     let folder = tempfile::tempdir().unwrap();
     let mut code = String::from("volatile int sink;\n");
     let mut profile = String::from(
-        "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=1200];\n  subgraph cluster0 {\n    graph [label=\"prog\"];\n    \"main\" [first=0];\n",
+        "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=101202];\n  subgraph cluster0 {\n    graph [label=\"prog\"];\n    \"main\" [first=0];\n",
     );
     let mut calls = String::new();
     for function in 0..400 {
@@ -60,6 +60,8 @@ fn a_report_is_searched_clicked_and_read_by_keyboard_and_touch() {
             writeln!(calls, "  \"main\" -> \"f{function}\" [label=0.05, count=60];").unwrap();
         }
     }
+    profile += "  }\n  subgraph cluster1 {\n    graph [label=\"libc.so.6\"];\n    \"malloc\"; \"__minimal_malloc\";\n";
+    calls += "  \"f0\" -> \"malloc\" [count=100000];\n  \"f20\" -> \"__minimal_malloc\" [count=2];\n";
     code += "int main(void) { int sum = 0;\n";
     for function in 0..400 {
         writeln!(code, "sum += f{function}({function});").unwrap();
@@ -138,6 +140,14 @@ fn names_of_strangers_run_nothing() {
     .chain(["w".repeat(4096)])
     .collect();
     is_driven("hostile", &report_of(&names, folder.path()));
+}
+
+#[test]
+fn linkage_names_are_found_and_small_files_have_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |at: usize| format!("_ZN3srv{}mod{at}6HandleEPKci", 3 + at.to_string().len());
+    let names: Vec<String> = (0..300).map(name).collect();
+    is_driven("many", &report_of(&names, folder.path()));
 }
 
 #[test]

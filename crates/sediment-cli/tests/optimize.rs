@@ -26,6 +26,7 @@ mod project;
 use libtest_mimic::{Arguments, Trial};
 use project::{Project, code, err};
 use projects::Kind;
+use said::says_like;
 use support::{Need, case};
 
 fn main() {
@@ -208,4 +209,8 @@ fn a_gain_is_called_so() {
     let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
     let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
     assert_eq!(report["verdict"]["code"], "gain", "{report}");
+    // Its page has the same verdict, whatever the forecast.
+    let page = std::fs::read_to_string(project.path(".sediment/report-hot.html")).unwrap();
+    let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split(" misses").next().unwrap();
+    says_like("optimize/a_gain_is_called_so", verdict);
 }

@@ -35,7 +35,7 @@ fn program(folder: &Path) -> Option<()> {
     std::fs::write(folder.join("prog.c"), code).unwrap();
     std::fs::write(folder.join("p.gv"), format!("{profile}  }}\n{calls}}}\n")).unwrap();
     let linked = Command::new("cc")
-        .args(["-O1", "-ffunction-sections", "prog.c", "-o", "prog"])
+        .args(["-O1", "-ffunction-sections", "-Wl,--build-id", "prog.c", "-o", "prog"])
         .current_dir(folder)
         .status();
     linked.is_ok_and(|status| status.success()).then_some(())
@@ -167,14 +167,10 @@ fn a_report_of_42_000_functions_has_at_most_10_mb() {
             method.len()
         )
     };
-    // What any assembler takes; nothing of it is run.
-    let mut code = String::from(".section .note.GNU-stack,\"\"\n");
-    for at in 0..=FUNCTIONS {
-        let name = if at == FUNCTIONS { "main".to_owned() } else { name(at) };
-        let size = 40 + at * 7919 % 400;
-        writeln!(code, ".section .text.{name},\"ax\"\n.globl {name}\n.type {name},%function\n{name}: .skip {size}\n.size {name},.-{name}").unwrap();
+    let functions = (0..FUNCTIONS).map(|at| (name(at), 40 + at * 7919 % 400));
+    if !assembled(folder.path(), "prog", functions) {
+        return support::skip("cc is missing");
     }
-    std::fs::write(folder.path().join("prog.s"), code).unwrap();
     let mut profile = String::from(
         "digraph g { graph [sediment=2, unit=calls, total=30000000]; subgraph cluster0 { graph [label=prog];\n",
     );
@@ -188,12 +184,209 @@ fn a_report_of_42_000_functions_has_at_most_10_mb() {
             .unwrap();
     }
     std::fs::write(folder.path().join("p.gv"), profile + "}\n").unwrap();
-    let linked = Command::new("cc").args(["prog.s", "-o", "prog"]).current_dir(folder.path()).status();
-    if !linked.is_ok_and(|status| status.success()) {
-        return support::skip("cc is missing");
-    }
     done(&sediment(folder.path(), &["report", "p.gv", "--binary", "prog", "-o", "layout.html"]));
     let size = std::fs::metadata(folder.path().join("layout.html")).unwrap().len();
     assert!((1_000_000..=10_000_000).contains(&size), "{size} bytes");
     keep(&folder.path().join("layout.html"));
+}
+
+/// Links a program of functions of these names and sizes, and of `main`; false where there is no compiler. Nothing of it is run.
+fn assembled(folder: &Path, program: &str, functions: impl Iterator<Item = (String, usize)>) -> bool {
+    let mut code = String::from(".section .note.GNU-stack,\"\"\n");
+    for (name, size) in functions.chain([("main".to_owned(), 40)]) {
+        writeln!(code, ".section .text.{name},\"ax\"\n.globl {name}\n.type {name},%function\n{name}: .skip {size}\n.size {name},.-{name}").unwrap();
+    }
+    let source = format!("{program}.s");
+    std::fs::write(folder.join(&source), code).unwrap();
+    let linked = Command::new("cc").args([&source, "-o", program]).current_dir(folder).status();
+    linked.is_ok_and(|status| status.success())
+}
+
+#[test]
+fn files_that_lack_the_functions_are_refused_or_told_of() {
+    const NAME: &str = "report/files_that_lack_the_functions_are_refused_or_told_of";
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return support::skip("cc is missing");
+    }
+    let at = |name: &str| folder.path().join(name);
+    let compiled = |source: &str, program: &str| {
+        let mut command = Command::new("cc");
+        command.args(["-O1", "-ffunction-sections", source, "-o", program]).current_dir(folder.path());
+        assert!(command.status().unwrap().success(), "{program}");
+    };
+    let code = std::fs::read_to_string(at("prog.c")).unwrap();
+    std::fs::write(at("fewer.c"), code.replace("f180(", "g180(")).unwrap();
+    compiled("fewer.c", "fewer");
+    let other = "int own(void) { return 0; }\nint main(void) { return own(); }\n";
+    std::fs::write(at("other.c"), other).unwrap();
+    compiled("other.c", "other");
+    if !Command::new("strip")
+        .args(["-o", "stripped", "prog"])
+        .current_dir(folder.path())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        return support::skip("strip is missing");
+    }
+    let report = |profile: &str, after: &str| {
+        sediment(folder.path(), &["report", profile, "--binary", "prog", "--after", after, "-o", "page.html"])
+    };
+    for after in ["stripped", "other"] {
+        let refused = report("p.gv", after);
+        assert_eq!(refused.status.code(), Some(1), "{after}");
+        says(NAME, err(&refused));
+        assert!(!at("page.html").exists(), "{after}");
+    }
+    let facts = || {
+        let page = std::fs::read_to_string(at("page.html")).unwrap();
+        page.replace("<div><dt>", "\n<div><dt>")
+    };
+    let words = ["<dt>profiled functions", "<dt>profile recorded from"];
+    done(&report("p.gv", "fewer"));
+    says_in_log_as_it_is(NAME, &facts(), &words);
+    // A profile of another version, with functions that this one has not.
+    let newer = std::fs::read_to_string(at("p.gv")).unwrap();
+    let newer = newer
+        .replace(
+            "[label=\"prog\"]",
+            "[label=\"prog\", build_id=\"00112233445566778899aabbccddeeff00112233\"]",
+        )
+        .replace("\"main\";", "\"main\"; \"gone1\"; \"gone2\";")
+        .replacen(
+            "  \"main\" -> ",
+            "  \"main\" -> \"gone1\" [count=25000];\n  \"main\" -> \"gone2\" [count=25000];\n  \"main\" -> ",
+            1,
+        )
+        .replace("total=100000", "total=150000");
+    std::fs::write(at("newer.gv"), newer).unwrap();
+    let done_newer = report("newer.gv", "prog");
+    done(&done_newer);
+    says_in_log_as_it_is(NAME, &facts(), &words);
+    says_in_log(NAME, err(&done_newer), &["profiled functions"]);
+}
+
+/// The texts of the lines of a page with one of these words.
+fn says_in_log_as_it_is(name: &str, page: &str, words: &[&str]) {
+    let lines = page.lines().filter(|line| words.iter().any(|word| line.contains(word)));
+    let texts = lines.map(|line| {
+        let texts = line.split('>').filter_map(|part| part.split('<').next());
+        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+    });
+    says(name, texts.collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn verdicts_tell_better_from_worse_and_from_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |at: usize| (format!("f{at}"), 300);
+    let is_hot = |at: &usize| at % 10 == 0;
+    let packed = (0..4000).filter(is_hot).chain((0..4000).filter(|at| !is_hot(at)));
+    if !assembled(folder.path(), "spread", (0..4000).map(of)) {
+        return support::skip("cc is missing");
+    }
+    assert!(assembled(folder.path(), "packed", packed.map(of)));
+    let mut profile = String::from(
+        "digraph g { graph [sediment=2, unit=calls, total=400000000]; subgraph cluster0 { graph [label=spread]; main;",
+    );
+    let mut calls = String::new();
+    for at in (0..4000).filter(is_hot) {
+        write!(profile, " f{at};").unwrap();
+        writeln!(calls, "main -> f{at} [count=1000000];").unwrap();
+    }
+    std::fs::write(folder.path().join("p.gv"), format!("{profile} }}\n{calls}}}\n")).unwrap();
+    std::fs::write(
+        folder.path().join("one.gv"),
+        "digraph g { graph [sediment=2, unit=calls, total=5]; subgraph cluster0 { graph [label=spread]; main; } \"_start\" -> main [count=5]; }",
+    )
+    .unwrap();
+    let report = |profile: &str, more: &[&str]| {
+        let arguments = [&["report", profile, "-o", "page.html"], more].concat();
+        done(&sediment(folder.path(), &arguments));
+        let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+        let lines = page
+            .lines()
+            .filter(|line| ["\"headline\"", "\"verdict\""].iter().any(|word| line.contains(word)));
+        lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
+    };
+    let name = "report/verdicts_tell_better_from_worse_and_from_nothing";
+    says_in_log(name, report("p.gv", &["--binary", "spread", "--after", "packed"]), &["class"]);
+    says_in_log(name, report("p.gv", &["--binary", "packed", "--after", "spread"]), &["class"]);
+    says_in_log(name, report("p.gv", &["--binary", "packed", "--after", "packed"]), &["class"]);
+    says_in_log(name, report("p.gv", &["--binary", "spread", "--after", "spread"]), &["class"]);
+    says_in_log(name, report("one.gv", &["--binary", "spread"]), &["class"]);
+    let given = report("p.gv", &["--binary", "spread", "--verdict", "measured: <fewer>"]);
+    assert!(given.contains("class=\"verdict\">measured: &lt;fewer&gt;</p>"), "{given}");
+}
+
+/// Bytes of the report of PostgreSQL's server, 16,000 functions large, by a profile of it; None where there is no compiler.
+fn size_of_postgresql(folder: &Path) -> Option<u64> {
+    const FUNCTIONS: usize = 16_000;
+    let text = std::fs::read(folder.join("p.gv")).unwrap();
+    let (profile, _) = sediment::profile::text::parse(&text).unwrap();
+    let is_plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.$".contains(&b));
+    let of_crt = ["main", "_start", "_init", "_fini"];
+    let names: Vec<String> = profile
+        .functions()
+        .into_iter()
+        .map(|function| profile.key(function))
+        .filter(|key| key.dso.as_deref() == Some("postgres") && is_plain(&key.name))
+        .map(|key| key.name.clone())
+        .filter(|name| !of_crt.contains(&name.as_str()))
+        .collect::<std::collections::BTreeSet<String>>()
+        .into_iter()
+        .collect();
+    assert!((1_000..2_000).contains(&names.len()), "{} functions", names.len());
+    // Profiled ones lie among the others.
+    let step = FUNCTIONS / names.len();
+    let functions = (0..FUNCTIONS).map(|at| match names.get(at / step).filter(|_| at % step == 0) {
+        Some(name) => (name.clone(), 40 + at * 7919 % 900),
+        None => (format!("ExecOtherFunctionOfThisName{at}"), 40 + at * 7919 % 900),
+    });
+    if !assembled(folder, "postgres", functions) {
+        return None;
+    }
+    done(&sediment(folder, &["report", "p.gv", "--binary", "postgres", "-o", "layout.html"]));
+    let page = std::fs::read_to_string(folder.join("layout.html")).unwrap();
+    assert!(page.matches("<tr data-f=").count() == 40, "the heaviest functions");
+    Some(page.len() as u64)
+}
+
+/// A profile of PostgreSQL 16 under pgbench.
+#[test]
+fn a_report_of_postgresql_has_at_most_1_5_mb() {
+    let recorded = support::shared_data("postgresql16.perf-report.txt");
+    if !recorded.is_file() {
+        return support::skip_on_this_machine("data absent");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    done(&sediment(folder.path(), &["import", recorded.to_str().unwrap(), "-o", "p.gv"]));
+    let Some(size) = size_of_postgresql(folder.path()) else { return support::skip("cc is missing") };
+    assert!((400_000..=1_500_000).contains(&size), "{size} bytes");
+}
+
+/// The same of a profile as large, with names as long.
+#[test]
+fn a_report_as_large_as_that_of_postgresql_has_at_most_1_5_mb() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = |at: usize| format!("heap_function_of_this_name_{at}");
+    let mut profile = String::from(
+        "digraph g { graph [sediment=2, unit=calls, total=34000000]; subgraph cluster0 { graph [label=postgres];\n",
+    );
+    for at in 0..1338 {
+        writeln!(profile, "\"{}\" [first={at}];", name(at)).unwrap();
+    }
+    profile += "} subgraph cluster1 { graph [label=\"libc.so.6\"];\n";
+    for at in 0..350 {
+        writeln!(profile, "\"libc_{}\";", name(at)).unwrap();
+    }
+    profile += "}\n";
+    for call in 0..3673 {
+        let from = name(call * 31 % 1338);
+        let to = if call % 4 == 0 { format!("libc_{}", name(call % 350)) } else { name(call * 17 % 1338) };
+        writeln!(profile, "\"{from}\" -> \"{to}\" [count={}];", 1 + 1_000_000 / (1 + call)).unwrap();
+    }
+    std::fs::write(folder.path().join("p.gv"), profile + "}\n").unwrap();
+    let Some(size) = size_of_postgresql(folder.path()) else { return support::skip("cc is missing") };
+    assert!((400_000..=1_500_000).contains(&size), "{size} bytes");
 }

@@ -8,7 +8,9 @@ mod support;
 
 use said::says;
 use sediment::random::Generator;
-use sediment_eval::report::{STYLES, Style, brief, csv, html, json, markdown, samples_csv, style, terminal};
+use sediment_eval::report::{
+    STYLES, Style, brief, csv, html, json, markdown, samples_csv, style, terminal, tlb_misses,
+};
 use sediment_eval::{
     Analysis, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe, Variant,
     Workload, analyse,
@@ -184,6 +186,18 @@ fn warm_ups_change_nothing() {
     let mut without = experiment.clone();
     without.observations.retain(|run| run.phase == Phase::Measured);
     assert_eq!(analyse(&without).unwrap(), analysis);
+}
+
+#[test]
+fn simulated_misses_of_the_tlb_are_told_from_counted_ones() {
+    let (mut experiment, analysis) = analysed();
+    let counted = tlb_misses(&analysis).unwrap();
+    assert!(!counted.is_simulated && counted.ratio < 1.0, "{counted:?}");
+    let metric = experiment.metrics.iter().position(|metric| metric.name == "iTLB-load-misses").unwrap();
+    experiment.metrics[metric].kind = MetricKind::Simulated;
+    let simulated = tlb_misses(&analyse(&experiment).unwrap()).unwrap();
+    assert!(simulated.is_simulated, "{simulated:?}");
+    assert!((simulated.ratio - counted.ratio).abs() < 1e-9, "{simulated:?} {counted:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use sediment::binary::{Binary, BinaryFunction};
 use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::forecast::Program;
+use sediment::order::forecast::{Gain, Program};
 use sediment::order::{self, Aim, Older, Request, Selection, functions_named};
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{FunctionKey, Profile};
@@ -129,7 +129,10 @@ fn the_functions_in_between_count() {
     let order: Vec<FunctionId> = built.graph.ids().collect();
     let gain = program.gain(&order).unwrap();
     assert_eq!((gain.before.pages, gain.after.pages), (200, 100));
-    assert!(gain.ratio() < 0.9 && !gain.is_nothing(), "{gain:?}");
+    assert!(gain.ratio() < 0.9 && !gain.is_nothing() && !gain.is_worse(), "{gain:?}");
+    // The other way round, the layout is worse, also where the one before fits.
+    let worse = Gain { before: gain.after, after: gain.before };
+    assert!(worse.is_worse(), "{worse:?}");
     // Packed already, nothing is to gain.
     let packed = linked(&all, 0);
     let selection = Selection::Binary { binary: &packed, file_name: "prog" };

@@ -10,7 +10,7 @@ pub(crate) mod weights;
 
 use crate::ui::Ui;
 use sediment::order::Selection;
-use sediment::plural::counted;
+use sediment::plural::{counted, grouped};
 use sediment::{Error, ErrorCode, Result};
 use std::path::Path;
 
@@ -76,14 +76,14 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
 
 /// Functions and calls of a profile, for one line.
 pub(crate) fn summary(profile: &sediment::profile::Profile) -> String {
-    let functions = counted(profile.function_count(), "function");
+    let functions = counted(grouped(profile.function_count()), "function");
     let firsts =
         profile.functions().into_iter().filter(|function| profile.facts(*function).first.is_some()).count();
     match profile.total {
         0 if profile.counters_total > 0 => format!("counters of {functions}"),
         0 if firsts > 0 => format!("{functions} in the order of first use"),
         0 => functions,
-        calls => format!("{functions}, {}", counted(calls, "call")),
+        calls => format!("{functions}, {}", counted(grouped(calls), "call")),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::packages;
 use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
 use sediment::binary::Files;
-use sediment::plural::counted;
+use sediment::plural::{counted, grouped};
 use sediment::read::{self, Input, Recording, Settings, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::skipped::Reason;
@@ -235,7 +235,7 @@ pub(crate) fn resolve(
         "read {} ({}): {} in all",
         recording.seen,
         recording.source,
-        counted(recording.total, "call")
+        counted(grouped(recording.total), "call")
     ));
     ui.skipped("reading", &recording.skipped);
     say_what_was_not_recorded(recording, files, ui);

@@ -479,6 +479,22 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
         )
     };
     assert_eq!(verified(&[&plugin, MARKS, COUNTS], "work.c", "0"), ("split".to_owned(), Some(0), Some(0)));
+    // A report has the same figures.
+    let verified_as =
+        sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv", "--json"]);
+    let verified_as: serde_json::Value = serde_json::from_slice(&verified_as.stdout).unwrap();
+    let work = verified_as["functions"].as_array().unwrap().iter().find(|row| row["name"] == "work").unwrap();
+    done(&sediment(folder.path(), &["report", "p.gv", "--binary", "train", "-o", "page.html"]));
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let table = page.split("<h2>Hot and cold parts").nth(1).unwrap().split("</table>").next().unwrap();
+    let row = table.split("<bdi>work</bdi>").nth(1).unwrap().split("</tr>").next().unwrap();
+    for part in ["bytes", "cold_bytes"] {
+        assert!(
+            work[part].as_u64().unwrap() > 0 && row.contains(&format!("{} bytes</td>", work[part])),
+            "{row}"
+        );
+    }
+    assert!(row.contains(" %</td>") && row.ends_with("<td>none</td>"), "{row}");
     assert_eq!(verified(&[&plugin, COUNTS], "work.c", "0"), ("unnumbered".to_owned(), None, Some(0)));
     let (layout, _, _) = verified(&[&plugin, MARKS, COUNTS], "newer.c", "100");
     assert_eq!(layout, "split-other-graph");

@@ -14,7 +14,7 @@ mod text;
 pub use style::{STYLES, Style};
 
 use crate::comparison::Scale;
-use crate::{Analysis, Experiment};
+use crate::{Analysis, Experiment, MetricKind};
 use sediment::error::Result;
 
 /// For a terminal, in aligned columns and without colour.
@@ -66,10 +66,19 @@ pub fn html_section(experiment: &Experiment, analysis: &Analysis) -> (String, &'
     (html::section(&outline::outline(experiment, analysis), analysis), html::SECTION_STYLE)
 }
 
-/// Misses of the instruction TLB of the last build that is compared, as a ratio of the baseline's: the mean over the workloads that
-/// have them; None where nothing counted them. Counted ones come before simulated ones.
+/// Misses of the instruction TLB, after to before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TlbMisses {
+    /// Ratio to the baseline's.
+    pub ratio: f64,
+    /// True if a simulator found them.
+    pub is_simulated: bool,
+}
+
+/// Misses of the instruction TLB of the last build that is compared: the mean over the workloads that have them; None where nothing
+/// counted them. Counted ones come before simulated ones.
 #[must_use]
-pub fn tlb_misses(analysis: &Analysis) -> Option<f64> {
+pub fn tlb_misses(analysis: &Analysis) -> Option<TlbMisses> {
     const NAMES: [&str; 2] = ["iTLB-load-misses", "iTLB misses"];
     let variant = (0..analysis.variants.len())
         .rev()
@@ -83,7 +92,9 @@ pub fn tlb_misses(analysis: &Analysis) -> Option<f64> {
             .filter(|found| found.scale == Scale::Logarithm)
             .map(|found| found.estimate)
             .collect();
-        (!changes.is_empty()).then(|| (changes.iter().sum::<f64>() / changes.len() as f64).exp())
+        let ratio = (changes.iter().sum::<f64>() / changes.len() as f64).exp();
+        let is_simulated = analysis.metrics[metric].kind == MetricKind::Simulated;
+        (!changes.is_empty()).then_some(TlbMisses { ratio, is_simulated })
     })
 }
 

@@ -86,6 +86,16 @@ impl Gain {
         self.before.common_misses() < FEW_MISSES * self.before.pages as f64
     }
 
+    /// True if the layout after is worse: it has more misses or, where both miss little but first touches, more pages.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        let still_fits = Self { before: self.after, after: self.after }.fits();
+        match self.fits() && still_fits {
+            true => self.after.pages >= self.before.pages + LEAST_PAGES,
+            false => self.ratio() > 1.0 + LEAST_GAIN,
+        }
+    }
+
     /// True if the order is not worth its while.
     #[must_use]
     pub fn is_nothing(&self) -> bool {

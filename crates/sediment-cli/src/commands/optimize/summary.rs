@@ -116,11 +116,15 @@ impl Summary {
             summary.levels = ship::Figures::of(&summary.measured, job.state.fact(ship::LEVELS));
         }
         let notes = summary.text();
+        let (verdict, why) = summary.verdict();
+        // Without a measurement, the forecast says more.
+        let verdict =
+            (verdict != Verdict::Unknown).then(|| format!("By sediment optimize: {verdict}: {why}."));
         let mut names = BTreeSet::new();
         for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
             let name = sediment::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
             let name = if names.contains(&name) { format!("{name}-{index}") } else { name };
-            row.report = page(job, row, &name, &notes, &summary.profile);
+            row.report = page(job, row, &name, &notes, verdict.as_deref(), &summary.profile);
             names.insert(name);
         }
         Ok(summary)
@@ -320,7 +324,14 @@ fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
 }
 
 /// Writes the page of an output, below the lines of the summary; without one, a note says why.
-fn page(job: &Job<'_>, row: &Row, name: &str, notes: &str, profile: &Path) -> Option<PathBuf> {
+fn page(
+    job: &Job<'_>,
+    row: &Row,
+    name: &str,
+    notes: &str,
+    verdict: Option<&str>,
+    profile: &Path,
+) -> Option<PathBuf> {
     let path = job.state.path(&format!("report-{name}.html"));
     let word = Path::new;
     let mut words = vec![
@@ -333,6 +344,9 @@ fn page(job: &Job<'_>, row: &Row, name: &str, notes: &str, profile: &Path) -> Op
         word("-o"),
         &path,
     ];
+    if let Some(verdict) = verdict {
+        words.extend([word("--verdict"), word(verdict)]);
+    }
     for note in notes.lines() {
         words.extend([word("--note"), word(note)]);
     }

@@ -3,6 +3,7 @@
 //! known of each program.
 
 mod date;
+mod found;
 mod program;
 
 use crate::commands::eval;
@@ -11,14 +12,15 @@ use crate::inputs::{read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use program::{Inputs, gathered};
-use sediment::report::layout::{self, Report};
+use sediment::report::layout::{self, MeasuredMisses, Report};
 use sediment::{Error, ErrorCode, Result};
+use sediment_eval::report::{TlbMisses, tlb_misses};
 use std::path::PathBuf;
 
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also has first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order; with --order, the report also has the share that is placed as ordered."
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also has first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order, and refuses one that has few of the functions; with --order, the report also has the share that is placed as ordered."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -39,6 +41,9 @@ pub(crate) struct Arguments {
     /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Verdict to show, such as a measured one [default: that of the forecast]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    verdict: Option<String>,
     /// Line to add to the section about the report; repeatable [default: none]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     note: Vec<String>,
@@ -72,6 +77,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
                 binary,
                 after: afters.get(at).zip(arguments.after.get(at).map(PathBuf::as_path)),
                 order: arguments.order.get(at).map(PathBuf::as_path),
+                verdict: arguments.verdict.as_deref(),
             },
             ui,
         )?);
@@ -81,7 +87,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let report = Report {
         title: names.join(", "),
         programs,
-        measured: experiment.as_ref().and_then(|(_, analysis)| sediment_eval::report::tlb_misses(analysis)),
+        measured: experiment.as_ref().and_then(|(_, analysis)| {
+            let TlbMisses { ratio, is_simulated } = tlb_misses(analysis)?;
+            Some(MeasuredMisses { ratio, is_simulated })
+        }),
         evaluation: experiment
             .as_ref()
             .map(|(experiment, analysis)| sediment_eval::report::html_section(experiment, analysis)),
@@ -107,6 +116,14 @@ fn notes(arguments: &Arguments, profile: &sediment::profile::Profile, date: &str
             command += &format!(" --{option} {}", files::base_name(path));
         }
     }
+    let spread = match profile.blocks_total {
+        0 => {
+            "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed."
+        }
+        _ => {
+            "A function's calls are spread evenly over its bytes. Counts of blocks are in the table of hot and cold parts alone."
+        }
+    };
     let mut notes = arguments.note.clone();
     notes.extend([
         format!(
@@ -114,8 +131,7 @@ fn notes(arguments: &Arguments, profile: &sediment::profile::Profile, date: &str
             files::base_name(&arguments.profile),
             if source.is_empty() { "an unknown recorder".to_owned() } else { source.join(", ") }
         ),
-        "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed. Predicted layouts were not linked. Predicted misses are an estimate by a model of a TLB with 64 entries."
-            .to_owned(),
+        format!("{spread} Predicted layouts were not linked. Predicted misses are an estimate by a model of a TLB with 64 entries."),
         format!("Made by sediment {} on {date}: {command}.", env!("CARGO_PKG_VERSION")),
     ]);
     notes

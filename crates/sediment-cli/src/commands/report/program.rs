@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
 
+use super::found::{self, Found};
 use crate::commands::verify;
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
 use sediment::binary::source_lines::SourceLines;
 use sediment::binary::{Binary, producers};
 use sediment::callgraph::GroupKind;
+use sediment::matching::identity;
 use sediment::model;
 use sediment::order::forecast::{self, Gain};
 use sediment::order::{self, BuiltGraph, Ordering, Request, Selection};
 use sediment::profile::Profile;
 use sediment::report::layout::{self, Calls, Heat, Layout, ProfiledFunction, Program, SplitFunction};
-use sediment::{Result, link};
+use sediment::verify::blocks;
+use sediment::{ErrorCode, Result, link};
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -24,6 +27,8 @@ pub(super) struct Inputs<'a> {
     pub(super) binary: &'a Binary,
     pub(super) after: Option<(&'a Binary, &'a Path)>,
     pub(super) order: Option<&'a Path>,
+    /// Verdict to show in place of the forecast's.
+    pub(super) verdict: Option<&'a str>,
 }
 
 /// Everything that the report shows of a program.
@@ -59,7 +64,19 @@ pub(super) fn gathered<'a>(inputs: &Inputs<'a>, ui: &Ui) -> Result<Program<'a>> 
             layout::predicted("after: predicted for the default order", &before, names)
         }
     };
+    let label = identity::dso_of(inputs.profile, inputs.binary, &file_name).map(|found| found.label);
+    let found = found::of_profile(inputs.profile, label.as_deref(), &built, &before);
+    let found_after = match inputs.after {
+        Some((binary, path)) => Some(found::of_layout(&before, &after, &built, binary, [inputs.path, path])?),
+        None => None,
+    };
     let gain = gain(inputs.profile, &built, &after)?;
+    let mut verdict = inputs.verdict.map_or_else(|| verdict(gain, inputs.after.is_some()), str::to_owned);
+    if let Some(found) = found.filter(Found::lacks_much) {
+        let words = found.in_words();
+        ui.note(&format!("{file_name}: profiled functions: {words}"));
+        verdict += &format!(" Profiled functions: {words}.");
+    }
     let placed = match (inputs.after, inputs.order) {
         (Some((_, path)), Some(order)) => {
             let report = verify::placed(path, order, inputs.profile, ui)?;
@@ -67,15 +84,20 @@ pub(super) fn gathered<'a>(inputs: &Inputs<'a>, ui: &Ui) -> Result<Program<'a>> 
         }
         _ => None,
     };
-    let shown = inputs.after.map_or(inputs.path, |(_, path)| path);
+    let (shown, path) = inputs.after.unwrap_or((inputs.binary, inputs.path));
+    let mut facts = facts(path, shown)?;
+    facts.extend(recorded_from(inputs, label.as_deref()));
+    facts.extend(found.map(|found| ("profiled functions".to_owned(), found.in_words())));
+    let found_after = found_after.filter(|found| !found.is_all());
+    facts.extend(found_after.map(|found| ("profiled functions, after".to_owned(), found.in_words())));
     Ok(Program {
         objects: objects(inputs, &before)?,
         calls: Calls::of(inputs.profile, &built.table.keys),
-        misses: gain.filter(|gain| !gain.fits()).map(|gain| gain.ratio()),
-        verdict: verdict(gain, inputs.after.is_some()),
+        misses: gain.filter(|gain| !gain.fits() && !fits_a_page(gain)).map(|gain| gain.ratio()),
+        verdict,
         placed,
-        facts: facts(shown, inputs.after.map_or(inputs.binary, |(binary, _)| binary))?,
-        split: split(inputs.profile, inputs.after.map_or(inputs.binary, |(binary, _)| binary), &file_name),
+        facts,
+        split: split(inputs.profile, shown, path, ui),
         name: file_name,
         before,
         after,
@@ -100,8 +122,11 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
 fn verdict(gain: Option<Gain>, is_linked: bool) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
     let text = match (gain.is_nothing(), gain.fits(), is_linked) {
+        _ if gain.is_worse() && gain.ratio() > 1.0 => "Worse than before: more iTLB misses.",
+        _ if gain.is_worse() => "Worse than before: more pages to load.",
+        (true, ..) if fits_a_page(&gain) => "Little to gain: the hot code fits a page as it is linked.",
         (true, true, _) => "Little to gain: the hot code fits the TLB as it is linked.",
-        (true, false, _) => "Little to gain: the order leaves nearly as many iTLB misses.",
+        (true, false, _) => "Little to gain in iTLB misses: nearly as many are left.",
         (false, true, _) => {
             "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked."
         }
@@ -109,6 +134,22 @@ fn verdict(gain: Option<Gain>, is_linked: bool) -> String {
         (false, false, true) => "Ordered: the hot code lies together.",
     };
     text.to_owned()
+}
+
+/// True if no order can save a page of the hot code.
+fn fits_a_page(gain: &Gain) -> bool {
+    gain.before.hot_pages <= 1 && gain.after.hot_pages <= 1
+}
+
+/// The build that a profile was recorded from, where it is neither of the files.
+fn recorded_from(inputs: &Inputs<'_>, label: Option<&str>) -> Option<(String, String)> {
+    let recorded = inputs.profile.dsos().get(label?)?.build_id.as_ref()?;
+    let files = [Some(inputs.binary), inputs.after.map(|(binary, _)| binary)];
+    let of_files: Vec<&String> =
+        files.into_iter().flatten().filter_map(|file| file.build_id.as_ref()).collect();
+    let is_other = !of_files.is_empty() && !of_files.contains(&recorded);
+    let short: String = recorded.chars().take(16).collect();
+    is_other.then(|| ("profile recorded from".to_owned(), format!("another build, {short}")))
 }
 
 /// The object file, or source file of the compilation, of profiled functions by address: by debug information, otherwise by the
@@ -158,9 +199,19 @@ fn facts(path: &Path, binary: &Binary) -> Result<Vec<(String, String)>> {
 }
 
 /// Functions with a cold part, where the profile has counts of blocks.
-fn split(profile: &Profile, binary: &Binary, file_name: &str) -> Vec<SplitFunction> {
-    let Ok(report) = sediment::verify::blocks::blocks(binary, None, profile, file_name) else {
+fn split(profile: &Profile, binary: &Binary, path: &Path, ui: &Ui) -> Vec<SplitFunction> {
+    if profile.blocks_total == 0 {
         return Vec::new();
+    }
+    let report = match verify::counted_blocks(path, binary, profile) {
+        Ok(report) => report,
+        Err(error) => {
+            // The blocks of another program are no fault of this one.
+            if error.code() != ErrorCode::NotInProfile {
+                ui.warn(&error.to_string());
+            }
+            return Vec::new();
+        }
     };
     let parted = report.functions.into_iter().filter(|function| function.cold_bytes > 0);
     parted
@@ -168,8 +219,8 @@ fn split(profile: &Profile, binary: &Binary, file_name: &str) -> Vec<SplitFuncti
             name: function.name,
             bytes: function.bytes,
             cold_bytes: function.cold_bytes,
-            weight: function.weight,
-            cold_weight: function.cold_weight,
+            weights: (function.layout == blocks::Layout::Split)
+                .then_some([function.weight, function.cold_weight]),
         })
         .collect()
 }

@@ -43,7 +43,8 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     Ok(too_much.is_none())
 }
 
-fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
+/// Compares a linked file with the counts of a profile.
+pub(super) fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
     let here: PathBuf = path.to_path_buf();
     let files = files::SystemFiles::new(None, std::slice::from_ref(&here))?;
     let map = BlockMap::read(&files::read(path)?, &files)

@@ -20,12 +20,13 @@ use crate::next_steps;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::binary::SymbolSource;
 use sediment::binary::names::SectionGroup;
 use sediment::binary::objects::Objects;
+use sediment::binary::{Binary, SymbolSource};
 use sediment::demangle::demangled;
 use sediment::link;
 use sediment::profile::Profile;
+use sediment::verify::blocks::BlocksReport;
 use sediment::verify::{self, Basis, Reason, Report};
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
@@ -152,6 +153,11 @@ pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> R
     let objects = Objects::default();
     let report = verify::verify(&binary, &asked, Some(&profile), &files::base_name(path), &objects)?;
     Ok(report.placed_parts_per_million)
+}
+
+/// Functions of a linked file whose blocks were counted.
+pub(crate) fn counted_blocks(path: &Path, binary: &Binary, profile: &Profile) -> Result<BlocksReport> {
+    blocks::report_on(path, binary, profile)
 }
 
 /// The functions of an ordering file.

@@ -16,8 +16,8 @@ const ENTRIES: [u64; 3] = [32, 64, 128];
 
 /// Most pages for which the scale is linear: on a wider one, the lines would lie at its left edge.
 const LINEAR: u64 = 400;
-/// The scale is logarithmic where all pages are more than this number of times the hot ones.
-const SMALL_PART: u64 = 16;
+/// The scale is logarithmic where all pages are more than this number of times the hot ones: these would have a fifth of a linear one.
+const SMALL_PART: u64 = 5;
 
 /// The picture of both.
 pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {

@@ -2,7 +2,8 @@
 //! A program for the script of the page, each fact once: functions in columns, by address before; addresses as distances.
 //!
 //! Functions of all tables are numbered: those before by address, then those that are in the layout after alone, then those of
-//! other DSOs.
+//! other DSOs. Heat of the program's own is their part of the calls into it. Calls are counts, in units so large that the script's
+//! numbers hold them.
 
 use super::calls::{End, parts};
 use super::map::shown;
@@ -54,6 +55,9 @@ pub(super) fn data(program: &Program<'_>) -> Data {
             by_id.entry(id).or_insert(at);
         }
     }
+    // A power of two that divides all counts, so that their sum fits 53 bits.
+    let shift = (u128::BITS - program.calls.total.leading_zeros()).saturating_sub(53);
+    let scaled = |count: u128| (count >> shift).max(u128::from(count > 0)) as u64;
     let number = |end: End| match end {
         End::Ours(id) => by_id.get(&id).copied(),
         End::Elsewhere(at) => Some(of_program as u32 + at),
@@ -62,9 +66,7 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         .calls
         .edges
         .iter()
-        .filter_map(|(from, to, count)| {
-            Some((number(*from)?, number(*to)?, parts(*count, program.calls.total)))
-        })
+        .filter_map(|(from, to, count)| Some((number(*from)?, number(*to)?, scaled(*count))))
         .collect();
     edges.sort_unstable();
     let mut last = 0;
@@ -83,13 +85,47 @@ pub(super) fn data(program: &Program<'_>) -> Data {
     }
     let elsewhere: Vec<Value> = dsos.iter().map(|(dso, count)| json!([shown(dso, LONGEST), count])).collect();
     let (objects, object_runs) = objects(program, &functions);
+    let linkage = functions.iter().map(|function| function.name);
+    let linkage = linkage.chain(program.calls.elsewhere.iter().map(|function| function.name));
+    let into_program = program.calls.weights.iter().fold(0_u128, |sum, weight| sum.saturating_add(*weight));
+    let into_others: Vec<u64> =
+        program.calls.elsewhere.iter().map(|function| scaled(function.weight)).collect();
     let json = json!({
-        "n": names, "s": sizes, "k": of_program,
+        "q": shown(&program.name, LONGEST), "n": names, "l": linkage_names(linkage, &names), "s": sizes, "k": of_program,
+        "c": scaled(program.calls.total), "t": scaled(into_program), "v": into_others,
         "p": profiled, "w": heat, "g": groups, "f": first,
         "b": side(&program.before, None), "a": side(&program.after, Some(&after)),
         "e": flat, "x": elsewhere, "o": objects, "r": object_runs,
     });
     Data { after, json }
+}
+
+/// Linkage names, where they are not the names shown; empty if they are for all. The first two characters are the numbers of characters
+/// at the begin and at the end that are those of the last one, from `0` on: neighbours are often of one class and take the same.
+fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> Vec<String> {
+    const NONE: char = '0';
+    const MOST: usize = (b'~' - b'0') as usize;
+    let mut last = "";
+    let linkage: Vec<String> = names
+        .zip(shown)
+        .map(|(name, shown)| {
+            // Names that people read begin otherwise than mangled ones.
+            if !name.starts_with('_') || !name.is_ascii() || shown.get(..2) == name.get(..2) {
+                return String::new();
+            }
+            let name = &name[..name.len().min(LONGEST)];
+            let same = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
+                pairs.take(MOST).take_while(|(a, b)| a == b).count()
+            };
+            let begin = same(&mut last.bytes().zip(name.bytes()));
+            let [rest_of_last, rest] = [last, name].map(|name| &name[begin..]);
+            let end = same(&mut rest_of_last.bytes().rev().zip(rest.bytes().rev()));
+            last = name;
+            let number = |count: usize| char::from(NONE as u8 + count as u8);
+            format!("{}{}{}", number(begin), number(end), &rest[..rest.len() - end])
+        })
+        .collect();
+    if linkage.iter().all(String::is_empty) { Vec::new() } else { linkage }
 }
 
 /// Numbers of the functions after. Those of a name are taken for those of the same name before, in turn.

@@ -8,7 +8,7 @@ use super::map::map;
 use super::pages::{Pages, STEPS};
 use super::treemap::treemap;
 use super::zoom::zoom;
-use super::{Layout, Program, Report, tables};
+use super::{Layout, MeasuredMisses, Program, Report, tables};
 use crate::plural::counted;
 use crate::report::page::{Page, Text, data as embedded};
 use maud::{Markup, PreEscaped, html};
@@ -70,6 +70,9 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
     let layouts = [&program.before, &program.after];
     let Data { after: numbers, json } = data(program);
     let of_side = [None, Some(numbers.as_slice())];
+    let of = several.then_some(program.name.as_str());
+    let label = |text: &str| tables::labelled(text, of);
+    let drawn = pages.iter().map(|side| side.by_heat().len()).max().unwrap_or(0).min(report.most_pages);
     html! {
         section class="program" id=(format!("program-{at}")) { "\n"
             @if several { h2 class="name" { bdi { (Text(&program.name)) } } "\n" }
@@ -80,51 +83,57 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
                 span class="with-script" { "Select a page to see its functions and where the other layout has them." }
             } "\n"
             (legend())
-            (sides(layouts, "map", |side| map(layouts[side], &pages[side])))
+            (sides(layouts, "map", &label("Pages"), |side| map(layouts[side], &pages[side])))
             h2 { "Share of calls by number of pages" } "\n"
             p { "Each line adds pages, heaviest first. A steeper line needs fewer instruction TLB entries." } "\n"
-            div class="wide" {
+            div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Share of calls by number of pages"))) {
                 (PreEscaped(curve([(&program.before.title, &pages[0]), (&program.after.title, &pages[1])])))
             } "\n"
-            (tables::pages_by_share(&pages))
+            (tables::pages_by_share(&pages, of))
             h2 { "Heaviest functions" } "\n"
-            (tables::heaviest(program, &pages, &numbers))
+            (tables::heaviest(program, &pages, &numbers, of))
             h2 { "Heaviest pages, function by function" } "\n"
             p {
-                "The " (report.most_pages) " pages with the most calls, by address. Each bar is a function, from its first byte "
+                @match drawn {
+                    0 => "No page has calls. ",
+                    1 => "The page with the most calls, by address. ",
+                    _ => { "The " (drawn) " pages with the most calls, by address. " }
+                }
+                "Each bar is a function, from its first byte "
                 "to its last. Left: offset in the code. Right: share of all calls. "
                 "Dots separate pages that are not adjacent."
             } "\n"
-            (sides(layouts, "zoom", |side| zoom(layouts[side], &pages[side], report.most_pages, of_side[side])))
+            (sides(layouts, "zoom", &label("Heaviest pages"), |side| zoom(layouts[side], &pages[side], report.most_pages, of_side[side])))
             @if let Some(picture) = first_uses(layouts) {
                 h2 { "Pages touched by first uses" } "\n"
                 p { "Functions in the order in which they first ran, and the pages that they have touched by then. Dashed: before." } "\n"
-                div class="wide" data-kind="uses" { (PreEscaped(picture)) } "\n"
+                div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Pages touched by first uses"))) data-kind="uses" { (PreEscaped(picture)) } "\n"
             }
             @if let Some(picture) = treemap(program) {
                 h2 { "Profiled code by library and object file" } "\n"
                 p { "A tile is as large as its profiled code, and as warm as its share of all recorded calls." } "\n"
-                div class="wide" data-kind="tree" { (PreEscaped(picture)) } "\n"
+                div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Profiled code by library and object file"))) data-kind="tree" { (PreEscaped(picture)) } "\n"
             }
             @if !program.split.is_empty() {
                 h2 { "Hot and cold parts" } "\n"
                 p { "Functions of which the compiler placed cold blocks apart. The bar has the sizes of both parts." } "\n"
-                (tables::split(&program.split))
+                (tables::split(&program.split, of))
             }
             h2 { "Groups" } "\n"
-            (tables::groups(&program.after))
+            (tables::groups(&program.after, of))
             (PreEscaped(embedded("data", &json)))
         } "\n"
     }
 }
 
 /// The pages that hold nearly all calls, before and after, and the misses.
-fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<f64>) -> String {
+fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<MeasuredMisses>) -> String {
     let [before, after] = [0, 1].map(|side: usize| pages[side].holding(0.99, 1));
     if before == 0 {
         return "The profile has no calls of this program".to_owned();
     }
-    let misses: Vec<String> = [(program.misses, "predicted"), (measured, "measured")]
+    let how = if measured.is_some_and(|found| found.is_simulated) { "simulated" } else { "measured" };
+    let misses: Vec<String> = [(program.misses, "predicted"), (measured.map(|found| found.ratio), how)]
         .into_iter()
         .filter_map(|(ratio, how)| Some(format!("{} {how}", change(ratio?))))
         .collect();
@@ -139,10 +148,9 @@ fn change(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     // The number and its sign stay on one line.
     match percent {
-        p if ratio > 0.0 && p < -99.0 => format!("\u{2212}{:.1}\u{a0}%", (-p).min(99.9)),
-        p if p.abs() < 0.5 => "±0\u{a0}%".to_owned(),
-        p if p < 0.0 => format!("\u{2212}{:.0}\u{a0}%", -p),
-        p => format!("+{p:.0}\u{a0}%"),
+        p if ratio > 0.0 && p < -99.0 => format!("{:.1}\u{a0}%", p.max(-99.9)),
+        p if p.abs() < 0.5 => "0\u{a0}%".to_owned(),
+        p => format!("{p:+.0}\u{a0}%"),
     }
 }
 
@@ -165,13 +173,13 @@ fn facts(program: &Program<'_>) -> Markup {
 }
 
 /// Both layouts next to each other, drawn as SVG.
-fn sides(layouts: [&Layout<'_>; 2], kind: &str, draw: impl Fn(usize) -> String) -> Markup {
+fn sides(layouts: [&Layout<'_>; 2], kind: &str, label: &str, draw: impl Fn(usize) -> String) -> Markup {
     html! {
-        div class="sides" { "\n"
+        div class=(format!("sides {kind}s")) { "\n"
             @for (side, layout) in layouts.into_iter().enumerate() {
                 div class="side" { "\n"
                     h3 { (Text(&layout.title)) } "\n"
-                    div data-kind=(kind) data-side=(side) { (PreEscaped(draw(side))) }
+                    div tabindex="0" role="region" aria-label=(Text(&format!("{label}, {}", ["before", "after"][side]))) data-kind=(kind) data-side=(side) { (PreEscaped(draw(side))) }
                 } "\n"
             }
         } "\n"

@@ -1,7 +1,7 @@
 "use strict";
 // Searches and selects in the pictures of the page, which stand without it. Names are only ever set as text.
 (() => {
-const PAGE = 4096, SHOWN = 40, GROUPS = ["hot", "start-up", "warm", "unprofiled"], SIDES = ["before", "after"];
+const PAGE = 4096, SHOWN = 40, LONGEST = 240, GROUPS = ["hot", "start-up", "warm", "unprofiled"], SIDES = ["before", "after"];
 const byId = (id) => document.getElementById(id);
 const [panel, search, status, results, detail, tip] =
   ["panel", "search", "status", "results", "detail", "tip"].map(byId);
@@ -28,13 +28,17 @@ class Program {
     this.names = this.json.n;
     this.sizes = this.json.s;
     this.count = this.names.length;
+    this.file = this.json.q.slice(0, 40);
+    // Shares of the calls into the program, and of all recorded calls.
     this.heat = new Float64Array(this.count);
+    this.ofAll = new Float64Array(this.count);
     this.group = new Int8Array(this.count).fill(-1);
     this.first = new Float64Array(this.count);
     let at = 0;
     this.json.p.forEach((step, k) => {
       at += step;
       this.heat[at] = this.json.w[k] / 1e9;
+      this.ofAll[at] = this.heat[at] * this.json.t / (this.json.c || 1);
       this.group[at] = +this.json.g[k];
       this.first[at] = this.json.f[k];
     });
@@ -42,6 +46,7 @@ class Program {
     this.dso = new Array(this.count);
     at = this.json.k;
     for (const [name, length] of this.json.x) for (let k = 0; k < length; k++) this.dso[at++] = name;
+    this.json.v.forEach((calls, k) => this.ofAll[this.json.k + k] = calls / (this.json.c || 1));
     this.object = new Array(this.count);
     at = 0;
     for (let k = 0; k < this.json.r.length; k += 2)
@@ -75,8 +80,19 @@ class Program {
     return pages;
   }
   get lower() { return this._lower ??= this.names.map((name) => name.toLowerCase()); }
+  // Linkage names; empty where they are the names shown.
+  get linkage() {
+    if (this._linkage) return this._linkage;
+    let last = "";
+    return this._linkage = this.json.l.map((text) => {
+      if (!text) return text;
+      const [begin, end] = [0, 1].map((at) => text.charCodeAt(at) - 48);
+      return last = last.slice(0, begin) + text.slice(2) + last.slice(last.length - end);
+    });
+  }
+  get lowerLinkage() { return this._lowerLinkage ??= this.linkage.map((name) => name.toLowerCase()); }
   get byHeat() {
-    return this._byHeat ??= Uint32Array.from(this.names.keys()).sort((a, b) => this.heat[b] - this.heat[a] || a - b);
+    return this._byHeat ??= Uint32Array.from(this.names.keys()).sort((a, b) => this.ofAll[b] - this.ofAll[a] || a - b);
   }
   get calls() {
     if (this._calls) return this._calls;
@@ -85,8 +101,8 @@ class Program {
     const e = this.json.e;
     for (let k = 0, from = 0; k < e.length; k += 3) {
       from += e[k];
-      add(calls.from, from, [e[k + 1], e[k + 2] / 1e9]);
-      add(calls.to, e[k + 1], [from, e[k + 2] / 1e9]);
+      add(calls.from, from, [e[k + 1], e[k + 2]]);
+      add(calls.to, e[k + 1], [from, e[k + 2]]);
     }
     return this._calls = calls;
   }
@@ -143,12 +159,14 @@ const whole = {
   page: (program, side, page) =>
     ({ program, side, page, functions: program.sides[side].pages.get(page) ?? [] }),
   tile: (program, shape) => {
-    const { l, o } = shape.dataset;
-    const ours = (n) => program.dso[n] === undefined && n < program.json.k;
-    const has = [...program.names.keys()].filter((n) =>
-      program.dso[n] === l || ours(n) && program.group[n] >= 0 && (program.object[n] ?? "") === o && shape.dataset.l === l);
-    const mine = has.filter((n) => program.dso[n] === l);
-    return { program, shapes: [shape], tile: o.replace(/^\//, "") || l, functions: mine.length ? mine : has };
+    const { l, o, rest } = shape.dataset;
+    const drawn = new Set([...shape.parentNode.querySelectorAll("rect[data-o]:not([data-rest])")]
+      .filter((tile) => tile.dataset.l === l).map((tile) => tile.dataset.o));
+    const isHere = (file) => rest === undefined ? file === o : !drawn.has(file);
+    const functions = [...program.names.keys()].filter((n) => program.dso[n] !== undefined
+      ? program.dso[n] === l && isHere("")
+      : program.json.q === l && program.group[n] >= 0 && program.sides[0].start[n] >= 0 && isHere(program.object[n] ?? ""));
+    return { program, shapes: [shape], tile: o || l, functions };
   },
 };
 
@@ -161,8 +179,14 @@ const list = (program, rows) => make("ol", ...rows.slice(0, SHOWN).map(([number,
   button.onclick = () => choose(whole.function(program, number));
   return make("li", button);
 }), rows.length > SHOWN ? make("li", `and ${rows.length - SHOWN} more`) : null);
-const heaviest = (program, functions) =>
-  [...functions].sort((a, b) => program.heat[b] - program.heat[a]).map((n) => [n, percent(program.heat[n])]);
+const heaviest = (functions, heat) => [...functions].sort((a, b) => heat[b] - heat[a]).map((n) => [n, percent(heat[n])]);
+// Calls of a function, with what they are a share of.
+const calls = (program, n) => {
+  const isOurs = n < program.json.k;
+  if (isOurs && program.group[n] < 0) return "not in the profile";
+  const share = (isOurs ? program.heat : program.ofAll)[n];
+  return percent(share) + (share > 0 ? isOurs ? ` of the calls into ${program.file}` : " of all recorded calls" : "");
+};
 const place = (program, side, number) => {
   const pages = program.pagesOf(side, number);
   if (!pages.length) return "not in this file";
@@ -175,19 +199,22 @@ const place = (program, side, number) => {
 const describe = {
   function({ program, number }) {
     const { from, to } = program.calls;
-    const share = (ends) => [...ends ?? []].sort((a, b) => b[1] - a[1]).map(([n, s]) => [n, percent(s)]);
+    const share = (ends) => {
+      const all = ends.reduce((sum, [, count]) => sum + count, 0);
+      return [...ends].sort((a, b) => b[1] - a[1]).map(([n, count]) => [n, percent(count / all)]);
+    };
     const ours = number < program.json.k;
     const parts = [make("h2", make("bdi", program.names[number])), facts([
       ["library", program.dso[number] ?? null],
       ["file", program.object[number] ?? null],
-      ["calls", program.group[number] < 0 && ours ? "not in the profile" : ours ? percent(program.heat[number]) : null],
+      ["calls", calls(program, number)],
       ["size", bytes(program.sizes[number])],
       ["group", GROUPS[program.group[number]] ?? null],
       ["first use", program.first[number] ? String(program.first[number] - 1) : null],
       ["before", ours ? place(program, 0, number) : null],
       ["after", ours ? place(program, 1, number) : null],
     ])];
-    for (const [title, ends] of [["Callers", to.get(number)], ["Callees", from.get(number)]])
+    for (const [title, ends] of [["Callers, by share of its calls", to.get(number)], ["Callees, by share of the calls that it makes", from.get(number)]])
       if (ends) parts.push(make("h3", title), list(program, share(ends)));
     return parts;
   },
@@ -195,12 +222,11 @@ const describe = {
     const sum = functions.reduce((all, n) => all + program.heat[n] / Math.max(program.pagesOf(side, n).length, 1), 0);
     return [make("h2", `Page ${page}, ${SIDES[side]}`),
       facts([["offset", bytes(page * PAGE)], ["functions", String(functions.length)], ["their calls", percent(sum)]]),
-      make("h3", "Functions"), list(program, heaviest(program, functions))];
+      make("h3", `Functions, by share of the calls into ${program.file}`), list(program, heaviest(functions, program.heat))];
   },
   tile({ program, tile, functions }) {
-    const rows = heaviest(program, functions);
     return [make("h2", make("bdi", tile)), facts([["profiled functions", String(functions.length)]]),
-      make("h3", "Functions"), list(program, rows)];
+      make("h3", "Functions, by share of all recorded calls"), list(program, heaviest(functions, program.ofAll))];
   },
 };
 const kindOf = (choice) => choice.page !== undefined ? "page" : choice.tile !== undefined ? "tile" : "function";
@@ -226,9 +252,13 @@ const choose = (choice, isBack) => {
   const heading = detail.querySelector("h2").textContent;
   status.textContent = `${heading.slice(0, 120)} selected`;
   const shape = lit.find((shape) => shape.closest("[data-kind]") && isFar(shape));
-  if (shape && choice.number !== undefined && document.activeElement?.closest("#panel")) shape.scrollIntoView({ block: "center" });
+  if (shape && choice.number !== undefined && document.activeElement?.closest("#panel"))
+    shape.scrollIntoView({ block: "center", inline: "center" });
 };
-const isFar = (shape) => { const box = shape.getBoundingClientRect(); return box.bottom < 0 || box.top > innerHeight; };
+const isFar = (shape) => {
+  const box = shape.getBoundingClientRect(), frame = shape.closest("[data-kind]").getBoundingClientRect();
+  return box.bottom < 0 || box.top > innerHeight || box.right < frame.left || box.left > frame.right;
+};
 // The next page that has calls.
 const next = ({ program, side, page }, step) => {
   const pages = [...program.shapes("map", side, "p").keys()].sort((a, b) => a - b);
@@ -277,10 +307,10 @@ const say = (choice) => {
   const { program, functions } = choice;
   if (choice.page !== undefined || choice.tile !== undefined)
     return [choice.tile ?? `Page ${choice.page}, ${SIDES[choice.side]}`,
-      ...heaviest(program, functions).slice(0, 3).map(([n, share]) => `${program.names[n].slice(0, 80)}  ${share}`),
+      ...heaviest(functions, choice.tile === undefined ? program.heat : program.ofAll).slice(0, 3).map(([n, share]) => `${program.names[n].slice(0, 80)}  ${share}`),
       functions.length > 3 ? `and ${functions.length - 3} more` : ""].join("\n");
   const n = choice.number;
-  return `${program.names[n].slice(0, 200)}\n${bytes(program.sizes[n])}, ${program.group[n] < 0 ? "not in the profile" : percent(program.heat[n])}`;
+  return `${program.names[n].slice(0, 200)}\n${bytes(program.sizes[n])}, ${calls(program, n)}`;
 };
 let pointed = null;
 document.addEventListener("pointermove", (event) => {
@@ -319,7 +349,7 @@ for (const program of programs) for (const frame of program.section.querySelecto
   frame.tabIndex = 0;
   frame.setAttribute("role", "application");
   frame.setAttribute("aria-roledescription", "picture");
-  frame.setAttribute("aria-label", `${labels[kind]}${side ? ", " + SIDES[side] : ""}: arrow keys select`);
+  frame.setAttribute("aria-label", `${program.title ? program.title + ", " : ""}${labels[kind]}${side ? ", " + SIDES[side] : ""}: arrow keys select`);
   let at = -1;
   const go = (step) => {
     if (kind === "map") {
@@ -336,10 +366,11 @@ for (const program of programs) for (const frame of program.section.querySelecto
     if (kind === "uses") { mark(program, frame, at); choose(whole.function(program, stops[at]), true); }
     else choose(kind === "zoom" ? whole.function(program, +stops[at].dataset.f) : whole.tile(program, stops[at]), true);
   };
+  const reveal = () => lit.find((shape) => frame.contains(shape))?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const far = kind === "map" ? 32 : 10;
   frame.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: far, ArrowUp: -far }[event.key];
-    if (step) { event.preventDefault(); go(step); }
+    if (step) { event.preventDefault(); go(step); reveal(); }
     if (event.key === "Enter" && selected) { event.preventDefault(); detail.focus(); }
   });
 }
@@ -350,26 +381,41 @@ for (const row of document.querySelectorAll("tr[data-f] bdi")) {
   row.replaceChildren(button);
 }
 
-// Search over all programs, heaviest first.
+// How well a name, in small letters, is what was typed: 0 for the very name, with or without parameters, 1 for its end behind
+// namespaces, 2 for any part.
+const distance = (name, text) => {
+  if (!name.startsWith(text) && !name.includes("::" + text)) return 2;
+  const bare = name.length === text.length ? name : name.slice(0, name.indexOf("(", 1) < 0 ? name.length : name.indexOf("(", 1));
+  return name === text || bare === text ? 0 : bare.endsWith("::" + text) ? 1 : 2;
+};
+// Search over all programs: the names meant first, then the heaviest.
 const find = () => {
-  const text = search.value.trim().toLowerCase();
+  const text = search.value.trim().toLowerCase().slice(0, LONGEST);
   results.replaceChildren();
   if (!text) { status.textContent = ""; return; }
   let count = 0;
+  const found = [[], [], []];
   for (const program of programs) {
-    const { lower, byHeat } = program;
+    const { lower, lowerLinkage, byHeat } = program;
     for (const number of byHeat) {
-      if (!lower[number].includes(text)) continue;
-      if (count++ < SHOWN) {
-        const value = [program.title, program.dso[number] ?? percent(program.heat[number])].filter(Boolean).join(", ");
-        results.append(...list(program, [[number, value]]).children);
-      }
+      const isShown = lower[number].includes(text);
+      if (!isShown && !lowerLinkage[number]?.includes(text)) continue;
+      count++;
+      const near = found[lowerLinkage[number] === text ? 0 : isShown ? distance(lower[number], text) : 2];
+      if (near.length < SHOWN) near.push([program, number]);
     }
+  }
+  for (const [program, number] of found.flat().slice(0, SHOWN)) {
+    const value = [program.title, program.dso[number] ?? percent(program.heat[number])].filter(Boolean).join(", ");
+    results.append(...list(program, [[number, value]]).children);
   }
   status.textContent = count === 1 ? "1 function" : `${count} functions${count > SHOWN ? `, the first ${SHOWN} shown` : ""}`;
 };
 search.addEventListener("input", find);
-search.addEventListener("focus", () => programs.forEach((program) => program.lower), { once: true });
+search.addEventListener("focus", () => programs.forEach((program) => program.lower && program.lowerLinkage), { once: true });
+search.addEventListener("keydown", (event) => {
+  if (event.key === "Enter") results.querySelector("button")?.click();
+});
 panel.addEventListener("keydown", (event) => {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const stops = [search, ...results.querySelectorAll("button")];

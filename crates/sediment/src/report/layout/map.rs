@@ -63,9 +63,8 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
         .map(|quarter| {
             let x = LEFT + quarter * ROW * STEP / 4;
             let anchor = if quarter == 4 { "end" } else { "start" };
-            let class = if quarter % 2 == 0 { "tick" } else { "tick minor" };
             format!(
-                "<text class=\"{class}\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
+                "<text class=\"tick\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
                 quarter * ROW * 4 / 4
             )
         })
@@ -161,10 +160,66 @@ pub(super) fn shown(name: &str, longest: usize) -> String {
     cut(&escape::terminal(&cut(&demangled(name), longest)), longest)
 }
 
+/// The same, cut to a number of characters: names of C++ and Rust lose parameters and namespaces before their last letters, as most
+/// functions of a program share their first letters.
+pub(super) fn tail(name: &str, longest: usize) -> String {
+    let name = shown(name, usize::MAX);
+    if name.chars().count() <= longest {
+        return name;
+    }
+    let (mut depth, mut begin, mut end) = (0_usize, 0, name.len());
+    let bytes = name.as_bytes();
+    for (at, byte) in name.bytes().enumerate() {
+        match byte {
+            b'<' | b'{' => depth += 1,
+            b'>' | b'}' => depth = depth.saturating_sub(1),
+            // The space of an anonymous namespace is no list of parameters.
+            b'(' if depth == 0 && at > begin => {
+                end = at;
+                break;
+            }
+            b':' if depth == 0 && at > 0 && bytes[at - 1] == b':' => begin = at + 1,
+            _ => {}
+        }
+    }
+    match &name[begin..end] {
+        "" => cut(&name, longest),
+        last if begin == 0 => cut(last, longest),
+        // Ends of such names differ more than their begins.
+        last => {
+            let left_out = last.chars().count().saturating_sub(longest);
+            format!("…{}", last.chars().skip(left_out).collect::<String>())
+        }
+    }
+}
+
 fn cut(name: &str, longest: usize) -> String {
     let mut shown: String = name.chars().take(longest).collect();
     if shown.len() < name.len() {
         shown.push('…');
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tail;
+
+    #[test]
+    fn labels_of_long_names_have_their_ends() {
+        let rows = [
+            ("main", 10, "main"),
+            ("_ZN3srv6mod1006HandleEPKci", 60, "srv::mod100::Handle(char const*, int)"),
+            ("_ZN3srv6mod1006HandleEPKci", 12, "…Handle"),
+            ("_ZN3srv6mod1006HandleEPKci", 4, "…ndle"),
+            ("_ZN12_GLOBAL__N_13fooEi", 10, "…foo"),
+            ("a::map<b::key, c::value>::find(d::key)", 12, "…find"),
+            ("f::{lambda(int)#1}::operator()(int) const", 14, "…operator"),
+            ("plain_name_of_c_that_is_long", 8, "plain_na…"),
+            ("(anonymous)", 4, "(ano…"),
+        ];
+        for (name, longest, expected) in rows {
+            assert_eq!(tail(name, longest), expected, "{name}");
+        }
+    }
 }

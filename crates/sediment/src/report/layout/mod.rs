@@ -100,14 +100,22 @@ pub struct Program<'a> {
 pub struct SplitFunction {
     /// Linkage name.
     pub name: String,
-    /// Bytes of both parts.
+    /// Bytes outside the cold part.
     pub bytes: u64,
     /// Bytes of the cold part.
     pub cold_bytes: u64,
-    /// Executions or samples of its blocks.
-    pub weight: u128,
-    /// Those of blocks in the cold part.
-    pub cold_weight: u128,
+    /// Weights of all blocks, and of those in the cold part; None where the file has another control-flow graph than was counted, or
+    /// does not number its blocks.
+    pub weights: Option<[u128; 2]>,
+}
+
+/// Instruction TLB misses that were counted or simulated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MeasuredMisses {
+    /// Misses after as a ratio of those before.
+    pub ratio: f64,
+    /// True if a simulator found them.
+    pub is_simulated: bool,
 }
 
 /// All that a page shows.
@@ -117,8 +125,8 @@ pub struct Report<'a> {
     pub title: String,
     /// Programs in the order of the page.
     pub programs: Vec<Program<'a>>,
-    /// Measured instruction TLB misses after, as a ratio of those before.
-    pub measured: Option<f64>,
+    /// Instruction TLB misses of an experiment.
+    pub measured: Option<MeasuredMisses>,
     /// Result of an evaluation, as HTML with its rules of style.
     pub evaluation: Option<(String, &'static str)>,
     /// Sentences on how the page was made; any text.

@@ -17,8 +17,16 @@ const HEAVIEST: usize = 40;
 /// Longest name in a table, in characters.
 const LONGEST: usize = 120;
 
-/// A table of the pages that hold each share of the calls.
-pub(super) fn pages_by_share(pages: &[Pages; 2]) -> Markup {
+/// Name of a region of a page: that of its program is added where there are `several`.
+pub(super) fn labelled(text: &str, of: Option<&str>) -> String {
+    match of {
+        Some(program) => format!("{text}, {}", shown(program, LONGEST)),
+        None => text.to_owned(),
+    }
+}
+
+/// A table of the pages that hold each share of the calls. `of`: the program, where a page has several.
+pub(super) fn pages_by_share(pages: &[Pages; 2], of: Option<&str>) -> Markup {
     let titles =
         ["4 KiB", "2 MiB"].map(|size| ["before", "after"].map(|when| format!("pages of {size}, {when}")));
     let titles = ["share of all calls".to_owned()].into_iter().chain(titles.into_iter().flatten());
@@ -28,11 +36,11 @@ pub(super) fn pages_by_share(pages: &[Pages; 2]) -> Markup {
             .flat_map(|times| pages.iter().map(move |side| side.holding(share, times).to_string()));
         [format!("{:.1} %", 100.0 * share).replace(".0 ", " ")].into_iter().chain(counts).collect()
     });
-    table(&titles.collect::<Vec<_>>(), rows.into_iter())
+    table(&labelled("Pages by share of the calls", of), &titles.collect::<Vec<_>>(), rows.into_iter())
 }
 
 /// A table of the groups of a layout.
-pub(super) fn groups(after: &Layout<'_>) -> Markup {
+pub(super) fn groups(after: &Layout<'_>, of: Option<&str>) -> Markup {
     let total = total(after);
     let groups = [GroupKind::Hot, GroupKind::Startup, GroupKind::Warm, GroupKind::Unprofiled];
     let of_group = |group: Option<GroupKind>| {
@@ -47,11 +55,17 @@ pub(super) fn groups(after: &Layout<'_>) -> Markup {
             percent(of_group(group).map(|function| weight(function) as f64).sum::<f64>() / total),
         ]
     });
-    table(&["group", "functions", "bytes", "share of all calls"].map(str::to_owned), rows)
+    let titles = ["group", "functions", "bytes", "share of all calls"].map(str::to_owned);
+    table(&labelled("Groups", of), &titles, rows)
 }
 
 /// The functions with the most calls, with their pages in both layouts. `numbers`: those of the functions after in the data.
-pub(super) fn heaviest(program: &Program<'_>, pages: &[Pages; 2], numbers: &[u32]) -> Markup {
+pub(super) fn heaviest(
+    program: &Program<'_>,
+    pages: &[Pages; 2],
+    numbers: &[u32],
+    of: Option<&str>,
+) -> Markup {
     let total = total(&program.before);
     let after: HashMap<u32, u64> = numbers
         .iter()
@@ -64,7 +78,7 @@ pub(super) fn heaviest(program: &Program<'_>, pages: &[Pages; 2], numbers: &[u32
     heaviest.truncate(HEAVIEST);
     let page = |address: u64, side: &Pages| (address.saturating_sub(side.base) / PAGE).to_string();
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="Heaviest functions" {
+        div class="scroll" tabindex="0" role="region" aria-label=(Text(&labelled("Heaviest functions", of))) {
             table class="functions" { "\n"
                 (row_of(&["function", "calls", "size", "page before", "page after", "group"].map(str::to_owned)))
                 tbody { "\n"
@@ -91,24 +105,31 @@ pub(super) fn heaviest(program: &Program<'_>, pages: &[Pages; 2], numbers: &[u32
 }
 
 /// The functions whose cold blocks the compiler parted, heaviest first.
-pub(super) fn split(functions: &[SplitFunction]) -> Markup {
+pub(super) fn split(functions: &[SplitFunction], of: Option<&str>) -> Markup {
     let mut heaviest: Vec<&SplitFunction> = functions.iter().collect();
-    heaviest.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.name.cmp(&b.name)));
-    let all: u128 = heaviest.iter().map(|function| function.weight).fold(0, u128::saturating_add);
-    let part = |part: u128, all: u128| percent(super::calls::parts(part, all) as f64 / 1e9);
+    heaviest.sort_by(|a, b| b.weights.cmp(&a.weights).then_with(|| a.name.cmp(&b.name)));
+    let weights = |function: &SplitFunction| function.weights.map_or(0, |[all, _]| all);
+    let all: u128 = heaviest.iter().map(|function| weights(function)).fold(0, u128::saturating_add);
+    let part = |part: u128, all: u128| match part {
+        0 => "none".to_owned(),
+        _ => percent(super::calls::parts(part, all) as f64 / 1e9),
+    };
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="Hot and cold parts" {
+        div class="scroll" tabindex="0" role="region" aria-label=(Text(&labelled("Hot and cold parts", of))) {
             table class="functions" { "\n"
                 (row_of(&["function", "share of recorded blocks", "hot part", "cold part", "executed in the cold part"].map(str::to_owned)))
                 tbody { "\n"
                     @for function in heaviest.into_iter().take(HEAVIEST) {
-                        @let hot = function.bytes.saturating_sub(function.cold_bytes);
+                        @let shares = match function.weights {
+                            Some([whole, cold]) => [part(whole, all), part(cold, whole)],
+                            None => ["not known", "not known"].map(str::to_owned),
+                        };
                         tr {
                             th scope="row" { bdi { (Text(&shown(&function.name, LONGEST))) } }
-                            td { (part(function.weight, all)) }
-                            td { (parts_bar(hot, function.cold_bytes)) " " (bytes(hot)) }
+                            td { (shares[0]) }
+                            td { (parts_bar(function.bytes, function.cold_bytes)) " " (bytes(function.bytes)) }
                             td { (bytes(function.cold_bytes)) }
-                            td { (part(function.cold_weight, function.weight).replace("no calls", "none")) }
+                            td { (shares[1]) }
                         } "\n"
                     }
                 } "\n"
@@ -133,9 +154,9 @@ fn total(layout: &Layout<'_>) -> f64 {
     layout.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0)
 }
 
-fn table(titles: &[String], rows: impl Iterator<Item = Vec<String>>) -> Markup {
+fn table(label: &str, titles: &[String], rows: impl Iterator<Item = Vec<String>>) -> Markup {
     html! {
-        div class="scroll" {
+        div class="scroll" tabindex="0" role="region" aria-label=(Text(label)) {
             table { "\n"
                 (row_of(titles))
                 tbody { "\n"

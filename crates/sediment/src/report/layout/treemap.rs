@@ -18,8 +18,8 @@ const HEIGHT: f64 = 380.0;
 const TITLE: f64 = 16.0;
 /// Tiles of a library; the rest are one.
 const MOST: usize = 240;
-/// Name of the tile of the rest: no file can have it.
-const REST: &str = "/smaller files";
+/// Name of the tile of the rest, which is marked as such: a file may have the same name.
+const REST: &str = "smaller files";
 /// Bytes of a function whose size the profile does not have.
 const UNKNOWN: u64 = 64;
 /// Width of a letter.
@@ -69,7 +69,7 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
     let mut rows: Vec<_> = libraries
         .into_iter()
         .map(|(name, objects)| {
-            let objects = largest(objects.into_iter().collect());
+            let objects = largest(objects.into_iter().map(|(name, tile)| (Some(name), tile)).collect());
             let mut sum = Tile::default();
             objects.iter().for_each(|(_, tile)| sum.add(*tile));
             (name, sum, objects)
@@ -92,20 +92,28 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
             false => area,
         };
         if has_title {
-            let text = format!("{dso}, {} of the calls", percent(parts(sum.calls, total) as f64 / 1e9));
+            let text =
+                format!("{dso}, {} of all recorded calls", percent(parts(sum.calls, total) as f64 / 1e9));
             label(&mut svg, "library", &text, area.x + 3.0, area.y + 12.0, area.width - 6.0);
         }
         let sizes: Vec<f64> = objects.iter().map(|(_, tile)| tile.bytes.max(1) as f64).collect();
         for ((object, tile), at) in objects.iter().zip(squarified(&sizes, inner)) {
             let share = parts(tile.calls, total) as f64 / 1e9;
             let unknown = if objects.len() > 1 { "object file unknown" } else { dso };
-            let what = if object.is_empty() { unknown } else { object.trim_start_matches('/') };
+            let what = match *object {
+                None => REST,
+                Some("") => unknown,
+                Some(object) => object,
+            };
             let class = class(share);
+            let file = match object {
+                Some(object) => format!("data-o=\"{}\"", escape::svg(&shown(object, 240))),
+                None => format!("data-o=\"{REST}\" data-rest=\"\""),
+            };
             let _ = writeln!(
                 svg,
-                "<rect class=\"{class}\" data-l=\"{}\" data-o=\"{}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"><title>{}: {} of code in {} functions, {} of the calls</title></rect>",
+                "<rect class=\"{class}\" data-l=\"{}\" {file} x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"><title>{}: {} of code in {} functions, {} of all recorded calls</title></rect>",
                 escape::svg(&shown(name, 240)),
-                escape::svg(&shown(object, 240)),
                 at.x,
                 at.y,
                 (at.width - 1.0).max(0.5),
@@ -125,14 +133,14 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
     ))
 }
 
-/// By size; of many, the small ones as one.
-fn largest(mut tiles: Vec<(&str, Tile)>) -> Vec<(&str, Tile)> {
+/// By size; of many, the small ones as one without a name.
+fn largest(mut tiles: Vec<(Option<&str>, Tile)>) -> Vec<(Option<&str>, Tile)> {
     tiles.sort_by_key(|(_, tile)| std::cmp::Reverse(tile.bytes));
     if tiles.len() > MOST {
         let rest = tiles.split_off(MOST - 1);
         let mut sum = Tile::default();
         rest.iter().for_each(|(_, tile)| sum.add(*tile));
-        tiles.push((REST, sum));
+        tiles.push((None, sum));
         tiles.sort_by_key(|(_, tile)| std::cmp::Reverse(tile.bytes));
     }
     tiles

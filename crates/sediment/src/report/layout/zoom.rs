@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heaviest pages, each a line of 4 KiB with its functions.
 
-use super::map::{short, shown};
+use super::map::{short, tail};
 use super::pages::{Pages, bytes, class, percent, weight};
 use super::{Function, Layout, PAGE};
 use crate::callgraph::GroupKind;
@@ -11,13 +11,13 @@ use std::fmt::Write as _;
 const LEFT: f64 = 66.0;
 const WIDE: f64 = 512.0;
 const RIGHT: f64 = 66.0;
-const STEP: f64 = 15.0;
-const HEIGHT: f64 = 12.0;
+const STEP: f64 = 18.0;
+const HEIGHT: f64 = 15.0;
 const TOP: f64 = 26.0;
 /// A shape that is narrower is joined with its neighbour of the same heat.
 const NARROWEST: f64 = 1.0;
 /// Width of a letter of the names on shapes.
-const LETTER: f64 = 4.6;
+const LETTER: f64 = 6.2;
 /// Fewer letters of a name say nothing.
 const LEAST_LETTERS: usize = 5;
 
@@ -46,7 +46,7 @@ pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize, numbers: Opt
              <text class=\"tick\" x=\"{}\" y=\"{1}\">{}</text>\
              <rect class=\"paper\" x=\"{LEFT}\" y=\"{y}\" width=\"{WIDE}\" height=\"{HEIGHT}\"/>",
             LEFT - 6.0,
-            y + 10.0,
+            y + 11.5,
             bytes(number * PAGE),
             LEFT + WIDE + 6.0,
             if page.share >= 0.0001 { percent(page.share) } else { "< 0.01 %".to_owned() },
@@ -110,8 +110,8 @@ fn functions(svg: &mut String, layout: &Layout<'_>, on_page: &[u32], line: Line,
                 svg,
                 "<text class=\"on-{class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 from + 3.0,
-                y + 9.3,
-                escape::svg(&shown(function.name, letters - 2))
+                y + 11.0,
+                escape::svg(&tail(function.name, letters - 2))
             );
         }
         drawn_to = from + width;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions of a profile that a file has, with their share of the calls: a profile may be of another version, and a file stripped.
+
+use crate::files;
+use sediment::binary::{Binary, SymbolSource};
+use sediment::callgraph::FunctionId;
+use sediment::matching::identity;
+use sediment::order::BuiltGraph;
+use sediment::plural::{counted, grouped};
+use sediment::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment::report::layout::Layout;
+use sediment::{Error, ErrorCode, Result};
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+/// Share of the calls that a file may lack before its reader is told first.
+const LITTLE: f64 = 0.01;
+
+/// Functions that a file has, of those that were profiled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Found {
+    functions: usize,
+    profiled: usize,
+    /// Calls into them, and into all.
+    calls: [u128; 2],
+}
+
+impl Found {
+    /// The same in a few words: `883 of 1,338 in the file, with 78.91 % of the calls`.
+    pub(super) fn in_words(&self) -> String {
+        let Self { functions, profiled, calls: [found, all] } = self;
+        let counts = format!("{} of {} in the file", grouped(functions), grouped(profiled));
+        // What is missing is never rounded to nothing.
+        let share = (*found as f64 / (*all).max(1) as f64 * 1e4).floor() / 100.0;
+        if functions == profiled || *all == 0 {
+            counts
+        } else {
+            format!("{counts}, with {share:.2} % of the calls")
+        }
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.functions == self.profiled
+    }
+
+    /// True if so much is missing that the page does not tell of the whole profile.
+    pub(super) fn lacks_much(&self) -> bool {
+        match self.calls {
+            [_, 0] => (self.functions as f64) < (1.0 - LITTLE) * self.profiled as f64,
+            [found, all] => (found as f64) < (1.0 - LITTLE) * all as f64,
+        }
+    }
+}
+
+/// Functions of a program's part of a profile that are drawn in a layout of it; None where it is not known which functions of the
+/// profile are the program's.
+pub(super) fn of_profile(
+    profile: &Profile,
+    label: Option<&str>,
+    built: &BuiltGraph,
+    layout: &Layout<'_>,
+) -> Option<Found> {
+    let label = label?;
+    let ids: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
+    let drawn = ids_of(layout);
+    let is_ours = |function: FunctionIndex| profile.key(function).dso.as_deref() == Some(label);
+    let is_drawn =
+        |function: FunctionIndex| ids.get(profile.key(function)).is_some_and(|id| drawn.contains(&id.0));
+    let ours: Vec<FunctionIndex> =
+        profile.functions().into_iter().filter(|function| is_ours(*function)).collect();
+    let mut calls = [0_u128; 2];
+    for (_, callee, facts) in profile.edges() {
+        let count = facts.count.filter(|_| is_ours(callee)).unwrap_or(0);
+        calls[1] = calls[1].saturating_add(count);
+        calls[0] = calls[0].saturating_add(if is_drawn(callee) { count } else { 0 });
+    }
+    let functions = ours.iter().filter(|function| is_drawn(**function)).count();
+    Some(Found { functions, profiled: ours.len(), calls })
+}
+
+/// Profiled functions of the layout before that the file after has.
+///
+/// # Errors
+/// When it has so few that it is stripped, or another program.
+pub(super) fn of_layout(
+    before: &Layout<'_>,
+    after: &Layout<'_>,
+    built: &BuiltGraph,
+    binary: &Binary,
+    [path_before, path]: [&Path; 2],
+) -> Result<Found> {
+    let [profiled, there] = [before, after].map(ids_of);
+    let name = |id: &u32| built.table.keys[*id as usize].name.as_str();
+    let both = || profiled.intersection(&there);
+    let names_there: HashSet<&str> = both().map(name).collect();
+    let weight = |ids: &mut dyn Iterator<Item = &u32>| {
+        ids.map(|id| u128::from(built.graph.weights()[*id as usize])).sum::<u128>()
+    };
+    let functions = both().count();
+    let found = Found {
+        functions,
+        profiled: profiled.len(),
+        calls: [weight(&mut both()), weight(&mut profiled.iter())],
+    };
+    if found.is_all() || identity::defines_enough(profiled.iter().map(name), &names_there) {
+        return Ok(found);
+    }
+    let (code, why, hint) = match binary.symbols_from {
+        SymbolSource::DynamicSymbols => (
+            ErrorCode::Stripped,
+            "it is stripped to its exported functions",
+            "give the unstripped file to --after",
+        ),
+        _ => {
+            (ErrorCode::WrongBinary, "it is another program", "give the same program to --binary and --after")
+        }
+    };
+    Err(Error::new(
+        code,
+        format!(
+            "{} of {} of {} are in it: {why}",
+            grouped(functions),
+            counted(grouped(profiled.len()), "profiled function"),
+            files::base_name(path_before)
+        ),
+    )
+    .with_hint(hint)
+    .with_input(files::display(path)))
+}
+
+fn ids_of(layout: &Layout<'_>) -> HashSet<u32> {
+    layout.functions.iter().filter_map(|function| function.id).collect()
+}
