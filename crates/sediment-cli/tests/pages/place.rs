@@ -35,12 +35,13 @@ impl Place {
         for name in ["bin/sediment", "bin/cargo-sediment", "bin/gen_link_order", "gcc/real-ld"] {
             symlink(own, place.path(name)).unwrap();
         }
-        // Without a version in the name; a program of another version would not read what clang writes. BOLT looks for its library below
-        // the folder of its name.
+        // Without a version in the name; a program of another version would not read what clang writes. BOLT looks for its library next
+        // to the folder that it is called from.
         for (of, name) in
             [("clang", "clang"), ("ld.lld", "ld.lld"), ("clang", "llvm-profdata"), ("llvm-bolt", "llvm-bolt")]
         {
             if let (None, Some(file)) = (program(of), program(&format!("{name}-19"))) {
+                let file = if of == "llvm-bolt" { file.canonicalize().unwrap() } else { file };
                 place.script(name, &format!("#!/bin/sh\nexec {} \"$@\"\n", file.display()));
             }
         }

@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(star.matches("minlen=2").count(), 8, "{star}");
         assert_eq!(star.matches("minlen=3").count(), 8, "{star}");
         assert!(!star.contains("packmode"), "{star}");
-        assert!(star.contains("\"main\" -> \"leaf3\" [penwidth=5.00];"), "no share twice: {star}");
+        assert!(star.contains("\"main\" -> \"leaf4\" [penwidth=5.00];"), "no share twice: {star}");
         let pairs = call_picture(&pairs, &Choice::default()).dot;
         assert!(pairs.contains("packmode=\"array_c2\"") && !pairs.contains("minlen"), "{pairs}");
     }
