@@ -5,6 +5,7 @@
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -19,6 +20,16 @@ fn with_sediment(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command
     let mut command = Command::new(program);
     command.env("PATH", path).env("SEDIMENT_BEFORE", "plain").current_dir(folder);
     command
+}
+
+/// A program that writes its arguments and standard input to files, in a folder to put on the PATH.
+fn stand_in(folder: &Path, name: &str) -> PathBuf {
+    let bin = folder.join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let text = format!("#!/bin/sh\ncat >{name}.input\nprintf '%s\\n' \"$@\" >>{name}.arguments\n");
+    std::fs::write(bin.join(name), text).unwrap();
+    std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+    bin
 }
 
 /// Runs the step in a folder, with an experiment or without; its exit code.
@@ -89,9 +100,32 @@ fn the_step_passes_an_ordered_program_and_no_other() {
     assert_eq!(step(folder.path(), "ordered", ""), Some(0));
     assert!(comment().contains("99 %") && !comment().contains("**"), "{}", comment());
     assert!(comment().contains("before\n") && comment().contains('█'), "{}", comment());
+    assert!(comment().contains(" → ") && comment().contains("Placed as ordered: 100.00 %"), "{}", comment());
     assert!(folder.path().join("out/layout.html").is_file());
     assert_eq!(step(folder.path(), "plain", ""), Some(5));
     assert!(comment().contains("**"), "{}", comment());
+    assert!(comment().contains("Placed as ordered: 0.00 %"), "{}", comment());
+    assert!(comment().contains("sediment: plain:"), "{}", comment());
+}
+
+/// Nothing to compare with: no change is claimed, and the one map is of the file as it is linked.
+#[test]
+fn a_comment_without_a_program_before() {
+    let folder = tempfile::tempdir().unwrap();
+    if !programs(folder.path()) {
+        return support::skip("cc is missing");
+    }
+    let mut step = with_sediment(dist().join("layout-check"), folder.path());
+    step.args(["ordered", "order.ld", "p.gv", "out"]).env_remove("SEDIMENT_BEFORE");
+    assert_eq!(step.output().unwrap().status.code(), Some(0));
+    let comment = std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
+    for word in ["→", "predicted", "before", "after"] {
+        assert!(!comment.contains(word), "{word}: {comment}");
+    }
+    let expected = ["Pages that hold 99 % of the calls: 1\n", "Placed as ordered: 100.00 %", "█"];
+    expected.iter().for_each(|text| assert!(comment.contains(text), "{text}: {comment}"));
+    let left = std::fs::read_dir(folder.path().join("out")).unwrap().count();
+    assert_eq!(left, 3, "verify.json, layout.html and comment.md alone are left");
 }
 
 #[test]
@@ -104,13 +138,13 @@ fn the_gate_stops_a_regression() {
     let comment = || std::fs::read_to_string(folder.path().join("out/comment.md")).unwrap();
     assert_eq!(step(folder.path(), "ordered", "slower.jsonl"), Some(3), "{}", comment());
     // The maps of pages and what the gate prints stand between fences.
-    assert!(comment().contains("Slower") && comment().matches("```").count() == 4, "{}", comment());
+    assert!(comment().contains("Slower") && comment().matches("```").count() >= 4, "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "faster.jsonl"), Some(0), "{}", comment());
     assert!(!comment().contains("**") && comment().matches("```").count() == 4, "{}", comment());
     // The first failure is the exit code; a missing experiment is none that passed.
     assert_eq!(step(folder.path(), "plain", "slower.jsonl"), Some(5), "{}", comment());
     assert_eq!(step(folder.path(), "ordered", "missing.jsonl"), Some(1), "{}", comment());
-    assert!(comment().contains("**"), "{}", comment());
+    assert!(comment().contains("**") && comment().contains("missing.jsonl:"), "{}", comment());
 }
 
 /// The steps of the composite action, as a runner has them: its folder and the file of the summary as variables.
@@ -121,22 +155,35 @@ fn the_steps_of_the_action() {
         return support::skip("cc is missing");
     }
     let steps = commands("github/action.yml", "run: ");
-    assert_eq!(steps.len(), 2, "{steps:?}");
+    assert_eq!(steps.len(), 3, "{steps:?}");
+    let bin = stand_in(folder.path(), "gh");
     for (program, code) in [("ordered", 0), ("plain", 5)] {
         let run = |step: &str| {
             let mut shell = with_sediment("sh", folder.path());
             shell.args(["-ec", step]).env("GITHUB_ACTION_PATH", dist().join("github"));
             shell.env("GITHUB_STEP_SUMMARY", folder.path().join("summary.md"));
-            for (name, value) in
-                [("PROGRAM", program), ("ORDER", "order.ld"), ("PROFILE", "p.gv"), ("FOLDER", "out")]
-            {
+            let own = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
+            let path = format!("{}:{}:{}", bin.display(), own.display(), std::env::var("PATH").unwrap());
+            shell.env("PATH", path);
+            for (name, value) in [
+                ("PROGRAM", program),
+                ("ORDER", "order.ld"),
+                ("PROFILE", "p.gv"),
+                ("FOLDER", "out"),
+                ("PULL_REQUEST", "7"),
+                ("GITHUB_REPOSITORY", "a/b"),
+            ] {
                 shell.env(name, value);
             }
             shell.output().unwrap().status.code()
         };
         assert_eq!(run(&steps[0]), Some(code));
         assert_eq!(run(&steps[1]), Some(0));
+        assert_eq!(run(&steps[2]), Some(0));
     }
+    let asked = std::fs::read_to_string(folder.path().join("gh.arguments")).unwrap();
+    let once = "pr\ncomment\n7\n--repo\na/b\n--body-file\nout/comment.md\n";
+    assert_eq!(asked, once.repeat(2));
     let summary = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
     assert_eq!(summary.matches("### Layout of").count(), 2, "{summary}");
 }
@@ -150,10 +197,30 @@ fn the_script_of_the_job() {
     }
     std::os::unix::fs::symlink(support::root(), folder.path().join("sediment")).unwrap();
     let script = commands("gitlab.yml", "- ");
-    assert_eq!(script.len(), 1, "{script:?}");
+    assert_eq!(script.len(), 2, "{script:?}");
     let mut shell = with_sediment("sh", folder.path());
     shell.args(["-ec", &script[0]]).env("PROGRAM", "ordered").env("ORDER", "order.ld").env("PROFILE", "p.gv");
     let output = shell.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(folder.path().join("layout/comment.md").is_file());
+
+    // The comment is posted with a token in a pipeline of a merge request, and only there.
+    let bin = stand_in(folder.path(), "curl");
+    let post = |token: &str, request: &str| {
+        let mut shell = Command::new("sh");
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        shell.args(["-ec", &script[1]]).env("PATH", path).current_dir(folder.path());
+        shell.env("SEDIMENT_GITLAB_TOKEN", token).env("CI_MERGE_REQUEST_IID", request);
+        shell.env("CI_API_V4_URL", "https://forge.example/api/v4").env("CI_PROJECT_ID", "12");
+        assert!(shell.status().unwrap().success(), "{token} {request}");
+        std::fs::read_to_string(folder.path().join("curl.arguments")).unwrap_or_default()
+    };
+    assert_eq!(post("", "3"), "");
+    assert_eq!(post("secret", ""), "");
+    let asked = post("secret", "3");
+    assert!(asked.contains("body@layout/comment.md\n"), "{asked}");
+    assert!(asked.ends_with("https://forge.example/api/v4/projects/12/merge_requests/3/notes\n"), "{asked}");
+    assert!(!asked.contains("secret"), "{asked}");
+    let input = std::fs::read_to_string(folder.path().join("curl.input")).unwrap();
+    assert_eq!(input, "header = \"PRIVATE-TOKEN: secret\"\n");
 }

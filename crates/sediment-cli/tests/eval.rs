@@ -144,6 +144,18 @@ fn quick_runs_blocks_and_reports() {
     let (first, second) = (out(&done), out(&again));
     let differs = first.lines().zip(second.lines()).find(|(one, other)| one != other);
     assert!(first == second, "the file alone gives the same report, and not: {differs:?}");
+    // Without a format, the ending of the file names it.
+    for (file, format) in [("r.html", "html"), ("r.md", "markdown"), ("r.csv", "csv"), ("r.txt", "terminal")]
+    {
+        let asked = eval(folder.path(), &["report", "q.jsonl", "--format", format]);
+        assert!(eval(folder.path(), &["report", "q.jsonl", "-o", file]).status.success(), "{file}");
+        let written = std::fs::read_to_string(folder.path().join(file)).unwrap();
+        assert_eq!(written.trim_end(), out(&asked).trim_end(), "{file}");
+    }
+    assert!(
+        eval(folder.path(), &["report", "q.jsonl", "-o", "r.html", "--format", "terminal"]).status.success()
+    );
+    assert!(!std::fs::read_to_string(folder.path().join("r.html")).unwrap().contains("<html"));
 }
 
 fn quick_says_how_it_is_used() {

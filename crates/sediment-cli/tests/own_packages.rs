@@ -213,26 +213,34 @@ fn debian_packages_without_plugin() {
     assert!(names.iter().all(|name| packages.iter().any(|file| file.contains(name))), "{packages:?}");
 }
 
-/// Every step of the workflow for releases is a script of this project, or sets up the machine.
+/// Every step of a workflow is a script of this project, or sets up the machine. Both run CI's own script, which skips nothing in silence, and
+/// keep the screenshots.
 fn workflow_calls_scripts() {
-    let workflow = std::fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
-    let steps: Vec<&str> = workflow.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
-    let scripts: Vec<&str> = steps.iter().copied().filter(|step| step.starts_with("scripts/")).collect();
-    for script in ["scripts/test", "scripts/release release", "scripts/check-release release"] {
-        assert!(scripts.contains(&script), "{script}");
+    let expected: [(&str, &[&str]); 2] = [
+        ("checks.yml", &[".ci/run"]),
+        ("release.yml", &[".ci/run", "scripts/release release", "scripts/check-release release"]),
+    ];
+    for (name, expected) in expected {
+        let workflow = std::fs::read_to_string(root().join(".github/workflows").join(name)).unwrap();
+        let steps: Vec<&str> =
+            workflow.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
+        let is_script = |step: &&str| step.starts_with("scripts/") || step.starts_with(".ci/");
+        let (scripts, others): (Vec<&str>, Vec<&str>) = steps.into_iter().partition(is_script);
+        assert_eq!(scripts, expected, "{name}");
+        for script in scripts {
+            let path = root().join(script.split(' ').next().unwrap());
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert!(mode & 0o100 != 0, "{}", path.display());
+        }
+        for step in others {
+            let known = ["apt-get ", "git config ", "gh release ", "mkdir "];
+            assert!(known.iter().any(|word| step.starts_with(word)), "{name}: {step}");
+        }
+        let kept = workflow.lines().any(|line| line.trim() == "path: /tmp/screenshots");
+        assert!(kept && workflow.contains("SEDIMENT_SCREENSHOTS: /tmp/screenshots"), "{name}");
     }
-    for script in scripts {
-        let path = root().join(script.split(' ').next().unwrap());
-        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-        assert!(mode & 0o100 != 0, "{}", path.display());
-    }
-    let others = steps.iter().filter(|step| !step.starts_with("scripts/"));
-    for step in others {
-        assert!(
-            ["apt-get ", "git config ", "gh release "].iter().any(|word| step.starts_with(word)),
-            "{step}"
-        );
-    }
+    let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(ci.contains(concat!("export SEDIMENT_REQUIRE", "_ALL=1")), "{ci}");
 }
 
 fn has_page(sources: &Sources, name: &str) -> bool {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands of the tutorials and how-to pages. Each block of them has a mark, and those to be run are run as written, one after the
-//! other in one shell. The how-to pages go on in the folder of the tutorial for C.
+//! The commands of the README and all pages. Each block of them has a mark, and those to be run are run as written, one after the other in
+//! one shell. All but the tutorials go on in the folder of the tutorial for C.
 
 #[path = "pages/blocks.rs"]
 mod blocks;
@@ -9,7 +9,7 @@ mod place;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 
-use blocks::{Block, Mark, blocks};
+use blocks::{Block, Mark, blocks, commands};
 use libtest_mimic::{Arguments, Trial};
 use place::Place;
 use std::sync::{Arc, OnceLock};
@@ -22,10 +22,25 @@ const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
 
 /// Needs of pages besides the compiler.
 const NEEDS: &[(&str, &[Need])] = &[
+    ("../README.md", &[VALGRIND]),
+    ("../examples/postgresql/README.md", &[VALGRIND]),
+    ("../gcc-plugin/README.md", &[PLUGIN]),
+    ("algorithms.md", &[VALGRIND]),
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
     ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
     ("blocks.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
+    ("formats/bolt.md", &[Need::Program("llvm-bolt-19")]),
+    ("formats/callgrind.md", &[VALGRIND]),
+    ("formats/entry-trace.md", &[Need::Program("gdb")]),
+    ("formats/gmon.md", &[Need::Program("gcc")]),
+    ("formats/gprof.md", &[Need::Program("gprof")]),
+    ("formats/lackey.md", &[VALGRIND]),
+    ("formats/perf-data.md", &[Need::Program("perf")]),
+    ("formats/perf-script.md", &[Need::Program("perf")]),
+    ("formats/perf-stacks.md", &[Need::Program("perf")]),
+    ("formats/temporal-profile.md", &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")]),
+    ("formats/uftrace.md", &[Need::Program("uftrace")]),
     ("linkers.md", &[Need::Program("gdb")]),
     ("measuring.md", &[VALGRIND]),
     ("optimize.md", &[VALGRIND]),
@@ -33,14 +48,18 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("pgo.md", &[PLUGIN, VALGRIND, Need::Program("clang-19")]),
     ("recording.md", &[PLUGIN]),
     ("report.md", &[Need::Program("dot")]),
+    ("rows.md", &[Need::Program("python3")]),
     ("static-graphs.md", &[PLUGIN]),
+    ("trace-format.md", &[VALGRIND]),
 ];
 
 fn main() {
     let pages = pages();
     let shared = Arc::new(Shared::default());
+    let to_run = |page: &&String| blocks_of(page).iter().any(|block| block.mark == Mark::Run);
     let mut cases: Vec<Trial> = pages
         .iter()
+        .filter(to_run)
         .map(|page| {
             let needs = NEEDS.iter().find(|(of, _)| of == page).map_or(&[][..], |(_, needs)| *needs);
             let (name, shared) = (page.clone(), Arc::clone(&shared));
@@ -55,17 +74,22 @@ fn main() {
     conclusion.exit();
 }
 
-/// The pages of the parts of docs/SUMMARY.md with commands to follow, as paths below docs.
+/// All pages of the site but the proofs, which scripts write, and those of the crates and the plugin, as paths below docs.
 fn pages() -> Vec<String> {
     let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
-    let part = |title: &str| {
-        let (_, rest) = summary.split_once(&format!("\n# {title}\n")).unwrap();
-        rest.split("\n# ").next().unwrap().to_owned()
-    };
-    let text = part("Tutorials") + &part("How-to");
-    let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    let pages: Vec<String> = links.filter(|link| !link.starts_with("../")).map(str::to_owned).collect();
-    assert!(pages.len() > 15, "{pages:?}");
+    let links = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut pages: Vec<String> = links.map(str::to_owned).collect();
+    pages.push("../gcc-plugin/README.md".to_owned());
+    for (folder, suffix) in [("docs/formats", ""), ("crates", "/README.md")] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let page =
+                format!("{}{name}{suffix}", folder.replace("docs/", "").replace("crates", "../crates") + "/");
+            pages.extend((!pages.contains(&page)).then_some(page));
+        }
+    }
+    assert!(pages.len() > 60, "{pages:?}");
+    pages.sort();
     pages
 }
 
@@ -96,10 +120,13 @@ impl Shared {
 
 fn is_run_as_written(page: &str, shared: &Shared) {
     let place = Place::new();
+    let blocks = blocks_of(page);
+    if blocks.iter().any(|block| block.text.contains("rpm")) {
+        place.install_for_rpm();
+    }
     if !page.starts_with("tutorial/") {
         place.go_on_from(shared.after_the_c_tutorial());
     }
-    let blocks = blocks_of(page);
     let go_profile = root().join("tests/golden/read/pprof/go-processor-time/input");
     let mut settings = vec![("GO_PROFILE", go_profile.as_path())];
     if blocks.iter().any(|block| block.text.contains("$PLUGIN")) {
@@ -122,6 +149,15 @@ fn few_blocks_are_only_shown(pages: &[String]) {
                     if !text.contains(&format!("docs/{page}")) {
                         wrong.push(format!("docs/{page}:{}: {script} does not read this page", block.line));
                     }
+                }
+                Mark::Elsewhere(files) => {
+                    all += 1;
+                    let read = |file| std::fs::read_to_string(root().join(file)).unwrap_or_default();
+                    let texts: String = files.iter().map(read).collect();
+                    let missing = commands(&block.text).filter(|command| !texts.contains(command));
+                    wrong.extend(missing.map(|command| {
+                        format!("docs/{page}:{}: \"{command}\" is not in {files:?}", block.line)
+                    }));
                 }
                 Mark::Shown => {
                     all += 1;

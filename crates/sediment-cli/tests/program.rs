@@ -398,8 +398,8 @@ fn draw_writes_what_dot_would_draw() {
     let drawn = sediment(folder.path(), &["draw", "p.gv", "--edges", "1", "-o", "one.gv"]);
     assert_eq!(code(&drawn), 0, "{}", err(&drawn));
     let text = read(&folder, "one.gv");
-    let nodes = text.contains("n0 [label=\"work\\n") && text.contains("n1 [label=\"leaf\\n");
-    assert!(nodes && text.contains("n0 -> n1 ") && !text.contains("deep"), "{text}");
+    let nodes = text.contains("\"work\" [label=\"work\\n") && text.contains("\"leaf\" [label=\"leaf\\n");
+    assert!(nodes && text.contains("\"work\" -> \"leaf\" ") && !text.contains("deep"), "{text}");
     says("program/draw_writes_what_dot_would_draw", err(&drawn));
     assert_eq!(code(&sediment(folder.path(), &["draw", "p.gv", "-o", "x.exe"])), 2);
 }

@@ -54,7 +54,9 @@ fn it_is_built() {
     assert_eq!(names(reference.join("commands"), ".html"), names(manual.join("man1"), ".1"));
     assert_eq!(names(reference.join("json"), ".html"), names(root().join("docs/json"), ".schema.json"));
     let order = std::fs::read_to_string(reference.join("commands/sediment-order.html")).unwrap();
-    assert!(order.contains("<dt id=\"optimize-for\"><code>--optimize-for"), "options have anchors");
+    assert!(order.contains("<h3 id=\"optimize-for\">"), "options have headings, which the search prefers");
+    let eval = std::fs::read_to_string(reference.join("commands/sediment-eval.html")).unwrap();
+    assert!(eval.contains("<dt><a href=\"sediment-eval-run.html\">"), "commands lead to their pages");
     // The search, and every page of the project's own.
     assert!(names(folder.path().to_owned(), ".js").iter().any(|name| name.starts_with("searchindex")));
     let tutorials = names(root().join("docs/tutorial"), ".md");

@@ -346,11 +346,21 @@ fn names_of_packages_are_completed() {
     };
     assert_eq!(completed(&["sediment", "collect", "ba"]), "bash bash-doc");
     assert_eq!(completed(&["sediment", "collect", "bash", "''"]), "bash bash-doc jq");
+    // Behind options that take no value, of the command and of the program.
+    for words in [
+        &["sediment", "collect", "-v", "ba"][..],
+        &["sediment", "collect", "--all", "ba"],
+        &["sediment", "-v", "collect", "ba"],
+    ] {
+        assert_eq!(completed(words), "bash bash-doc", "{words:?}");
+    }
     // Not where a value of an option, an option or a command is typed.
     assert_eq!(completed(&["sediment", "collect", "--show", "--ro"]), "--root");
-    for elsewhere in
-        [&["sediment", "collect", "--method", "b"][..], &["sediment", "collect", "jq", "--", "ba"]]
-    {
+    for elsewhere in [
+        &["sediment", "collect", "--method", "b"][..],
+        &["sediment", "-v", "collect", "-o", "ba"],
+        &["sediment", "collect", "jq", "--", "ba"],
+    ] {
         assert!(!completed(elsewhere).contains("bash"), "{elsewhere:?}");
     }
     assert!(!completed(&["sediment", "show", "ba"]).contains("bash"));

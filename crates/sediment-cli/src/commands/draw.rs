@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "NAME")]
     dso: Option<String>,
     /// Number of calls to draw, most frequent first; 0 draws all (slow beyond 1000)
-    #[arg(long, value_name = "COUNT", default_value_t = 40)]
+    #[arg(long, value_name = "COUNT", default_value_t = 24)]
     edges: usize,
     /// Stop `dot` after this time, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::duration)]

@@ -68,7 +68,13 @@ _sediment_packages() {
 
 _sediment_with_packages() {
     _sediment "$@"
-    if [[ ${COMP_WORDS[1]} == collect && $2 != -* && $3 != -* && " ${COMP_WORDS[*]:0:COMP_CWORD} " != *" -- "* ]]; then
+    local word command=
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        [[ $word != -- ]] || return
+        [[ -n $command || $word == -* ]] || command=$word
+    done
+    # Not where an option waits for its value.
+    if [[ $command == collect && $2 != -* && " WITH_VALUES " != *" $3 "* ]]; then
         COMPREPLY=( $(compgen -W "$(_sediment_packages)" -- "$2") )
     fi
 }
@@ -91,9 +97,21 @@ _sediment_packages() {
 }
 "#;
 
+/// The options of `collect` that a value follows, as they are typed.
+fn options_with_values() -> String {
+    let program = Program::command();
+    let collect = program.find_subcommand("collect").into_iter().flat_map(clap::Command::get_arguments);
+    let with_values = collect.filter(|argument| argument.get_action().takes_values());
+    let names = with_values.flat_map(|argument| {
+        let (long, short) = (argument.get_long(), argument.get_short());
+        long.map(|long| format!("--{long}")).into_iter().chain(short.map(|short| format!("-{short}")))
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
 /// A shell's completions, and the names of the installed packages for `collect`: the generator knows fixed values alone.
 fn with_packages(shell: Shell, text: &str) -> String {
-    let own = |own: &str| own.replace("PACKAGES", PACKAGES);
+    let own = |own: &str| own.replace("PACKAGES", PACKAGES).replace("WITH_VALUES", &options_with_values());
     match shell {
         Shell::Bash => text.to_owned() + &own(BASH_PACKAGES),
         Shell::Fish => text.to_owned() + &own(FISH_PACKAGES),

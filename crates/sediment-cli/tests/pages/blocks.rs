@@ -8,6 +8,8 @@ pub enum Mark {
     Run,
     /// `run in a tree: SCRIPT`: run by a script that reads the page, in a tree of another system.
     InTree(String),
+    /// `run elsewhere: FILES`: run by these scripts or tests, which have the same commands.
+    Elsewhere(Vec<String>),
     /// `shown: REASON`: commands that nothing runs.
     Shown,
     /// `file: NAME`: the contents of a file.
@@ -26,6 +28,9 @@ impl Mark {
         match (name, value) {
             ("run", None) => Some(Mark::Run),
             ("run in a tree", Some(script)) => Some(Mark::InTree(script.to_owned())),
+            ("run elsewhere", Some(files)) => {
+                Some(Mark::Elsewhere(files.split(", ").map(str::to_owned).collect()))
+            }
             ("shown", Some(reason)) if reason.len() > 10 => Some(Mark::Shown),
             ("file", Some(file)) => Some(Mark::File(file.to_owned())),
             ("text", None) => Some(Mark::Text),
@@ -51,6 +56,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
     let mut open: Option<(usize, usize)> = None;
     let mut after_blank = true;
     for (number, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
+        let mut is_mark = false;
         let text = line.trim_start();
         let indent = line.len() - text.len();
         if text.is_empty() {
@@ -67,6 +73,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
         } else {
             open = None;
             if let Some(comment) = text.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->")) {
+                is_mark = true;
                 match Mark::read(comment) {
                     Some(Mark::Before) => {
                         let text = format!("{}\n", &comment["before: ".len()..]);
@@ -76,14 +83,15 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
                 }
             }
         }
-        after_blank = text.is_empty();
+        // A comment ends a paragraph, as a blank line does.
+        after_blank = text.is_empty() || is_mark;
     }
     mark.map_or(Ok(blocks), |_| Err("the last mark has no block".to_owned()))
 }
 
 pub fn marks_are_read() {
     let page = "Words.\n\n<!-- before: touch a -->\n<!-- run -->\n\n    one\n\n      two\n\nMore.\n\n<!-- end -->\n\n- An item\n\n  <!-- file: b.c -->\n\n      int b;\n  end\n\n\
-                <!-- shown: it has no network -->\n\n    three\n";
+                <!-- shown: it has no network -->\n\n    three\n\nThe same:\n\n<!-- run elsewhere: a, b/c -->\n    four\n";
     let found = blocks(page).unwrap();
     let found: Vec<(&Mark, usize, &str)> =
         found.iter().map(|block| (&block.mark, block.line, &*block.text)).collect();
@@ -92,11 +100,23 @@ pub fn marks_are_read() {
         (&Mark::Run, 6, "one\n\n  two\n"),
         (&Mark::File("b.c".to_owned()), 18, "int b;\n"),
         (&Mark::Shown, 23, "three\n"),
+        (&Mark::Elsewhere(vec!["a".to_owned(), "b/c".to_owned()]), 28, "four\n"),
     ];
     assert_eq!(found, expected);
-    let wrong =
-        ["\n    one\n", "<!-- shown: why -->\n\n    one\n", "<!-- walk -->\n\n    one\n", "<!-- run -->\n"];
+    let wrong = [
+        "\n    one\n",
+        "<!-- end -->\n    one\n",
+        "<!-- shown: why -->\n\n    one\n",
+        "<!-- walk -->\n\n    one\n",
+        "<!-- run -->\n",
+    ];
     for page in wrong {
         assert!(blocks(page).is_err(), "{page}");
     }
+}
+
+/// The commands of a block, without comments.
+pub fn commands(block: &str) -> impl Iterator<Item = String> {
+    let lines = block.lines().map(|line| line.split(" #").next().unwrap_or_default());
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
 }

@@ -35,13 +35,17 @@ impl Place {
         for name in ["bin/sediment", "bin/cargo-sediment", "bin/gen_link_order", "gcc/real-ld"] {
             symlink(own, place.path(name)).unwrap();
         }
-        for (name, newest) in [("clang", "clang-19"), ("ld.lld", "ld.lld-19")] {
-            if let (None, Some(file)) = (program(name), program(newest)) {
-                symlink(file, place.path("bin").join(name)).unwrap();
+        // Without a version in the name; a program of another version would not read what clang writes. BOLT looks for its library next
+        // to the folder that it is called from.
+        for (of, name) in
+            [("clang", "clang"), ("ld.lld", "ld.lld"), ("clang", "llvm-profdata"), ("llvm-bolt", "llvm-bolt")]
+        {
+            if let (None, Some(file)) = (program(of), program(&format!("{name}-19"))) {
+                let file = if of == "llvm-bolt" { file.canonicalize().unwrap() } else { file };
+                place.script(name, &format!("#!/bin/sh\nexec {} \"$@\"\n", file.display()));
             }
         }
         place.install_for_debian();
-        place.install_for_rpm();
         place
     }
 
@@ -74,7 +78,7 @@ impl Place {
     }
 
     /// The macros; a database in which the packages that the tutorial's spec asks for are installed.
-    fn install_for_rpm(&self) {
+    pub fn install_for_rpm(&self) {
         if program("rpmbuild").is_none() {
             return;
         }
@@ -135,7 +139,7 @@ impl Place {
                 Mark::File(name) => {
                     let _ = writeln!(script, "cat >{name} <<'END_OF_THE_BLOCK'\n{text}END_OF_THE_BLOCK");
                 }
-                Mark::InTree(_) | Mark::Shown | Mark::Text => {}
+                Mark::InTree(_) | Mark::Elsewhere(_) | Mark::Shown | Mark::Text => {}
             }
         }
         let output =

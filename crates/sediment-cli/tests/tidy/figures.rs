@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Figures that documents quote from proofs: each stands in the row of the proof that the link beside it names, whole and with the same unit.
+//! A paragraph, list item or row of a table with a measured figure has such a link.
 
+use super::pages::passages;
 use super::tree::{files, read, relative, root};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +22,14 @@ impl Figure {
     /// Worth a proof: with a unit of its own, a decimal point, or three digits and more.
     fn is_quoted(&self) -> bool {
         self.unit == Some("%") || self.number.contains('.') || self.number.len() >= 3
+    }
+
+    /// A change or ratio that only a measurement gives: `-70 %`, `0.301`.
+    fn is_measured(&self) -> bool {
+        let decimals = self.number.split_once('.').map_or("", |(_, digits)| digits);
+        // Versions have two points.
+        let is_ratio = decimals.len() >= 3 && !decimals.contains('.');
+        self.unit == Some("%") && self.sign.is_some() || self.unit.is_none() && is_ratio
     }
 
     /// As a document writes it.
@@ -180,7 +190,7 @@ impl<'a> Quote<'a> {
     }
 }
 
-/// Faults of a line: figures that do not stand in the rows that the links next before and behind them name.
+/// Faults of a passage: figures that do not stand in the rows that the links next before and behind them name.
 fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
     let mut parts: Vec<(Vec<Figure>, Option<Quote>)> = Vec::new();
     let mut figures_before = Vec::new();
@@ -223,8 +233,23 @@ fn unproven(line: &str, proofs: &BTreeMap<String, String>) -> Vec<String> {
         }
         last = next.or(last);
     }
+    if last.is_none() {
+        let measured = figures(&without_code(line)).into_iter().filter(Figure::is_measured);
+        let measured = measured.filter(|figure| !GIVEN.contains(&&*figure.number));
+        found.extend(measured.map(|figure| {
+            format!("{} is not in the row of any proof: its paragraph has no link to one", figure.written())
+        }));
+    }
     found
 }
+
+/// A passage without what stands between backticks.
+fn without_code(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+/// Numbers that look measured and are settings or examples.
+const GIVEN: &[&str] = &["0.000000", "0.005"];
 
 #[test]
 fn quoted_figures_stand_in_the_rows_of_their_proofs() {
@@ -234,13 +259,14 @@ fn quoted_figures_stand_in_the_rows_of_their_proofs() {
         files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "md")).collect();
     let (proofs, documents): (Vec<_>, Vec<_>) =
         documents.into_iter().partition(|path| path.starts_with(&folder));
+    let is_input = |path: &std::path::PathBuf| relative(path).starts_with("tests/");
     let name = |path: &std::path::Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let proofs = proofs.iter().map(|path| (name(path), read(path).replace('\\', ""))).collect();
     let mut wrong = Vec::new();
-    for path in documents {
-        for (number, line) in read(&path).lines().enumerate() {
-            let told = unproven(line, &proofs);
-            wrong.extend(told.iter().map(|what| format!("{}:{}: {what}", relative(&path), number + 1)));
+    for path in documents.into_iter().filter(|path| !is_input(path)) {
+        for (number, passage) in passages(&read(&path)) {
+            let told = unproven(&passage, &proofs);
+            wrong.extend(told.iter().map(|what| format!("{}:{number}: {what}", relative(&path))));
         }
     }
     assert!(
@@ -248,6 +274,27 @@ fn quoted_figures_stand_in_the_rows_of_their_proofs() {
         "figures that their proofs do not have, or not in the rows that the titles of their links name (CONTRIBUTING.md):\n{}",
         wrong.join("\n")
     );
+}
+
+/// Lines of pictures without a link in their passage or the next, which says what they show.
+fn without_caption(page: &str) -> Vec<usize> {
+    let passages = passages(page);
+    let pictures =
+        passages.iter().enumerate().filter(|(_, (_, text))| text.contains("<img ") || text.contains("!["));
+    let has_link =
+        |at: usize| passages.get(at).is_some_and(|(_, text)| text.replace("![", "").contains("]("));
+    pictures.filter(|(at, _)| !has_link(*at) && !has_link(at + 1)).map(|(_, (line, _))| *line).collect()
+}
+
+#[test]
+fn pictures_have_captions_that_lead_to_their_making() {
+    let mut wrong = Vec::new();
+    for path in files().into_iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {
+        wrong.extend(without_caption(&read(&path)).iter().map(|line| format!("{}:{line}", relative(&path))));
+    }
+    assert!(wrong.is_empty(), "pictures whose caption has no link: {wrong:?}");
+    let page = "<img src=\"a\">\n\nWords.\n\n<img src=\"b\">\n\nHow [it](b.md) was made.\n\n<img src=\"c\">\n[made](c.md)\n";
+    assert_eq!(without_caption(page), [1]);
 }
 
 #[test]
@@ -291,7 +338,8 @@ fn figures_of_other_rows_are_found() {
         ("-70 % without its ratio ([one](proofs/one.md \"a + 11.5\"))", &["70 %"]),
         ("-71 % (0.301), +70 %, 70 % ([one](proofs/one.md \"a + 11.5\"))", &["71 %", "70 %", "70 %"]),
         ("-50 % (0.500; [one](proofs/one.md \"a + 11.5\"))", &["50 %", "0.500"]),
-        ("0.999 without a proof", &[]),
+        ("0.999 without a proof", &["0.999"]),
+        ("-7 % in `-8 %`, of 1,079,742 or 0.25, 12 ms", &["7 %"]),
     ];
     for (line, expected) in cases {
         let found = unproven(line, &proofs);

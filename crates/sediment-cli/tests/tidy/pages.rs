@@ -5,6 +5,8 @@ use super::tree::{files, read, relative, root};
 
 /// The longest sentence, in words.
 const LONGEST: usize = 35;
+/// The longest sentence of the README, of tutorials and of how-to pages, in words.
+const LONGEST_TO_FOLLOW: usize = 25;
 
 /// Words and phrases of pages that have a better one.
 pub const REPLACED: &[(&str, &str)] = &[
@@ -37,8 +39,8 @@ pub const REPLACED: &[(&str, &str)] = &[
 /// Terms of the field that hold one of the words above.
 const TERMS: &[&str] = &["decimal places", "noise floor"];
 
-/// A paragraph, list item or cell of a table, and the line it starts on, from 1. Code becomes one word, a link its text.
-fn paragraphs(page: &str) -> Vec<(usize, String)> {
+/// A paragraph, list item or row of a table as it is written, its lines joined, and the line it starts on, from 1. Code in blocks is none.
+pub fn passages(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let (mut open, mut fenced, mut indented, mut after_blank) = (false, false, false, true);
     for (number, line) in page.lines().enumerate().map(|(at, line)| (at + 1, line)) {
@@ -46,19 +48,31 @@ fn paragraphs(page: &str) -> Vec<(usize, String)> {
         let is_item = item(text).is_some();
         fenced ^= text.starts_with("```");
         indented = line.starts_with("    ") && !is_item && (indented || after_blank);
-        after_blank = text.is_empty();
+        after_blank = text.is_empty() || text.ends_with("-->");
         let is_code = fenced || indented || text.starts_with("```");
         if is_code || text.is_empty() || text.starts_with('#') || text.starts_with("<!--") {
             open = false;
-        } else if let Some(row) = text.strip_prefix('|') {
+        } else if text.starts_with('|') {
             open = false;
-            found.extend(row.split('|').map(|cell| (number, cell.trim().to_owned())));
+            found.push((number, text.to_owned()));
         } else if open && !is_item {
-            let last = found.last_mut().map(|(_, paragraph)| paragraph);
-            last.into_iter().for_each(|paragraph| *paragraph += &format!(" {text}"));
+            let last = found.last_mut().map(|(_, passage)| passage);
+            last.into_iter().for_each(|passage| *passage += &format!(" {text}"));
         } else {
             open = true;
             found.push((number, item(text).unwrap_or(text).to_owned()));
+        }
+    }
+    found
+}
+
+/// A paragraph, list item or cell of a table, and the line it starts on, from 1. Code becomes one word, a link its text.
+fn paragraphs(page: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, text) in passages(page) {
+        match text.strip_prefix('|') {
+            Some(row) => found.extend(row.split('|').map(|cell| (number, cell.trim().to_owned()))),
+            None => found.push((number, text)),
         }
     }
     found.into_iter().map(|(number, text)| (number, without_links(&without_code(&text)))).collect()
@@ -72,7 +86,12 @@ fn item(text: &str) -> Option<&str> {
 }
 
 fn without_code(text: &str) -> String {
-    text.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "X" }).collect()
+    let text: String =
+        text.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "X" }).collect();
+    // Pictures: their description is no sentence of the page.
+    let mut parts = text.split("<img ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, part| before + part.split_once('>').map_or("", |(_, after)| after))
 }
 
 fn without_links(text: &str) -> String {
@@ -106,13 +125,13 @@ pub fn plain(paragraph: &str) -> String {
 }
 
 /// Faults of a page: line and words.
-fn wrong(page: &str) -> Vec<String> {
+fn wrong(page: &str, longest: usize) -> Vec<String> {
     let mut found = Vec::new();
     for (number, paragraph) in paragraphs(page) {
-        for sentence in sentences(&paragraph).iter().filter(|sentence| sentence.len() > LONGEST) {
+        for sentence in sentences(&paragraph).iter().filter(|sentence| sentence.len() > longest) {
             let start = sentence[..8].join(" ");
             found.push(format!(
-                "{number}: a sentence of {} words (at most {LONGEST}): {start} …",
+                "{number}: a sentence of {} words (at most {longest}): {start} …",
                 sentence.len()
             ));
         }
@@ -135,8 +154,19 @@ fn pages() -> Vec<std::path::PathBuf> {
 fn pages_are_short_sentences_in_the_words_of_the_field() {
     let pages = pages();
     assert!(pages.len() > 30, "{} has few pages", root().display());
+    let summary = read(&root().join("docs/SUMMARY.md"));
+    let (_, to_follow) = summary.split_once("\n# Tutorials\n").unwrap();
+    let to_follow = to_follow.split("\n# Reference\n").next().unwrap();
     let told = |path: &std::path::PathBuf| {
-        wrong(&read(path)).into_iter().map(|what| format!("{}:{what}", relative(path))).collect::<Vec<_>>()
+        let name = relative(path);
+        let link =
+            name.strip_prefix("docs/").map_or_else(|| format!("(../{name})"), |page| format!("({page})"));
+        let is_to_follow = name == "README.md" || to_follow.contains(&link);
+        let longest = if is_to_follow { LONGEST_TO_FOLLOW } else { LONGEST };
+        wrong(&read(path), longest)
+            .into_iter()
+            .map(|what| format!("{}:{what}", relative(path)))
+            .collect::<Vec<_>>()
     };
     let found: Vec<String> = pages.iter().flat_map(told).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -171,6 +201,7 @@ fn long_sentences_and_replaced_words_are_found() {
     let short = "word ".repeat(LONGEST);
     let cases = [
         (format!("{long}.\n"), 1),
+        (format!("<img src=\"a.svg\" alt=\"{long}\">\n"), 0),
         (format!("{short}.\n{short}.\n"), 0),
         (format!("- {short}\n- {short}\n"), 0),
         (format!("    {long}\n\n```\n{long}\n```\n# {long}\n"), 0),
@@ -182,7 +213,7 @@ fn long_sentences_and_replaced_words_are_found() {
         ("Near\npairs below a floor, above the noise floor.\n".to_owned(), 2),
     ];
     for (page, expected) in cases {
-        let found = wrong(&page);
+        let found = wrong(&page, LONGEST);
         assert_eq!(found.len(), expected, "{page}: {found:?}");
     }
 }

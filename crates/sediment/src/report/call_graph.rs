@@ -114,8 +114,96 @@ fn around(edges: &[Edge], choice: &Choice<'_>, most: usize) -> (Vec<Edge>, usize
 
 /// Letters of a name that a node shows.
 const LONGEST: usize = 44;
+/// Letters of a name that its tooltip shows.
+const LONGEST_TOOLTIP: usize = 240;
 /// More calls than these are drawn without their share, but for the frequent ones.
 const LABELLED: usize = 80;
+/// Functions that only one other is drawn to call or to be called by: more than these at one are drawn in several columns.
+const COLUMN: usize = 8;
+
+/// The columns of a drawing: `dot` puts the ends of all calls of one function below each other, and so unconnected parts.
+struct Columns {
+    /// For an edge with an end that has no other, the length in ranks.
+    lengths: Vec<usize>,
+    /// Columns of unconnected parts, if there are many.
+    parts: Option<usize>,
+}
+
+impl Columns {
+    fn of(edges: &[Edge]) -> Self {
+        let mut degrees: HashMap<FunctionIndex, usize> = HashMap::new();
+        edges.iter().flat_map(|(caller, callee, _)| [*caller, *callee]).for_each(|function| {
+            *degrees.entry(function).or_default() += 1;
+        });
+        // The function at which an edge to a leaf hangs, and the direction.
+        let hub = |(caller, callee, _): &Edge| match (degrees[caller], degrees[callee]) {
+            (_, 1) => Some((*caller, true)),
+            (1, _) => Some((*callee, false)),
+            _ => None,
+        };
+        let mut leaves: HashMap<(FunctionIndex, bool), usize> = HashMap::new();
+        edges.iter().filter_map(hub).for_each(|hub| *leaves.entry(hub).or_default() += 1);
+        let mut seen: HashMap<(FunctionIndex, bool), usize> = HashMap::new();
+        let length = |edge: &Edge| {
+            let Some(hub) = hub(edge) else { return 1 };
+            let number = seen.entry(hub).or_default();
+            *number += 1;
+            1 + (*number - 1) % leaves[&hub].div_ceil(COLUMN)
+        };
+        let lengths = edges.iter().map(length).collect();
+        // Half as many parts as rows fill a screen, each about five times as wide as high.
+        let parts = parts(edges);
+        Self { lengths, parts: (parts >= 4).then(|| (parts as f64 * 0.12).sqrt().round().max(1.0) as usize) }
+    }
+}
+
+/// The number of unconnected parts.
+fn parts(edges: &[Edge]) -> usize {
+    let mut above: HashMap<FunctionIndex, FunctionIndex> = HashMap::new();
+    let root = |above: &HashMap<FunctionIndex, FunctionIndex>, mut function| {
+        while let Some(next) = above.get(&function) {
+            function = *next;
+        }
+        function
+    };
+    let mut functions = HashSet::new();
+    for (caller, callee, _) in edges {
+        functions.extend([*caller, *callee]);
+        let (from, to) = (root(&above, *caller), root(&above, *callee));
+        // Roots alone have none above them. Pointing at the root keeps paths short.
+        for function in [*caller, *callee, from] {
+            if function != to {
+                above.insert(function, to);
+            }
+        }
+    }
+    functions.len() - above.len()
+}
+
+/// Identifiers of nodes: names, as pictures show them where a pointer rests. Those of the same name get the library, and a number.
+fn identifiers(
+    profile: &Profile,
+    functions: &HashMap<FunctionIndex, usize>,
+) -> HashMap<FunctionIndex, String> {
+    let mut in_order: Vec<FunctionIndex> = functions.keys().copied().collect();
+    in_order.sort_by_key(|function| functions[function]);
+    let mut taken = HashSet::new();
+    let mut found = HashMap::new();
+    for function in in_order {
+        let key = profile.key(function);
+        let name: String = demangled(&key.name).chars().take(LONGEST_TOOLTIP).collect();
+        let library = format!("{name} [{}]", key.dso.as_deref().unwrap_or_default());
+        let numbered = format!("{library} {}", functions[&function]);
+        let free = [name, library, numbered].into_iter().find(|name| taken.insert(name.clone()));
+        found.insert(function, quoted(&free.unwrap_or_default()));
+    }
+    found
+}
+
+/// A text as an identifier of DOT, in which nothing but the quote is special; a backslash at the end would hide that.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "/").replace('"', "'").replace(char::is_control, " "))
+}
 
 fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
     let total = profile
@@ -141,9 +229,13 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
             number
         });
     }
+    let names = identifiers(profile, &numbers);
+    let columns = Columns::of(edges);
+    let packed =
+        columns.parts.map_or_else(String::new, |columns| format!(", pack=8, packmode=\"array_c{columns}\""));
     // The size is that of a screen in inches; `dot` makes a larger drawing smaller.
-    let mut text = String::from(
-        "digraph calls {\n  graph [rankdir=LR, size=\"15,8.4\", nodesep=0.16, ranksep=0.6, fontname=\"sans-serif\", bgcolor=\"white\"];\n  \
+    let mut text = format!(
+        "digraph calls {{\n  graph [rankdir=LR, size=\"15,8.4\", nodesep=0.1, ranksep=0.3{packed}, fontname=\"sans-serif\", bgcolor=\"white\"];\n  \
          node [shape=box, style=\"rounded,filled\", fontname=\"sans-serif\", fontsize=11, color=\"#8a93a3\", margin=\"0.12,0.05\"];\n  \
          edge [fontname=\"sans-serif\", fontsize=9, color=\"#59627388\", fontcolor=\"#596273\", arrowsize=0.6];\n",
     );
@@ -163,8 +255,8 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
             let root = if choice.around.contains(function) { ", penwidth=3, color=\"#2457a6\"" } else { "" };
             let _ = writeln!(
                 text,
-                "    n{} [label={}, fillcolor=\"{fill}\", fontcolor=\"{ink}\"{root}];",
-                numbers[function],
+                "    {} [label={}, fillcolor=\"{fill}\", fontcolor=\"{ink}\"{root}];",
+                names[function],
                 label(&[&demangled(&profile.key(*function).name), &percent(of)])
             );
         }
@@ -173,13 +265,17 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
         }
     }
     let most = edges.iter().map(|(_, _, count)| share(*count)).fold(0.0, f64::max).max(1e-12);
-    for (caller, callee, count) in edges {
+    for ((caller, callee, count), length) in edges.iter().zip(&columns.lengths) {
         let of = share(*count);
         let width = 0.5 + 4.5 * (of / most).sqrt();
-        let said = edges.len() <= LABELLED || of >= 0.01;
-        let label = if said { format!(", label={}", label(&[&percent(of)])) } else { String::new() };
-        let _ =
-            writeln!(text, "  n{} -> n{} [penwidth={width:.2}{label}];", numbers[caller], numbers[callee]);
+        // The callee says the same where it has no other caller.
+        let is_all = calls_of.get(callee) == Some(count);
+        let said = !is_all && (edges.len() <= LABELLED || of >= 0.01);
+        let mut more = if said { format!(", label={}", label(&[&percent(of)])) } else { String::new() };
+        if *length > 1 {
+            let _ = write!(more, ", minlen={length}");
+        }
+        let _ = writeln!(text, "  {} -> {} [penwidth={width:.2}{more}];", names[caller], names[callee]);
     }
     text.push_str("}\n");
     text
@@ -225,6 +321,43 @@ mod tests {
         assert_eq!(drawn(9, 1), (1, 2), "b to c; a to b and c to d touch it");
         let all = call_picture(&profile, &Choice { calls: 2, ..Choice::default() });
         assert_eq!((all.drawn, all.skipped), (2, 3));
+    }
+
+    /// A function that calls 24 others, and 24 pairs.
+    #[test]
+    fn leaves_and_parts_are_drawn_in_columns() {
+        let key = |name: String| FunctionKey { dso: Some("p".to_owned()), name, file: None };
+        let (mut star, mut pairs) = (Profile::default(), Profile::default());
+        let hub = star.function(key("main".to_owned()));
+        for number in 0..24 {
+            let leaf = star.function(key(format!("leaf{number}")));
+            star.edge_mut(hub, leaf).count = Some(9);
+            let (from, to) = (key(format!("from{number}")), key(format!("to{number}")));
+            let (from, to) = (pairs.function(from), pairs.function(to));
+            pairs.edge_mut(from, to).count = Some(9);
+        }
+        let star = call_picture(&star, &Choice::default()).dot;
+        assert_eq!(star.matches("minlen=2").count(), 8, "{star}");
+        assert_eq!(star.matches("minlen=3").count(), 8, "{star}");
+        assert!(!star.contains("packmode"), "{star}");
+        assert!(star.contains("\"main\" -> \"leaf4\" [penwidth=5.00];"), "no share twice: {star}");
+        let pairs = call_picture(&pairs, &Choice::default()).dot;
+        assert!(pairs.contains("packmode=\"array_c2\"") && !pairs.contains("minlen"), "{pairs}");
+    }
+
+    #[test]
+    fn nodes_of_the_same_name_have_identifiers_of_their_own() {
+        let mut profile = Profile::default();
+        let mut function = |dso: &str, file: &str| {
+            let file = Some(file.to_owned());
+            profile.function(FunctionKey { dso: Some(dso.to_owned()), name: "a\"\\".to_owned(), file })
+        };
+        let (first, second, third) = (function("p", "a.c"), function("p", "b.c"), function("p", "c.c"));
+        profile.edge_mut(first, second).count = Some(1);
+        profile.edge_mut(second, third).count = Some(1);
+        let dot = call_picture(&profile, &Choice::default()).dot;
+        assert!(dot.contains("  \"a'/\" -> \"a'/ [p]\" ["), "{dot}");
+        assert!(dot.contains("  \"a'/ [p]\" -> \"a'/ [p] 2\" ["), "{dot}");
     }
 
     #[test]

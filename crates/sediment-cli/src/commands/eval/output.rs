@@ -12,9 +12,9 @@ use std::path::PathBuf;
 /// Format of a report.
 #[derive(Debug, Clone, Args)]
 pub(super) struct Output {
-    /// Format of the report
-    #[arg(long, value_enum, default_value_t = Format::Terminal)]
-    format: Format,
+    /// Format of the report [default: terminal; `eval report --output` goes by the ending .html, .md, .json or .csv]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
     /// Print JSON, as --format json
     #[arg(long, conflicts_with_all = ["format", "style"])]
     json: bool,
@@ -59,25 +59,35 @@ impl Output {
     /// Analyses and prints; into a file where one is named.
     pub(super) fn print(&self, experiment: &Experiment, to: Option<&PathBuf>, ui: &Ui) -> Result<()> {
         let analysis = analyse(experiment)?;
-        let text = self.text(experiment, &analysis, ui)?;
+        let format = self.format(to);
+        let text = self.text(format, experiment, &analysis, ui)?;
         match to {
             Some(path) => files::write(path, text.as_bytes(), ui),
-            None if self.style.is_none() && matches!(self.format(), Format::Json | Format::Html) => {
+            None if self.style.is_none() && matches!(format, Format::Json | Format::Html) => {
                 ui.raw_result(text.as_bytes())
             }
             None => ui.result(&text),
         }
     }
 
-    fn format(&self) -> Format {
-        if self.json { Format::Json } else { self.format }
+    /// The format that is asked for, else that of the file's ending.
+    fn format(&self, to: Option<&PathBuf>) -> Format {
+        let ending = to.and_then(|path| path.extension()?.to_str());
+        let by_ending = match ending {
+            Some("html" | "htm") => Format::Html,
+            Some("md") => Format::Markdown,
+            Some("json") => Format::Json,
+            Some("csv") => Format::Csv,
+            _ => Format::Terminal,
+        };
+        if self.json { Format::Json } else { self.format.unwrap_or(by_ending) }
     }
 
-    fn text(&self, experiment: &Experiment, analysis: &Analysis, ui: &Ui) -> Result<String> {
+    fn text(&self, format: Format, experiment: &Experiment, analysis: &Analysis, ui: &Ui) -> Result<String> {
         if let Some(style) = self.style {
             return report::style(style, experiment, analysis);
         }
-        Ok(match self.format() {
+        Ok(match format {
             Format::Terminal if ui.is_verbose() => report::terminal(experiment, analysis),
             Format::Terminal => report::brief(experiment, analysis),
             Format::Markdown => report::markdown(experiment, analysis),
