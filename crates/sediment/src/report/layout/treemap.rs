@@ -48,8 +48,11 @@ struct Area {
     height: f64,
 }
 
-/// The picture; None where nothing was profiled.
-pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
+/// A library or program with the sum of its tiles, and its object files; the one without a name is of small ones.
+type Library<'a> = (&'a str, Tile, Vec<(Option<&'a str>, Tile)>);
+
+/// Libraries with profiled code, the largest first.
+fn libraries<'a>(program: &'a Program<'_>) -> Vec<Library<'a>> {
     let mut libraries: BTreeMap<&str, BTreeMap<&str, Tile>> = BTreeMap::new();
     for function in &program.before.functions {
         let Some(seen) = function.seen else { continue };
@@ -77,6 +80,12 @@ pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
         .filter(|(_, sum, _)| sum.bytes > 0)
         .collect();
     rows.sort_by_key(|(_, sum, _)| std::cmp::Reverse(sum.bytes));
+    rows
+}
+
+/// The picture; None where nothing was profiled.
+pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
+    let rows = libraries(program);
     if rows.is_empty() {
         return None;
     }
