@@ -7,7 +7,7 @@ use super::metrics::Metrics;
 use super::page::Pages;
 use super::tokens::{Sender, Tokens};
 use crate::day::Day;
-use crate::submission::{Named, Origin, Submission};
+use crate::submission::{Named, Origin, Submission, identity};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path as Segment, State};
@@ -109,8 +109,13 @@ fn serve_with(
         pages: Pages::new(&settings.place, settings.min_submitters, settings.shipped.clone()),
         settings: settings.clone(),
     });
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| io(&error))?;
+    // As many are validated at once as there are processors: more would only wait for one another, each with its memory.
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(processors + 1)
+        .enable_all()
+        .build()
+        .map_err(|error| io(&error))?;
     runtime.block_on(async {
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
@@ -278,10 +283,13 @@ async fn keep(shared: &Shared, headers: &HeaderMap, sender: Sender, bytes: Vec<u
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
         return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
     }
-    let checked =
-        tokio::task::spawn_blocking(move || Submission::read(&bytes, &Named::default()).map(|_| bytes)).await;
-    let bytes = match checked {
-        Ok(Ok(bytes)) => bytes,
+    let submitter = sender.submitter.clone();
+    let check = move || {
+        let _checked = Submission::read(&bytes, &Named::default())?;
+        Ok::<_, Error>((identity(&submitter, &bytes), bytes))
+    };
+    let (identity, bytes) = match tokio::task::spawn_blocking(check).await {
+        Ok(Ok(checked)) => checked,
         Ok(Err(error)) => {
             Metrics::count(&shared.metrics.refused_invalid_total);
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
@@ -290,7 +298,7 @@ async fn keep(shared: &Shared, headers: &HeaderMap, sender: Sender, bytes: Vec<u
         Err(_) => return answer(StatusCode::INTERNAL_SERVER_ERROR, "the reader failed"),
     };
     let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
-    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }).await {
+    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }, identity).await {
         Some(Kept::New) => answer(StatusCode::CREATED, "kept"),
         Some(Kept::Duplicate) => answer(StatusCode::OK, "kept before"),
         Some(Kept::KeyReused) => {

@@ -34,7 +34,7 @@ struct Given {
 }
 
 impl Given {
-    fn places(&self) -> impl Iterator<Item = usize> {
+    fn positions(&self) -> impl Iterator<Item = usize> {
         self.all[..self.count].iter().map(|(place, _, _)| usize::from(*place))
     }
 }
@@ -169,13 +169,13 @@ impl<'a> Builder<'a, '_> {
         let tail = self.plain_node(statement.tail);
         let Some((arrow, head)) = statement.head else {
             let slots = self.plain_slots::<{ Nodes::COUNT }>(given);
-            given.places().for_each(|place| self.graph.given_to_nodes[place] += 1);
+            given.positions().for_each(|place| self.graph.given_to_nodes[place] += 1);
             self.graph.node_slots.overwrite(&mut self.graph.nodes[tail as usize].slots, &slots);
             return;
         };
         self.last_tail = tail;
         let head = self.plain_node(head);
-        given.places().for_each(|place| self.graph.given_to_edges[place] += 1);
+        given.positions().for_each(|place| self.graph.given_to_edges[place] += 1);
         let given = self.plain_slots::<{ Edges::COUNT }>(given);
         let holding = self.frames.last().map_or(0, |frame| frame.holding);
         let slots = self.graph.edge_slots.merged(self.defaults[holding as usize].of_edges, &given);
