@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
 /// Settings of an intake.
@@ -119,8 +120,9 @@ fn serve_with(
     runtime.block_on(async {
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
+        let ends = Ends::new()?;
         ready(listener.local_addr().map_err(|error| io(&error))?);
-        accept(&listener, routes(Arc::clone(&shared)), settings.connections).await
+        accept(&listener, routes(Arc::clone(&shared)), settings.connections, ends).await
     })
 }
 
@@ -135,11 +137,22 @@ fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+/// Signals that end an intake, caught from its first moment.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn new() -> Result<Self> {
+        let caught = |kind| signal(kind).map_err(|error| io(&error));
+        Ok(Self { terminate: caught(SignalKind::terminate())?, interrupt: caught(SignalKind::interrupt())? })
+    }
+}
+
 /// Takes connections until a signal, then lets those that are open end.
-async fn accept(listener: &TcpListener, routes: Router, connections: usize) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| io(&error))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| io(&error))?;
+async fn accept(listener: &TcpListener, routes: Router, connections: usize, ends: Ends) -> Result<()> {
+    let Ends { mut terminate, mut interrupt } = ends;
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(connections));
     loop {

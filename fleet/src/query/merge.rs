@@ -14,7 +14,7 @@ use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray, Int64Arra
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use foldhash::fast::RandomState;
-use sediment::profile::merge::Weight;
+use sediment::profile::merge::{Weight, merge as add_up};
 use sediment::profile::rows::{Assembly, Kind, Row};
 use sediment::profile::{FunctionIndex, Profile};
 use sediment::{Error, ErrorCode, Result};
@@ -219,15 +219,15 @@ async fn rare_functions(
     Ok(open.into_iter().filter(|function| !enough(function)).collect())
 }
 
-/// The profile of sums, each weighed by its class as the library weighs a profile.
+/// The profile of sums: one of each weight class, weighed and added by the library. Several subjects can be one function, so a class is
+/// added up before it is weighed.
 fn assemble(
     dictionary: &Dictionary,
     sums: &[Sum],
     rare: &HashSet<u32>,
     counted: &Counted,
 ) -> Result<Profile> {
-    let mut assembly = Assembly::default();
-    let mut functions: Vec<Option<FunctionIndex>> = vec![None; dictionary.function_count()];
+    let mut classes: BTreeMap<i32, (Assembly, Vec<Option<FunctionIndex>>)> = BTreeMap::new();
     let is_rare = |subject: &Subject| {
         [subject.function, subject.callee].into_iter().flatten().any(|function| rare.contains(&function))
     };
@@ -247,13 +247,9 @@ fn assemble(
         if is_rare_library || !rare.is_empty() && is_rare(subject) {
             continue;
         }
-        let weight = counted.classes.get(usize::try_from(sum.class).unwrap_or(usize::MAX));
-        let weight = weight.ok_or_else(|| defect(&"a weight class without a weight"))?;
-        let weighed = match subject.kind {
-            // Numbers of recordings.
-            Kind::Inputs | Kind::Graph | Kind::UnknownBlock => sum.weight,
-            _ => sum.weight.map(|shares| weight.of(shares)).transpose()?,
-        };
+        let (assembly, functions) = classes
+            .entry(sum.class)
+            .or_insert_with(|| (Assembly::default(), vec![None; dictionary.function_count()]));
         let mut index = |function: Option<u32>| {
             let number = function?;
             let known = functions.get_mut(number as usize)?;
@@ -268,12 +264,21 @@ fn assemble(
             function,
             callee,
             detail: subject.detail.clone(),
-            weight: weighed,
+            weight: sum.weight,
             first: sum.first,
         };
         assembly.add(&row)?;
     }
-    assembly.finish()
+    let mut profiles = Vec::new();
+    for (class, (assembly, _)) in classes {
+        let weight = counted.classes.get(usize::try_from(class).unwrap_or(usize::MAX)).copied();
+        profiles
+            .push((assembly.finish()?, weight.ok_or_else(|| defect(&"a weight class without a weight"))?));
+    }
+    match profiles.as_slice() {
+        [(_, weight)] if *weight == Weight::ONE => Ok(profiles.remove(0).0),
+        _ => add_up(&profiles.iter().map(|(profile, weight)| (profile, *weight)).collect::<Vec<_>>(), false),
+    }
 }
 
 fn defect(error: &dyn std::fmt::Display) -> Error {

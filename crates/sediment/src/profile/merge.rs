@@ -47,11 +47,8 @@ impl Weight {
         Some(Self(if self.0 > 0 { part.max(1) } else { part }))
     }
 
-    /// This weight of a number of shares, as merging rounds it: what happened stays at least 1 while the weight is above 0.
-    ///
-    /// # Errors
-    /// When the product leaves 128 bits.
-    pub fn of(self, number: u128) -> Result<u128> {
+    /// This weight of a number of shares: what happened stays at least 1 while the weight is above 0.
+    fn of(self, number: u128) -> Result<u128> {
         if self == Self::ONE {
             // Most profiles: a product by one needs no division.
             return Ok(number);
