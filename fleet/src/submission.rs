@@ -2,7 +2,7 @@
 //! [`Submission`]: a profile that somebody sent, validated by the reader of profiles and brought to shares.
 
 use crate::day::Day;
-use sediment::profile::merge::{Weight, merge};
+use sediment::profile::merge::into_shares;
 use sediment::profile::rows::{Row, rows};
 use sediment::profile::{Profile, text};
 use sediment::{Error, ErrorCode, Result};
@@ -76,7 +76,7 @@ impl Submission {
             }
         }
         let had_counters = profile.counters_total > 0;
-        let profile = merge(&[(&profile, Weight::ONE)], false)?;
+        let profile = into_shares(profile)?;
         let rows = rows(&profile);
         let beyond = rows.iter().any(|row| row.weight.is_some_and(|weight| weight >= LARGEST_NUMBER));
         if beyond || rows.iter().any(|row| row.first.is_some_and(|first| i64::try_from(first).is_err())) {

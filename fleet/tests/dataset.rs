@@ -3,6 +3,9 @@
 
 mod support;
 
+use sediment::profile::merge::{Weight, merge};
+use sediment::profile::{Profile, text};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use support::{LAYOUT, ingest, merge_of, merged_by_core, profile, refused, run, write};
 
@@ -93,6 +96,37 @@ fn duplicates_count_once_and_an_interrupted_run_is_taken_up() {
 }
 
 #[test]
+fn weighed_classes_are_those_of_the_core() {
+    let (place, files) = Place::of(0..60);
+    let options = ["--weigh-host-class", "desktop=0.3", "--weigh-version", "1.1-1=0.7"];
+    let mut classes: BTreeMap<&str, Vec<PathBuf>> = BTreeMap::new();
+    for path in &files {
+        let is_desktop = path.to_str().unwrap().contains("/desktop/");
+        let is_weighed = std::fs::read_to_string(path).unwrap().contains("prog-1.1-1");
+        let weight = match (is_desktop, is_weighed) {
+            (true, true) => "0.21",
+            (true, false) => "0.3",
+            (false, true) => "0.7",
+            (false, false) => "1",
+        };
+        classes.entry(weight).or_default().push(path.clone());
+    }
+    assert_eq!(classes.len(), 4);
+    // Each class is added up, then weighed.
+    let sums: Vec<(Profile, Weight)> = classes
+        .iter()
+        .map(|(weight, files)| {
+            let sum = text::parse(merged_by_core(files).as_bytes()).unwrap().0;
+            (sum, Weight::parse(weight).unwrap())
+        })
+        .collect();
+    let sums: Vec<(&Profile, Weight)> = sums.iter().map(|(sum, weight)| (sum, *weight)).collect();
+    let core = text::print(&merge(&sums, false).unwrap());
+    assert_eq!(merge_of(&place.dataset, place.path(), &options), core);
+    assert_eq!(merge_of(&place.dataset, place.path(), &[&options[..], &["--threads", "1"]].concat()), core);
+}
+
+#[test]
 fn caps_weights_and_a_minimum_of_submitters() {
     let (place, files) = Place::of(0..70);
     // One submitter floods: with a cap, no more of it counts.
@@ -138,7 +172,10 @@ fn little_memory_suffices() {
 fn plans_are_told() {
     let (place, _) = Place::of(0..10);
     let plan = run(&["merge", &place.dataset, "--explain", "--cap", "3"]);
-    assert!(plan.starts_with("SELECT f.subject, c.class") && plan.contains("AggregateExec"), "{plan}");
+    assert!(
+        plan.starts_with("SELECT slot_of(subject, submission) AS slot") && plan.contains("AggregateExec"),
+        "{plan}"
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! already, and is passed over without being parsed.
 
 use clap::Args;
+use nix::time::ClockId;
 use sediment::{Error, ErrorCode, Result};
 use sediment_fleet::dataset::writer::{Added, Writer};
 use sediment_fleet::day::Day;
@@ -117,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Ok::<(), Error>(())
     })?;
     runtime.block_on(writer.commit(None))?;
-    told.summary(begun.elapsed(), options.threads);
+    told.summary(begun.elapsed());
     Ok(())
 }
 
@@ -148,10 +149,16 @@ fn read(
         }
     };
     let identity = identity(&origin.submitter, &bytes);
-    let begun = Instant::now();
+    let begun = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
     let is_known = known.read().is_ok_and(|known| known.contains(&identity));
     let submission = if is_known { Ok(None) } else { Submission::read(&bytes, named).map(Some) };
-    Read { at, origin, identity, bytes: bytes.len(), spent: begun.elapsed(), submission }
+    let spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
+    Read { at, origin, identity, bytes: bytes.len(), spent, submission }
+}
+
+/// Time of this thread or program on processors.
+fn processor_time(of: ClockId) -> Duration {
+    of.now().map(Duration::from).unwrap_or_default()
 }
 
 fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Result<()> {
@@ -206,18 +213,18 @@ impl Told {
         }
     }
 
-    fn summary(&self, elapsed: Duration, threads: usize) {
+    fn summary(&self, elapsed: Duration) {
         println!(
             "added {} submissions in {:.1} s; {} were there before",
             self.added,
             elapsed.as_secs_f64(),
             self.duplicates
         );
-        let whole = elapsed.as_secs_f64() * threads as f64;
+        let whole = processor_time(ClockId::CLOCK_PROCESS_CPUTIME_ID).as_secs_f64();
         if self.added > 0 && whole > 0.0 {
             let rate = self.bytes as f64 / 1e6 / self.parsing.as_secs_f64().max(1e-9);
             let share = 100.0 * self.parsing.as_secs_f64() / whole;
-            println!("parsing took {share:.0} % of the threads' time, at {rate:.0} MB/s a thread");
+            println!("parsing took {share:.0} % of {whole:.1} s on processors, at {rate:.0} MB/s a core");
         }
         if self.refused > 0 {
             eprintln!(

@@ -48,10 +48,10 @@ impl EngineOptions {
 struct PolicyOptions {
     /// Weight of a version; repeatable [default: 1]
     #[arg(long = "weigh-version", value_name = "VERSION=WEIGHT", value_parser = weighed)]
-    versions: Vec<(String, Weight)>,
+    weigh_versions: Vec<(String, Weight)>,
     /// Weight of a host class; repeatable [default: 1]
     #[arg(long = "weigh-host-class", value_name = "CLASS=WEIGHT", value_parser = weighed)]
-    host_classes: Vec<(String, Weight)>,
+    weigh_host_classes: Vec<(String, Weight)>,
     /// Let a submission count half after this number of days [default: all the same]
     #[arg(long, value_name = "DAYS", value_parser = clap::value_parser!(u32).range(1..))]
     half_life: Option<u32>,
@@ -73,8 +73,8 @@ impl PolicyOptions {
     fn policy(&self) -> Policy {
         let map = |list: &[(String, Weight)]| list.iter().cloned().collect::<BTreeMap<_, _>>();
         Policy {
-            versions: map(&self.versions),
-            host_classes: map(&self.host_classes),
+            versions: map(&self.weigh_versions),
+            host_classes: map(&self.weigh_host_classes),
             half_life: self.half_life,
             until: self.until,
             cap_submitter: self.cap,

@@ -141,7 +141,7 @@ impl Manifest {
         serde_json::from_slice(bytes).map_err(damaged)
     }
 
-    /// Writes the manifest as the next generation, and removes those before the last.
+    /// Writes the manifest as the next generation once the files that it lists last, and removes those before the last.
     ///
     /// # Errors
     /// When another program wrote that generation, or the store fails.
@@ -149,7 +149,9 @@ impl Manifest {
         let next = Self { generation: self.generation + 1, ..self.clone() };
         let text =
             serde_json::to_vec_pretty(&next).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
+        store.settle()?;
         store.create(&name(next.generation), text).await?;
+        store.settle()?;
         if let Some(old) = self.generation.checked_sub(1).filter(|old| *old > 0) {
             store.remove(&name(old)).await?;
         }

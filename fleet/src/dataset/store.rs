@@ -9,8 +9,9 @@ use object_store::{
     BackoffConfig, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, RetryConfig,
 };
 use sediment::{Error, ErrorCode, Result};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Files of a dataset.
@@ -23,6 +24,8 @@ pub struct Store {
     root: Name,
     /// The folder, where it is one.
     folder: Option<PathBuf>,
+    /// Files of the folder that were written and may not last yet.
+    unsettled: Arc<Mutex<Vec<String>>>,
 }
 
 impl Store {
@@ -43,7 +46,8 @@ impl Store {
         let folder = folder.canonicalize().map_err(|error| io(&error))?;
         let root = Name::from_absolute_path(&folder).map_err(|error| no_name(&error))?;
         let inner = Arc::new(LocalFileSystem::new());
-        Ok(Self { inner, base: "file:///".to_owned(), root, folder: Some(folder) })
+        let base = "file:///".to_owned();
+        Ok(Self { inner, base, root, folder: Some(folder), unsettled: Arc::default() })
     }
 
     fn open_bucket(rest: &str) -> Result<Self> {
@@ -62,7 +66,8 @@ impl Store {
             .build()
             .map_err(|error| failed(&error))?;
         let root = Name::parse(prefix.trim_matches('/')).map_err(|error| no_name(&error))?;
-        Ok(Self { inner: Arc::new(inner), base: format!("s3://{bucket}/"), root, folder: None })
+        let base = format!("s3://{bucket}/");
+        Ok(Self { inner: Arc::new(inner), base, root, folder: None, unsettled: Arc::default() })
     }
 
     /// The store as engines take it, with the URL that it stands for.
@@ -109,7 +114,7 @@ impl Store {
         Name::parse(text).map_err(|error| no_name(&error).with_input(name))
     }
 
-    /// Writes a new file, whole or not at all, and lasting once this returns.
+    /// Writes a new file, whole or not at all. It lasts once [`Self::settle`] returns.
     ///
     /// # Errors
     /// When another file has the name ([`ErrorCode::IncompatibleInputs`]), or the store fails.
@@ -130,17 +135,30 @@ impl Store {
             }
             Err(error) => return Err(failed(&error).with_input(name)),
         }
-        self.sync(name).map_err(|error| io(&error).with_input(name))
+        if self.folder.is_some() {
+            self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).push(name.to_owned());
+        }
+        Ok(())
     }
 
-    /// Waits until a file and its folders last.
-    fn sync(&self, name: &str) -> std::io::Result<()> {
+    /// Waits until all files that were created last, with the folders above them. Each folder is waited for once.
+    ///
+    /// # Errors
+    /// When the disk fails; they are waited for again next time.
+    pub fn settle(&self) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
-        let path = folder.join(name);
-        std::fs::File::open(&path)?.sync_all()?;
-        for above in path.ancestors().skip(1).take_while(|above| above.starts_with(folder)) {
-            std::fs::File::open(above)?.sync_all()?;
+        let mut unsettled = self.unsettled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut folders = BTreeSet::new();
+        for name in unsettled.iter() {
+            let path = folder.join(name);
+            sync(&path)?;
+            let above = path.ancestors().skip(1).take_while(|above| above.starts_with(folder));
+            folders.extend(above.map(Path::to_path_buf));
         }
+        for above in &folders {
+            sync(above)?;
+        }
+        unsettled.clear();
         Ok(())
     }
 
@@ -188,6 +206,12 @@ impl Store {
         found.sort();
         Ok(found)
     }
+}
+
+/// Waits until a file or folder lasts.
+fn sync(path: &Path) -> Result<()> {
+    let synced = std::fs::File::open(path).and_then(|file| file.sync_all());
+    synced.map_err(|error| io(&error).with_input(path.display().to_string()))
 }
 
 fn io(error: &std::io::Error) -> Error {

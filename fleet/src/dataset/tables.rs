@@ -4,17 +4,19 @@
 //! The schema is public (docs/fleet.md): other engines read these files. A change of it raises [`SCHEMA`](super::manifest::SCHEMA).
 
 use datafusion::arrow::array::{
-    Array as _, ArrayRef, AsArray as _, Date32Builder, Decimal128Builder, Int32Builder, Int64Builder,
-    RecordBatch, StringBuilder, StringDictionaryBuilder,
+    Array as _, ArrayRef, AsArray as _, Date32Builder, Decimal128Builder, DictionaryArray, Int32Array,
+    Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
 };
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_writer::ArrowWriterOptions;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use sediment::{Error, ErrorCode, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Decimal digits of a weight, and of its sum in the engines: 10 more.
@@ -99,6 +101,15 @@ pub struct Shared {
     pub source: String,
 }
 
+impl Shared {
+    fn is_of(&self, other: &Self) -> bool {
+        self.submission == other.submission
+            && self.submitter == other.submitter
+            && self.host_class == other.host_class
+            && self.source == other.source
+    }
+}
+
 /// The bit of a submitter. A group of rows has at least as many submitters as bits.
 #[must_use]
 pub fn submitter_bit(submitter: i32) -> i64 {
@@ -108,15 +119,44 @@ pub fn submitter_bit(submitter: i32) -> i64 {
 /// Rows of facts or blocks that become one file.
 #[derive(Default)]
 pub struct Facts {
-    subject: Int32Builder,
+    subject: Vec<i32>,
     weight: Vec<Option<i64>>,
     first: Int64Builder,
-    submission: Int32Builder,
-    submitter: Int32Builder,
-    bit: Int64Builder,
-    host_class: StringDictionaryBuilder<Int32Type>,
-    build_id: StringDictionaryBuilder<Int32Type>,
-    source: StringDictionaryBuilder<Int32Type>,
+    build_id: Vec<Option<i32>>,
+    build_ids: Words,
+    /// What rows share that follow one another, and their number.
+    shared: Vec<(Shared, usize)>,
+}
+
+/// Words by number.
+#[derive(Default)]
+struct Words {
+    all: Vec<String>,
+    numbers: HashMap<String, i32, foldhash::fast::RandomState>,
+    last: i32,
+}
+
+impl Words {
+    fn number(&mut self, word: &str) -> i32 {
+        // Rows that follow one another have the same as a rule.
+        if self.all.get(self.last as usize).is_some_and(|last| last == word) {
+            return self.last;
+        }
+        self.last = self.numbers.get(word).copied().unwrap_or_else(|| {
+            let number = self.all.len() as i32;
+            self.all.push(word.to_owned());
+            self.numbers.insert(word.to_owned(), number);
+            number
+        });
+        self.last
+    }
+
+    fn column(&self, numbers: impl Iterator<Item = Option<i32>>) -> Result<ArrayRef> {
+        let numbers: Int32Array = numbers.collect();
+        let words = Arc::new(StringArray::from_iter_values(&self.all));
+        let column = DictionaryArray::try_new(numbers, words).map_err(|error| arrow(&error))?;
+        Ok(Arc::new(column))
+    }
 }
 
 impl std::fmt::Debug for Facts {
@@ -147,15 +187,14 @@ impl Facts {
         first: Option<i64>,
         build_id: Option<&str>,
     ) {
-        self.subject.append_value(subject);
+        self.subject.push(subject);
         self.weight.push(weight);
         self.first.append_option(first);
-        self.submission.append_value(shared.submission);
-        self.submitter.append_value(shared.submitter);
-        self.bit.append_value(submitter_bit(shared.submitter));
-        self.host_class.append_value(&shared.host_class);
-        self.build_id.append_option(build_id);
-        self.source.append_value(&shared.source);
+        self.build_id.push(build_id.map(|id| self.build_ids.number(id)));
+        match self.shared.last_mut() {
+            Some((last, rows)) if last.is_of(shared) => *rows += 1,
+            _ => self.shared.push((shared.clone(), 1)),
+        }
     }
 
     /// The rows as a batch, and none are left.
@@ -163,25 +202,49 @@ impl Facts {
     /// # Errors
     /// When the columns do not fit, which would be a defect.
     pub fn finish(&mut self) -> Result<RecordBatch> {
-        let mut weights = Decimal128Builder::with_capacity(self.weight.len()).with_data_type(WEIGHT);
-        for weight in std::mem::take(&mut self.weight) {
+        let Self { subject, weight, mut first, build_id, build_ids, shared } = std::mem::take(self);
+        let mut weights = Decimal128Builder::with_capacity(weight.len()).with_data_type(WEIGHT);
+        for weight in weight {
             weights.append_option(weight.map(i128::from));
         }
-        let text =
-            |builder: &mut StringDictionaryBuilder<Int32Type>| cast(&builder.finish(), &DataType::Utf8);
+        let (mut host_classes, mut sources) = (Words::default(), Words::default());
+        let ints = |of: fn(&Shared) -> i32| -> ArrayRef {
+            Arc::new(Int32Array::from_iter_values(repeated(
+                shared.iter().map(|(one, rows)| (of(one), *rows)),
+            )))
+        };
+        let bits = shared.iter().map(|(one, rows)| (submitter_bit(one.submitter), *rows));
+        let text = |words: &mut Words, of: fn(&Shared) -> &str| {
+            let numbers: Vec<_> =
+                shared.iter().map(|(one, rows)| (Some(words.number(of(one))), *rows)).collect();
+            words.column(repeated(numbers.into_iter()))
+        };
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.subject.finish()),
+            Arc::new(Int32Array::from(subject)),
             Arc::new(weights.finish()),
-            Arc::new(self.first.finish()),
-            Arc::new(self.submission.finish()),
-            Arc::new(self.submitter.finish()),
-            Arc::new(self.bit.finish()),
-            text(&mut self.host_class).map_err(|error| arrow(&error))?,
-            text(&mut self.build_id).map_err(|error| arrow(&error))?,
-            text(&mut self.source).map_err(|error| arrow(&error))?,
+            Arc::new(first.finish()),
+            ints(|one| one.submission),
+            ints(|one| one.submitter),
+            Arc::new(Int64Array::from_iter_values(repeated(bits))),
+            text(&mut host_classes, |one| &one.host_class)?,
+            build_ids.column(build_id.into_iter())?,
+            text(&mut sources, |one| &one.source)?,
         ];
-        RecordBatch::try_new(facts_schema(), columns).map_err(|error| arrow(&error))
+        // In memory each word of a column stands once; in files columns are what facts_schema() says.
+        let fields = facts_schema();
+        let fields = fields
+            .fields()
+            .iter()
+            .zip(&columns)
+            .map(|(field, column)| field.as_ref().clone().with_data_type(column.data_type().clone()));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        RecordBatch::try_new(schema, columns).map_err(|error| arrow(&error))
     }
+}
+
+/// Values, each as often as its number says.
+fn repeated<T: Clone>(values: impl Iterator<Item = (T, usize)>) -> impl Iterator<Item = T> {
+    values.flat_map(|(value, rows)| std::iter::repeat_n(value, rows))
 }
 
 /// A row of submissions.
@@ -285,8 +348,10 @@ pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>
         .set_column_dictionary_enabled("weight".into(), false)
         .set_created_by("sediment-fleet".to_owned())
         .build();
+    // Types of memory do not show in files.
+    let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
     let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, Arc::clone(schema), Some(properties))
+    let mut writer = ArrowWriter::try_new_with_options(&mut bytes, Arc::clone(schema), options)
         .map_err(|error| damaged(&error))?;
     for batch in batches {
         writer.write(batch).map_err(|error| damaged(&error))?;

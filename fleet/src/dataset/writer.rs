@@ -7,6 +7,7 @@ use super::tables::{self, Facts, Shared, SubmissionRow};
 use super::{Dataset, Selection};
 use crate::submission::{LARGEST_NUMBER, Origin, Submission, identity};
 use nix::fcntl::{Flock, FlockArg};
+use sediment::profile::Profile;
 use sediment::profile::rows::{Kind, Row};
 use sediment::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -139,14 +140,16 @@ impl Writer {
             day: origin.day.0,
         };
         let pending = self.pending.entry(partition).or_default();
+        let mut build_ids = BuildIds { profile, last: None };
         for (row, subject) in submission.rows.iter().zip(subjects) {
+            let build_id = build_ids.of(row);
             // Submissions have numbers below LARGEST_NUMBER.
             let weight = row.weight.map(|weight| weight as i64);
             if row.kind.is_of_blocks() {
-                pending.add_block(&shared, row, subject, weight, profile);
+                pending.add_block(&shared, subject, weight, build_id);
             } else {
                 let first = row.first.map(|first| first as i64);
-                pending.facts.add(&shared, subject, weight, first, build_id(profile, row));
+                pending.facts.add(&shared, subject, weight, first, build_id);
             }
         }
         self.rows += submission.rows.len();
@@ -246,19 +249,12 @@ impl Writer {
 }
 
 impl Pending {
-    fn add_block(
-        &mut self,
-        shared: &Shared,
-        row: &Row,
-        subject: i32,
-        weight: Option<i64>,
-        profile: &sediment::profile::Profile,
-    ) {
+    fn add_block(&mut self, shared: &Shared, subject: i32, weight: Option<i64>, build_id: Option<&str>) {
         let key = BlockKey {
             subject,
             submitter: shared.submitter,
             host_class: shared.host_class.clone(),
-            build_id: build_id(profile, row).map(str::to_owned),
+            build_id: build_id.map(str::to_owned),
             source: shared.source.clone(),
         };
         let sum = self.blocks.entry(key).or_default();
@@ -268,7 +264,7 @@ impl Pending {
         };
         if added.is_some_and(|added| i128::from(added) >= LARGEST_NUMBER as i128) {
             // Too large for one row: this one stays a row of its own among the facts.
-            self.facts.add(shared, subject, weight, None, build_id(profile, row));
+            self.facts.add(shared, subject, weight, None, build_id);
             return;
         }
         (sum.weight, sum.submission) = (added, sum.submission.max(shared.submission));
@@ -292,10 +288,25 @@ impl Pending {
     }
 }
 
-/// Build-id of the DSO of a row's function.
-fn build_id<'p>(profile: &'p sediment::profile::Profile, row: &Row) -> Option<&'p str> {
-    let dso = profile.key(row.function?).dso.as_ref()?;
-    profile.dsos().get(dso)?.build_id.as_deref()
+/// Build-ids of the DSOs of rows' functions.
+struct BuildIds<'p> {
+    profile: &'p Profile,
+    /// The last label, with its build-id.
+    last: Option<(&'p str, Option<&'p str>)>,
+}
+
+impl<'p> BuildIds<'p> {
+    fn of(&mut self, row: &Row) -> Option<&'p str> {
+        let dso = self.profile.key(row.function?).dso.as_deref()?;
+        match self.last {
+            Some((label, id)) if label == dso => id,
+            _ => {
+                let id = self.profile.dsos().get(dso).and_then(|facts| facts.build_id.as_deref());
+                self.last = Some((dso, id));
+                id
+            }
+        }
+    }
 }
 
 /// Takes the lock of a folder.

@@ -10,6 +10,7 @@ use sediment::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -23,6 +24,8 @@ const AT_ONCE: usize = 256;
 const KEYS: usize = 100_000;
 /// Wait before a failed compaction is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// Niceness of the thread that makes partitions.
+const BACKGROUND: i32 = 10;
 
 /// When a segment of the log becomes partitions.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +57,7 @@ pub enum Kept {
 
 struct Job {
     record: Record,
+    identity: u128,
     answer: oneshot::Sender<Kept>,
 }
 
@@ -69,10 +73,10 @@ pub struct Keeper {
 pub struct Handle(SyncSender<Job>);
 
 impl Handle {
-    /// Keeps a record. None: too many wait already.
-    pub async fn keep(&self, record: Record) -> Option<Kept> {
+    /// Keeps a record with its identity. None: too many wait already.
+    pub async fn keep(&self, record: Record, identity: u128) -> Option<Kept> {
         let (answer, kept) = oneshot::channel();
-        match self.0.try_send(Job { record, answer }) {
+        match self.0.try_send(Job { record, identity, answer }) {
             Ok(()) => Some(kept.await.unwrap_or_else(|_| Kept::Failed(stopped()))),
             Err(TrySendError::Full(_)) => None,
             Err(TrySendError::Disconnected(_)) => Some(Kept::Failed(stopped())),
@@ -109,6 +113,7 @@ impl Keeper {
                 continue;
             }
             for record in log::records(folder, number)? {
+                let record = record?;
                 known.insert(identity(&record.origin.submitter, &record.bytes));
             }
         }
@@ -231,8 +236,7 @@ impl Logging {
     fn keep(&mut self, jobs: Vec<Job>) {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
-        for Job { record, answer } in jobs {
-            let identity = identity(&record.origin.submitter, &record.bytes);
+        for Job { record, identity, answer } in jobs {
             match self.keys.meet(&record, identity) {
                 Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
                 _ if self.known.insert(identity) => {
@@ -248,9 +252,7 @@ impl Logging {
             Ok(()) => {
                 for (record, answer) in records.iter().zip(answers) {
                     Metrics::count(&self.metrics.accepted_total);
-                    self.metrics
-                        .bytes_total
-                        .fetch_add(record.bytes.len() as u64, std::sync::atomic::Ordering::Relaxed);
+                    self.metrics.bytes_total.fetch_add(record.bytes.len() as u64, Ordering::Relaxed);
                     let _ = answer.send(Kept::New);
                 }
                 for answer in again {
@@ -272,6 +274,12 @@ impl Logging {
     }
 }
 
+/// Lets other threads run before this one, so that no answer waits for partitions.
+fn give_way() {
+    // Where that fails, partitions are made as fast as all else.
+    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), BACKGROUND);
+}
+
 /// The thread that makes partitions.
 struct Compaction {
     place: String,
@@ -281,8 +289,13 @@ struct Compaction {
 }
 
 impl Compaction {
-    fn run(self, writer: Writer, ended: &Receiver<()>) {
-        let mut writer = Some(writer);
+    fn run(self, mut writer: Writer, ended: &Receiver<()>) {
+        give_way();
+        let taken_up = self.take_up(&mut writer);
+        if let Err(error) = &taken_up {
+            eprintln!("sediment-fleet: warning: what was set aside stays so: {error}");
+        }
+        let mut writer = taken_up.is_ok().then_some(writer);
         let mut last_try = false;
         loop {
             match ended.recv_timeout(AGAIN) {
@@ -320,17 +333,55 @@ impl Compaction {
             numbers.extend(newest);
         }
         for number in numbers {
-            for record in log::records(&self.folder, number)? {
-                let identity = identity(&record.origin.submitter, &record.bytes);
-                // Its reader accepted it before it was acknowledged.
-                let submission = Submission::read(&record.bytes, &Named::default())?;
-                writer.add(&submission, &record.origin, identity)?;
-                self.runtime.block_on(writer.spill())?;
-            }
+            let aside = self.add(writer, number, log::records(&self.folder, number)?)?;
+            let count = aside.count();
+            aside.settle()?;
             self.runtime.block_on(writer.commit(Some(number + 1)))?;
             log::remove(&self.folder, number)?;
+            self.metrics.set_aside_total.fetch_add(count, Ordering::Relaxed);
             Metrics::count(&self.metrics.compactions_total);
         }
         Ok(())
+    }
+
+    /// Takes up what another version set aside and this one reads.
+    fn take_up(&self, writer: &mut Writer) -> Result<()> {
+        for number in log::segments_aside(&self.folder)? {
+            let aside = self.add(writer, number, log::records_aside(&self.folder, number)?)?;
+            // A record that is in both counts once.
+            self.runtime.block_on(writer.commit(None))?;
+            aside.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Adds records to the dataset. Those that the reader refuses are set aside, so that the others do not wait for them.
+    fn add(&self, writer: &mut Writer, number: u64, records: log::Records) -> Result<log::Aside> {
+        let mut aside = log::Aside::new(&self.folder, number);
+        let mut first = None;
+        for record in records {
+            let record = record?;
+            let identity = identity(&record.origin.submitter, &record.bytes);
+            // It was accepted before it was acknowledged, though maybe by the reader of another version.
+            match Submission::read(&record.bytes, &Named::default()) {
+                Ok(submission) => {
+                    writer.add(&submission, &record.origin, identity)?;
+                }
+                Err(error) => {
+                    aside.add(&record)?;
+                    first.get_or_insert(error);
+                }
+            }
+            self.runtime.block_on(writer.spill())?;
+        }
+        if let Some(error) = first {
+            eprintln!(
+                "sediment-fleet: warning: {} acknowledged submissions are no profiles to this version, and were set aside in {}; \
+                 the first: {error}",
+                aside.count(),
+                aside.path().display()
+            );
+        }
+        Ok(aside)
     }
 }

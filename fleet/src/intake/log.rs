@@ -10,11 +10,14 @@ use crate::submission::Origin;
 use sediment::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 4] = b"SFL1";
 const HEADER: usize = 16;
+/// Ends of the names of segments, and of records that were set aside.
+const SEGMENT: &str = ".log";
+const ASIDE: &str = ".refused";
 /// Bytes of a head.
 const LONGEST_HEAD: usize = 4096;
 
@@ -105,30 +108,161 @@ impl Log {
 /// # Errors
 /// When the folder cannot be read.
 pub fn segments(folder: &Path) -> Result<Vec<u64>> {
+    numbers(folder, SEGMENT)
+}
+
+fn numbers(folder: &Path, end: &str) -> Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
         let name = entry.map_err(|error| io(&error, folder))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".log"));
+        let number = name.to_str().and_then(|name| name.strip_suffix(end));
         numbers.extend(number.and_then(|number| number.parse::<u64>().ok()));
     }
     numbers.sort_unstable();
     Ok(numbers)
 }
 
-/// The whole records of a segment.
+/// The whole records of a segment, one after the other.
 ///
 /// # Errors
 /// When the file cannot be read.
-pub fn records(folder: &Path, number: u64) -> Result<Vec<Record>> {
-    let path = path(folder, number);
-    let mut bytes = Vec::new();
-    File::open(&path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|error| io(&error, &path))?;
-    let (mut records, mut rest) = (Vec::new(), bytes.as_slice());
-    while let Some((record, length)) = decode(rest) {
-        records.push(record);
-        rest = rest.get(length..).unwrap_or_default();
+pub fn records(folder: &Path, number: u64) -> Result<Records> {
+    Records::open(path(folder, number))
+}
+
+/// Records of a file, of which one at a time is in memory.
+#[derive(Debug)]
+pub struct Records {
+    path: PathBuf,
+    file: BufReader<File>,
+    /// Bytes that follow.
+    left: u64,
+}
+
+impl Records {
+    fn open(path: PathBuf) -> Result<Self> {
+        let file = File::open(&path).map_err(|error| io(&error, &path))?;
+        let left = file.metadata().map_err(|error| io(&error, &path))?.len();
+        Ok(Self { path, file: BufReader::with_capacity(1 << 18, file), left })
     }
-    Ok(records)
+
+    /// Bytes of the file; None where it ends before.
+    fn next_bytes(&mut self, length: usize) -> std::io::Result<Option<Vec<u8>>> {
+        let Some(left) = self.left.checked_sub(length as u64) else { return Ok(None) };
+        self.left = left;
+        let mut bytes = vec![0; length];
+        self.file.read_exact(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// The next record; None at the end of those that are whole.
+    fn read(&mut self) -> std::io::Result<Option<Record>> {
+        let Some(header) = self.next_bytes(HEADER)?.as_deref().and_then(header) else { return Ok(None) };
+        let (Some(head), Some(bytes)) = (self.next_bytes(header.head)?, self.next_bytes(header.body)?) else {
+            return Ok(None);
+        };
+        let mut checksum = crc32fast::Hasher::new();
+        checksum.update(&head);
+        checksum.update(&bytes);
+        let head: Option<Head> = serde_json::from_slice(&head).ok();
+        let Some(head) = head.filter(|_| checksum.finalize() == header.checksum) else { return Ok(None) };
+        let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
+        Ok(Some(Record { origin, idempotency_key: head.key, bytes }))
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Record>;
+
+    fn next(&mut self) -> Option<Result<Record>> {
+        let read = self.read().map_err(|error| io(&error, &self.path)).transpose();
+        if !matches!(read, Some(Ok(_))) {
+            // Nothing counts behind a record that is not whole.
+            self.left = 0;
+        }
+        read
+    }
+}
+
+/// Records of a segment that the reader of profiles refuses, in a file beside it. A later version may read them.
+#[derive(Debug)]
+pub struct Aside {
+    folder: PathBuf,
+    number: u64,
+    file: Option<File>,
+    count: u64,
+}
+
+impl Aside {
+    /// Records of this segment; there is no file without one.
+    #[must_use]
+    pub fn new(folder: &Path, number: u64) -> Self {
+        Self { folder: folder.to_owned(), number, file: None, count: 0 }
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The file once it is settled.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.folder.join(format!("{:012}{ASIDE}", self.number))
+    }
+
+    fn growing(&self) -> PathBuf {
+        self.folder.join(format!("{:012}{ASIDE}.new", self.number))
+    }
+
+    /// Adds a record.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    pub fn add(&mut self, record: &Record) -> Result<()> {
+        let path = self.growing();
+        let mut bytes = Vec::new();
+        encode(record, &mut bytes)?;
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create(&path).map_err(|error| io(&error, &path))?),
+        };
+        file.write_all(&bytes).map_err(|error| io(&error, &path))?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Waits until all records last. The file replaces that of an earlier try, which goes if there are none.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn settle(self) -> Result<()> {
+        let path = self.path();
+        let settled = match &self.file {
+            Some(file) => file.sync_all().and_then(|()| std::fs::rename(self.growing(), &path)),
+            None if path.exists() => std::fs::remove_file(&path),
+            None => return Ok(()),
+        };
+        let settled = settled.and_then(|()| File::open(&self.folder)?.sync_all());
+        settled.map_err(|error| io(&error, &path))
+    }
+}
+
+/// Segments of which records were set aside.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn segments_aside(folder: &Path) -> Result<Vec<u64>> {
+    numbers(folder, ASIDE)
+}
+
+/// The records of a segment that were set aside.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn records_aside(folder: &Path, number: u64) -> Result<Records> {
+    Records::open(Aside::new(folder, number).path())
 }
 
 /// Removes a segment.
@@ -141,7 +275,7 @@ pub fn remove(folder: &Path, number: u64) -> Result<()> {
 }
 
 fn path(folder: &Path, number: u64) -> PathBuf {
-    folder.join(format!("{number:012}.log"))
+    folder.join(format!("{number:012}{SEGMENT}"))
 }
 
 fn begin(folder: &Path, number: u64) -> Result<File> {
@@ -176,25 +310,17 @@ fn encode(record: &Record, bytes: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The first record, and its length in the log.
-fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
+/// Lengths and checksum of a record.
+struct Header {
+    head: usize,
+    body: usize,
+    checksum: u32,
+}
+
+fn header(bytes: &[u8]) -> Option<Header> {
     let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    if bytes.get(..4)? != MAGIC {
-        return None;
-    }
-    let (head, body, checksum) = (number(4)? as usize, number(8)? as usize, number(12)?);
-    if head > LONGEST_HEAD {
-        return None;
-    }
-    let end = HEADER.checked_add(head)?.checked_add(body)?;
-    let content = bytes.get(HEADER..end)?;
-    if crc32fast::hash(content) != checksum {
-        return None;
-    }
-    let (head, body) = content.split_at(head);
-    let head: Head = serde_json::from_slice(head).ok()?;
-    let origin = Origin { submitter: head.submitter, host_class: head.host_class, day: Day(head.day) };
-    Some((Record { origin, idempotency_key: head.key, bytes: body.to_vec() }, end))
+    let header = Header { head: number(4)? as usize, body: number(8)? as usize, checksum: number(12)? };
+    (bytes.get(..4)? == MAGIC && header.head <= LONGEST_HEAD).then_some(header)
 }
 
 fn io(error: &std::io::Error, path: &Path) -> Error {
@@ -218,19 +344,41 @@ mod tests {
         let mut log = Log::open(folder.path(), 3).unwrap();
         log.append(&[record(b"one"), record(b"")]).unwrap();
         log.append(&[record(b"three")]).unwrap();
-        let whole = records(folder.path(), 3).unwrap();
+        let read = || records(folder.path(), 3).unwrap().collect::<Result<Vec<_>>>().unwrap();
+        let whole = read();
         assert_eq!(whole, [record(b"one"), record(b""), record(b"three")]);
         let path = path(folder.path(), 3);
         let bytes = std::fs::read(&path).unwrap();
         for cut in 0..bytes.len() {
             std::fs::write(&path, &bytes[..cut]).unwrap();
-            let kept = records(folder.path(), 3).unwrap();
+            let kept = read();
             assert!(kept.len() < 3 && kept == whole[..kept.len()], "cut at {cut}");
         }
         let mut changed = bytes.clone();
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&path, changed).unwrap();
-        assert_eq!(records(folder.path(), 3).unwrap().len(), 2);
+        assert_eq!(read().len(), 2);
+    }
+
+    #[test]
+    fn records_that_are_set_aside_last_until_none_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let aside = |of: &[&[u8]]| {
+            let mut aside = Aside::new(folder.path(), 5);
+            of.iter().for_each(|bytes| aside.add(&record(bytes)).unwrap());
+            assert_eq!(aside.count(), of.len() as u64);
+            aside.settle().unwrap();
+        };
+        aside(&[b"one", b"two"]);
+        assert!(segments(folder.path()).unwrap().is_empty());
+        assert_eq!(segments_aside(folder.path()).unwrap(), [5]);
+        let read = || records_aside(folder.path(), 5).unwrap().collect::<Result<Vec<_>>>().unwrap();
+        assert_eq!(read(), [record(b"one"), record(b"two")]);
+        aside(&[b"two"]);
+        assert_eq!(read(), [record(b"two")]);
+        aside(&[]);
+        assert!(segments_aside(folder.path()).unwrap().is_empty());
+        aside(&[]);
     }
 
     #[test]

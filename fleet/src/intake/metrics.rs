@@ -41,6 +41,7 @@ metrics! {
     bytes_total "counter" "Bytes of acknowledged submissions.",
     compactions_total "counter" "Segments of the log that became partitions.",
     compaction_failures_total "counter" "Attempts at that which failed and are tried again.",
+    set_aside_total "counter" "Acknowledged submissions that a later reader refuses: they are in files beside the log.",
     queue "gauge" "Submissions that are being received or written.",
 }
 

@@ -7,7 +7,7 @@ use super::metrics::Metrics;
 use super::page::Pages;
 use super::tokens::{Sender, Tokens};
 use crate::day::Day;
-use crate::submission::{Named, Origin, Submission};
+use crate::submission::{Named, Origin, Submission, identity};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path as Segment, State};
@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Semaphore;
 
 /// Settings of an intake.
@@ -109,13 +110,19 @@ fn serve_with(
         pages: Pages::new(&settings.place, settings.min_submitters, settings.shipped.clone()),
         settings: settings.clone(),
     });
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(|error| io(&error))?;
+    // As many are validated at once as there are processors: more would only wait for one another, each with its memory.
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .max_blocking_threads(processors + 1)
+        .enable_all()
+        .build()
+        .map_err(|error| io(&error))?;
     runtime.block_on(async {
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
+        let ends = Ends::new()?;
         ready(listener.local_addr().map_err(|error| io(&error))?);
-        accept(&listener, routes(Arc::clone(&shared)), settings.connections).await
+        accept(&listener, routes(Arc::clone(&shared)), settings.connections, ends).await
     })
 }
 
@@ -130,11 +137,22 @@ fn routes(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
+/// Signals that end an intake, caught from its first moment.
+struct Ends {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Ends {
+    fn new() -> Result<Self> {
+        let caught = |kind| signal(kind).map_err(|error| io(&error));
+        Ok(Self { terminate: caught(SignalKind::terminate())?, interrupt: caught(SignalKind::interrupt())? })
+    }
+}
+
 /// Takes connections until a signal, then lets those that are open end.
-async fn accept(listener: &TcpListener, routes: Router, connections: usize) -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| io(&error))?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| io(&error))?;
+async fn accept(listener: &TcpListener, routes: Router, connections: usize, ends: Ends) -> Result<()> {
+    let Ends { mut terminate, mut interrupt } = ends;
     let graceful = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(connections));
     loop {
@@ -278,10 +296,13 @@ async fn keep(shared: &Shared, headers: &HeaderMap, sender: Sender, bytes: Vec<u
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
         return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
     }
-    let checked =
-        tokio::task::spawn_blocking(move || Submission::read(&bytes, &Named::default()).map(|_| bytes)).await;
-    let bytes = match checked {
-        Ok(Ok(bytes)) => bytes,
+    let submitter = sender.submitter.clone();
+    let check = move || {
+        let _checked = Submission::read(&bytes, &Named::default())?;
+        Ok::<_, Error>((identity(&submitter, &bytes), bytes))
+    };
+    let (identity, bytes) = match tokio::task::spawn_blocking(check).await {
+        Ok(Ok(checked)) => checked,
         Ok(Err(error)) => {
             Metrics::count(&shared.metrics.refused_invalid_total);
             let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
@@ -290,7 +311,7 @@ async fn keep(shared: &Shared, headers: &HeaderMap, sender: Sender, bytes: Vec<u
         Err(_) => return answer(StatusCode::INTERNAL_SERVER_ERROR, "the reader failed"),
     };
     let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
-    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }).await {
+    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }, identity).await {
         Some(Kept::New) => answer(StatusCode::CREATED, "kept"),
         Some(Kept::Duplicate) => answer(StatusCode::OK, "kept before"),
         Some(Kept::KeyReused) => {

@@ -3,12 +3,13 @@
 
 use crate::dataset::manifest::File;
 use crate::dataset::store::Store;
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{ArrayRef, AsArray as _, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use sediment::{Error, ErrorCode, Result};
 use std::path::PathBuf;
@@ -94,13 +95,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes rows a table.
-    ///
-    /// # Errors
-    /// When the query engine refuses them.
-    pub fn rows(&self, name: &str, batch: RecordBatch) -> Result<()> {
-        self.context.register_batch(name, batch).map_err(|error| failed(&error))?;
-        Ok(())
+    /// Gives queries a function of two columns of numbers.
+    pub fn function(
+        &self,
+        name: &str,
+        returns: DataType,
+        of: impl Fn(&[i32], &[i32]) -> ArrayRef + Send + Sync + 'static,
+    ) {
+        let work = move |arguments: &[ColumnarValue]| {
+            let columns = ColumnarValue::values_to_arrays(arguments)?;
+            let [one, other] = columns.as_slice() else {
+                return Err(DataFusionError::Plan("a function of two columns".to_owned()));
+            };
+            let numbers = |column: &ArrayRef| column.as_primitive::<Int32Type>().values().clone();
+            Ok(ColumnarValue::Array(of(&numbers(one), &numbers(other))))
+        };
+        let inputs = vec![DataType::Int32, DataType::Int32];
+        self.context.register_udf(create_udf(name, inputs, returns, Volatility::Immutable, Arc::new(work)));
     }
 
     /// Rows of a query.

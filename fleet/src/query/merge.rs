@@ -10,14 +10,15 @@ use super::sql;
 use crate::dataset::dictionary::{Dictionary, Subject};
 use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
-use datafusion::arrow::array::{Array as _, AsArray as _, Int32Array, RecordBatch};
+use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray, Int64Array, RecordBatch};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, Int32Type, Int64Type, Schema};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
+use foldhash::fast::RandomState;
 use sediment::profile::merge::{Weight, merge as add_up};
 use sediment::profile::rows::{Assembly, Kind, Row};
 use sediment::profile::{FunctionIndex, Profile};
 use sediment::{Error, ErrorCode, Result};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 /// Submissions whose sums always fit the engines' decimals of 28 digits: each number has at most 18.
@@ -59,12 +60,15 @@ pub async fn merge(
     policy: &Policy,
 ) -> Result<Merged> {
     let counted = register(dataset, engine, selection, policy).await?;
-    let dictionary = dataset.dictionary().await?;
-    let text = if counted.is_all { sql::SUMS } else { sql::SUMS_BY_CLASS };
-    let sums = sums(&engine.run(text).await?, counted.is_all)?;
+    let dictionary = tokio::spawn({
+        let dataset = dataset.clone();
+        async move { dataset.dictionary().await }
+    });
+    let sums = sums(&engine.run(query(&counted, policy)).await?, &counted)?;
+    let dictionary = dictionary.await.map_err(|error| defect(&error))??;
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
-        least => rare_functions(engine, &dictionary, &sums, least).await?,
+        least => rare_functions(engine, &dictionary, &sums, &counted, least).await?,
     };
     let profile = assemble(&dictionary, &sums, &rare, &counted)?;
     Ok(Merged {
@@ -87,7 +91,7 @@ pub async fn explain(
     policy: &Policy,
 ) -> Result<String> {
     let counted = register(dataset, engine, selection, policy).await?;
-    let text = if counted.is_all { sql::SUMS } else { sql::SUMS_BY_CLASS };
+    let text = query(&counted, policy);
     Ok(format!("{text}\n\n{}", engine.explain(text).await?))
 }
 
@@ -110,31 +114,50 @@ async fn register(
         .with_hint("merge parts of the dataset, and then their profiles: sediment merge"));
     }
     if !counted.is_all {
-        engine.rows("counted", counted.batch()?)?;
+        let (classes, count) = (counted.by_number(), counted.classes.len() as i64);
+        engine.function("slot_of", DataType::Int64, move |subjects, submissions| {
+            let slots = subjects.iter().zip(submissions).map(|(subject, submission)| {
+                let class = classes.get(*submission as usize).copied().flatten()?;
+                Some(i64::from(*subject) * count + i64::from(class))
+            });
+            Arc::new(slots.collect::<Int64Array>())
+        });
     }
     Ok(counted)
 }
 
-fn sums(batches: &[RecordBatch], is_all: bool) -> Result<Vec<Sum>> {
+fn query(counted: &Counted, policy: &Policy) -> &'static str {
+    match policy.min_submitters {
+        _ if counted.is_all => sql::SUMS,
+        0 | 1 => sql::WEIGHTS_BY_CLASS,
+        _ => sql::SUMS_BY_CLASS,
+    }
+}
+
+fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
+    let count = counted.classes.len().max(1) as i64;
     let mut sums = Vec::new();
     for batch in batches {
         let column = |name: &str, to: DataType| {
             let column = batch.column_by_name(name).ok_or_else(|| defect(&format!("no column {name}")))?;
             cast(column, &to).map_err(|error| defect(&error))
         };
-        let subjects = column("subject", DataType::Int32)?;
+        let slots = column(if counted.is_all { "subject" } else { "slot" }, DataType::Int64)?;
         let weights = column("weight", DataType::Decimal128(38, 0))?;
         let firsts = column("first_use", DataType::Int64)?;
-        let classes = if is_all { None } else { Some(column("class", DataType::Int32)?) };
-        let bits = if is_all { None } else { Some(column("submitter_bits", DataType::Int64)?) };
+        let bits = batch.column_by_name("submitter_bits").map(|_| column("submitter_bits", DataType::Int64));
+        let bits = bits.transpose()?;
         let (weights, firsts) =
             (weights.as_primitive::<Decimal128Type>(), firsts.as_primitive::<Int64Type>());
-        for (row, subject) in subjects.as_primitive::<Int32Type>().values().iter().enumerate() {
+        let slots = slots.as_primitive::<Int64Type>();
+        // One slot is that of submissions that do not count.
+        for row in (0..slots.len()).filter(|row| !slots.is_null(*row)) {
+            let slot = slots.value(row);
             let weight = (!weights.is_null(row)).then(|| u128::try_from(weights.value(row))).transpose();
             let first = (!firsts.is_null(row)).then(|| u64::try_from(firsts.value(row))).transpose();
             sums.push(Sum {
-                subject: *subject,
-                class: classes.as_ref().map_or(0, |classes| classes.as_primitive::<Int32Type>().value(row)),
+                subject: (slot / count) as i32,
+                class: (slot % count) as i32,
                 weight: weight.map_err(|error| defect(&error))?,
                 first: first.map_err(|error| defect(&error))?,
                 bits: bits.as_ref().map_or(0, |bits| bits.as_primitive::<Int64Type>().value(row)),
@@ -149,31 +172,40 @@ async fn rare_functions(
     engine: &Engine,
     dictionary: &Dictionary,
     sums: &[Sum],
+    counted: &Counted,
     least: u32,
 ) -> Result<HashSet<u32>> {
     let function_of = |subject: i32| {
         let subject = dictionary.subject_at(subject)?;
         if subject.kind == Kind::Function { subject.function } else { None }
     };
-    let mut bits: BTreeMap<u32, i64> = BTreeMap::new();
+    let mut bits: Vec<Option<i64>> = vec![None; dictionary.function_count()];
     for sum in sums {
-        if let Some(function) = function_of(sum.subject) {
-            *bits.entry(function).or_default() |= sum.bits;
+        if let Some(bits) = function_of(sum.subject).and_then(|function| bits.get_mut(function as usize)) {
+            *bits.get_or_insert(0) |= sum.bits;
         }
     }
-    let open: HashSet<u32> =
-        bits.iter().filter(|(_, bits)| bits.count_ones() < least).map(|(function, _)| *function).collect();
+    let open: HashSet<u32> = (0..)
+        .zip(&bits)
+        .filter(|(_, bits)| bits.is_some_and(|bits| bits.count_ones() < least))
+        .map(|(function, _)| function)
+        .collect();
     if open.is_empty() {
         return Ok(HashSet::new());
     }
-    let subjects: BTreeSet<i32> = sums
+    let open_subjects: HashSet<i32, RandomState> = sums
         .iter()
         .map(|sum| sum.subject)
         .filter(|subject| function_of(*subject).is_some_and(|function| open.contains(&function)))
         .collect();
-    let schema = Arc::new(Schema::new(vec![Field::new("subject", DataType::Int32, false)]));
-    let column = Arc::new(Int32Array::from_iter_values(subjects));
-    engine.rows("rare", RecordBatch::try_new(schema, vec![column]).map_err(|error| defect(&error))?)?;
+    let (classes, is_all) = (counted.by_number(), counted.is_all);
+    engine.function("is_open", DataType::Boolean, move |subjects, submissions| {
+        let counts =
+            |submission: i32| is_all || classes.get(submission as usize).copied().flatten().is_some();
+        let open = subjects.iter().zip(submissions);
+        let open = open.map(|(subject, submission)| counts(*submission) && open_subjects.contains(subject));
+        Arc::new(open.map(Some).collect::<BooleanArray>())
+    });
     let mut submitters: BTreeMap<u32, HashSet<i32>> = BTreeMap::new();
     for batch in engine.run(sql::SUBMITTERS).await? {
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
@@ -187,7 +219,8 @@ async fn rare_functions(
     Ok(open.into_iter().filter(|function| !enough(function)).collect())
 }
 
-/// The profile of sums: one of each weight class, weighed and added by the library.
+/// The profile of sums: one of each weight class, weighed and added by the library. Several subjects can be one function, so a class is
+/// added up before it is weighed.
 fn assemble(
     dictionary: &Dictionary,
     sums: &[Sum],
@@ -201,6 +234,7 @@ fn assemble(
     // A library that has rare functions alone is as telling as these.
     let common: HashSet<&str> = sums
         .iter()
+        .filter(|_| !rare.is_empty())
         .filter_map(|sum| dictionary.subject_at(sum.subject))
         .filter(|subject| subject.kind == Kind::Function && !is_rare(subject))
         .filter_map(|subject| dictionary.function_at(subject.function?)?.dso.as_deref())
@@ -210,7 +244,7 @@ fn assemble(
             dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
         let is_rare_library = subject.kind == Kind::Library && !rare.is_empty() && !common.contains(label);
-        if is_rare_library || is_rare(subject) {
+        if is_rare_library || !rare.is_empty() && is_rare(subject) {
             continue;
         }
         let (assembly, functions) = classes

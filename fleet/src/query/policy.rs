@@ -9,14 +9,13 @@ use super::sql;
 use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
-use datafusion::arrow::array::{AsArray as _, Int32Array, RecordBatch};
+use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Date32Type, Field, Int32Type, Schema};
+use datafusion::arrow::datatypes::{DataType, Date32Type, Int32Type};
 use sediment::profile::SHARE_TOTAL;
 use sediment::profile::merge::Weight;
 use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// One, in the billionths of a weight.
 const ONE: u128 = 1_000_000_000;
@@ -138,21 +137,17 @@ impl Counted {
         })
     }
 
-    /// Numbers of submissions with their classes, as a table.
-    ///
-    /// # Errors
-    /// When the columns do not fit, which would be a defect.
-    pub fn batch(&self) -> Result<RecordBatch> {
-        let schema = Schema::new(vec![
-            Field::new("submission", DataType::Int32, false),
-            Field::new("class", DataType::Int32, false),
-        ]);
-        let columns: [Arc<Int32Array>; 2] = [
-            Arc::new(self.rows.iter().map(|(submission, _)| *submission).collect::<Vec<_>>().into()),
-            Arc::new(self.rows.iter().map(|(_, class)| *class).collect::<Vec<_>>().into()),
-        ];
-        RecordBatch::try_new(Arc::new(schema), columns.map(|column| column as _).to_vec())
-            .map_err(|error| defect(&error))
+    /// Class of each submission by its number; None of those that do not count.
+    #[must_use]
+    pub fn by_number(&self) -> Vec<Option<i32>> {
+        let most = self.rows.iter().map(|(number, _)| *number as usize + 1).max().unwrap_or(0);
+        let mut classes = vec![None; most];
+        for (number, class) in &self.rows {
+            if let Some(place) = classes.get_mut(*number as usize) {
+                *place = Some(*class);
+            }
+        }
+        classes
     }
 }
 

@@ -8,7 +8,10 @@ pub(super) fn scaled(a: u128, b: u128, c: u128) -> Option<u128> {
     }
     let (high, low) = wide_product(a, b);
     let (quotient, remainder) = match high {
-        0 => (low / c, low % c),
+        0 => {
+            let quotient = low / c;
+            (quotient, low - quotient * c)
+        }
         _ if high >= c => return None,
         _ => wide_quotient(high, low, c),
     };

@@ -47,6 +47,15 @@ impl Weight {
         Some(Self(if self.0 > 0 { part.max(1) } else { part }))
     }
 
+    /// This weight of a number of shares: what happened stays at least 1 while the weight is above 0.
+    fn of(self, number: u128) -> Result<u128> {
+        if self == Self::ONE {
+            // Most profiles: a product by one needs no division.
+            return Ok(number);
+        }
+        scaled_share(number, self.0, BILLION).ok_or_else(too_large)
+    }
+
     /// The weight in billionths.
     #[must_use]
     pub fn billionths(self) -> u64 {
@@ -130,30 +139,52 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
             }
         }
     }
-    let functions: Vec<FunctionIndex> = input.keys.iter().map(|key| sum.function(key.clone())).collect();
+    sum.reserve_functions(input.keys.len().saturating_sub(sum.keys.len()));
+    let functions: Vec<FunctionIndex> = input.keys.iter().map(|key| sum.function_of(key)).collect();
     for (function, facts) in functions.iter().zip(&input.facts) {
         let Some(facts) = facts.as_deref() else { continue };
-        let samples = shares.samples.of(facts.samples)?;
-        let scale = |count| shares.blocks.of(Some(count)).map(Option::unwrap_or_default);
-        let blocks = facts.blocks.as_ref().map(|blocks| blocks.scaled(scale).map(Box::new)).transpose()?;
-        let scale = |count| shares.counters.of(Some(count)).map(Option::unwrap_or_default);
-        let counters =
-            facts.counters.as_ref().map(|counters| counters.scaled(scale).map(Box::new)).transpose()?;
-        let facts = FunctionFacts { samples, blocks, counters, ..facts.clone() };
-        sum.facts_mut(*function).absorb(&facts).ok_or_else(too_large)?;
+        let facts = FunctionFacts { alias: facts.alias.clone(), ..shares.of_function(facts)? };
+        match &mut sum.facts[function.index()] {
+            unknown @ None => *unknown = Some(Box::new(facts)),
+            Some(known) => known.absorb(&facts).ok_or_else(too_large)?,
+        }
     }
     sum.reserve_edges(input.edges.len().saturating_sub(sum.edges.len()));
     for edge in &input.edges {
-        let (super::Edge { caller, callee, .. }, facts) = (edge, edge.facts());
-        let facts = EdgeFacts {
-            count: shares.count.of(facts.count)?,
-            affinity: shares.affinity.of(facts.affinity)?,
-            ..*facts
-        };
-        let edge = sum.edge_mut(functions[caller.index()], functions[callee.index()]);
-        edge.absorb(&facts).ok_or_else(too_large)?;
+        let facts = shares.of_edge(edge.facts())?;
+        let number = sum.add_edge(functions[edge.caller.index()], functions[edge.callee.index()]);
+        match &mut sum.edges[number].facts {
+            unknown @ None => *unknown = Some(Box::new(facts)),
+            Some(known) => known.absorb(&facts).ok_or_else(too_large)?,
+        }
     }
     Ok(())
+}
+
+/// The merge of one profile alone with weight 1, made in its place.
+///
+/// # Errors
+/// As [`merge`].
+pub fn into_shares(mut profile: Profile) -> Result<Profile> {
+    let shares = Shares::of(&profile, Weight::ONE, false)?;
+    if profile.blocks_total == 0 {
+        profile.blocks_unit = super::blocks::BlockUnit::default();
+    }
+    profile.blocks_total = shares.blocks.total(profile.blocks_total)?;
+    profile.counters_total = shares.counters.total(profile.counters_total)?;
+    profile.total = shares.total()?;
+    profile.inputs = Some(profile.inputs.unwrap_or(1));
+    profile.source = entries(&profile.source).into_iter().map(str::to_owned).collect();
+    profile.arch = entries(&profile.arch).into_iter().map(str::to_owned).collect();
+    profile.unit = WeightUnit::Share;
+    for facts in profile.facts.iter_mut().flatten() {
+        let alias = facts.alias.take();
+        **facts = FunctionFacts { alias, ..shares.of_function(facts)? };
+    }
+    for facts in profile.edges.iter_mut().filter_map(|edge| edge.facts.as_mut()) {
+        **facts = shares.of_edge(facts)?;
+    }
+    Ok(profile)
 }
 
 impl Profile {
@@ -224,6 +255,36 @@ impl Shares {
         Ok(Self { count, affinity, samples, blocks, counters, total })
     }
 
+    /// The facts of a function with its numbers in shares, but for its alias.
+    fn of_function(&self, facts: &FunctionFacts) -> Result<FunctionFacts> {
+        let scale = |count| self.blocks.of(Some(count)).map(Option::unwrap_or_default);
+        let blocks = facts.blocks.as_ref().map(|blocks| blocks.scaled(scale).map(Box::new)).transpose()?;
+        let scale = |count| self.counters.of(Some(count)).map(Option::unwrap_or_default);
+        let counters =
+            facts.counters.as_ref().map(|counters| counters.scaled(scale).map(Box::new)).transpose()?;
+        Ok(FunctionFacts {
+            size: facts.size,
+            samples: self.samples.of(facts.samples)?,
+            first: facts.first,
+            static_calls: facts.static_calls,
+            heat: facts.heat,
+            alias: None,
+            taken: facts.taken,
+            entry: facts.entry,
+            blocks,
+            counters,
+        })
+    }
+
+    /// The facts of an edge with its numbers in shares.
+    fn of_edge(&self, facts: &EdgeFacts) -> Result<EdgeFacts> {
+        Ok(EdgeFacts {
+            count: self.count.of(facts.count)?,
+            affinity: self.affinity.of(facts.affinity)?,
+            ..*facts
+        })
+    }
+
     /// The input's part of the total.
     fn total(&self) -> Result<u128> {
         let total = scaled(self.total, self.count.weight.0, BILLION).ok_or_else(too_large)?;
@@ -254,8 +315,7 @@ impl Scale {
             }
             None => Some(number),
         };
-        let weighed = share.and_then(|share| scaled_share(share, self.weight.0, BILLION));
-        weighed.map(Some).ok_or_else(too_large)
+        self.weight.of(share.ok_or_else(too_large)?).map(Some)
     }
 }
 

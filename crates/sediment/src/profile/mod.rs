@@ -45,8 +45,14 @@ pub(crate) fn acceptable(name: &[u8]) -> Option<&str> {
         return None;
     }
     let text = std::str::from_utf8(name).ok()?;
-    let refused = text.ends_with('\\') || text.chars().any(|c| c.is_control() || c == '"');
-    (!refused).then_some(text)
+    if text.ends_with('\\') {
+        return None;
+    }
+    // Names are of ASCII letters as a rule.
+    let is_plain =
+        name.iter().fold(true, |plain, byte| plain & (matches!(byte, b' '..=b'~') & (*byte != b'"')));
+    let refused = || text.chars().any(|c| c.is_control() || c == '"');
+    (is_plain || !refused()).then_some(text)
 }
 
 /// File name after the last `/`: a DSO, file or unit is never a path.
@@ -429,6 +435,22 @@ impl Profile {
             self.edges.iter().map(|edge| (edge.caller, edge.callee, edge.facts())).collect();
         edges.sort_unstable_by_key(|(caller, callee, _)| (rank[caller.index()], rank[callee.index()]));
         edges
+    }
+
+    /// [`Self::function`], which copies a key only if it is new.
+    fn function_of(&mut self, key: &FunctionKey) -> FunctionIndex {
+        match self.find(key) {
+            Some(known) => known,
+            None => self.function(key.clone()),
+        }
+    }
+
+    /// Reserves space for `more` functions.
+    fn reserve_functions(&mut self, more: usize) {
+        self.keys.reserve_exact(more);
+        self.facts.reserve_exact(more);
+        let Self { keys, by_key, hashing, .. } = self;
+        by_key.reserve(more, |other| hashing.hash_one(&keys[*other as usize]));
     }
 
     /// Reserves space for `more` edges.

@@ -157,9 +157,13 @@ pub fn rows(profile: &Profile) -> Vec<Row> {
 
 /// Items `name=value`, the first ones without blanks in their values; the last may have them.
 fn item(detail: &mut String, name: &str, value: impl std::fmt::Display) {
-    let between = if detail.is_empty() { "" } else { " " };
+    if !detail.is_empty() {
+        detail.push(' ');
+    }
+    detail.push_str(name);
+    detail.push('=');
     // Writing to a string cannot fail.
-    let _ = write!(detail, "{between}{name}={value}");
+    let _ = write!(detail, "{value}");
 }
 
 fn detail_of_library(label: &str, facts: &DsoFacts) -> String {

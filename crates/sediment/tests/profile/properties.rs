@@ -4,7 +4,7 @@
 use super::generated::{Parts, parts, parts_in};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sediment::profile::merge::{Weight, merge};
+use sediment::profile::merge::{Weight, into_shares, merge};
 use sediment::profile::split::split;
 use sediment::profile::text::{parse, print};
 use sediment::profile::{Profile, WeightUnit};
@@ -69,6 +69,13 @@ proptest! {
         prop_assert_eq!(print(&added(&pairs)), text.as_str());
         pairs.reverse();
         prop_assert_eq!(print(&added(&pairs)), text);
+    }
+
+    #[test]
+    fn shares_made_in_place_are_those_of_merging_alone(parts in parts()) {
+        let profile = parts.profile(0);
+        let alone = merge(&[(&profile, Weight::ONE)], false).map(|merged| (print(&merged), merged));
+        prop_assert_eq!(into_shares(profile).map(|shares| (print(&shares), shares)), alone);
     }
 
     #[test]

@@ -33,10 +33,20 @@ pub(in crate::profile) fn read<'a>(
     bytes: &'a [u8],
     check: impl Fn(&Value<'a>) -> Checked,
 ) -> Result<Graph<'a>> {
+    read_by(bytes, check, true)
+}
+
+/// [`read`], with or without a way of its own for plain statements.
+pub(super) fn read_by<'a>(
+    bytes: &'a [u8],
+    check: impl Fn(&Value<'a>) -> Checked,
+    plain: bool,
+) -> Result<Graph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(Error::new(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
     }
     let mut builder = Builder::new(bytes, &check);
+    builder.plain = plain;
     builder.header()?;
     builder.statements()?;
     builder.footer()?;
@@ -122,6 +132,7 @@ pub(super) struct Builder<'a, 'c> {
     check: &'c dyn Fn(&Value<'a>) -> Checked,
     pub(super) graph: Graph<'a>,
     pub(super) strict: bool,
+    plain: bool,
     token: Token<'a>,
     pub(super) offset: usize,
     pub(super) frames: Vec<Frame>,
@@ -130,7 +141,7 @@ pub(super) struct Builder<'a, 'c> {
     /// Nodes by id: the table holds their numbers alone.
     nodes_by_id: HashTable<u32>,
     hashing: RandomState,
-    last_tail: u32,
+    pub(super) last_tail: u32,
     subgraphs_by_name: HashMap<(u32, Cow<'a, [u8]>), u32>,
     /// Edges that a later statement can name again, with their keys: all of a strict graph, by nodes; elsewhere those that
     /// have a key, by that too.
@@ -167,12 +178,14 @@ impl<'a, 'c> Builder<'a, 'c> {
                 given_to_graphs: [0; Graphs::COUNT],
             },
             strict: false,
+            plain: true,
             token: Token::End,
             offset: 0,
             frames: Vec::new(),
             defaults: vec![Defaults::NOTHING],
             assignments: Vec::new(),
-            nodes_by_id: HashTable::new(),
+            // As many as plain profiles have; far fewer than their text could have.
+            nodes_by_id: HashTable::with_capacity(bytes.len() / 96),
             hashing: RandomState::default(),
             last_tail: NONE,
             subgraphs_by_name: HashMap::new(),
@@ -185,7 +198,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         }
     }
 
-    fn advance(&mut self) -> Result<()> {
+    pub(super) fn advance(&mut self) -> Result<()> {
         (self.offset, self.token) = self.lexer.next()?;
         Ok(())
     }
@@ -268,7 +281,11 @@ impl<'a, 'c> Builder<'a, 'c> {
                 Token::Keyword(Keyword::Node) if !continues => self.default_statement(Kind::Node)?,
                 Token::Keyword(Keyword::Edge) if !continues => self.default_statement(Kind::Edge)?,
                 Token::Keyword(Keyword::Graph) if !continues => self.default_statement(Kind::Graph)?,
-                Token::Id(_) => self.name()?,
+                Token::Id(_) => {
+                    if continues || !self.plain || !self.plain_statements()? {
+                        self.name()?;
+                    }
+                }
                 _ if continues => return Err(self.expected("a node or a subgraph after `->` or `,`")),
                 _ => return Err(self.expected("a statement or `}`")),
             }
@@ -476,7 +493,8 @@ impl<'a, 'c> Builder<'a, 'c> {
     /// The assignments as slots of one kind of object; those that no profile has are counted.
     pub(super) fn assigned<const N: usize>(&mut self, kind: Kind) -> [Slot; N] {
         let mut slots = [NONE; N];
-        for Assignment { name, slot } in std::mem::take(&mut self.assignments) {
+        let mut assignments = std::mem::take(&mut self.assignments);
+        for Assignment { name, slot } in assignments.drain(..) {
             let (place, given) = match kind {
                 Kind::Node => (Nodes::place(&name), &mut self.graph.given_to_nodes[..]),
                 Kind::Edge => (Edges::place(&name), &mut self.graph.given_to_edges[..]),
@@ -490,6 +508,8 @@ impl<'a, 'c> Builder<'a, 'c> {
                 None => self.foreign(name),
             }
         }
+        // Its memory serves the next statement.
+        self.assignments = assignments;
         slots
     }
 
@@ -538,7 +558,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         Ok(())
     }
 
-    fn node(&mut self, id: Cow<'a, [u8]>, offset: u32) -> u32 {
+    pub(super) fn node(&mut self, id: Cow<'a, [u8]>, offset: u32) -> u32 {
         // Edges come by their tails as a rule.
         if self.graph.nodes.get(self.last_tail as usize).is_some_and(|last| last.id == id) {
             return self.list(self.last_tail);

@@ -60,7 +60,7 @@ impl<'a> Builder<'a, '_> {
         *self.keys.entry(key).or_insert(number)
     }
 
-    fn edge(
+    pub(super) fn edge(
         &mut self,
         tail: u32,
         head: u32,

@@ -58,6 +58,11 @@ impl<'a> Lexer<'a> {
         Self { bytes, at: if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 } }
     }
 
+    /// Goes on reading at an offset that follows a whole statement.
+    pub(super) fn go_to(&mut self, offset: usize) {
+        self.at = offset;
+    }
+
     /// The next token and the offset of its first byte.
     pub(super) fn next(&mut self) -> Result<(usize, Token<'a>)> {
         self.skip_blanks()?;
@@ -221,13 +226,22 @@ impl<'a> Lexer<'a> {
         let length = rest.iter().take_while(|byte| is_letter(**byte) || byte.is_ascii_digit()).count();
         self.at += length;
         let word = &rest[..length];
-        KEYWORDS
-            .iter()
-            .find(|(spelling, _)| word.eq_ignore_ascii_case(spelling.as_bytes()))
-            .map_or(Token::Id(Id { text: Cow::Borrowed(word), html: false }), |(_, keyword)| {
-                Token::Keyword(*keyword)
-            })
+        keyword(word).map_or(Token::Id(Id { text: Cow::Borrowed(word), html: false }), Token::Keyword)
     }
+}
+
+fn keyword(word: &[u8]) -> Option<Keyword> {
+    // Most words are attributes, which have other lengths or letters.
+    if !(4..=8).contains(&word.len()) {
+        return None;
+    }
+    let is_word = |(spelling, _): &&(&str, Keyword)| word.eq_ignore_ascii_case(spelling.as_bytes());
+    KEYWORDS.iter().find(is_word).map(|(_, keyword)| *keyword)
+}
+
+/// True for a word that is no id unless it is quoted.
+pub(super) fn is_keyword(word: &[u8]) -> bool {
+    keyword(word).is_some()
 }
 
 /// Adds the hint that goes with every sign of an undirected graph.

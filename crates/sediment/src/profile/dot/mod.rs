@@ -10,6 +10,7 @@ mod builder;
 mod edges;
 mod graph;
 mod lexer;
+mod plain;
 mod vocabulary;
 
 pub(super) use builder::read;

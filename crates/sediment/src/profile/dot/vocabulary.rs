@@ -14,7 +14,12 @@ macro_rules! attributes {
 
             /// The slot of the attribute with this name.
             pub(in crate::profile) fn place(name: &[u8]) -> Option<usize> {
-                Self::ALL.iter().find(|(spelling, _)| spelling.as_bytes() == name).map(|(_, found)| *found as usize)
+                $(
+                    if name == $spelling.as_bytes() {
+                        return Some(Self::$variant as usize);
+                    }
+                )+
+                None
             }
 
             /// The attribute's name.

@@ -11,6 +11,7 @@ use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, WeightUnit, acceptable,
 };
 use crate::skipped::{Reason, Skipped};
+use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
@@ -191,9 +192,10 @@ impl Reader<'_, '_> {
     }
 
     fn nodes(&self, profile: &mut Profile, skipped: &mut Skipped) -> Result<Vec<Option<FunctionIndex>>> {
-        let labels: HashMap<u32, Cow<[u8]>> =
+        let labels: HashMap<u32, Cow<[u8]>, RandomState> =
             self.graph.clusters().map(|cluster| (cluster, self.label(cluster))).collect();
         let mut functions = Vec::with_capacity(self.graph.nodes.len());
+        profile.reserve_functions(self.graph.nodes.len());
         for node in &self.graph.nodes {
             let given = |attribute| self.graph.of_node(node, attribute);
             let facts = self.facts(node, profile.unit, skipped)?;
@@ -217,11 +219,14 @@ impl Reader<'_, '_> {
             };
             let function = profile.function(key);
             let unit = profile.unit;
-            let added = if facts == FunctionFacts::NOTHING {
-                Some(())
-            } else {
-                let sum = profile.facts_mut(function);
-                sum.absorb(&facts).filter(|()| unit.holds([sum.samples]))
+            let added = match &mut profile.facts[function.index()] {
+                _ if facts == FunctionFacts::NOTHING => Some(()),
+                // One number alone was looked at as it was read.
+                unknown @ None => {
+                    *unknown = Some(Box::new(facts));
+                    Some(())
+                }
+                Some(sum) => sum.absorb(&facts).filter(|()| unit.holds([sum.samples])),
             };
             added.ok_or_else(|| {
                 let message = format!("the `samples` of a function add up to {}", profile.unit.beyond());
@@ -278,8 +283,14 @@ impl Reader<'_, '_> {
                 profile.add_edge(caller, callee);
                 continue;
             }
-            let sum = profile.edge_mut(caller, callee);
-            let added = sum.add(&facts).filter(|()| unit.holds([sum.count, sum.affinity]));
+            let number = profile.add_edge(caller, callee);
+            let added = match &mut profile.edges[number].facts {
+                unknown @ None => {
+                    let sum = unknown.insert(Box::new(facts));
+                    unit.holds([sum.count, sum.affinity]).then_some(())
+                }
+                Some(sum) => sum.add(&facts).filter(|()| unit.holds([sum.count, sum.affinity])),
+            };
             added.ok_or_else(|| {
                 self.graph.error(edge.offset, format!("a repeated edge adds up to {}", unit.beyond()))
             })?;
