@@ -381,12 +381,17 @@ fn a_function_called_split_is_no_cold_part() {
             let option: Vec<&str> = option.split(' ').collect();
             run("gcc", &[&linker[..], &option, &["split.o", "-o", "program"]].concat());
             let symbols = run("nm", &["-n", "program"]);
-            let names: Vec<&str> =
-                symbols.lines().filter_map(|line| line.get(17..)?.strip_prefix(['t', 'T'])).map(str::trim).collect();
+            let names: Vec<&str> = symbols
+                .lines()
+                .filter_map(|line| line.get(17..)?.strip_prefix(['t', 'T']))
+                .map(str::trim)
+                .collect();
             let ours: Vec<&str> = names
                 .iter()
                 .copied()
-                .filter(|name| listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name))
+                .filter(|name| {
+                    listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name)
+                })
                 .collect();
             // Side by side and in the order that was asked for; cold parts and functions without a call are elsewhere.
             let at = ours.iter().position(|name| *name == listed[0]).unwrap();
@@ -394,8 +399,10 @@ fn a_function_called_split_is_no_cold_part() {
             let read = link::read(&std::fs::read_to_string(path.join("order")).unwrap()).unwrap().1;
             let read: Vec<&str> = read.iter().map(|asked| asked.name.as_str()).collect();
             assert!(read.contains(&hot) && !read.contains(&"constprop.0.cold"), "{dialect}: {read:?}");
-            let checked =
-                done(&sediment(path, &["verify", "program", "--order", "order", "--profile", "p.gv", "--json"]));
+            let checked = done(&sediment(
+                path,
+                &["verify", "program", "--order", "order", "--profile", "p.gv", "--json"],
+            ));
             for part in ["\"misplaced\": []", "\"inversions\": 0", "\"weight_placed_percent\": 100.0"] {
                 assert!(checked.contains(part), "{dialect}: {checked}");
             }
