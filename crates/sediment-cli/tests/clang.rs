@@ -327,6 +327,13 @@ fn profiles_without_exact_counts_make_no_list() {
     says("clang/counts-of-gcc", export(&profile("executions", "00000001")));
 }
 
+/// Standard output of a program that ended well.
+fn run(path: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).current_dir(path).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// By clang, whose cold parts are `.text.split.f`, and by GCC, whose clone of it is in `.text.split.constprop.0`.
 fn a_function_called_split_is_no_cold_part() {
     let by_clang: &[&str] = &["clang-19", "-gdwarf-4", "-fbasic-block-address-map", "-DLOCAL="];
@@ -338,74 +345,62 @@ fn a_function_called_split_is_no_cold_part() {
         let folder = TempDir::new().unwrap();
         let path = folder.path();
         std::fs::write(path.join("split.c"), SPLIT).unwrap();
-        let run = |program: &str, arguments: &[&str]| {
-            let output = Command::new(program).current_dir(path).args(arguments).output().unwrap();
-            assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
-            String::from_utf8(output.stdout).unwrap()
-        };
         let compile = |more: &[&str]| {
-            let flags = ["-c", "-O2", "-fPIC", "-ffunction-sections", "split.c"];
-            run(compiler[0], &[&compiler[1..], &flags, more].concat())
+            let flags = ["-c", "-O2", "-fPIC", "-ffunction-sections", "split.c", "-o", "split.o"];
+            run(path, compiler[0], &[&compiler[1..], &flags, more].concat())
         };
-        compile(&["-o", "split.o"]);
-        run("gcc", &["split.o", "-o", "program"]);
+        compile(&[]);
+        run(path, "gcc", &["split.o", "-o", "program"]);
         callgrind(path, "program");
-        let import = ["-v", "import", "--blocks", "recorded", "--binary", "program", "-o", "p.gv"];
-        match compiler[0] {
-            "gcc" => done(&sediment(path, &[&import[..2], &import[3..]].concat())),
-            _ => done(&sediment(path, &import)),
-        };
-        if compiler[0] != "gcc" {
+        if compiler[0] == "gcc" {
+            done(&sediment(path, &["import", "recorded", "--binary", "program", "-o", "p.gv"]));
+        } else {
+            done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "program", "-o", "p.gv"]));
             // Functions of the list are in `.text.hot.f`.
             let list = done(&sediment(path, &["export", "p.gv", "--format", "bb-sections"]));
             assert!(list.contains("f split\nc 0 2\n"), "{list}");
             std::fs::write(path.join("list"), list.replace("f split\nc 0 2\n", "")).unwrap();
-            compile(&["-fbasic-block-sections=list=list", "-o", "split.o"]);
+            compile(&["-fbasic-block-sections=list=list"]);
         }
-        let headers = run("objdump", &["-h", "split.o"]);
+        let headers = run(path, "objdump", &["-h", "split.o"]);
         for section in sections {
             assert!(headers.contains(&format!(" {section} ")), "no {section} in\n{headers}");
         }
         for (arguments, in_folder, dialect) in LINKERS {
-            let linker = in_folder.map(|name| format!("-B{}", linker_folder(name).unwrap().display()));
-            let linker: Vec<&str> = arguments.iter().copied().chain(linker.as_deref()).collect();
-            run("gcc", &[&linker[..], &["split.o", "-o", "program"]].concat());
-            let order = |dialect: &str| {
-                done(&sediment(path, &["order", "p.gv", "--binary", "program", "--linker", dialect]))
-            };
-            let listed = order("list");
-            let listed: Vec<&str> = listed.lines().filter(|line| !line.starts_with('#')).collect();
-            assert!(listed.contains(&hot) && listed.len() >= 4, "{listed:?}");
-            std::fs::write(path.join("order"), order(dialect)).unwrap();
-            let option = link::linker(dialect).unwrap().arguments.replace("FILE", "order");
-            let option: Vec<&str> = option.split(' ').collect();
-            run("gcc", &[&linker[..], &option, &["split.o", "-o", "program"]].concat());
-            let symbols = run("nm", &["-n", "program"]);
-            let names: Vec<&str> = symbols
-                .lines()
-                .filter_map(|line| line.get(17..)?.strip_prefix(['t', 'T']))
-                .map(str::trim)
-                .collect();
-            let ours: Vec<&str> = names
-                .iter()
-                .copied()
-                .filter(|name| {
-                    listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name)
-                })
-                .collect();
-            // Side by side and in the order that was asked for; cold parts and functions without a call are elsewhere.
-            let at = ours.iter().position(|name| *name == listed[0]).unwrap();
-            assert_eq!(ours.get(at..at + listed.len()), Some(&listed[..]), "{dialect}: {ours:?}");
-            let read = link::read(&std::fs::read_to_string(path.join("order")).unwrap()).unwrap().1;
-            let read: Vec<&str> = read.iter().map(|asked| asked.name.as_str()).collect();
-            assert!(read.contains(&hot) && !read.contains(&"constprop.0.cold"), "{dialect}: {read:?}");
-            let checked = done(&sediment(
-                path,
-                &["verify", "program", "--order", "order", "--profile", "p.gv", "--json"],
-            ));
-            for part in ["\"misplaced\": []", "\"inversions\": 0", "\"weight_placed_percent\": 100.0"] {
-                assert!(checked.contains(part), "{dialect}: {checked}");
-            }
+            let folder = in_folder.map(|name| format!("-B{}", linker_folder(name).unwrap().display()));
+            let linker: Vec<&str> = arguments.iter().copied().chain(folder.as_deref()).collect();
+            linked_as_ordered(path, &linker, dialect, hot);
         }
+    }
+}
+
+/// Links `split.o` with an order of `p.gv`, which has a function `hot`.
+fn linked_as_ordered(path: &Path, linker: &[&str], dialect: &str, hot: &str) {
+    let link = |order: &[&str]| run(path, "gcc", &[linker, order, &["split.o", "-o", "program"]].concat());
+    let order =
+        |dialect: &str| done(&sediment(path, &["order", "p.gv", "--binary", "program", "--linker", dialect]));
+    link(&[]);
+    let listed = order("list");
+    let listed: Vec<&str> = listed.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(listed.contains(&hot) && listed.len() >= 4, "{listed:?}");
+    let text = order(dialect);
+    std::fs::write(path.join("order"), &text).unwrap();
+    let option = link::linker(dialect).unwrap().arguments.replace("FILE", "order");
+    link(&option.split(' ').collect::<Vec<_>>());
+    // Side by side and in the order that was asked for; cold parts and functions without a call are elsewhere.
+    let symbols = run(path, "nm", &["-n", "program"]);
+    let is_ours =
+        |name: &&str| listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name);
+    let functions = symbols.lines().filter_map(|line| line.get(17..)?.strip_prefix(['t', 'T']));
+    let ours: Vec<&str> = functions.map(str::trim).filter(is_ours).collect();
+    let at = ours.iter().position(|name| *name == listed[0]).unwrap();
+    assert_eq!(ours.get(at..at + listed.len()), Some(&listed[..]), "{dialect}: {ours:?}");
+    let read = link::read(&text).unwrap().1;
+    let read: Vec<&str> = read.iter().map(|asked| asked.name.as_str()).collect();
+    assert!(read.contains(&hot) && !read.contains(&"constprop.0.cold"), "{dialect}: {read:?}");
+    let arguments = ["verify", "program", "--order", "order", "--profile", "p.gv", "--json"];
+    let checked = done(&sediment(path, &arguments));
+    for part in ["\"misplaced\": []", "\"inversions\": 0", "\"weight_placed_percent\": 100.0"] {
+        assert!(checked.contains(part), "{dialect}: {checked}");
     }
 }
