@@ -182,6 +182,17 @@ guess_of (edge taken)
   return taken->probability.initialized_p () ? taken->probability.to_reg_br_prob_base () : all_parts;
 }
 
+// Instructions of a block that become code.
+unsigned
+instructions_of (basic_block block)
+{
+  unsigned count = 0;
+  rtx_insn *insn;
+  FOR_BB_INSNS (block, insn)
+    count += NONDEBUG_INSN_P (insn) && GET_CODE (PATTERN (insn)) != USE && GET_CODE (PATTERN (insn)) != CLOBBER;
+  return count;
+}
+
 // The blocks with their counts, by index from 0.
 std::vector<Block>
 with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
@@ -193,7 +204,7 @@ with_counts (const GraphCounts &counts, const std::vector<basic_block> &blocks)
   for (unsigned place = 0; place < blocks.size (); ++place)
     {
       auto counted = counts.blocks.find (place + 1);
-      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, {}, {} };
+      Block own { counted == counts.blocks.end () ? 0 : counted->second, true, false, instructions_of (blocks[place]), {}, {} };
       edge successor;
       edge_iterator at;
       FOR_EACH_EDGE (successor, at, blocks[place]->succs)
@@ -236,9 +247,10 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
-// Sets probabilities and cold blocks. Counted blocks without flow keep GCC's own estimates.
+// Sets probabilities and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks without
+// flow, keep GCC's own estimates.
 void
-set_flow (const std::vector<basic_block> &blocks, const Flow &flow, const std::vector<bool> &cold)
+set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
 {
   for (size_t place = 0; place < blocks.size (); ++place)
     {
@@ -246,6 +258,8 @@ set_flow (const std::vector<basic_block> &blocks, const Flow &flow, const std::v
 	set_probabilities (blocks[place], flow.blocks[place], flow.edges[place]);
       else if (cold[place])
 	blocks[place]->count = profile_count::zero ();
+      else if (counted[place].known && !counted[place].count)
+	blocks[place]->count = ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.apply_scale (1, all_parts);
     }
 }
 
@@ -365,7 +379,8 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   bool stays_whole = has_distances ();
   for (size_t place = 0; place < blocks.size (); ++place)
     cold[place] = cold[place] && !stays_whole && (is_of_same_graph || counted[place].known);
-  set_flow (blocks, flow, cold);
+  keep_small_parts (counted, cold);
+  set_flow (blocks, counted, flow, cold);
   return true;
 }
 

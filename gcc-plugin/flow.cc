@@ -334,4 +334,43 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
   return cold;
 }
 
+void
+keep_small_parts (const std::vector<Block> &function, std::vector<bool> &cold)
+{
+  size_t count = function.size ();
+  std::vector<std::vector<unsigned>> beside (count);
+  for (unsigned block = 0; block < count; ++block)
+    for (unsigned successor : function[block].successors)
+      {
+	beside[block].push_back (successor);
+	beside[successor].push_back (block);
+      }
+  std::vector<bool> found (count), hot (count);
+  for (unsigned first = 0; first < count; ++first)
+    {
+      if (!cold[first] || found[first])
+	continue;
+      std::vector<unsigned> part { first };
+      found[first] = true;
+      uint64_t instructions = 0, jumps = 0;
+      for (size_t next = 0; next < part.size (); ++next)
+	{
+	  instructions += function[part[next]].instructions;
+	  for (unsigned other : beside[part[next]])
+	    {
+	      jumps += !cold[other];
+	      if (cold[other] && !found[other])
+		{
+		  found[other] = true;
+		  part.push_back (other);
+		}
+	    }
+	}
+      for (unsigned block : part)
+	hot[block] = instructions <= jumps;
+    }
+  for (size_t block = 0; block < count; ++block)
+    cold[block] = cold[block] && !hot[block];
+}
+
 } // namespace sediment

@@ -16,6 +16,7 @@ struct Block
   bool known;
   // Control may leave the function from here.
   bool leaves;
+  unsigned instructions;
   std::vector<unsigned> successors;
   // The compiler's guess of how often control goes to each successor, in parts of `all_parts`.
   std::vector<unsigned> guesses;
@@ -38,6 +39,10 @@ bool infer_flow (const std::vector<Block> &function, Flow &flow);
 // unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
 // contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
+
+// Removes small parts from the cold blocks: connected ones that have no more instructions than there are jumps into and out of them.
+// Each edge between sections is a long jump, so splitting them off saves no code, and other inputs execute the jumps.
+void keep_small_parts (const std::vector<Block> &function, std::vector<bool> &cold);
 
 } // namespace sediment
 

@@ -11,6 +11,7 @@ use libtest_mimic::Arguments;
 use running::{done, err, sediment};
 use said::says;
 use sediment::binary::bb_addr_map;
+use sediment::link;
 use std::path::Path;
 use std::process::Command;
 use support::{Need, case, linker_folder};
@@ -25,6 +26,45 @@ const NEEDS: &[Need] = &[
 ];
 
 const RUST: &[Need] = &[Need::Program("rustc"), Need::Program("valgrind"), Need::Program("nm")];
+
+/// Linkers: gcc's arguments, the folder for its -B, and the dialect.
+const LINKERS: &[(&[&str], Option<&str>, &str)] = &[
+    (&[], None, "gnu-ld-script"),
+    (&[], Some("gnu-ld-2.44"), "gnu-ld"),
+    (&["-fuse-ld=gold"], None, "gold"),
+    (&[], Some("lld"), "lld"),
+];
+
+const LINKED: &[Need] = &[
+    Need::Program("clang-19"),
+    Need::Program("gcc"),
+    Need::Program("valgrind"),
+    Need::Program("nm"),
+    Need::Program("objdump"),
+    Need::Program("ld.gold"),
+    Need::LinkerFolder("gnu-ld-2.44"),
+    Need::LinkerFolder("lld"),
+];
+
+/// The hot function `split` lies in `.text.split`, a name that is also the beginning of those of cold parts.
+const SPLIT: &str = "#include <stdio.h>
+#include <stdlib.h>
+#define FN __attribute__((noinline))
+int never(int i);
+FN int first(int i) { if (i < 0) { puts(\"first\"); exit(never(i)); } return i * 3 + 1; }
+FN int spare(int i) { return i * 5; }
+LOCAL FN int split(int i, int step) { if (i < 0) { puts(\"split\"); exit(never(i)); } return first(i + step) ^ 5; }
+FN int never(int i) { return spare(i) - 9; }
+FN int last(int i) { if (i < 0) { puts(\"last\"); exit(never(i)); } return split(i, 3) + split(i + 1, 3) + first(i); }
+int main(void)
+{
+  int sum = 0;
+  for (int i = 0; i < 2000; i++)
+    sum += last(i);
+  printf(\"%d\\n\", sum);
+  return 0;
+}
+";
 
 const MAIN_RS: &str = "#[inline(never)]
 fn work(i: u32, unusual: bool) -> u32 {
@@ -87,6 +127,7 @@ fn main() {
             &[Need::Program("as"), Need::Program("objcopy")],
             maps_of_newer_versions_are_read,
         ),
+        case("a_function_called_split_is_no_cold_part", LINKED, a_function_called_split_is_no_cold_part),
         case("profiles_without_exact_counts_make_no_list", NEEDS, profiles_without_exact_counts_make_no_list),
     ];
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
@@ -284,4 +325,82 @@ fn profiles_without_exact_counts_make_no_list() {
     };
     says("clang/counts-by-samples", export(&profile("samples", "80000001")));
     says("clang/counts-of-gcc", export(&profile("executions", "00000001")));
+}
+
+/// Standard output of a program that ended well.
+fn run(path: &Path, program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).current_dir(path).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", err(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// By clang, whose cold parts are `.text.split.f`, and by GCC, whose clone of it is in `.text.split.constprop.0`.
+fn a_function_called_split_is_no_cold_part() {
+    let by_clang: &[&str] = &["clang-19", "-gdwarf-4", "-fbasic-block-address-map", "-DLOCAL="];
+    let by_gcc: &[&str] = &["gcc", "-g", "-DLOCAL=static"];
+    for (compiler, hot, sections) in [
+        (by_clang, "split", [".text.split", ".text.split.first", ".text.split.last"]),
+        (by_gcc, "split.constprop.0", [".text.split.constprop.0", ".text.first", ".text.last"]),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path();
+        std::fs::write(path.join("split.c"), SPLIT).unwrap();
+        let compile = |more: &[&str]| {
+            let flags = ["-c", "-O2", "-fPIC", "-ffunction-sections", "split.c", "-o", "split.o"];
+            run(path, compiler[0], &[&compiler[1..], &flags, more].concat())
+        };
+        compile(&[]);
+        run(path, "gcc", &["split.o", "-o", "program"]);
+        callgrind(path, "program");
+        if compiler[0] == "gcc" {
+            done(&sediment(path, &["import", "recorded", "--binary", "program", "-o", "p.gv"]));
+        } else {
+            done(&sediment(path, &["import", "--blocks", "recorded", "--binary", "program", "-o", "p.gv"]));
+            // Functions of the list are in `.text.hot.f`.
+            let list = done(&sediment(path, &["export", "p.gv", "--format", "bb-sections"]));
+            assert!(list.contains("f split\nc 0 2\n"), "{list}");
+            std::fs::write(path.join("list"), list.replace("f split\nc 0 2\n", "")).unwrap();
+            compile(&["-fbasic-block-sections=list=list"]);
+        }
+        let headers = run(path, "objdump", &["-h", "split.o"]);
+        for section in sections {
+            assert!(headers.contains(&format!(" {section} ")), "no {section} in\n{headers}");
+        }
+        for (arguments, in_folder, dialect) in LINKERS {
+            let folder = in_folder.map(|name| format!("-B{}", linker_folder(name).unwrap().display()));
+            let linker: Vec<&str> = arguments.iter().copied().chain(folder.as_deref()).collect();
+            linked_as_ordered(path, &linker, dialect, hot);
+        }
+    }
+}
+
+/// Links `split.o` with an order of `p.gv`, which has a function `hot`.
+fn linked_as_ordered(path: &Path, linker: &[&str], dialect: &str, hot: &str) {
+    let link = |order: &[&str]| run(path, "gcc", &[linker, order, &["split.o", "-o", "program"]].concat());
+    let order =
+        |dialect: &str| done(&sediment(path, &["order", "p.gv", "--binary", "program", "--linker", dialect]));
+    link(&[]);
+    let listed = order("list");
+    let listed: Vec<&str> = listed.lines().filter(|line| !line.starts_with('#')).collect();
+    assert!(listed.contains(&hot) && listed.len() >= 4, "{listed:?}");
+    let text = order(dialect);
+    std::fs::write(path.join("order"), &text).unwrap();
+    let option = link::linker(dialect).unwrap().arguments.replace("FILE", "order");
+    link(&option.split(' ').collect::<Vec<_>>());
+    // Side by side and in the order that was asked for; cold parts and functions without a call are elsewhere.
+    let symbols = run(path, "nm", &["-n", "program"]);
+    let is_ours =
+        |name: &&str| listed.contains(name) || name.contains("cold") || ["never", "spare"].contains(name);
+    let functions = symbols.lines().filter_map(|line| line.get(17..)?.strip_prefix(['t', 'T']));
+    let ours: Vec<&str> = functions.map(str::trim).filter(is_ours).collect();
+    let at = ours.iter().position(|name| *name == listed[0]).unwrap();
+    assert_eq!(ours.get(at..at + listed.len()), Some(&listed[..]), "{dialect}: {ours:?}");
+    let read = link::read(&text).unwrap().1;
+    let read: Vec<&str> = read.iter().map(|asked| asked.name.as_str()).collect();
+    assert!(read.contains(&hot) && !read.contains(&"constprop.0.cold"), "{dialect}: {read:?}");
+    let arguments = ["verify", "program", "--order", "order", "--profile", "p.gv", "--json"];
+    let checked = done(&sediment(path, &arguments));
+    for part in ["\"misplaced\": []", "\"inversions\": 0", "\"weight_placed_percent\": 100.0"] {
+        assert!(checked.contains(part), "{dialect}: {checked}");
+    }
 }

@@ -153,6 +153,7 @@ const OF_ONE: &[OfOne] = &[
     ("early_ids_or_a_note", early::others_get_a_note, &[]),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
+    ("small_parts_stay", odd::small_parts_stay, VALGRIND),
     ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),

@@ -50,6 +50,13 @@ static int table[64];
 __attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
 int main(int count, char **words) { int sum = 0; for (int i = 0; i < atoi(words[1]); i++) sum += seldom(i, count > 2); printf("%d\n", sum); return 0; }
 "#;
+/// Neither `small` nor `large` executes its block without an argument; that of `small` is one instruction.
+const SMALL: &str = r#"#include <stdio.h>
+int flag, table[9];
+__attribute__((noipa)) int small(int i) { if (i < 0) flag = 1; return i * 3 + flag; }
+__attribute__((noipa)) int large(int i) { if (i < 0) for (int j = 0; j < 9; j++) table[j] = i / (j + 3) + table[(j + 4) % 9]; return i * 5 + flag; }
+int main(int count, char **words) { int sum = 0; for (int i = 1; i < 3000; i++) sum += small(count > 1 ? -i : i) + large(count > 1 ? -i : i); printf("%d\n", sum + table[3]); return 0; }
+"#;
 /// A plugin that, like annobin, puts a note into each unit, and one about each function next to its code.
 const NOTES: &str = r#"#include "gcc-plugin.h"
 #include "plugin-version.h"
@@ -144,6 +151,27 @@ pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
         for arguments in [&[calls][..], &[calls, "unusual"]] {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
         }
+    }
+}
+
+/// A block that is no larger than the jumps to it and back stays in its function.
+pub fn small_parts_stay(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("small.c"), SMALL).unwrap();
+    let build = |more: &[&str], program: &str| {
+        let flags = ["-O2", "-g", "-static", "-ffunction-sections", "small.c", "-o", program];
+        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
+    };
+    build(&[&plugin, MARKS], "train");
+    let counts = record(&folder, &[]);
+    assert!(counts.contains("\nsmall\t") && counts.contains("large\t"), "{counts}");
+    build(&[&plugin, COUNTS], "used");
+    let bytes = std::fs::read(folder.path().join("used")).unwrap();
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    let has = |name: &str| binary.functions.iter().any(|function| function.name == name);
+    assert!(has("large.cold") && !has("small.cold"));
+    for arguments in [&[][..], &["other"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
     }
 }
 

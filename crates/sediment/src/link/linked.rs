@@ -58,7 +58,8 @@ pub fn placements(
         let mut sections = names::sections(name, is_split);
         let has_counted_part = is_split == Some(true) && built.table.counted.contains(&id);
         if has_counted_part {
-            sections.cold = names::sections(name, None).cold;
+            // Compilers have two groups for it.
+            sections.cold = names::sections(&names::cold_part(name), None).own;
         }
         for alias in other_names.get(name).into_iter().flatten().filter(|alias| !chosen.contains_key(*alias))
         {
