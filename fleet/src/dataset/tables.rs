@@ -124,7 +124,7 @@ pub struct Facts {
     first: Int64Builder,
     build_id: Vec<Option<i32>>,
     build_ids: Words,
-    /// What rows share that follow one another, and their number.
+    /// Values that consecutive rows share, and the number of these rows.
     shared: Vec<(Shared, usize)>,
 }
 
