@@ -22,11 +22,16 @@ fn with_sediment(program: impl AsRef<std::ffi::OsStr>, folder: &Path) -> Command
     command
 }
 
-/// A program that writes its arguments and standard input to files, in a folder to put on the PATH.
+/// A program that writes its arguments and standard input to files, in a folder to put on the PATH. It prints what the file
+/// `NAME.answer` has, and fails once where there is a file `NAME.fails`.
 fn stand_in(folder: &Path, name: &str) -> PathBuf {
     let bin = folder.join("bin");
     std::fs::create_dir_all(&bin).unwrap();
-    let text = format!("#!/bin/sh\ncat >{name}.input\nprintf '%s\\n' \"$@\" >>{name}.arguments\n");
+    let text = format!(
+        "#!/bin/sh\ncat >>{name}.input\nprintf '%s\\n' \"$@\" >>{name}.arguments\n\
+         for file; do case $file in *posted.md) cat \"${{file#body@}}\" >{name}.posted ;; esac; done\n\
+         rm {name}.fails 2>/dev/null && exit 1\n[ ! -e {name}.answer ] || cat {name}.answer\n"
+    );
     std::fs::write(bin.join(name), text).unwrap();
     std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
     bin
@@ -125,7 +130,7 @@ fn a_comment_without_a_program_before() {
     let expected = ["Pages that hold 99 % of the calls: 1\n", "Placed as ordered: 100.00 %", "█"];
     expected.iter().for_each(|text| assert!(comment.contains(text), "{text}: {comment}"));
     let left = std::fs::read_dir(folder.path().join("out")).unwrap().count();
-    assert_eq!(left, 3, "verify.json, layout.html and comment.md alone are left");
+    assert_eq!(left, 3, "verify.json, layout.html and comment.md alone are left, and no picture of a change");
 }
 
 #[test]
@@ -157,35 +162,65 @@ fn the_steps_of_the_action() {
     let steps = commands("github/action.yml", "run: ");
     assert_eq!(steps.len(), 3, "{steps:?}");
     let bin = stand_in(folder.path(), "gh");
+    let run = |step: &str, program: &str, branch: &str| {
+        let mut shell = with_sediment("sh", folder.path());
+        shell.args(["-ec", step]).env("GITHUB_ACTION_PATH", dist().join("github"));
+        shell.env("GITHUB_STEP_SUMMARY", folder.path().join("summary.md"));
+        let own = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
+        let path = format!("{}:{}:{}", bin.display(), own.display(), std::env::var("PATH").unwrap());
+        shell.env("PATH", path);
+        for (name, value) in [
+            ("PROGRAM", program),
+            ("ORDER", "order.ld"),
+            ("PROFILE", "p.gv"),
+            ("FOLDER", "out"),
+            ("PULL_REQUEST", "7"),
+            ("GITHUB_REPOSITORY", "a/b"),
+            ("GITHUB_RUN_ID", "55"),
+            ("GITHUB_RUN_ATTEMPT", "1"),
+            ("SEDIMENT_PICTURES_BRANCH", branch),
+        ] {
+            shell.env(name, value);
+        }
+        shell.output().unwrap().status.code()
+    };
+    let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     for (program, code) in [("ordered", 0), ("plain", 5)] {
-        let run = |step: &str| {
-            let mut shell = with_sediment("sh", folder.path());
-            shell.args(["-ec", step]).env("GITHUB_ACTION_PATH", dist().join("github"));
-            shell.env("GITHUB_STEP_SUMMARY", folder.path().join("summary.md"));
-            let own = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
-            let path = format!("{}:{}:{}", bin.display(), own.display(), std::env::var("PATH").unwrap());
-            shell.env("PATH", path);
-            for (name, value) in [
-                ("PROGRAM", program),
-                ("ORDER", "order.ld"),
-                ("PROFILE", "p.gv"),
-                ("FOLDER", "out"),
-                ("PULL_REQUEST", "7"),
-                ("GITHUB_REPOSITORY", "a/b"),
-            ] {
-                shell.env(name, value);
-            }
-            shell.output().unwrap().status.code()
-        };
-        assert_eq!(run(&steps[0]), Some(code));
-        assert_eq!(run(&steps[1]), Some(0));
-        assert_eq!(run(&steps[2]), Some(0));
+        assert_eq!(run(&steps[0], program, ""), Some(code));
+        assert_eq!(run(&steps[1], program, ""), Some(0));
+        assert_eq!(run(&steps[2], program, ""), Some(0));
+        assert_eq!(file("gh.posted"), file("out/comment.md"));
     }
-    let asked = std::fs::read_to_string(folder.path().join("gh.arguments")).unwrap();
-    let once = "pr\ncomment\n7\n--repo\na/b\n--body-file\nout/comment.md\n";
-    assert_eq!(asked, once.repeat(2));
-    let summary = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
-    assert_eq!(summary.matches("### Layout of").count(), 2, "{summary}");
+    let comment = "pr\ncomment\n7\n--repo\na/b\n--body-file\nout/posted.md\n";
+    assert_eq!(file("gh.arguments"), comment.repeat(2));
+    assert_eq!(file("summary.md").matches("### Layout of").count(), 2, "{}", file("summary.md"));
+
+    // With a branch for pictures, the comment shows the one that was committed there.
+    std::fs::remove_file(folder.path().join("gh.arguments")).unwrap();
+    std::fs::write(folder.path().join("gh.answer"), "https://forge.example/a/b/blob/pictures/x.svg\n")
+        .unwrap();
+    assert_eq!(run(&steps[2], "ordered", "pictures"), Some(0));
+    let put =
+        "api\n--method\nPUT\nrepos/a/b/contents/pull-7/55-1-out.svg\n--input\n-\n--jq\n.content.html_url\n";
+    assert_eq!(file("gh.arguments"), format!("{put}{comment}"));
+    let sent: serde_json::Value = serde_json::from_str(&file("gh.input")).unwrap();
+    assert_eq!(sent["branch"], "pictures");
+    let mut decode = Command::new("base64");
+    decode.arg("-d").stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut decode = decode.spawn().unwrap();
+    std::io::Write::write_all(
+        &mut decode.stdin.take().unwrap(),
+        sent["content"].as_str().unwrap().as_bytes(),
+    )
+    .unwrap();
+    let decoded = decode.wait_with_output().unwrap().stdout;
+    assert_eq!(String::from_utf8(decoded).unwrap(), file("out/layout.svg"));
+    let shown = "](https://forge.example/a/b/blob/pictures/x.svg?raw=true)\n";
+    assert!(file("gh.posted").contains(shown) && !file("gh.posted").contains('█'), "{}", file("gh.posted"));
+    // A branch that does not exist, or may not be written to: the maps stay text.
+    std::fs::write(folder.path().join("gh.fails"), "").unwrap();
+    assert_eq!(run(&steps[2], "ordered", "pictures"), Some(0));
+    assert_eq!(file("gh.posted"), file("out/comment.md"));
 }
 
 /// The script of the job, in a project that has sediment's checkout as a folder.
@@ -202,25 +237,35 @@ fn the_script_of_the_job() {
     shell.args(["-ec", &script[0]]).env("PROGRAM", "ordered").env("ORDER", "order.ld").env("PROFILE", "p.gv");
     let output = shell.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(folder.path().join("layout/comment.md").is_file());
 
     // The comment is posted with a token in a pipeline of a merge request, and only there.
     let bin = stand_in(folder.path(), "curl");
+    let file = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap_or_default();
     let post = |token: &str, request: &str| {
+        let _ = std::fs::remove_file(folder.path().join("curl.arguments"));
         let mut shell = Command::new("sh");
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         shell.args(["-ec", &script[1]]).env("PATH", path).current_dir(folder.path());
         shell.env("SEDIMENT_GITLAB_TOKEN", token).env("CI_MERGE_REQUEST_IID", request);
         shell.env("CI_API_V4_URL", "https://forge.example/api/v4").env("CI_PROJECT_ID", "12");
         assert!(shell.status().unwrap().success(), "{token} {request}");
-        std::fs::read_to_string(folder.path().join("curl.arguments")).unwrap_or_default()
+        file("curl.arguments")
     };
     assert_eq!(post("", "3"), "");
     assert_eq!(post("secret", ""), "");
+    let answer = r#"{"id":5,"alt":"layout","url":"/uploads/66dbc/layout.svg","full_path":"/-/project/12/uploads/66dbc/layout.svg"}"#;
+    std::fs::write(folder.path().join("curl.answer"), answer).unwrap();
     let asked = post("secret", "3");
-    assert!(asked.contains("body@layout/comment.md\n"), "{asked}");
-    assert!(asked.ends_with("https://forge.example/api/v4/projects/12/merge_requests/3/notes\n"), "{asked}");
+    let project = "https://forge.example/api/v4/projects/12";
+    assert!(asked.contains(&format!("--form\nfile=@layout/layout.svg\n{project}/uploads\n")), "{asked}");
+    assert!(asked.contains("body@layout/posted.md\n"), "{asked}");
+    assert!(asked.ends_with(&format!("{project}/merge_requests/3/notes\n")), "{asked}");
     assert!(!asked.contains("secret"), "{asked}");
-    let input = std::fs::read_to_string(folder.path().join("curl.input")).unwrap();
-    assert_eq!(input, "header = \"PRIVATE-TOKEN: secret\"\n");
+    assert_eq!(file("curl.input"), "header = \"PRIVATE-TOKEN: secret\"\n".repeat(2));
+    let posted = file("curl.posted");
+    assert!(posted.contains("](/uploads/66dbc/layout.svg)\n") && !posted.contains('█'), "{posted}");
+    // Without the upload the maps stay text.
+    std::fs::write(folder.path().join("curl.fails"), "").unwrap();
+    post("secret", "3");
+    assert_eq!(file("curl.posted"), file("layout/comment.md"));
 }

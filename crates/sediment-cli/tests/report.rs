@@ -98,6 +98,32 @@ fn before_and_after_of_a_real_program() {
     }
 }
 
+/// One picture of all programs, without anything that a viewer of pictures does not know; names are text in it.
+#[test]
+fn a_picture_of_the_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    if program(folder.path()).is_none() {
+        return support::skip("cc is missing");
+    }
+    let name = "a<b&\"c\u{202e}";
+    std::fs::copy(folder.path().join("prog"), folder.path().join(name)).unwrap();
+    let drawn =
+        ["report", "p.gv", "--binary", "prog", "--binary", name, "-o", "layout.html", "--picture", "p.svg"];
+    done(&sediment(folder.path(), &drawn));
+    let picture = std::fs::read_to_string(folder.path().join("p.svg")).unwrap();
+    assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"), "{picture}");
+    let headlines: Vec<&str> = picture.lines().filter(|line| line.contains("class=\"headline\"")).collect();
+    assert!(headlines.len() == 2 && headlines[0].contains(">prog: "), "{headlines:?}");
+    assert!(headlines[1].contains(">a&lt;b&amp;") && !headlines[1].contains('\u{202e}'), "{headlines:?}");
+    assert_eq!(picture.matches("prefers-color-scheme:dark").count(), 1);
+    for unknown in ["var(", "<script", "href", "data-"] {
+        assert!(!picture.contains(unknown), "{unknown}: {picture}");
+    }
+    let mut both = drawn;
+    (both[7], both[9]) = ("-", "-");
+    assert_eq!(sediment(folder.path(), &both).status.code(), Some(2));
+}
+
 #[test]
 fn undrawable_layouts_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,9 @@ use crate::escape;
 use maud::{DOCTYPE, PreEscaped, Render, html};
 use sha2::{Digest, Sha256};
 
-/// Colours, type and tables that all pages share.
+/// Colours in the light and in the dark, as custom properties.
+pub(super) const PALETTE: &str = include_str!("palette.css");
+/// Type and tables that all pages share.
 const HOUSE: &str = include_str!("house.css");
 
 /// Any text, such as a stranger's name: escaped by [`escape::html`] wherever a template shows it.
@@ -36,7 +38,7 @@ impl Page<'_> {
     /// The file's text.
     #[must_use]
     pub fn html(&self) -> String {
-        let style = format!("\n{HOUSE}{}\n", self.style);
+        let style = format!("\n{PALETTE}{HOUSE}{}\n", self.style);
         let script = format!("\n{}", self.script);
         let script_source = if self.script.is_empty() { "'none'".to_owned() } else { source(&script) };
         let policy = format!(

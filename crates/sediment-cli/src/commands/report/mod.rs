@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// HTML file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// SVG file to write as well, with the pages before and after [default: none]
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
     /// Verdict to show, such as a measured one [default: that of the forecast]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     verdict: Option<String>,
@@ -60,6 +63,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
                 format!("{option} is given {} times, --binary {} times", given.len(), arguments.binary.len()),
             )
             .with_hint(format!("give {option} once for each --binary, in the same order")));
+        }
+    }
+    if let Some(picture) = &arguments.picture {
+        if [picture, &arguments.output].iter().all(|path| files::is_standard_output(path)) {
+            return Err(Error::new(ErrorCode::Usage, "--output and --picture are both the standard output")
+                .with_hint("give one of them a file"));
         }
     }
     let date = date::today()?;
@@ -98,7 +107,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         date,
         most_pages: usize::from(arguments.pages),
     };
-    files::write(&arguments.output, layout::html(&report).as_bytes(), ui)
+    files::write(&arguments.output, layout::html(&report).as_bytes(), ui)?;
+    match &arguments.picture {
+        Some(path) => files::write(path, layout::picture(&report).as_bytes(), ui),
+        None => Ok(()),
+    }
 }
 
 /// Sentences on how the report was made.

@@ -127,7 +127,11 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
 }
 
 /// The pages that hold nearly all calls, before and after, and the misses.
-fn headline(program: &Program<'_>, pages: &[Pages; 2], measured: Option<MeasuredMisses>) -> String {
+pub(super) fn headline(
+    program: &Program<'_>,
+    pages: &[Pages; 2],
+    measured: Option<MeasuredMisses>,
+) -> String {
     let [before, after] = [0, 1].map(|side: usize| pages[side].holding(0.99, 1));
     if before == 0 {
         return "The profile has no calls of this program".to_owned();

@@ -11,9 +11,9 @@ use std::fmt::Write as _;
 const ROW: u64 = 32;
 const CELL: u64 = 11;
 const STEP: u64 = 12;
-const LEFT: u64 = 66;
+pub(super) const LEFT: u64 = 66;
 const TOP: u64 = 26;
-const WIDTH: u64 = LEFT + ROW * STEP + 8;
+pub(super) const WIDTH: u64 = LEFT + ROW * STEP + 8;
 /// Rows of pages in 2 MiB.
 const ROWS_OF_HUGE_PAGE: u64 = (2 << 20) / (PAGE * ROW);
 /// Functions that a page's title names.
@@ -21,8 +21,17 @@ const NAMED: usize = 3;
 /// Rows that the label of a huge page takes, above and below its own.
 const LABEL_ROWS: u64 = 1;
 
-/// The picture of one layout.
+/// The picture of one layout, which names each page's functions.
 pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
+    let (shapes, height) = shapes(layout, pages, true);
+    let title = escape::svg(&layout.title);
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Pages, {title}\">\n{shapes}</svg>\n"
+    )
+}
+
+/// What the picture of one layout consists of, and its height.
+pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (String, u64) {
     let last = pages.pages.keys().next_back().map_or(0, |last| last / ROW);
     // Rows are aligned in memory, so that lines for huge pages can be drawn.
     let skew = pages.base / PAGE % ROW;
@@ -55,7 +64,7 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
             }
         }
         mark(&mut svg, row, y, pages.base / PAGE / ROW);
-        cells(&mut svg, layout, &here, skew, y);
+        cells(&mut svg, is_named.then_some(layout), &here, skew, y);
         y += STEP;
         row += 1;
     }
@@ -69,11 +78,7 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
             )
         })
         .collect();
-    let title = escape::svg(&layout.title);
-    format!(
-        "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"Pages, {title}\">\n{ticks}{svg}</svg>\n",
-        y + 6
-    )
+    (ticks + &svg, y + 6)
 }
 
 /// The first row from this page on that has heat.
@@ -109,8 +114,8 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
     }
 }
 
-/// The pages of a row; neighbours without heat are one shape.
-fn cells(svg: &mut String, layout: &Layout<'_>, here: &[(u64, &Page)], skew: u64, y: u64) {
+/// The pages of a row; neighbours without heat are one shape. A layout names the functions of those with heat.
+fn cells(svg: &mut String, names: Option<&Layout<'_>>, here: &[(u64, &Page)], skew: u64, y: u64) {
     let of_one_shape =
         |a: &(u64, &Page), b: &(u64, &Page)| a.1.share <= 0.0 && b.1.share <= 0.0 && a.0 + 1 == b.0;
     for run in here.chunk_by(of_one_shape) {
@@ -122,13 +127,12 @@ fn cells(svg: &mut String, layout: &Layout<'_>, here: &[(u64, &Page)], skew: u64
             svg,
             "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL}\" rx=\"2\""
         );
-        if page.share > 0.0 {
-            let _ = write!(svg, " data-p=\"{number}\"");
-        }
-        if page.share > 0.0 {
-            let _ = writeln!(svg, "><title>{}</title></rect>", title(layout, number, page));
-        } else {
-            svg.push_str("/>\n");
+        match names {
+            Some(layout) if page.share > 0.0 => {
+                let title = title(layout, number, page);
+                let _ = writeln!(svg, " data-p=\"{number}\"><title>{title}</title></rect>");
+            }
+            _ => svg.push_str("/>\n"),
         }
     }
 }

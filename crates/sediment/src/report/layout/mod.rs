@@ -14,6 +14,7 @@ mod first_uses;
 mod html;
 mod map;
 mod pages;
+mod picture;
 mod tables;
 mod treemap;
 mod zoom;
@@ -21,6 +22,7 @@ mod zoom;
 pub use calls::Calls;
 pub use html::html;
 pub(super) use pages::{HEAT_COLOURS, heat_step, percent};
+pub use picture::picture;
 
 use crate::binary::Binary;
 use crate::callgraph::GroupKind;
