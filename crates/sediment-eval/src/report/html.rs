@@ -44,16 +44,22 @@ fn contents(parts: &[Part], analysis: &Analysis, deeper: u8) -> Markup {
         (Part::Heading(_, title), Some(Part::Table(rows))) => Some((title, rows)),
         _ => None,
     };
+    let above = |at: usize| {
+        let mut headings = parts[..at].iter().rev();
+        headings
+            .find_map(|part| if let Part::Heading(_, title) = part { Some(title.as_str()) } else { None })
+            .unwrap_or("")
+    };
     html! {
         @for (name, verdict) in headlines(analysis) {
             p class="headline" { span class=(verdict) { (Text(&name)) } } "\n"
         }
-        (plain(warnings, analysis, deeper))
+        @for part in warnings { (plain(part, "Warnings", analysis, deeper)) }
         @for at in 0..parts.len() {
             @if let Some((title, rows)) = folded(at) {
-                details { "\n" summary { (Text(title)) } (table(rows)) } "\n"
+                details { "\n" summary { (Text(title)) } (table(rows, title)) } "\n"
             } @else if at == 0 || folded(at - 1).is_none() {
-                (plain(&parts[at..=at], analysis, deeper))
+                (plain(&parts[at], above(at), analysis, deeper))
             }
         }
     }
@@ -86,24 +92,23 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
     lines
 }
 
-fn plain(parts: &[Part], analysis: &Analysis, deeper: u8) -> Markup {
+/// A part below a heading, which names its tables.
+fn plain(part: &Part, above: &str, analysis: &Analysis, deeper: u8) -> Markup {
     html! {
-        @for part in parts {
-            @match part {
-                Part::Heading(level, title) => { (heading(*level + deeper, title)) "\n" }
-                Part::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
-                Part::List(items) => {
-                    ul { "\n"
-                        @for item in items {
-                            li { (Text(item)) } "\n"
-                        }
-                    } "\n"
-                }
-                Part::Table(rows) => { (table(rows)) }
-                Part::Plots(workload) => {
-                    @if let Some(workload) = analysis.workloads.get(*workload) {
-                        (PreEscaped(plots(analysis, workload)))
+        @match part {
+            Part::Heading(level, title) => { (heading(*level + deeper, title)) "\n" }
+            Part::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
+            Part::List(items) => {
+                ul { "\n"
+                    @for item in items {
+                        li { (Text(item)) } "\n"
                     }
+                } "\n"
+            }
+            Part::Table(rows) => { (table(rows, above)) }
+            Part::Plots(workload) => {
+                @if let Some(workload) = analysis.workloads.get(*workload) {
+                    (PreEscaped(plots(analysis, workload)))
                 }
             }
         }
@@ -121,9 +126,13 @@ fn heading(level: u8, title: &str) -> Markup {
     }
 }
 
-fn table(table: &Table) -> Markup {
+/// A table that can be scrolled, named by the heading above and its first columns.
+fn table(table: &Table, heading: &str) -> Markup {
+    const NAMED: usize = 3;
+    let columns: Vec<&str> = table.columns.iter().map(|(title, _)| title.as_str()).take(NAMED).collect();
+    let label = [heading, &columns.join(", ")].join(": ");
     html! {
-        div class="scroll" tabindex="0" role="region" aria-label="Table" {
+        div class="scroll" tabindex="0" role="region" aria-label=(Text(label.trim_start_matches(": "))) {
             table { "\n"
                 thead {
                     tr {

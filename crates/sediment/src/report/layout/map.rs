@@ -30,7 +30,7 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
     )
 }
 
-/// What the picture of one layout consists of, and its height.
+/// The shapes of the picture of one layout, and its height.
 pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (String, u64) {
     let last = pages.pages.keys().next_back().map_or(0, |last| last / ROW);
     // Rows are aligned in memory, so that lines for huge pages can be drawn.

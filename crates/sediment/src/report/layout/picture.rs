@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The maps of pages of a report as one SVG file, for places that show pictures but no pages of HTML: a README, a comment, a slide.
+//! The maps of pages of a report as one SVG file, where pictures are shown but no HTML is: a README, a comment, a slide.
 //!
 //! It has no script, font or link. Its colours follow the viewer's preference for light or dark; they stand in the rules as they are, as
 //! viewers beside browsers read no custom properties.
@@ -71,7 +71,7 @@ fn maps(program: &Program<'_>, report: &Report<'_>) -> (String, String, u64) {
     (title, svg, height)
 }
 
-/// What the colours mean, in a row.
+/// The meanings of the colours, in a row.
 fn legend() -> String {
     let steps = (1..=STEPS.len()).rev().zip(STEPS).map(|(step, (_, meaning))| (format!("h{step}"), meaning));
     let mut x = LEFT;
