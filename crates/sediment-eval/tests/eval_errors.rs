@@ -120,7 +120,10 @@ fn links_that_hardly_differ_do_not_end_an_experiment() {
     }
     assert!(said.len() >= 17, "{}", said.len());
     for advice in &said {
-        assert!(["it takes about ", "it takes at least "].iter().any(|start| advice.starts_with(start)), "{advice}");
+        assert!(
+            ["it takes about ", "it takes at least "].iter().any(|start| advice.starts_with(start)),
+            "{advice}"
+        );
         says("eval/eval_errors/links_that_hardly_differ_do_not_end_an_experiment", advice);
     }
     assert!(said.iter().any(|advice| advice.starts_with("it takes at least ")), "{said:?}");
