@@ -133,9 +133,8 @@ write_table() {
         done
         echo
         echo "Ratios compare with the same linker's input order. Cachegrind counted the misses over $transactions transactions, the same"
-        echo "that were recorded: iTLB as 64 entries of 4 KiB, L1I as 32 KiB in 8 ways. Peak RSS and user time are medians of $rounds"
-        echo "interleaved rounds over $((transactions * timed_repeats)) transactions; the quartiles are those of the rounds' ratios,"
-        echo "at a load average of $(<"$results/load")."
+        echo "that were recorded. The iTLB has 64 entries of 4 KiB, the L1I 32 KiB in 8 ways. Peak RSS and user time are medians of $rounds"
+        echo "interleaved rounds over $((transactions * timed_repeats)) transactions, at a load average of $(<"$results/load"). The quartiles are those of the rounds' ratios."
         if cmp -s "$(binary lld-sediment-default)" "$(binary lld-sediment-cdsort)"; then
             echo "The last two rows are the same bytes: how far their times lie apart is the noise of this machine."
         fi

@@ -132,7 +132,7 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     }
     let advice = advice(&open().map(|requirement| requirement.needed).collect::<Vec<Needed>>());
     Ok(if is_spent {
-        NextStep::Spent { half_width, advice }
+        NextStep::Spent { half_width, advice: format!("it takes {advice}") }
     } else {
         let why = format!(
             "links differ too much for any number of blocks to reach ±{} %; needed: {advice}",
@@ -148,9 +148,9 @@ fn advice(open: &[Needed]) -> String {
     let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
     let can_help = open.iter().all(|needed| needed.blocks.count().is_some());
     match (most.filter(|_| can_help).and_then(Blocks::in_words), links) {
-        (Some(blocks), None) => format!("{blocks} blocks in all would be needed"),
+        (Some(blocks), None) => format!("{blocks} blocks in all"),
         (Some(blocks), Some(links)) => {
-            format!("{blocks} blocks in all, or about {links} layout replicas of each build, would be needed")
+            format!("{blocks} blocks in all, or about {links} layout replicas of each build")
         }
         (None, Some(links)) => format!("more layout replicas, about {links} of each build, not more blocks"),
         (None, None) => "more layout replicas, not more blocks".to_owned(),

@@ -88,7 +88,7 @@ fn main() -> ExitCode {
         "{EXPERIMENTS} experiments each, seed {SEED}: two builds, with an A/A and an A/A′ pair unless it says otherwise, in randomised"
     );
     println!(
-        "blocks. Runs vary by 1 % (coefficient of variation), blocks by 1 %; the machine slows down by 5 % an hour and the first"
+        "blocks. Runs vary by 1 % (coefficient of variation), blocks by 1 %. The machine slows down by 5 % an hour, and the first"
     );
     println!(
         "place of a block costs 1 %. \"Interruptions\" make one run in 50 take 5 % longer; \"links\" differ by 0.8 %."

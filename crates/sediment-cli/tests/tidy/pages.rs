@@ -4,9 +4,7 @@
 use super::tree::{files, read, relative, root};
 
 /// The longest sentence, in words.
-const LONGEST: usize = 35;
-/// The longest sentence of the README, of tutorials and of how-to pages, in words.
-const LONGEST_TO_FOLLOW: usize = 25;
+const LONGEST: usize = 25;
 
 /// Words and phrases of pages that have a better one.
 pub const REPLACED: &[(&str, &str)] = &[
@@ -125,13 +123,13 @@ pub fn plain(paragraph: &str) -> String {
 }
 
 /// Faults of a page: line and words.
-fn wrong(page: &str, longest: usize) -> Vec<String> {
+fn wrong(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (number, paragraph) in paragraphs(page) {
-        for sentence in sentences(&paragraph).iter().filter(|sentence| sentence.len() > longest) {
+        for sentence in sentences(&paragraph).iter().filter(|sentence| sentence.len() > LONGEST) {
             let start = sentence[..8].join(" ");
             found.push(format!(
-                "{number}: a sentence of {} words (at most {longest}): {start} …",
+                "{number}: a sentence of {} words (at most {LONGEST}): {start} …",
                 sentence.len()
             ));
         }
@@ -154,19 +152,8 @@ fn pages() -> Vec<std::path::PathBuf> {
 fn pages_are_short_sentences_in_the_words_of_the_field() {
     let pages = pages();
     assert!(pages.len() > 30, "{} has few pages", root().display());
-    let summary = read(&root().join("docs/SUMMARY.md"));
-    let (_, to_follow) = summary.split_once("\n# Tutorials\n").unwrap();
-    let to_follow = to_follow.split("\n# Reference\n").next().unwrap();
     let told = |path: &std::path::PathBuf| {
-        let name = relative(path);
-        let link =
-            name.strip_prefix("docs/").map_or_else(|| format!("(../{name})"), |page| format!("({page})"));
-        let is_to_follow = name == "README.md" || to_follow.contains(&link);
-        let longest = if is_to_follow { LONGEST_TO_FOLLOW } else { LONGEST };
-        wrong(&read(path), longest)
-            .into_iter()
-            .map(|what| format!("{}:{what}", relative(path)))
-            .collect::<Vec<_>>()
+        wrong(&read(path)).into_iter().map(|what| format!("{}:{what}", relative(path))).collect::<Vec<_>>()
     };
     let found: Vec<String> = pages.iter().flat_map(told).collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
@@ -213,7 +200,7 @@ fn long_sentences_and_replaced_words_are_found() {
         ("Near\npairs below a floor, above the noise floor.\n".to_owned(), 2),
     ];
     for (page, expected) in cases {
-        let found = wrong(&page, LONGEST);
+        let found = wrong(&page);
         assert_eq!(found.len(), expected, "{page}: {found:?}");
     }
 }
