@@ -141,12 +141,8 @@ impl Options {
             }
         };
         inputs::tell_gaps(&resolved.profile, ui);
-        if recorder.traces && !startup && time < FEW_SECONDS {
-            ui.warn(&format!(
-                "recorded {:.1} s: call rates are rough below {} s; record a longer run, or several in one command",
-                time.as_secs_f64(),
-                FEW_SECONDS.as_secs()
-            ));
+        if let Some(warning) = (!startup).then(|| rough_rates(time, recorded.worked)).flatten() {
+            ui.warn(&warning);
         }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
@@ -193,6 +189,24 @@ impl Options {
     }
 }
 
+/// Warning that breakpoints had little time to see rates; None where they had enough, or where another method recorded. A program that
+/// waits, or gets no processor, shows nothing however long it is recorded.
+fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
+    let (worked, least) = (worked?, FEW_SECONDS.as_secs());
+    let recorded = time.as_secs_f64();
+    if time < FEW_SECONDS {
+        return Some(format!(
+            "recorded {recorded:.1} s: call rates are rough below {least} s; record a longer run, or several in one command"
+        ));
+    }
+    (worked < FEW_SECONDS).then(|| {
+        format!(
+            "recorded {recorded:.1} s, of which the program used a processor for {:.1} s: call rates are rough below {least} s; record a longer or busier run, or when the machine is less busy",
+            worked.as_secs_f64()
+        )
+    })
+}
+
 /// Checks that a program can be recorded on this machine; `startup`: its start.
 ///
 /// # Errors
@@ -213,5 +227,21 @@ fn until(text: &str) -> std::result::Result<Until, String> {
         "exit" | "EXIT" => Ok(Until::Exit),
         "output" | "OUTPUT" => Ok(Until::Output),
         _ => values::duration(text).map(Until::After),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_a_processor_have_rough_rates() {
+        let [short, enough, long] = [100, 3000, 20_000].map(Duration::from_millis);
+        let said = |time, worked| rough_rates(time, worked).unwrap_or_default();
+        assert!(said(short, Some(short)).starts_with("recorded 0.1 s: call rates are rough below 3 s"));
+        let starved = said(long, Some(short));
+        assert!(starved.starts_with("recorded 20.0 s, of which the program used a processor for 0.1 s"));
+        assert_eq!(said(long, Some(enough)), "");
+        assert_eq!(said(short, None), "", "of samples, their number tells");
     }
 }

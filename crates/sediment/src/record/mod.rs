@@ -133,6 +133,8 @@ pub struct Recorded {
     pub kept: RecordedData,
     /// Outcome of the program that was started; None where it was running already.
     pub outcome: Option<Outcome>,
+    /// Processor time of what was recorded; None where that is not measured.
+    pub worked: Option<Duration>,
 }
 
 /// Where a recording is.

@@ -157,7 +157,7 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
         return Err(Error::new(ErrorCode::ProgramFailed, "perf wrote no recording")
             .with_hint("its messages are above"));
     }
-    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
+    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome), worked: None })
 }
 
 #[cfg(test)]

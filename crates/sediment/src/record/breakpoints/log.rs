@@ -92,10 +92,15 @@ impl Facts {
         if self.calls_by_rate().is_some() && self.exposed > 0 {
             seen += self.hits as f64;
             share += self.watched as f64 / self.exposed as f64;
-        } else if self.steps == 0 && self.hits > 0 {
+        } else if self.steps == 0 && self.hits >= ENOUGH {
             // Called too often to be timed, but hardly in sequences: at least so often.
             let (hits, time) = self.seen();
             return Some(hits as f64 / time as f64 * self.exposed as f64);
+        } else if self.steps == 0 && self.exposed > 0 {
+            // One or two hits in no time tell no rate. Sequences would have seen a function that is called so often.
+            let (hits, time) = self.seen();
+            seen += hits as f64;
+            share += time as f64 / self.exposed as f64;
         }
         (seen > 0.0).then_some(seen / share)
     }
@@ -392,5 +397,15 @@ mod tests {
         assert!(is_near(watched(2, 1).calls(10.0), 15.0));
         assert!(is_near(watched(0, 8).calls(10.0), 40.0), "half of its time was watched in vain");
         assert_eq!(watched(0, 0).calls(10.0), None);
+    }
+
+    #[test]
+    fn hits_in_no_time_tell_no_rate() {
+        // In a program that had a processor for 60 ms, windows are over before it has worked.
+        let starved = |hits| Facts { rank: 0, watched: 0, hits, steps: 0, exposed: 60_000_000 };
+        assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
+        assert!(is_near(starved(2).calls(1.0), 2.0));
+        assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");
+        assert!(is_near(starved(30).calls(100.0), 120_000.0), "a function that sequences hardly meet");
     }
 }

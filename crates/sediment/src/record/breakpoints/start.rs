@@ -27,6 +27,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
 pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
@@ -97,7 +98,8 @@ fn record_here(
     let breakpoints: usize = tracer.modules.all().iter().map(functions).sum();
     let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
     recording.seen += &format!(" ({breakpoints} breakpoints set in {time} ms, {memory} MiB)");
-    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })
+    let worked = Some(Duration::from_nanos(tracer.log.retired()));
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked })
 }
 
 /// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
