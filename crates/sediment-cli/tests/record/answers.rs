@@ -96,11 +96,7 @@ fn programs_without_a_processor_are_a_warning() {
     let said = err(&record(&shop, &[], &["sh", "-c", "sleep 3.2; ./plain"]));
     let warnings: Vec<&str> = said.lines().filter(|line| line.contains("rough")).collect();
     assert_eq!(warnings.len(), 1, "{said}");
-    assert!(warnings[0].contains("of which the program used a processor for"), "{said}");
-    // What was hit once or twice in so little time has no rate.
-    let profile = shop.profile();
-    let most = profile.edges().iter().filter_map(|(_, _, facts)| facts.count).max();
-    assert!(most < Some(20_000), "{most:?}");
+    says_like("record/answers/programs_without_a_processor_are_a_warning", warnings[0]);
 }
 
 fn programs_are_kept_by_their_names() {

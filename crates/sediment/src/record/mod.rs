@@ -149,6 +149,12 @@ pub enum RecordedData {
 /// Every recorder there is, the best first.
 pub const RECORDERS: &[Recorder] = &[perf::BRANCHES, breakpoints::RECORDER, perf::STACKS, valgrind::RECORDER];
 
+/// True if this machine counts the cycles by which samples are best taken; false also without perf.
+#[must_use]
+pub fn counts_cycles() -> bool {
+    perf::counts_cycles()
+}
+
 /// The recorder of this name.
 #[must_use]
 pub fn recorder(name: &str) -> Option<&'static Recorder> {

@@ -111,6 +111,11 @@ fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
     record(job, &["-e", event_of_samples(), "-g", "-F", &rate])
 }
 
+/// True if the processor counts cycles, and the machine shows that.
+pub(super) fn counts_cycles() -> bool {
+    event_of_samples() == SAMPLED[0]
+}
+
 /// The event by which samples are taken here. A virtual machine may hide the processor's counters.
 fn event_of_samples() -> &'static str {
     let works = |event: &&str| {

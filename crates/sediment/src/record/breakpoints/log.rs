@@ -15,10 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest time between two calls that can be told, in nanoseconds.
 const SHORTEST: u64 = 500;
-/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed.
-const TOO_OFTEN: u64 = 50_000;
+/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed: stops take tens of
+/// microseconds of the program's own time, which cannot be told exactly from its work.
+const TOO_OFTEN: u64 = 1_000_000;
+/// Processor time from call to call, in nanoseconds, of programs that call too often to tell it. SQLite's shell takes 25, and a program that
+/// calls rarely is timed.
+const FROM_CALL_TO_CALL: f64 = 50.0;
 /// So often must a function have been met for its rate to say how many calls a step stands for.
 const ENOUGH: u64 = 3;
+
+/// Standard deviations of a count by chance.
+const DEVIATIONS: f64 = 3.0;
 
 /// An address in a file, by module and address; None for any other.
 type InFile = Option<(u32, u64)>;
@@ -74,30 +81,34 @@ impl Facts {
     /// True if sequences have seen so much less of it than `expected` steps that chance does not explain it: it is called again and again
     /// with no other function between, which is a single step.
     fn repeats_itself(&self, expected: f64) -> bool {
-        /// Standard deviations of a count by chance.
-        const DEVIATIONS: f64 = 3.0;
+        self.hits >= ENOUGH && self.steps as f64 + DEVIATIONS * expected.sqrt() < expected
+    }
+
+    /// True if sequences have seen so much more of it than `expected` steps that chance does not explain it: its calls come in bursts, of
+    /// which a window for rates meets the first one alone.
+    fn comes_in_bursts(&self, expected: f64) -> bool {
         let steps = self.steps as f64;
-        self.hits >= ENOUGH && steps + DEVIATIONS * expected.sqrt() < expected
+        steps - DEVIATIONS * steps.sqrt() > expected
     }
 
     /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
     /// the executions in sequences, if calls come at random; None if neither tells.
     fn calls(&self, of_a_step: f64) -> Option<f64> {
-        if let Some(by_rate) =
-            self.calls_by_rate().filter(|by_rate| self.repeats_itself(*by_rate / of_a_step))
-        {
-            return Some(by_rate);
+        if let Some(by_rate) = self.calls_by_rate() {
+            let expected = by_rate / of_a_step;
+            if self.repeats_itself(expected) {
+                return Some(by_rate);
+            }
+            if self.comes_in_bursts(expected) {
+                return Some(self.steps as f64 * of_a_step);
+            }
         }
         let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
         if self.calls_by_rate().is_some() && self.exposed > 0 {
             seen += self.hits as f64;
             share += self.watched as f64 / self.exposed as f64;
-        } else if self.steps == 0 && self.hits >= ENOUGH {
-            // Called too often to be timed, but hardly in sequences: at least so often.
-            let (hits, time) = self.seen();
-            return Some(hits as f64 / time as f64 * self.exposed as f64);
         } else if self.steps == 0 && self.exposed > 0 {
-            // One or two hits in no time tell no rate. Sequences would have seen a function that is called so often.
+            // Hits in no time tell no rate. Sequences would have seen a function that is called so often.
             let (hits, time) = self.seen();
             seen += hits as f64;
             share += time as f64 / self.exposed as f64;
@@ -121,6 +132,26 @@ pub(super) struct Log {
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
+    sequences: Sequences,
+}
+
+/// Sequences of steps together: their processor time in nanoseconds, without and with what hits take of it, and the number of steps.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sequences {
+    own: u64,
+    all: u64,
+    steps: u64,
+}
+
+impl Sequences {
+    /// Processor time from step to step, in nanoseconds: as measured if hits do not take most of it.
+    fn from_step_to_step(self) -> f64 {
+        if self.own > self.all / 2 && self.steps > 0 {
+            (self.own as f64 / self.steps as f64).max(FROM_CALL_TO_CALL)
+        } else {
+            FROM_CALL_TO_CALL
+        }
+    }
 }
 
 impl Log {
@@ -217,6 +248,13 @@ impl Log {
     ) -> (CallerAddress, &mut CallCounts) {
         let caller = returns_to.map(|(module, address)| caller(modules, site, module, address));
         (caller, self.calls.entry((caller, site)).or_default())
+    }
+
+    /// A sequence of this many steps took this processor time, `own` of it without that of hits.
+    pub(super) fn sequence_took(&mut self, own: u64, all: u64, steps: u64) {
+        self.sequences.own += own;
+        self.sequences.all += all;
+        self.sequences.steps += steps;
     }
 
     /// Records a gap: the next step does not follow the one before.
@@ -330,8 +368,14 @@ impl Log {
         (recording, steps)
     }
 
-    /// Number of calls that a step of a sequence stands for, by the functions whose rate could be timed.
+    /// Number of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
+    /// call of a burst alone, or by the time of the program, which has no fewer calls than steps from call to call.
     fn calls_of_a_step(&self) -> f64 {
+        let all: u64 = self.functions.values().map(|facts| facts.steps).sum();
+        if all == 0 {
+            return 1.0;
+        }
+        let by_time = self.retired as f64 / self.sequences.from_step_to_step() / all as f64;
         let (mut calls, mut steps) = (0.0, 0);
         for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
             if let Some(by_rate) = facts.calls_by_rate() {
@@ -339,7 +383,8 @@ impl Log {
                 steps += facts.steps;
             }
         }
-        if steps == 0 { 1.0 } else { (calls / steps as f64).max(1.0) }
+        let by_rates = if steps == 0 { 1.0 } else { calls / steps as f64 };
+        by_rates.max(by_time).max(1.0)
     }
 
     /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
@@ -393,6 +438,36 @@ mod tests {
     }
 
     #[test]
+    fn bursts_are_counted_by_steps() {
+        // 1000 calls in bursts of 20: windows for rates meet bursts, sequences calls.
+        assert!(is_near(watched(5, 100).calls(10.0), 1000.0));
+    }
+
+    /// A program that calls every 25 ns: a frequent function, and rare ones. Hits inflate the time in which the frequent one was watched.
+    #[test]
+    fn rare_functions_are_not_overestimated_beside_frequent_ones() {
+        const SECONDS: u64 = 20;
+        let exposed = SECONDS * 1_000_000_000;
+        let site = |entry| Site { module: 0, entry };
+        let mut log = Log { retired: exposed, ..Log::default() };
+        let frequent = Facts { rank: 0, watched: 200 * 100_000, hits: 200, steps: 3900, exposed };
+        log.functions.insert(site(0), frequent);
+        for entry in 1..=100 {
+            // Called fifty times in a second, and watched for a fifth of one.
+            let rare = Facts { rank: u64::from(entry), watched: 200_000_000, hits: 10, steps: 0, exposed };
+            log.functions.insert(site(entry), rare);
+        }
+        let of_a_step = log.calls_of_a_step();
+        let calls = |entry| log.facts(site(entry)).calls(of_a_step).unwrap();
+        let truth = 40_000_000.0 / 50.0;
+        let found = calls(0) / calls(1);
+        assert!(found > truth / 4.0 && found < truth * 4.0, "{found} beside {truth}");
+        // As a program that calls every 20 µs: the time of its steps is measured.
+        log.sequence_took(3900 * 20_000, 3900 * 30_000, 3900);
+        assert!(log.calls_of_a_step() < 1000.0, "{}", log.calls_of_a_step());
+    }
+
+    #[test]
     fn few_hits_do_not_outweigh_steps() {
         assert!(is_near(watched(2, 1).calls(10.0), 15.0));
         assert!(is_near(watched(0, 8).calls(10.0), 40.0), "half of its time was watched in vain");
@@ -406,6 +481,6 @@ mod tests {
         assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
         assert!(is_near(starved(2).calls(1.0), 2.0));
         assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");
-        assert!(is_near(starved(30).calls(100.0), 120_000.0), "a function that sequences hardly meet");
+        assert!(is_near(starved(30).calls(100.0), 2857.0), "a function that sequences do not meet");
     }
 }
