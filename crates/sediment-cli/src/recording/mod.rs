@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = values::bytes)]
     max_memory: u64,
+    /// With breakpoints: put a started program on the recorder's processor while it hits many breakpoints, which makes
+    /// them cheaper; it shows in /proc/PID/status
+    #[arg(long)]
+    share_processor: bool,
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
@@ -160,6 +164,7 @@ impl Options {
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
             max_memory: self.max_memory,
+            share_processor: self.share_processor,
             rates,
             blocks,
             until,

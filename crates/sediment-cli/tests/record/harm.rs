@@ -97,7 +97,7 @@ int main(int count, char **words) {{
     let program = shop.compile("asks", &source, &["-O0"]);
     let without = Command::new(&program).current_dir(shop.path()).output().unwrap();
     let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
-    for options in [&["--startup"][..], &["--overhead", "40%"]] {
+    for options in [&["--startup", "--share-processor"][..], &["--overhead", "40%", "--share-processor"]] {
         let mut kernels = String::new();
         for _ in 0..repeats() {
             let recorded = shop.record(options, &[text(&program)]).output().unwrap();

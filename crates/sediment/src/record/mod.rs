@@ -59,6 +59,8 @@ pub struct Settings {
     pub exclude: BTreeSet<String>,
     /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
     pub max_memory: u64,
+    /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
+    pub share_processor: bool,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
@@ -77,6 +79,7 @@ impl Default for Settings {
         Self {
             exclude: BTreeSet::new(),
             max_memory: MAX_MEMORY,
+            share_processor: false,
             rates: None,
             blocks: breakpoints::BlockCoverage::Never,
             until: Until::default(),

@@ -337,7 +337,8 @@ fn run(
         world.refuses = Some(world.add(Some(10), 0, steps));
     }
     let blocks = if second == Second::Block { BlockCoverage::Always } else { BlockCoverage::Never };
-    let settings = Settings { stop: world.stop.clone(), blocks, ..Settings::default() };
+    let settings =
+        Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
     let excluded = BTreeSet::new();
     let mut modules = Modules::new(&NoFiles, &excluded, false);
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));

@@ -9,6 +9,9 @@ use nix::unistd::Pid;
 impl Tracer<'_> {
     /// A thread hit the breakpoint at a function or block: it may be one that tells processors, or one of many hits.
     pub(super) fn pair_or_part(&mut self, task: Task, thread: Pid, site: Site) {
+        if !self.settings.share_processor {
+            return;
+        }
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.modules.get(site.module).tells_processors(site.entry) {
             space.knows_processors = true;
