@@ -132,26 +132,53 @@ pub(super) struct Log {
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
-    sequences: Sequences,
+    step_times: StepTimes,
 }
 
-/// Sequences of steps together: their processor time in nanoseconds, without and with what hits take of it, and the number of steps.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sequences {
-    own: u64,
-    all: u64,
-    steps: u64,
+/// Processor time from step to step in sequences, in nanoseconds.
+#[derive(Debug, Clone, Default)]
+struct StepTimes {
+    sum: u64,
+    /// Number of steps by time, in classes of a quarter of an octave.
+    classes: BTreeMap<u32, u64>,
 }
 
-impl Sequences {
-    /// Processor time from step to step, in nanoseconds: as measured if hits take little of it. What hits take is known roughly: where that is
-    /// up to half of it, the truth lies somewhere between.
-    fn from_step_to_step(self) -> f64 {
-        let measured = (self.own as f64 / self.steps.max(1) as f64).max(FROM_CALL_TO_CALL);
-        match self.own as f64 / self.all.max(1) as f64 {
-            0.9.. => measured,
-            0.5.. => (measured * FROM_CALL_TO_CALL).sqrt(),
-            _ => FROM_CALL_TO_CALL,
+impl StepTimes {
+    /// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
+    const SHORTEST: f64 = 0.05;
+
+    fn add(&mut self, time: u64) {
+        self.sum += time;
+        *self.classes.entry(((time.max(1) as f64).log2() * 4.0) as u32).or_default() += 1;
+    }
+
+    /// Processor time of the program itself from step to step, as far as hits do not take most of it. Where only the longest tenth of the steps
+    /// says so, the truth lies somewhere between.
+    fn own(&self) -> f64 {
+        const LONGEST: f64 = 0.1;
+        let steps: u64 = self.classes.values().sum();
+        let time = |class: u32| (f64::from(class) / 4.0).exp2();
+        let (mut before, mut hit, mut usual) = (0, None, (0.0, 0));
+        for (class, count) in &self.classes {
+            if before as f64 >= steps as f64 * (1.0 - LONGEST) {
+                break;
+            }
+            before += count;
+            if before as f64 >= steps as f64 * Self::SHORTEST {
+                hit = hit.or(Some(time(class + 1)));
+            }
+            usual = (usual.0 + time(*class) * *count as f64, usual.1 + count);
+        }
+        let hit = hit.unwrap_or(0.0);
+        let usual = usual.0 / usual.1.max(1) as f64;
+        let all = self.sum as f64 / steps.max(1) as f64;
+        let measured = (all - hit).max(FROM_CALL_TO_CALL);
+        if usual > 2.0 * hit {
+            measured
+        } else if all > 2.0 * hit {
+            (measured * FROM_CALL_TO_CALL).sqrt()
+        } else {
+            FROM_CALL_TO_CALL
         }
     }
 }
@@ -252,11 +279,9 @@ impl Log {
         (caller, self.calls.entry((caller, site)).or_default())
     }
 
-    /// A sequence of this many steps took this processor time, `own` of it without that of hits.
-    pub(super) fn sequence_took(&mut self, own: u64, all: u64, steps: u64) {
-        self.sequences.own += own;
-        self.sequences.all += all;
-        self.sequences.steps += steps;
+    /// A step of a sequence came after this processor time.
+    pub(super) fn step_took(&mut self, time: u64) {
+        self.step_times.add(time);
     }
 
     /// Records a gap: the next step does not follow the one before.
@@ -377,7 +402,7 @@ impl Log {
         if all == 0 {
             return 1.0;
         }
-        let by_time = self.retired as f64 / self.sequences.from_step_to_step() / all as f64;
+        let by_time = self.retired as f64 / self.step_times.own() / all as f64;
         let (mut calls, mut steps) = (0.0, 0);
         for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
             if let Some(by_rate) = facts.calls_by_rate() {
@@ -464,9 +489,17 @@ mod tests {
         let truth = 40_000_000.0 / 50.0;
         let found = calls(0) / calls(1);
         assert!(found > truth / 4.0 && found < truth * 4.0, "{found} beside {truth}");
-        // As a program that calls every 200 µs: the time of its steps is measured.
-        log.sequence_took(3900 * 200_000, 3900 * 210_000, 3900);
-        assert!(log.calls_of_a_step() < 100.0, "{}", log.calls_of_a_step());
+        // Each step takes what a hit takes: nothing new.
+        (0..100).for_each(|step| log.step_took(30_000 + step * 50));
+        assert!((log.calls_of_a_step() / of_a_step - 1.0).abs() < 0.1, "{}", log.calls_of_a_step());
+        // A program that calls every 55 µs, and from there at once: the time of its steps is measured.
+        let mut log = Log { step_times: StepTimes::default(), ..log };
+        (0..100).for_each(|_| {
+            log.step_took(12_000);
+            log.step_took(67_000);
+        });
+        let expected = exposed as f64 / 27_500.0 / 3900.0;
+        assert!((log.calls_of_a_step() / expected - 1.0).abs() < 0.2, "{}", log.calls_of_a_step());
     }
 
     #[test]

@@ -162,8 +162,8 @@ impl Kind {
 struct Sequence {
     /// Steps that are yet to come.
     left: usize,
-    /// Steps so far.
-    steps: u64,
+    /// Processor time at the last step.
+    at: Option<u64>,
     /// Last executed function, which is not armed.
     last: Option<Site>,
 }
@@ -331,7 +331,10 @@ impl Windows {
                     return WindowHit::NotArmed;
                 }
                 sequence.left = sequence.left.saturating_sub(1);
-                sequence.steps += 1;
+                space.look_at_clock();
+                if let Some(before) = sequence.at.replace(space.processor_time) {
+                    log.step_took(space.processor_time - before);
+                }
                 if let Some(last) = sequence.last.replace(site) {
                     space.arm_again(modules, &BTreeSet::from([last]));
                 }
@@ -420,7 +423,7 @@ impl Windows {
             For::Sequence => {
                 let waiting = all_executed(space, modules);
                 let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
-                (Kind::Sequence(Sequence { left, steps: 0, last: None }), waiting)
+                (Kind::Sequence(Sequence { left, at: None, last: None }), waiting)
             }
             For::Walk => {
                 let (walk, waiting) = self.some_blocks(id, space, modules, log);
@@ -531,8 +534,6 @@ impl Windows {
             for site in open.waiting {
                 log.watched(site, time, false);
             }
-        } else if let Kind::Sequence(sequence) = &open.kind {
-            log.sequence_took(open.time_to(now, latency), now.saturating_sub(open.since), sequence.steps);
         }
     }
 }
