@@ -279,7 +279,7 @@ impl Log {
         (caller, self.calls.entry((caller, site)).or_default())
     }
 
-    /// A step of a sequence came after this processor time.
+    /// Adds the processor time from the step before to a step of a sequence.
     pub(super) fn step_took(&mut self, time: u64) {
         self.step_times.add(time);
     }
