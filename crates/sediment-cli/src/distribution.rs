@@ -148,6 +148,10 @@ mod tests {
                 "apt install x-dbgsym=1.2-3 (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug bookworm-debug main)",
             ),
             (
+                "ID=debian\nVERSION_CODENAME=trixie\n",
+                "apt install x-dbgsym=1.2-3 (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug trixie-debug main)",
+            ),
+            (
                 "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\nVERSION_CODENAME=noble\n",
                 "ddebs.ubuntu.com noble main",
             ),

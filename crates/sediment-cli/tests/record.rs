@@ -358,6 +358,8 @@ fn a_server_is_recorded_under_load() {
 
 /// A server whose work is done by processes that run already, and by some that it starts while it is recorded.
 fn processes_below_a_process_are_recorded_too() {
+    /// A process that has ended meanwhile: no process has so large a number.
+    const ENDED: &str = "4194304";
     let shop = Workshop::new();
     let program = shop.compile("postmaster", &programs::postmaster(), &[]);
     let place = shop.path().join("postmaster.pid");
@@ -373,8 +375,10 @@ fn processes_below_a_process_are_recorded_too() {
         // Behind the two may stand one that ends soon.
         let below = &below[..2];
         let id = process.to_string();
-        let recorded =
-            shop.record(&["--pid", &id, "--seconds", "1", "--overhead", "40%"], &[]).output().unwrap();
+        let recorded = shop
+            .record(&["--pid", &id, "--pid", ENDED, "--seconds", "1", "--overhead", "40%"], &[])
+            .output()
+            .unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         for process in below.iter().copied().chain([process]) {
             assert_untouched(process);

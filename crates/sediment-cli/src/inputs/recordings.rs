@@ -330,8 +330,8 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
 /// that installs its debug symbols.
 fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
-    // Only for the eye: the quotient of two floats is near enough.
-    let share = |part: u128, all: u128| 100.0 * part as f64 / all.max(1) as f64;
+    // Only for the eye: the quotient of two floats is near enough. A call between two files counts for both.
+    let share = |part: u128, all: u128| (100.0 * part as f64 / all.max(1) as f64).min(100.0);
     let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let part = |calls: u128, cost: u128| {
         if calls > 0 {

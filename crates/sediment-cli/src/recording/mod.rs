@@ -38,6 +38,10 @@ pub(crate) struct Options {
     /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
     #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = values::bytes)]
     max_memory: u64,
+    /// With breakpoints: put a started program on the recorder's processor while it hits many breakpoints, which makes
+    /// them cheaper; it shows in /proc/PID/status
+    #[arg(long)]
+    share_processor: bool,
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
@@ -141,12 +145,8 @@ impl Options {
             }
         };
         inputs::tell_gaps(&resolved.profile, ui);
-        if recorder.traces && !startup && time < FEW_SECONDS {
-            ui.warn(&format!(
-                "recorded {:.1} s: call rates are rough below {} s; record a longer run, or several in one command",
-                time.as_secs_f64(),
-                FEW_SECONDS.as_secs()
-            ));
+        if let Some(warning) = (!startup).then(|| rough_rates(time, recorded.worked)).flatten() {
+            ui.warn(&warning);
         }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
@@ -164,6 +164,7 @@ impl Options {
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
             max_memory: self.max_memory,
+            share_processor: self.share_processor,
             rates,
             blocks,
             until,
@@ -193,6 +194,24 @@ impl Options {
     }
 }
 
+/// Warning that breakpoints had little time to see rates; None where they had enough, or where another method recorded. A program that
+/// waits, or gets no processor, shows nothing however long it is recorded.
+fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
+    let (worked, least) = (worked?, FEW_SECONDS.as_secs());
+    let recorded = time.as_secs_f64();
+    if time < FEW_SECONDS {
+        return Some(format!(
+            "recorded {recorded:.1} s: call rates are rough below {least} s; record a longer run, or several in one command"
+        ));
+    }
+    (worked < FEW_SECONDS).then(|| {
+        format!(
+            "recorded {recorded:.1} s, of which the program used a processor for {:.1} s: call rates are rough below {least} s; record a longer or busier run, or when the machine is less busy",
+            worked.as_secs_f64()
+        )
+    })
+}
+
 /// Checks that a program can be recorded on this machine; `startup`: its start.
 ///
 /// # Errors
@@ -213,5 +232,20 @@ fn until(text: &str) -> std::result::Result<Until, String> {
         "exit" | "EXIT" => Ok(Until::Exit),
         "output" | "OUTPUT" => Ok(Until::Output),
         _ => values::duration(text).map(Until::After),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_a_processor_have_rough_rates() {
+        let [short, enough, long] = [100, 3000, 20_000].map(Duration::from_millis);
+        let warned = |time, worked| rough_rates(time, worked).is_some();
+        assert!(warned(short, Some(short)));
+        assert!(warned(long, Some(short)), "it ran for long, and had no processor");
+        assert!(!warned(long, Some(enough)));
+        assert!(!warned(short, None), "of samples, their number tells");
     }
 }

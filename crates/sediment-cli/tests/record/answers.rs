@@ -16,6 +16,11 @@ pub fn cases() -> Vec<Trial> {
             a_terminal_shows_what_is_waited_for,
         ),
         case("short_recordings_are_a_warning", &compiler, short_recordings_are_a_warning),
+        case(
+            "programs_without_a_processor_are_a_warning",
+            &compiler,
+            programs_without_a_processor_are_a_warning,
+        ),
         case("programs_are_kept_by_their_names", &compiler, programs_are_kept_by_their_names),
         case("two_files_of_one_name_are_a_warning", &compiler, two_files_of_one_name_are_a_warning),
     ]
@@ -82,6 +87,16 @@ fn short_recordings_are_a_warning() {
     says_like("record/answers/short_recordings_are_a_warning", &warnings[0]);
     // First uses are exact, however short the run.
     assert!(warned(&["--startup"]).is_empty());
+}
+
+/// A program that sleeps gets as little of a processor as one on a machine that has none left.
+fn programs_without_a_processor_are_a_warning() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    let said = err(&record(&shop, &[], &["sh", "-c", "sleep 3.2; ./plain"]));
+    let warnings: Vec<&str> = said.lines().filter(|line| line.contains("rough")).collect();
+    assert_eq!(warnings.len(), 1, "{said}");
+    says_like("record/answers/programs_without_a_processor_are_a_warning", warnings[0]);
 }
 
 fn programs_are_kept_by_their_names() {

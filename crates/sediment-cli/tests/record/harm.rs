@@ -32,7 +32,83 @@ pub fn cases() -> Vec<Trial> {
         case("no_breakpoint_stands_inside_an_instruction", &compiler, no_breakpoint_inside_an_instruction),
         case("a_process_whose_first_thread_has_ended_is_recorded", &compiler, first_thread_has_ended),
         case("breakpoints_keep_to_their_memory", &compiler, breakpoints_keep_to_their_memory),
+        case(
+            "programs_do_not_see_the_recorders_processor",
+            &compiler,
+            programs_do_not_see_the_recorders_processor,
+        ),
     ]
+}
+
+/// A program on the recorder's processor has as many as without it, wherever it asks: itself, in a thread, a child, another program, and
+/// after it has chosen one itself. What the kernel says of it, which it can read, tells that it was there.
+fn programs_do_not_see_the_recorders_processor() {
+    let shop = Workshop::new();
+    let functions: String = (0..200)
+        .map(|index| format!("__attribute__((noinline)) void p{index}(void) {{ asm volatile(\"\"); }}\n"))
+        .collect();
+    let part = |from: usize| (from..from + 50).map(|index| format!("p{index}();")).collect::<String>();
+    let source = format!(
+        r#"#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include <unistd.h>
+{functions}
+static int mask(void) {{ cpu_set_t set; sched_getaffinity(0, sizeof set, &set); return CPU_COUNT(&set); }}
+static int kernels(void) {{
+    char line[256], *list = 0; FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file)) if (!strncmp(line, "Cpus_allowed_list:", 18)) list = strdup(line + 18);
+    fclose(file);
+    return strpbrk(list, ",-") ? 2 : 1;
+}}
+static void *thread(void *unused) {{ {thread} printf("thread %d\n", mask()); return unused; }}
+int main(int count, char **words) {{
+    {main}
+    if (count > 2) {{ printf("program %d %d\n", get_nprocs(), mask()); return 0; }}
+    fprintf(stderr, "kernel says %d\n", kernels());
+    fflush(stdout);
+    int child = fork();
+    if (!child) {{ {child} printf("child %d\n", mask()); fflush(stdout); _exit(0); }}
+    waitpid(child, 0, 0);
+    pthread_t other; pthread_create(&other, 0, thread, 0); pthread_join(other, 0);
+    fflush(stdout);
+    cpu_set_t raw; syscall(SYS_sched_getaffinity, 0, sizeof raw, &raw);
+    printf("raw %d, mask %d\n", CPU_COUNT(&raw), mask());
+    cpu_set_t one; CPU_ZERO(&one); CPU_SET(0, &one); sched_setaffinity(0, sizeof one, &one);
+    {after}
+    printf("chosen %d\n", mask());
+    fflush(stdout);
+    cpu_set_t all; memset(&all, 255, sizeof all); sched_setaffinity(0, sizeof all, &all);
+    execl(words[0], words[0], "again", "and", (char *)0);
+    return 1;
+}}
+"#,
+        main = part(0),
+        child = part(50),
+        thread = part(100),
+        after = part(150),
+    );
+    let program = shop.compile("asks", &source, &["-O0"]);
+    let without = Command::new(&program).current_dir(shop.path()).output().unwrap();
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    for options in [&["--startup", "--share-processor"][..], &["--overhead", "40%", "--share-processor"]] {
+        let mut kernels = String::new();
+        for _ in 0..repeats() {
+            let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+            assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+            assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&without.stdout));
+            kernels += &err(&recorded);
+        }
+        // On a busy machine a recording may do without.
+        let shared = kernels.contains("kernel says 1");
+        assert!(shared || !several || options[0] != "--startup", "{kernels}");
+    }
 }
 
 const LIBRARY: &str = "int inner(int x) { return x * 2; } int outer(int x) { return inner(x) + 1; }";

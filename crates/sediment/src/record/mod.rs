@@ -59,6 +59,8 @@ pub struct Settings {
     pub exclude: BTreeSet<String>,
     /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
     pub max_memory: u64,
+    /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
+    pub share_processor: bool,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
@@ -77,6 +79,7 @@ impl Default for Settings {
         Self {
             exclude: BTreeSet::new(),
             max_memory: MAX_MEMORY,
+            share_processor: false,
             rates: None,
             blocks: breakpoints::BlockCoverage::Never,
             until: Until::default(),
@@ -133,6 +136,8 @@ pub struct Recorded {
     pub kept: RecordedData,
     /// Outcome of the program that was started; None where it was running already.
     pub outcome: Option<Outcome>,
+    /// Processor time of what was recorded; None where that is not measured.
+    pub worked: Option<Duration>,
 }
 
 /// Where a recording is.
@@ -146,6 +151,12 @@ pub enum RecordedData {
 
 /// Every recorder there is, the best first.
 pub const RECORDERS: &[Recorder] = &[perf::BRANCHES, breakpoints::RECORDER, perf::STACKS, valgrind::RECORDER];
+
+/// True if this machine counts the cycles by which samples are best taken; false also without perf.
+#[must_use]
+pub fn counts_cycles() -> bool {
+    perf::counts_cycles()
+}
 
 /// The recorder of this name.
 #[must_use]

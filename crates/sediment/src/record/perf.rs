@@ -111,6 +111,11 @@ fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
     record(job, &["-e", event_of_samples(), "-g", "-F", &rate])
 }
 
+/// True if the processor counts cycles, and the machine shows that.
+pub(super) fn counts_cycles() -> bool {
+    event_of_samples() == SAMPLED[0]
+}
+
 /// The event by which samples are taken here. A virtual machine may hide the processor's counters.
 fn event_of_samples() -> &'static str {
     let works = |event: &&str| {
@@ -157,7 +162,7 @@ fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
         return Err(Error::new(ErrorCode::ProgramFailed, "perf wrote no recording")
             .with_hint("its messages are above"));
     }
-    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome) })
+    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome), worked: None })
 }
 
 #[cfg(test)]

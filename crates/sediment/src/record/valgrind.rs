@@ -68,7 +68,7 @@ fn record(job: &mut Job<'_>) -> Result<Recorded> {
             if started { "valgrind wrote no recording" } else { "valgrind could not start the program" };
         return Err(Error::new(ErrorCode::ProgramFailed, message).with_hint("its messages are above"));
     }
-    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome) })
+    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome), worked: None })
 }
 
 fn options(folder: &Path) -> [OsString; 3] {

@@ -231,6 +231,31 @@ impl Kernel for Model {
         None
     }
 
+    fn pair(&self, thread: Pid) -> Result<(), Errno> {
+        assert_eq!(self.paired(), None, "one thread at a time");
+        self.live(thread, |one| one.is_paired = true)?;
+        let mut world = self.0.borrow_mut();
+        (world.paired, world.pairs) = (Some(thread), world.pairs + 1);
+        Ok(())
+    }
+
+    fn paired(&self) -> Option<Pid> {
+        self.0.borrow().paired
+    }
+
+    fn part(&self) {
+        let paired = self.0.borrow_mut().paired.take();
+        if let Some(thread) = paired {
+            self.widen(thread);
+        }
+    }
+
+    fn widen(&self, thread: Pid) {
+        if let Some(thread) = self.0.borrow_mut().threads.get_mut(&thread.as_raw()) {
+            thread.is_paired = false;
+        }
+    }
+
     fn may_trace_everything(&self) -> bool {
         true
     }
@@ -288,12 +313,17 @@ enum Second {
 /// The program, or its library.
 fn module(path: &str, debug_state: Option<u64>, second: Second) -> Module {
     if second == Second::Function {
-        return Module::of_code(path, &CODE, &FUNCTIONS, debug_state);
+        return Module::of_code(path, &CODE, &FUNCTIONS, debug_state).telling_processors_at(FUNCTIONS[1]);
     }
     let mut module = Module::of_code(path, &CODE, &FUNCTIONS[..1], debug_state);
     let blocks = FUNCTIONS.map(|address| Stretch { address, size: 0x10, block: Some(1) });
     assert_eq!(module.add_blocks(vec![blocks.to_vec()]), 0);
     module
+}
+
+thread_local! {
+    /// Number of pairs of the last run.
+    static PAIRS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
 /// Runs the tracer once; what is wrong then.
@@ -307,7 +337,8 @@ fn run(
         world.refuses = Some(world.add(Some(10), 0, steps));
     }
     let blocks = if second == Second::Block { BlockCoverage::Always } else { BlockCoverage::Never };
-    let settings = Settings { stop: world.stop.clone(), blocks, ..Settings::default() };
+    let settings =
+        Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
     let excluded = BTreeSet::new();
     let mut modules = Modules::new(&NoFiles, &excluded, false);
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
@@ -318,6 +349,7 @@ fn run(
     {
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
         tracer.orphan_timeout = Duration::ZERO;
+        tracer.pairing = Pairing::after(1);
         model.seize(first).unwrap();
         if start != Start::Begun {
             tracer.join(first, &BTreeSet::from([first])).unwrap();
@@ -332,12 +364,16 @@ fn run(
         }
     }
     let mut world = Rc::into_inner(model).unwrap().0.into_inner();
+    PAIRS.set(world.pairs);
     // The kernel lets go of what is left; what was let go runs on.
     for thread in world.threads.values_mut() {
         if thread.traced && thread.run == Run::Stopped {
             world.wrong.push("a thread stays stopped".to_owned());
         }
         thread.traced = false;
+        if thread.is_paired && thread.run != Run::Dead {
+            world.wrong.push("a thread stays on the tracer's processor".to_owned());
+        }
     }
     for memory in &world.memories {
         if memory.borrow().has_breakpoint() {
@@ -389,6 +425,17 @@ fn check_from(starts: &[Start], steps: &'static [Step]) {
 #[test]
 fn functions_are_called() {
     check(&[F, G, F, Exit]);
+}
+
+#[test]
+fn a_program_that_was_started_shares_the_processor() {
+    let pairs = |start| {
+        let chooser = Chooser { taken: Vec::new(), at: 0, random: None };
+        let (_, wrong, _) = run(&[F, F, Exit], (start, Second::Function), chooser);
+        assert!(wrong.is_empty(), "{wrong:?}");
+        PAIRS.take()
+    };
+    assert_eq!((pairs(Start::Begun), pairs(Start::Attached)), (1, 0));
 }
 
 #[test]

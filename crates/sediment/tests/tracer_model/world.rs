@@ -75,6 +75,8 @@ pub(super) struct Thread {
     /// It ran a breakpoint at this address, which is to be told.
     pub(super) trapped: Option<u64>,
     pub(super) system_call: u64,
+    /// On the tracer's processor.
+    pub(super) is_paired: bool,
 }
 
 /// Bytes of mapped code, by the page that they begin.
@@ -116,6 +118,9 @@ pub(super) struct World {
     pub(super) kills: u32,
     pub(super) asks: u32,
     pub(super) told: u32,
+    /// Thread on the tracer's processor, and the number of those so far.
+    pub(super) paired: Option<nix::unistd::Pid>,
+    pub(super) pairs: u32,
     pub(super) wrong: Vec<String>,
     pub(super) trail: Vec<Happening>,
 }
@@ -168,6 +173,8 @@ impl World {
             kills: 1,
             asks: 1,
             told: 0,
+            paired: None,
+            pairs: 0,
             wrong: Vec::new(),
             trail: Vec::new(),
         };
@@ -190,6 +197,7 @@ impl World {
             interrupted: false,
             trapped: None,
             system_call: 0,
+            is_paired: false,
         };
         self.threads.insert(id, thread);
         id
@@ -262,6 +270,9 @@ impl World {
                     self.threads.get_mut(&id).unwrap().trapped = Some(address);
                     return;
                 }
+                if self.threads[&id].is_paired && step == G {
+                    self.wrong.push(format!("{id} sees the tracer's processor"));
+                }
                 if self.memories[memory].borrow().get(address).is_none() {
                     self.wrong.push(format!("{id} called what is not mapped: the model is wrong"));
                 }
@@ -289,7 +300,8 @@ impl World {
     /// A thread makes another, of its own process or of a new one.
     fn give_birth(&mut self, id: i32, step: Step, steps: &'static [Step]) {
         let thread = self.threads.get_mut(&id).unwrap();
-        let (process, memory, traced) = (thread.process, thread.memory, thread.traced);
+        let (process, memory, traced, paired) =
+            (thread.process, thread.memory, thread.traced, thread.is_paired);
         thread.system_call = match step {
             Fork(_) => FORK,
             Vfork(_) => VFORK,
@@ -305,7 +317,7 @@ impl World {
             _ => self.add(Some(process), memory, steps),
         };
         let born = self.threads.get_mut(&child).unwrap();
-        born.traced = traced;
+        (born.traced, born.is_paired) = (traced, paired);
         self.stop(child, Status::Trapped);
         let thread = self.threads.get_mut(&id).unwrap();
         thread.steps.pop_front();
@@ -345,6 +357,7 @@ impl World {
             interrupted: leader.interrupted,
             trapped: None,
             system_call: 0,
+            is_paired: leader.is_paired,
         };
         self.release(process);
         self.stop(process, Status::Event(libc::PTRACE_EVENT_EXEC));

@@ -152,9 +152,19 @@ impl Fact {
 /// Tools that other commands use, and the debug symbols of the C library.
 pub(super) fn tools() -> Vec<Fact> {
     let perf = "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters";
-    let mut facts = vec![tool("perf", perf), valgrind()];
+    let mut facts = vec![tool("perf", perf), cycles(sediment::record::counts_cycles()), valgrind()];
     facts.extend(symbols_of_libc());
     facts
+}
+
+/// The events by which perf-stacks samples.
+fn cycles(counted: bool) -> Fact {
+    let state = if counted {
+        "counted: perf-stacks samples by them"
+    } else {
+        "not counted: perf-stacks samples by the clock"
+    };
+    Fact { name: "cycles".to_owned(), state: state.to_owned(), fix: None }
 }
 
 pub(super) fn valgrind() -> Fact {

@@ -12,16 +12,28 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted.
+/// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted. So is one of several
+/// processes that has ended meanwhile, as a service's do.
 ///
 /// # Errors
-/// When one of the processes is not there, or may not be traced.
+/// When none of the processes is there, or one may not be traced.
 pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
-    let mut joined = BTreeSet::new();
+    let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
     for id in ids {
-        if joined.insert(Pid::from_raw(*id)) {
-            join_one(Pid::from_raw(*id), tracer)?;
+        if !joined.insert(Pid::from_raw(*id)) {
+            continue;
         }
+        match join_one(Pid::from_raw(*id), tracer) {
+            Ok(()) => {}
+            Err(why) if why.code() == ErrorCode::NotFound => (gone, last) = (gone + 1, Some(why)),
+            Err(why) => return Err(why),
+        }
+    }
+    if let Some(why) = last {
+        if gone == joined.len() {
+            return Err(why);
+        }
+        tracer.modules.skipped.add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
     }
     // What a process makes from now on is followed by the kernel, so the search ends.
     loop {

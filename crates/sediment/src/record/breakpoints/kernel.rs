@@ -4,6 +4,7 @@
 use super::machine::Registers;
 use super::mappings::{self, Mapping};
 use super::memory::{Memory, ProcessMemory, TracedMemory};
+use super::pairing::Pair;
 use super::system::{self, Alarm, Resume, Status};
 use super::waiting::Waiting;
 use nix::errno::Errno;
@@ -87,6 +88,18 @@ pub(super) trait Kernel {
     /// Bytes of memory that the control groups of a process have left; None where nothing limits them.
     fn memory_left(&self, process: Pid) -> Option<u64>;
 
+    /// Puts a stopped thread on the processor of this one until [`Self::part`]; an error where that may not be.
+    fn pair(&self, thread: Pid) -> Result<(), Errno>;
+
+    /// The thread that shares our processor.
+    fn paired(&self) -> Option<Pid>;
+
+    /// Gives the thread that shares our processor, if there is one, its processors back.
+    fn part(&self);
+
+    /// Gives a new thread the processors that its parent had, if that shares or shared ours.
+    fn widen(&self, thread: Pid);
+
     /// True if every process may be traced, whoever owns it.
     fn may_trace_everything(&self) -> bool;
 }
@@ -95,12 +108,20 @@ pub(super) trait Kernel {
 pub(super) struct Linux {
     alarm: RefCell<Alarm>,
     waiting: RefCell<Waiting>,
+    pair: RefCell<Option<Pair>>,
+    /// The last that was a pair.
+    parted: RefCell<Option<Pair>>,
 }
 
 impl Linux {
     /// For the calling thread, which alone may trace.
     pub(super) fn new() -> Result<Self, Errno> {
-        Ok(Self { alarm: RefCell::new(Alarm::new()?), waiting: RefCell::new(Waiting::new()) })
+        Ok(Self {
+            alarm: RefCell::new(Alarm::new()?),
+            waiting: RefCell::new(Waiting::new()),
+            pair: RefCell::default(),
+            parted: RefCell::default(),
+        })
     }
 }
 
@@ -204,6 +225,29 @@ impl Kernel for Linux {
 
     fn memory_left(&self, process: Pid) -> Option<u64> {
         super::budget::memory_left_to(process)
+    }
+
+    fn pair(&self, thread: Pid) -> Result<(), Errno> {
+        *self.pair.borrow_mut() = Some(Pair::of(thread)?);
+        self.waiting.borrow_mut().is_paired = true;
+        Ok(())
+    }
+
+    fn paired(&self) -> Option<Pid> {
+        self.pair.borrow().as_ref().map(|pair| pair.thread)
+    }
+
+    fn part(&self) {
+        let Some(pair) = self.pair.take() else { return };
+        pair.part();
+        self.waiting.borrow_mut().is_paired = false;
+        *self.parted.borrow_mut() = Some(pair);
+    }
+
+    fn widen(&self, thread: Pid) {
+        if let Some(pair) = &*self.parted.borrow() {
+            pair.widen(thread);
+        }
     }
 
     fn may_trace_everything(&self) -> bool {

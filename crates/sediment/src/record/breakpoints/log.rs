@@ -15,10 +15,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The shortest time between two calls that can be told, in nanoseconds.
 const SHORTEST: u64 = 500;
-/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed.
-const TOO_OFTEN: u64 = 50_000;
+/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed: stops take tens of
+/// microseconds of the program's own time, which cannot be told exactly from its work.
+const TOO_OFTEN: u64 = 1_000_000;
+/// Processor time from call to call, in nanoseconds, of programs that call too often to tell it. SQLite's shell takes 25, and a program that
+/// calls rarely is timed.
+const FROM_CALL_TO_CALL: f64 = 50.0;
 /// So often must a function have been met for its rate to say how many calls a step stands for.
 const ENOUGH: u64 = 3;
+
+/// Standard deviations of a count by chance.
+const DEVIATIONS: f64 = 3.0;
 
 /// An address in a file, by module and address; None for any other.
 type InFile = Option<(u32, u64)>;
@@ -74,28 +81,37 @@ impl Facts {
     /// True if sequences have seen so much less of it than `expected` steps that chance does not explain it: it is called again and again
     /// with no other function between, which is a single step.
     fn repeats_itself(&self, expected: f64) -> bool {
-        /// Standard deviations of a count by chance.
-        const DEVIATIONS: f64 = 3.0;
+        self.hits >= ENOUGH && self.steps as f64 + DEVIATIONS * expected.sqrt() < expected
+    }
+
+    /// True if sequences have seen so much more of it than `expected` steps that chance does not explain it: its calls come in bursts, of
+    /// which a window for rates meets the first one alone.
+    fn comes_in_bursts(&self, expected: f64) -> bool {
         let steps = self.steps as f64;
-        self.hits >= ENOUGH && steps + DEVIATIONS * expected.sqrt() < expected
+        steps - DEVIATIONS * steps.sqrt() > expected
     }
 
     /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
     /// the executions in sequences, if calls come at random; None if neither tells.
     fn calls(&self, of_a_step: f64) -> Option<f64> {
-        if let Some(by_rate) =
-            self.calls_by_rate().filter(|by_rate| self.repeats_itself(*by_rate / of_a_step))
-        {
-            return Some(by_rate);
+        if let Some(by_rate) = self.calls_by_rate() {
+            let expected = by_rate / of_a_step;
+            if self.repeats_itself(expected) {
+                return Some(by_rate);
+            }
+            if self.comes_in_bursts(expected) {
+                return Some(self.steps as f64 * of_a_step);
+            }
         }
         let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
         if self.calls_by_rate().is_some() && self.exposed > 0 {
             seen += self.hits as f64;
             share += self.watched as f64 / self.exposed as f64;
-        } else if self.steps == 0 && self.hits > 0 {
-            // Called too often to be timed, but hardly in sequences: at least so often.
+        } else if self.steps == 0 && self.exposed > 0 {
+            // Hits in no time tell no rate. Sequences would have seen a function that is called so often.
             let (hits, time) = self.seen();
-            return Some(hits as f64 / time as f64 * self.exposed as f64);
+            seen += hits as f64;
+            share += time as f64 / self.exposed as f64;
         }
         (seen > 0.0).then_some(seen / share)
     }
@@ -116,6 +132,55 @@ pub(super) struct Log {
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
+    step_times: StepTimes,
+}
+
+/// Processor time from step to step in sequences, in nanoseconds.
+#[derive(Debug, Clone, Default)]
+struct StepTimes {
+    sum: u64,
+    /// Number of steps by time, in classes of a quarter of an octave.
+    classes: BTreeMap<u32, u64>,
+}
+
+impl StepTimes {
+    /// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
+    const SHORTEST: f64 = 0.05;
+
+    fn add(&mut self, time: u64) {
+        self.sum += time;
+        *self.classes.entry(((time.max(1) as f64).log2() * 4.0) as u32).or_default() += 1;
+    }
+
+    /// Processor time of the program itself from step to step, as far as hits do not take most of it. Where only the longest tenth of the steps
+    /// says so, the truth lies somewhere between.
+    fn own(&self) -> f64 {
+        const LONGEST: f64 = 0.1;
+        let steps: u64 = self.classes.values().sum();
+        let time = |class: u32| (f64::from(class) / 4.0).exp2();
+        let (mut before, mut hit, mut usual) = (0, None, (0.0, 0));
+        for (class, count) in &self.classes {
+            if before as f64 >= steps as f64 * (1.0 - LONGEST) {
+                break;
+            }
+            before += count;
+            if before as f64 >= steps as f64 * Self::SHORTEST {
+                hit = hit.or(Some(time(class + 1)));
+            }
+            usual = (usual.0 + time(*class) * *count as f64, usual.1 + count);
+        }
+        let hit = hit.unwrap_or(0.0);
+        let usual = usual.0 / usual.1.max(1) as f64;
+        let all = self.sum as f64 / steps.max(1) as f64;
+        let measured = (all - hit).max(FROM_CALL_TO_CALL);
+        if usual > 2.0 * hit {
+            measured
+        } else if all > 2.0 * hit {
+            (measured * FROM_CALL_TO_CALL).sqrt()
+        } else {
+            FROM_CALL_TO_CALL
+        }
+    }
 }
 
 impl Log {
@@ -212,6 +277,11 @@ impl Log {
     ) -> (CallerAddress, &mut CallCounts) {
         let caller = returns_to.map(|(module, address)| caller(modules, site, module, address));
         (caller, self.calls.entry((caller, site)).or_default())
+    }
+
+    /// Adds the processor time from the step before to a step of a sequence.
+    pub(super) fn step_took(&mut self, time: u64) {
+        self.step_times.add(time);
     }
 
     /// Records a gap: the next step does not follow the one before.
@@ -325,8 +395,14 @@ impl Log {
         (recording, steps)
     }
 
-    /// Number of calls that a step of a sequence stands for, by the functions whose rate could be timed.
+    /// Number of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
+    /// call of a burst alone, or by the time of the program, which has no fewer calls than steps from call to call.
     fn calls_of_a_step(&self) -> f64 {
+        let all: u64 = self.functions.values().map(|facts| facts.steps).sum();
+        if all == 0 {
+            return 1.0;
+        }
+        let by_time = self.retired as f64 / self.step_times.own() / all as f64;
         let (mut calls, mut steps) = (0.0, 0);
         for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
             if let Some(by_rate) = facts.calls_by_rate() {
@@ -334,7 +410,8 @@ impl Log {
                 steps += facts.steps;
             }
         }
-        if steps == 0 { 1.0 } else { (calls / steps as f64).max(1.0) }
+        let by_rates = if steps == 0 { 1.0 } else { calls / steps as f64 };
+        by_rates.max(by_time).max(1.0)
     }
 
     /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
@@ -388,9 +465,57 @@ mod tests {
     }
 
     #[test]
+    fn bursts_are_counted_by_steps() {
+        // 1000 calls in bursts of 20: windows for rates meet bursts, sequences calls.
+        assert!(is_near(watched(5, 100).calls(10.0), 1000.0));
+    }
+
+    /// A program that calls every 25 ns: a frequent function, and rare ones. Hits inflate the time in which the frequent one was watched.
+    #[test]
+    fn rare_functions_are_not_overestimated_beside_frequent_ones() {
+        const SECONDS: u64 = 20;
+        let exposed = SECONDS * 1_000_000_000;
+        let site = |entry| Site { module: 0, entry };
+        let mut log = Log { retired: exposed, ..Log::default() };
+        let frequent = Facts { rank: 0, watched: 200 * 100_000, hits: 200, steps: 3900, exposed };
+        log.functions.insert(site(0), frequent);
+        for entry in 1..=100 {
+            // Called fifty times in a second, and watched for a fifth of one.
+            let rare = Facts { rank: u64::from(entry), watched: 200_000_000, hits: 10, steps: 0, exposed };
+            log.functions.insert(site(entry), rare);
+        }
+        let of_a_step = log.calls_of_a_step();
+        let calls = |entry| log.facts(site(entry)).calls(of_a_step).unwrap();
+        let truth = 40_000_000.0 / 50.0;
+        let found = calls(0) / calls(1);
+        assert!(found > truth / 4.0 && found < truth * 4.0, "{found} beside {truth}");
+        // Each step takes what a hit takes: nothing new.
+        (0..100).for_each(|step| log.step_took(30_000 + step * 50));
+        assert!((log.calls_of_a_step() / of_a_step - 1.0).abs() < 0.1, "{}", log.calls_of_a_step());
+        // A program that calls every 55 µs, and from there at once: the time of its steps is measured.
+        let mut log = Log { step_times: StepTimes::default(), ..log };
+        (0..100).for_each(|_| {
+            log.step_took(12_000);
+            log.step_took(67_000);
+        });
+        let expected = exposed as f64 / 27_500.0 / 3900.0;
+        assert!((log.calls_of_a_step() / expected - 1.0).abs() < 0.2, "{}", log.calls_of_a_step());
+    }
+
+    #[test]
     fn few_hits_do_not_outweigh_steps() {
         assert!(is_near(watched(2, 1).calls(10.0), 15.0));
         assert!(is_near(watched(0, 8).calls(10.0), 40.0), "half of its time was watched in vain");
         assert_eq!(watched(0, 0).calls(10.0), None);
+    }
+
+    #[test]
+    fn hits_in_no_time_tell_no_rate() {
+        // In a program that had a processor for 60 ms, windows are over before it has worked.
+        let starved = |hits| Facts { rank: 0, watched: 0, hits, steps: 0, exposed: 60_000_000 };
+        assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
+        assert!(is_near(starved(2).calls(1.0), 2.0));
+        assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");
+        assert!(is_near(starved(30).calls(100.0), 2857.0), "a function that sequences do not meet");
     }
 }

@@ -3,6 +3,8 @@
 
 use super::machine::{ARCH, ISA, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
+use super::needed::libraries;
+use super::pairing::TELL_PROCESSORS;
 use crate::binary::{Beside, Binary, Files, block_map};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
@@ -11,7 +13,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The C library's names of the system calls by which a process execs another program, or changes who may read it.
 const CHANGES: [&str; 18] = [
@@ -50,6 +52,10 @@ pub(super) struct Module {
     debug_state: Option<u64>,
     /// Where functions are that make another program of a process, or change who may read it.
     changes: Vec<u64>,
+    /// Where functions are that tell processors, or change them.
+    tell_processors: Vec<u64>,
+    /// True if its code may make system calls by itself, as that of Go.
+    calls_kernel: bool,
 }
 
 /// A function whose blocks are mapped.
@@ -134,12 +140,16 @@ impl Module {
         let debug_state = binary.functions.iter().find(|function| function.name == "_dl_debug_state");
         let debug_state = debug_state.map(|function| function.address);
         let changes = binary.functions.iter().filter(|function| CHANGES.contains(&function.name.as_str()));
+        let tell_processors =
+            binary.functions.iter().filter(|function| TELL_PROCESSORS.contains(&function.name.as_str()));
         let mut module = Self {
             path: path.to_owned(),
             build_id: binary.build_id.clone(),
             entries: Vec::new(),
             mapped: Vec::new(),
             changes: changes.map(|function| function.address).collect(),
+            tell_processors: tell_processors.map(|function| function.address).collect(),
+            calls_kernel: has_runtime_of_go(bytes),
             segments,
             stubs,
             debug_state: None,
@@ -172,6 +182,8 @@ impl Module {
             stubs: Vec::new(),
             debug_state,
             changes: Vec::new(),
+            tell_processors: Vec::new(),
+            calls_kernel: false,
         }
     }
 
@@ -242,6 +254,29 @@ impl Module {
     /// True if this function execs another program, or changes who may read the process.
     pub(super) fn changes_process(&self, entry: u32) -> bool {
         self.changes.contains(&self.entries[entry as usize].address)
+    }
+
+    /// True if this function tells processors, or changes them.
+    pub(super) fn tells_processors(&self, entry: u32) -> bool {
+        !self.tell_processors.is_empty()
+            && self.tell_processors.contains(&self.entries[entry as usize].address)
+    }
+
+    /// The entries of functions that tell processors; None for one that can have no breakpoint.
+    pub(super) fn tell_processors(&self) -> impl Iterator<Item = Option<usize>> {
+        self.tell_processors.iter().map(|address| self.entry_at(*address))
+    }
+
+    /// True if its code may make system calls by itself, not by the C library.
+    pub(super) fn calls_kernel(&self) -> bool {
+        self.calls_kernel
+    }
+
+    /// The same module, where the function at this address tells processors.
+    #[cfg(test)]
+    pub(super) fn telling_processors_at(mut self, address: u64) -> Self {
+        self.tell_processors.push(address);
+        self
     }
 
     /// The code from this address to the end of its segment.
@@ -326,6 +361,15 @@ impl Around {
     }
 }
 
+/// True if a file has the runtime of Go, which needs no C library for system calls.
+fn has_runtime_of_go(bytes: &[u8]) -> bool {
+    use object::{Object as _, ObjectSection as _};
+    let Ok(file) = object::File::parse(bytes) else { return false };
+    file.sections().any(|section| {
+        section.name().is_ok_and(|name| name.ends_with(".gopclntab") || name == ".go.buildinfo")
+    })
+}
+
 fn begins_as_elf(path: &Path) -> bool {
     let mut first = [0; 4];
     File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == *b"\x7fELF"
@@ -392,18 +436,19 @@ impl<'a> Modules<'a> {
         id
     }
 
-    /// Reads a file that may be met soon, if it is a program or library.
-    pub(super) fn read_beforehand(&mut self, path: &Path) {
-        let (Some(name), Ok(about)) = (path.to_str(), std::fs::metadata(path)) else { return };
+    /// Reads a file that may be met soon, if it is a program or library; the libraries that it needs, looked for in these folders.
+    pub(super) fn read_beforehand(&mut self, path: &Path, folders: &[PathBuf]) -> Vec<PathBuf> {
+        let (Some(name), Ok(about)) = (path.to_str(), std::fs::metadata(path)) else { return Vec::new() };
         let may_run = about.is_file() && about.len() <= LARGEST_FILE;
         let file = (name.to_owned(), about.ino());
         if !may_run || self.beforehand.contains_key(&file) || !begins_as_elf(path) {
-            return;
+            return Vec::new();
         }
-        let found = std::fs::read(path).ok().and_then(|bytes| self.read(name, &bytes));
-        if let Some(found) = found {
+        let Ok(bytes) = std::fs::read(path) else { return Vec::new() };
+        if let Some(found) = self.read(name, &bytes) {
             self.beforehand.insert(file, found);
         }
+        libraries(&bytes, path, folders)
     }
 
     /// Takes on a module as if it had been read from this file.

@@ -162,6 +162,8 @@ impl Kind {
 struct Sequence {
     /// Steps that are yet to come.
     left: usize,
+    /// Processor time at the last step.
+    at: Option<u64>,
     /// Last executed function, which is not armed.
     last: Option<Site>,
 }
@@ -259,6 +261,11 @@ impl Windows {
         TURN
     }
 
+    /// True while a window is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// The program begins to run; what was done before is no cost of it.
     pub(super) fn begin(&mut self) {
         self.accounted = own_time();
@@ -324,6 +331,10 @@ impl Windows {
                     return WindowHit::NotArmed;
                 }
                 sequence.left = sequence.left.saturating_sub(1);
+                space.look_at_clock();
+                if let Some(before) = sequence.at.replace(space.processor_time) {
+                    log.step_took(space.processor_time - before);
+                }
                 if let Some(last) = sequence.last.replace(site) {
                     space.arm_again(modules, &BTreeSet::from([last]));
                 }
@@ -412,7 +423,7 @@ impl Windows {
             For::Sequence => {
                 let waiting = all_executed(space, modules);
                 let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
-                (Kind::Sequence(Sequence { left, last: None }), waiting)
+                (Kind::Sequence(Sequence { left, at: None, last: None }), waiting)
             }
             For::Walk => {
                 let (walk, waiting) = self.some_blocks(id, space, modules, log);

@@ -83,6 +83,8 @@ pub(super) struct Space {
     looked: Option<Instant>,
     /// Number of the blocks found so far in all processes that have no breakpoint here for it.
     pub(super) known_blocks: usize,
+    /// True if the program has asked on which processors it may run, or may have.
+    pub(super) knows_processors: bool,
 }
 
 impl Space {
@@ -109,6 +111,7 @@ impl Space {
             began: 0,
             looked: None,
             known_blocks: 0,
+            knows_processors: false,
         })
     }
 
@@ -139,6 +142,7 @@ impl Space {
             began: 0,
             looked: None,
             known_blocks: self.known_blocks,
+            knows_processors: self.knows_processors,
         }
     }
 
@@ -351,6 +355,21 @@ impl Space {
         if self.stands(watch.address) && self.memory.write(watch.address, &watch.original).is_ok() {
             self.pages.wrote(watch.address);
         }
+    }
+
+    /// True if the program cannot ask on which processors it may run without a breakpoint that is hit before.
+    pub(super) fn hides_processors(&self, modules: &Modules<'_>) -> bool {
+        let mut known = self.loading;
+        for image in &self.images {
+            let module = modules.get(image.module);
+            let told = module.tell_processors().map(|entry| entry.is_some_and(|entry| image.is_armed(entry)));
+            let told: Vec<bool> = told.collect();
+            if module.calls_kernel() || told.contains(&false) {
+                return false;
+            }
+            known |= !told.is_empty();
+        }
+        known && !self.knows_processors
     }
 
     /// Counts from now on.

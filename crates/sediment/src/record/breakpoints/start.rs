@@ -23,10 +23,11 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sediment_process::command::Outcome;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
 pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
@@ -97,7 +98,8 @@ fn record_here(
     let breakpoints: usize = tracer.modules.all().iter().map(functions).sum();
     let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
     recording.seen += &format!(" ({breakpoints} breakpoints set in {time} ms, {memory} MiB)");
-    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome })
+    let worked = Some(Duration::from_nanos(tracer.log.retired()));
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked })
 }
 
 /// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
@@ -184,8 +186,11 @@ fn refuse_other_rights(program: &OsString) -> Result<()> {
     Err(refusal::other_rights(&path))
 }
 
+/// Files that are read beforehand, at most; one that several need counts for each.
+const MOST_FILES: usize = 4096;
+
 /// Reads what will run, so that the program need not stand still for it: the program itself, the programs among its arguments, which
-/// it may start (as `nice` and `env` do), and what this program has loaded, as nearly all programs load it.
+/// it may start (as `nice` and `env` do), what this program has loaded, as nearly all programs load it, and the libraries that these need.
 fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
     let program = words.first().and_then(found_on_search_path);
     let arguments = words.iter().skip(1).map(PathBuf::from).filter(|path| path.components().count() > 1);
@@ -193,9 +198,13 @@ fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
     let loaded = mappings(Pid::this()).unwrap_or_default();
     let loaded = loaded.into_iter().filter(|mapping| mapping.executable);
     let loaded = loaded.map(|mapping| PathBuf::from(mapping.path)).filter(|path| *path != own);
-    for path in program.into_iter().chain(arguments).chain(loaded) {
+    let loaded: Vec<PathBuf> = loaded.collect();
+    let folders: Vec<PathBuf> = loaded.iter().filter_map(|path| Some(path.parent()?.to_owned())).collect();
+    let mut files: VecDeque<PathBuf> = program.into_iter().chain(arguments).chain(loaded).collect();
+    for _ in 0..MOST_FILES {
+        let Some(path) = files.pop_front() else { return };
         if let Ok(path) = path.canonicalize() {
-            modules.read_beforehand(&path);
+            files.extend(modules.read_beforehand(&path, &folders));
         }
     }
 }

@@ -158,6 +158,13 @@ pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
     Ok(unsafe { fork() }?)
 }
 
+/// True if the kernel schedules a thread as it does nearly all, neither in real time nor by deadlines.
+pub(super) fn is_scheduled_as_usual(thread: Pid) -> bool {
+    // SAFETY: it reads nothing of ours.
+    let policy = unsafe { libc::sched_getscheduler(thread.as_raw()) };
+    policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_OTHER
+}
+
 /// True if a program's file has capabilities.
 pub(super) fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };

@@ -22,6 +22,8 @@ pub(super) struct Waiting {
     has_its_own: bool,
     wanted_until: Option<Instant>,
     looked: Duration,
+    /// True while the program shares our processor: it does not run while we look.
+    pub(super) is_paired: bool,
 }
 
 impl Waiting {
@@ -30,6 +32,7 @@ impl Waiting {
             has_its_own: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),
             wanted_until: None,
             looked: Duration::ZERO,
+            is_paired: false,
         }
     }
 
@@ -41,7 +44,7 @@ impl Waiting {
     /// Waits for the next status; None when an alarm rang before.
     pub(super) fn next(&mut self) -> Result<Option<(Pid, Status)>, Errno> {
         let begun = Instant::now();
-        if !self.has_its_own || self.wanted_until.is_some_and(|until| begun < until) {
+        if !self.has_its_own || self.is_paired || self.wanted_until.is_some_and(|until| begun < until) {
             return system::wait();
         }
         let rings = system::rings();

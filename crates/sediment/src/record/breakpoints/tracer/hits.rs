@@ -20,6 +20,7 @@ impl Tracer<'_> {
         if self.modules.get(site.module).changes_process(site.entry) {
             self.look_at_system_calls(thread);
         }
+        self.pair_or_part(task, thread, site);
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.windows.is_some() {
             space.look_at_clock_now_and_then();

@@ -16,12 +16,14 @@ mod joining;
 #[cfg(test)]
 #[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
+mod pairs;
 
 use super::budget::Budget;
 use super::coverage::Coverage;
 use super::kernel::Kernel;
 use super::log::Log;
 use super::modules::Modules;
+use super::pairing::Pairing;
 use super::rates::Windows;
 use super::rights::has_other_rights;
 use super::space::{BreakpointHit, Space};
@@ -82,6 +84,7 @@ pub(super) struct Tracer<'a> {
     pub(super) log: Log,
     pub(super) windows: Option<Windows>,
     coverage: Coverage,
+    pairing: Pairing,
     begun: Instant,
     looked_around: Instant,
     watch: &'a mut dyn FnMut(Progress),
@@ -117,6 +120,7 @@ impl<'a> Tracer<'a> {
             log: Log::default(),
             windows: settings.rates.map(Windows::new),
             coverage: Coverage::new(settings.blocks),
+            pairing: Pairing::new(),
             begun: Instant::now(),
             looked_around: Instant::now(),
             watch,
@@ -183,7 +187,10 @@ impl<'a> Tracer<'a> {
                         windows.stopped();
                     }
                 }
-                Ok(None) => self.look_around(),
+                Ok(None) => {
+                    self.part_if_calm();
+                    self.look_around();
+                }
                 Err(Errno::ECHILD) => break,
                 Err(error) => return Err(broken(error)),
             }
@@ -192,6 +199,9 @@ impl<'a> Tracer<'a> {
             }
             if let Some(windows) = &mut self.windows {
                 windows.turn(&mut self.spaces, &self.modules, &mut self.log);
+                if windows.is_open() {
+                    self.kernel.part();
+                }
             }
             self.cover_those_put_off();
         }
@@ -283,6 +293,7 @@ impl<'a> Tracer<'a> {
     fn adopt_orphans(&mut self) {
         let Some(before) = Instant::now().checked_sub(self.orphan_timeout) else { return };
         for child in self.tasks.orphans(before) {
+            self.kernel.widen(child);
             let process = self.kernel.process_of(child).unwrap_or(child);
             let kin =
                 self.tasks.of_process(process).first().and_then(|thread| self.tasks.get(*thread)).copied();
@@ -372,6 +383,9 @@ impl<'a> Tracer<'a> {
     }
 
     fn forget(&mut self, thread: Pid) {
+        if self.kernel.paired() == Some(thread) {
+            self.kernel.part();
+        }
         if let Some(space) = self.tasks.forget(thread).and_then(|space| self.spaces.remove(&space)) {
             self.log.retire(&space);
         }
@@ -384,6 +398,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn let_space_go(&mut self, id: u32) {
+        self.kernel.part();
         if let Some(space) = self.spaces.get_mut(&id) {
             space.look_at_clock();
             space.let_go(&self.modules);
@@ -482,7 +497,10 @@ impl<'a> Tracer<'a> {
     }
 
     fn has_a_child(&mut self, parent: Pid) -> Result<()> {
-        let Some(child) = ignore_gone(self.kernel.event_about(parent))? else { return Ok(()) };
+        let child = ignore_gone(self.kernel.event_about(parent))?;
+        self.kernel.part();
+        let Some(child) = child else { return Ok(()) };
+        self.kernel.widen(child);
         if self.tasks.was_abandoned(child) {
             return Ok(());
         }
@@ -595,6 +613,7 @@ impl<'a> Tracer<'a> {
         if std::mem::replace(&mut self.letting_go, true) {
             return Ok(());
         }
+        self.kernel.part();
         if let Some(windows) = &mut self.windows {
             windows.close(&mut self.spaces, &self.modules, &mut self.log);
         }
