@@ -145,7 +145,7 @@ struct StepTimes {
 
 impl StepTimes {
     /// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
-    const SHORTEST: f64 = 0.05;
+    const SHORTEST: f64 = 0.25;
 
     fn add(&mut self, time: u64) {
         self.sum += time;
