@@ -11,7 +11,10 @@ use sediment::random::Generator;
 use sediment_fleet::dataset::writer::Writer;
 use sediment_fleet::day::Day;
 use sediment_fleet::submission::{Named, Origin, Submission, identity, submitter_key};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 
 /// Functions of the program, calls that there are, versions, days.
 const FUNCTIONS: u64 = 20_000;
@@ -125,30 +128,66 @@ fn main() {
                 std::fs::write(format!("{place}/{number}.gv"), profile(number, calls).text).unwrap();
             }
         }
-        "dataset" => add(place, "s", (0..count).map(|number| profile(number, calls))),
-        "forged" => add(
-            place,
-            "forger",
-            (0..count).flat_map(|submitter| (0..calls).map(move |number| forged(submitter, number))),
-        ),
+        "dataset" => add(place, "s", count, |number| profile(number, calls)),
+        "forged" => add(place, "forger", count * calls, |number| forged(number / calls, number % calls)),
         other => panic!("{other}"),
     }
 }
 
-/// Adds profiles to a dataset.
-fn add(place: &str, prefix: &str, profiles: impl Iterator<Item = Made>) {
+/// A profile brought to rows, with its submitter and identity.
+struct Ready {
+    origin: Origin,
+    identity: u128,
+    submission: Submission,
+}
+
+impl Ready {
+    fn of(made: &Made, prefix: &str, salt: &str) -> Self {
+        let submitter = submitter_key(salt, &format!("{prefix}{}", made.submitter));
+        let identity = identity(&submitter, made.text.as_bytes());
+        let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
+        Self {
+            origin: Origin { submitter, host_class: made.host_class().to_owned(), day: made.day },
+            identity,
+            submission,
+        }
+    }
+}
+
+/// Adds profiles to a dataset, in the order of their numbers. Other threads make and read them.
+fn add(place: &str, prefix: &str, count: u64, make: impl Fn(u64) -> Made + Sync) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut writer = runtime.block_on(Writer::open(place)).unwrap();
     let salt = writer.dataset().manifest.salt.clone();
-    for (number, made) in profiles.enumerate() {
-        let submitter = submitter_key(&salt, &format!("{prefix}{}", made.submitter));
-        let origin = Origin { submitter, host_class: made.host_class().to_owned(), day: made.day };
-        let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
-        writer.add(&submission, &origin, identity(&origin.submitter, made.text.as_bytes())).unwrap();
-        runtime.block_on(writer.spill()).unwrap();
-        if number % 100_000 == 99_999 {
-            runtime.block_on(writer.commit(None)).unwrap();
+    let next = AtomicU64::new(0);
+    let (sender, receiver) = sync_channel(64);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            let (sender, next, make, salt) = (sender.clone(), &next, &make, &salt);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count
+                        || sender.send((number, Ready::of(&make(number), prefix, salt))).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
         }
-    }
+        drop(sender);
+        let (mut early, mut expected) = (BTreeMap::new(), 0);
+        for (number, ready) in &receiver {
+            early.insert(number, ready);
+            while let Some(ready) = early.remove(&expected) {
+                expected += 1;
+                writer.add(&ready.submission, &ready.origin, ready.identity).unwrap();
+                runtime.block_on(writer.spill()).unwrap();
+                if expected % 100_000 == 0 {
+                    runtime.block_on(writer.commit(None)).unwrap();
+                }
+            }
+        }
+    });
     runtime.block_on(writer.commit(None)).unwrap();
 }

@@ -30,10 +30,19 @@ struct EngineOptions {
     /// Threads [default: as many as processors]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
+    /// Scheduler of a cluster that runs the query, in as many tasks as there are threads [default: this process runs it]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<String>,
 }
 
 impl EngineOptions {
     fn engine(&self, dataset: &Dataset) -> Result<Engine> {
+        #[cfg(feature = "cluster")]
+        if let Some(scheduler) = &self.cluster {
+            let tasks = self.threads.unwrap_or(Limits::default().threads);
+            return sediment_fleet::cluster::connect(scheduler, tasks, &dataset.store);
+        }
         let limits = Limits {
             memory: self.memory << 20,
             spill: self.spill.clone(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Engine`]: DataFusion, with the files of a dataset as its tables.
+//! [`Engine`]: DataFusion, with the files of a dataset as its tables. It runs queries in this process, or has a cluster run them.
 
 use crate::dataset::manifest::File;
 use crate::dataset::store::Store;
+use crate::dataset::{LENT, random, tables};
 use datafusion::arrow::array::{ArrayRef, AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use datafusion::error::DataFusionError;
@@ -13,8 +14,7 @@ use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use sediment::{Error, ErrorCode, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
-use url::Url;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Memory that queries take by default, in bytes.
 pub const MEMORY: usize = 1 << 30;
@@ -40,6 +40,10 @@ impl Default for Limits {
 /// A session of a query engine.
 pub struct Engine {
     context: SessionContext,
+    /// True if queries run in this process, and so may call functions of it.
+    is_embedded: bool,
+    /// Files that were written for queries of others.
+    lent: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -65,18 +69,22 @@ impl Engine {
             .map_err(|error| failed(&error))?;
         let config = SessionConfig::new().with_target_partitions(limits.threads).with_batch_size(16_384);
         let context = SessionContext::new_with_config_rt(config, runtime);
-        Self::with_context(context, store)
+        Ok(Self { is_embedded: true, ..Self::with_context(context, store)? })
     }
 
-    /// An engine of another kind, such as a cluster.
+    /// An engine whose queries run elsewhere, such as on a cluster.
     ///
     /// # Errors
     /// When the store has no URL.
     pub fn with_context(context: SessionContext, store: &Store) -> Result<Self> {
-        let (base, inner) = store.for_engines();
-        let base = Url::parse(base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
-        context.runtime_env().register_object_store(&base, inner);
-        Ok(Self { context })
+        store.register(&context.runtime_env())?;
+        Ok(Self { context, is_embedded: false, lent: Mutex::default() })
+    }
+
+    /// True if queries may call functions of this program.
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.is_embedded
     }
 
     /// Makes files a table.
@@ -92,6 +100,35 @@ impl Engine {
         let options = ParquetReadOptions::default().schema(schema);
         let frame = self.context.read_parquet(names, options).await.map_err(|error| failed(&error))?;
         self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Makes rows a table that a cluster reads, too: a file in the dataset's store, until [`Self::take_back`].
+    ///
+    /// # Errors
+    /// When the store fails, or the query engine refuses the rows.
+    pub async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
+        let file = format!("{LENT}/{}.parquet", random());
+        let bytes = tables::parquet_of(&rows.schema(), std::slice::from_ref(rows))?;
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+        store.create(&file, bytes).await?;
+        let schema = rows.schema();
+        let options = ParquetReadOptions::default().schema(&schema);
+        let frame = self.context.read_parquet(store.url(&file)?, options).await;
+        let view = frame.map_err(|error| failed(&error))?.into_view();
+        self.context.register_table(name, view).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Removes the files of all lent tables.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_back(&self, store: &Store) -> Result<()> {
+        let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
+        for file in lent {
+            store.remove(&file).await?;
+        }
         Ok(())
     }
 
