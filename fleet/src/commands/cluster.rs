@@ -4,7 +4,7 @@
 use clap::Args;
 use sediment::{Error, ErrorCode, Result};
 use sediment_fleet::cluster::{Executor, Scheduler, execute, schedule};
-use sediment_fleet::dataset::store::Store;
+use sediment_fleet::dataset::Dataset;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,17 +55,15 @@ pub(crate) struct ExecutorOptions {
 }
 
 pub(crate) fn scheduler(options: &SchedulerOptions) -> Result<()> {
-    let store = Store::open(&options.dataset)?;
     let settings = Scheduler {
         listen: options.listen,
         host: options.host.clone(),
         patience: Duration::from_secs(options.patience),
     };
-    block_on(schedule(&settings, store))
+    block_on(async { schedule(&settings, Dataset::open(&options.dataset).await?.store).await })
 }
 
 pub(crate) fn executor(options: &ExecutorOptions) -> Result<()> {
-    let store = Store::open(&options.dataset)?;
     let (scheduler, port) = host_and_port(&options.scheduler)?;
     let own = tempfile::tempdir().map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
     let settings = Executor {
@@ -78,7 +76,7 @@ pub(crate) fn executor(options: &ExecutorOptions) -> Result<()> {
         memory: options.memory << 20,
         work: options.work.clone().unwrap_or_else(|| own.path().to_path_buf()),
     };
-    block_on(execute(&settings, store))
+    block_on(async { execute(&settings, Dataset::open(&options.dataset).await?.store).await })
 }
 
 fn host_and_port(text: &str) -> Result<(String, u16)> {
