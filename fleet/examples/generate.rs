@@ -3,7 +3,8 @@
 //! profiles, versions change slowly, and one in a hundred is a copy.
 //!
 //!     generate text DIR COUNT CALLS                DIR/SUBMITTER/CLASS/DAY/NUMBER.gv
-//!     generate dataset DATASET COUNT CALLS         straight into a dataset, by the writer that `ingest` uses
+//!     generate dataset DATASET COUNT CALLS         straight into a dataset, by the writer that `ingest` uses; with a fourth number
+//!                                                  COPIES, each profile is sent by so many submitters, on other days
 //!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others hardly make, each with many profiles
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
@@ -11,13 +12,17 @@ use sediment::random::Generator;
 use sediment_fleet::dataset::writer::Writer;
 use sediment_fleet::day::Day;
 use sediment_fleet::submission::{Named, Origin, Submission, identity, submitter_key};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 
-/// Functions of the program, calls that there are, versions, days.
+/// Functions of the program, calls that there are, versions, days, submitters.
 const FUNCTIONS: u64 = 20_000;
 const EDGES: u64 = 60_000;
 const VERSIONS: u64 = 4;
 const DAYS: u64 = 7;
+const SUBMITTERS: u64 = 20_000;
 
 fn below(random: &mut Generator, limit: u64) -> u64 {
     random.below(limit as usize) as u64
@@ -45,7 +50,7 @@ impl Made {
 /// The profile of one submitter: some calls of those that there are, in a use of its own.
 fn profile(number: u64, calls: u64) -> Made {
     let mut random = Generator::new(number / 100 * 100 + if number % 100 == 99 { 98 } else { number % 100 });
-    let submitter = skewed(&mut random, 20_000);
+    let submitter = skewed(&mut random, SUBMITTERS);
     let (version, day) = (below(&mut random, VERSIONS), below(&mut random, DAYS));
     let mut edges: Vec<u64> = (0..calls * 2).map(|_| skewed(&mut random, EDGES)).collect();
     edges.sort_unstable();
@@ -106,8 +111,12 @@ fn print(version: u64, counted: Vec<(u64, u64, u64)>) -> String {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, kind, place, count, calls] = &arguments[..] else {
-        panic!("generate text|dataset|forged|bodies PLACE COUNT CALLS")
+    let (copies, arguments) = match &arguments[..] {
+        [most @ .., copies] if most.len() == 5 => (copies.parse().unwrap(), most),
+        all => (1, all),
+    };
+    let [_, kind, place, count, calls] = arguments else {
+        panic!("generate text|dataset|forged|bodies PLACE COUNT CALLS [COPIES]")
     };
     let (count, calls): (u64, u64) = (count.parse().unwrap(), calls.parse().unwrap());
     match kind.as_str() {
@@ -125,30 +134,68 @@ fn main() {
                 std::fs::write(format!("{place}/{number}.gv"), profile(number, calls).text).unwrap();
             }
         }
-        "dataset" => add(place, "s", (0..count).map(|number| profile(number, calls))),
-        "forged" => add(
-            place,
-            "forger",
-            (0..count).flat_map(|submitter| (0..calls).map(move |number| forged(submitter, number))),
-        ),
+        "dataset" => add(place, "s", (count, copies), |number| profile(number, calls)),
+        "forged" => add(place, "forger", (count * calls, 1), |number| forged(number / calls, number % calls)),
         other => panic!("{other}"),
     }
 }
 
-/// Adds profiles to a dataset.
-fn add(place: &str, prefix: &str, profiles: impl Iterator<Item = Made>) {
+/// A profile brought to rows, with its submitters and identities.
+struct Ready {
+    origins: Vec<(Origin, u128)>,
+    submission: Submission,
+}
+
+impl Ready {
+    fn of(made: &Made, prefix: &str, salt: &str, copies: u64) -> Self {
+        let origin = |copy: u64| {
+            let submitter = submitter_key(salt, &format!("{prefix}{}", made.submitter + copy * SUBMITTERS));
+            let identity = identity(&submitter, made.text.as_bytes());
+            let day = day_at((made.day.0 - day_at(0).0) as u64 + copy % DAYS);
+            let day = if day.0 < day_at(DAYS).0 { day } else { Day(day.0 - DAYS as i32) };
+            (Origin { submitter, host_class: made.host_class().to_owned(), day }, identity)
+        };
+        let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
+        Self { origins: (0..copies).map(origin).collect(), submission }
+    }
+}
+
+/// Adds profiles to a dataset, in the order of their numbers. Other threads make and read them.
+fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64) -> Made + Sync) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut writer = runtime.block_on(Writer::open(place)).unwrap();
     let salt = writer.dataset().manifest.salt.clone();
-    for (number, made) in profiles.enumerate() {
-        let submitter = submitter_key(&salt, &format!("{prefix}{}", made.submitter));
-        let origin = Origin { submitter, host_class: made.host_class().to_owned(), day: made.day };
-        let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
-        writer.add(&submission, &origin, identity(&origin.submitter, made.text.as_bytes())).unwrap();
-        runtime.block_on(writer.spill()).unwrap();
-        if number % 100_000 == 99_999 {
-            runtime.block_on(writer.commit(None)).unwrap();
+    let next = AtomicU64::new(0);
+    let (sender, receiver) = sync_channel(64);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            let (sender, next, make, salt) = (sender.clone(), &next, &make, &salt);
+            scope.spawn(move || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count
+                        || sender.send((number, Ready::of(&make(number), prefix, salt, copies))).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
         }
-    }
+        drop(sender);
+        let (mut early, mut expected) = (BTreeMap::new(), 0);
+        for (number, ready) in &receiver {
+            early.insert(number, ready);
+            while let Some(ready) = early.remove(&expected) {
+                expected += 1;
+                for (origin, identity) in ready.origins {
+                    writer.add(&ready.submission, &origin, identity).unwrap();
+                    runtime.block_on(writer.spill()).unwrap();
+                }
+                if expected * copies % 100_000 == 0 {
+                    runtime.block_on(writer.commit(None)).unwrap();
+                }
+            }
+        }
+    });
     runtime.block_on(writer.commit(None)).unwrap();
 }

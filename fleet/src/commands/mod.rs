@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The commands: options in, calls of the library, lines out.
 
+#[cfg(feature = "cluster")]
+mod cluster;
 mod ingest;
 mod queries;
 mod serve;
@@ -48,6 +50,12 @@ enum Command {
     Compact(CompactOptions),
     /// List the files of a table, for other engines
     Files(FilesOptions),
+    /// Plan queries of a cluster and hand out their tasks
+    #[cfg(feature = "cluster")]
+    Scheduler(cluster::SchedulerOptions),
+    /// Run tasks of a cluster's scheduler
+    #[cfg(feature = "cluster")]
+    Executor(cluster::ExecutorOptions),
 }
 
 #[derive(Debug, Args)]
@@ -154,6 +162,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             println!("joined {} files", done.files);
         }
         Command::Files(options) => block_on(files(options))?,
+        #[cfg(feature = "cluster")]
+        Command::Scheduler(options) => cluster::scheduler(options)?,
+        #[cfg(feature = "cluster")]
+        Command::Executor(options) => cluster::executor(options)?,
     }
     Ok(0)
 }

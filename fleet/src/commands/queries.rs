@@ -30,10 +30,24 @@ struct EngineOptions {
     /// Threads [default: as many as processors]
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
+    /// Scheduler of a cluster that runs the query, in as many tasks as there are threads [default: this process runs it]
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "HOST:PORT")]
+    cluster: Option<String>,
+    /// Seconds after which a query that the cluster has not answered is sent again, as when an executor died; three times in all
+    #[cfg(feature = "cluster")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..))]
+    retry_after: u64,
 }
 
 impl EngineOptions {
     fn engine(&self, dataset: &Dataset) -> Result<Engine> {
+        #[cfg(feature = "cluster")]
+        if let Some(scheduler) = &self.cluster {
+            let tasks = self.threads.unwrap_or(Limits::default().threads);
+            let retry_after = std::time::Duration::from_secs(self.retry_after);
+            return sediment_fleet::cluster::connect(scheduler, tasks, &dataset.store, retry_after);
+        }
         let limits = Limits {
             memory: self.memory << 20,
             spill: self.spill.clone(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fsck`: whether all files of a dataset are there and say what their manifest says.
 
-use super::Dataset;
 use super::manifest::{File, Table};
 use super::rewrite::schema_of;
 use super::tables;
 use super::writer::lock;
+use super::{Dataset, LENT};
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::datatypes::Int32Type;
 use sediment::Result;
@@ -47,8 +47,8 @@ pub async fn check(place: &str, repair: bool) -> Result<Checked> {
         checked.faults.push(error.to_string());
     }
     let listed: HashSet<&str> = dataset.manifest.files.iter().map(|file| file.name.as_str()).collect();
-    for table in Table::ALL {
-        for (name, _) in dataset.store.list(table.name()).await? {
+    for folder in Table::ALL.map(Table::name).into_iter().chain([LENT]) {
+        for (name, _) in dataset.store.list(folder).await? {
             if !listed.contains(name.as_str()) {
                 if repair {
                     dataset.store.remove(&name).await?;

@@ -9,7 +9,6 @@ use sediment::profile::rows::{Kind, Row};
 use sediment::profile::{FunctionKey, Profile};
 use sediment::{Error, ErrorCode, Result};
 use std::collections::HashMap;
-use std::hash::BuildHasher as _;
 
 /// A subject by the numbers of its functions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -24,14 +23,26 @@ pub struct Subject {
     pub detail: String,
 }
 
+/// A subject in small, so that many lie in a processor's cache: all parts by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct SubjectKey {
+    kind: Kind,
+    function: u32,
+    callee: u32,
+    detail: u32,
+}
+
+/// In place of a number that a subject does not have.
+const NONE: u32 = u32::MAX;
+
 /// Subjects and submitters by number, and numbers by these.
 #[derive(Debug, Default)]
 pub struct Dictionary {
     functions: Vec<FunctionKey>,
     by_key: HashMap<FunctionKey, u32, RandomState>,
     subjects: Vec<Subject>,
-    by_subject: HashMap<(Kind, Option<u32>, Option<u32>, u64), i32, RandomState>,
-    hashing: RandomState,
+    by_subject: HashMap<SubjectKey, i32, RandomState>,
+    by_detail: HashMap<String, u32, RandomState>,
     submitters: Vec<String>,
     by_submitter: HashMap<String, i32, RandomState>,
     /// Subjects and submitters that files have.
@@ -97,19 +108,32 @@ impl Dictionary {
         number
     }
 
-    /// The number of a subject. Details are looked up by their hash, so that a known subject needs no copy.
+    /// The number of a subject. A known one is found without a look at its details.
     fn subject(&mut self, kind: Kind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
-        let mut key = (kind, function, callee, self.hashing.hash_one(detail));
-        while let Some(number) = self.by_subject.get(&key) {
-            if self.subject_at(*number).is_some_and(|known| known.detail == detail) {
-                return *number;
-            }
-            // Another detail with the same hash.
-            key.3 = key.3.wrapping_add(1);
+        let key = SubjectKey {
+            kind,
+            function: function.unwrap_or(NONE),
+            callee: callee.unwrap_or(NONE),
+            detail: self.detail(detail),
+        };
+        if let Some(number) = self.by_subject.get(&key) {
+            return *number;
         }
         let number = self.subjects.len() as i32;
         self.subjects.push(Subject { kind, function, callee, detail: detail.to_owned() });
         self.by_subject.insert(key, number);
+        number
+    }
+
+    fn detail(&mut self, detail: &str) -> u32 {
+        if detail.is_empty() {
+            return NONE;
+        }
+        if let Some(number) = self.by_detail.get(detail) {
+            return *number;
+        }
+        let number = self.by_detail.len() as u32;
+        self.by_detail.insert(detail.to_owned(), number);
         number
     }
 

@@ -21,6 +21,9 @@ use sediment::{Error, ErrorCode, Result};
 use std::hash::BuildHasher as _;
 use store::Store;
 
+/// Folder of a dataset with tables that are written for a query of a cluster, and removed after it.
+pub(crate) const LENT: &str = "queries";
+
 /// A generation of a dataset.
 #[derive(Debug, Clone)]
 pub struct Dataset {
@@ -156,7 +159,7 @@ impl Dataset {
 }
 
 /// Sixteen hexadecimal digits that no other file has.
-fn random() -> String {
+pub(crate) fn random() -> String {
     format!("{:016x}", std::hash::RandomState::new().hash_one(std::process::id()))
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Store`]: the folder or object store that has a dataset's files, by names below its root.
 
+use datafusion::execution::runtime_env::RuntimeEnv;
 use futures::TryStreamExt as _;
 use object_store::aws::{AmazonS3Builder, S3ConditionalPut};
 use object_store::local::LocalFileSystem;
@@ -70,10 +71,17 @@ impl Store {
         Ok(Self { inner: Arc::new(inner), base, root, folder: None, unsettled: Arc::default() })
     }
 
-    /// The store as engines take it, with the URL that it stands for.
-    #[must_use]
-    pub fn for_engines(&self) -> (&str, Arc<dyn ObjectStore>) {
-        (&self.base, Arc::clone(&self.inner))
+    /// Makes the store known to an engine.
+    ///
+    /// # Errors
+    /// When it has no URL.
+    pub fn register(&self, environment: &RuntimeEnv) -> Result<()> {
+        environment.register_object_store(&self.base_url()?, Arc::clone(&self.inner));
+        Ok(())
+    }
+
+    fn base_url(&self) -> Result<url::Url> {
+        url::Url::parse(&self.base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))
     }
 
     /// URL of a file, for engines.
@@ -82,8 +90,7 @@ impl Store {
     /// When the store has no URL, or the name is none.
     pub fn url(&self, name: &str) -> Result<String> {
         let full = self.full(name)?;
-        let mut url =
-            url::Url::parse(&self.base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
+        let mut url = self.base_url()?;
         if let Ok(mut path) = url.path_segments_mut() {
             // A `%` in a name is a character of it.
             path.pop_if_empty().extend(full.as_ref().split('/'));
@@ -184,6 +191,7 @@ impl Store {
     /// # Errors
     /// When the store fails.
     pub async fn remove(&self, name: &str) -> Result<()> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner).retain(|created| created != name);
         match self.inner.delete(&self.full(name)?).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed(&error).with_input(name)),

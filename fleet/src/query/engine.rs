@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Engine`]: DataFusion, with the files of a dataset as its tables.
+//! [`Engine`]: DataFusion, with the files of a dataset as its tables. It runs queries in this process, or has a cluster run them.
 
 use crate::dataset::manifest::File;
 use crate::dataset::store::Store;
+use crate::dataset::{LENT, random, tables};
 use datafusion::arrow::array::{ArrayRef, AsArray as _, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Int32Type, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -13,8 +14,8 @@ use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use sediment::{Error, ErrorCode, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
-use url::Url;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Memory that queries take by default, in bytes.
 pub const MEMORY: usize = 1 << 30;
@@ -37,9 +38,18 @@ impl Default for Limits {
     }
 }
 
+/// Number of times that a query without an answer is sent.
+const TRIES: u32 = 3;
+
 /// A session of a query engine.
 pub struct Engine {
     context: SessionContext,
+    /// Time after which a query without an answer is sent again; None: never.
+    retry_after: Option<Duration>,
+    /// True if queries run in this process, and so may call functions of it.
+    is_embedded: bool,
+    /// Files that were written for queries of others.
+    lent: Mutex<Vec<String>>,
 }
 
 impl std::fmt::Debug for Engine {
@@ -65,18 +75,27 @@ impl Engine {
             .map_err(|error| failed(&error))?;
         let config = SessionConfig::new().with_target_partitions(limits.threads).with_batch_size(16_384);
         let context = SessionContext::new_with_config_rt(config, runtime);
-        Self::with_context(context, store)
+        Self::of(context, store)
     }
 
-    /// An engine of another kind, such as a cluster.
+    /// An engine whose queries run elsewhere, such as on a cluster. A query that has no answer after a time, as of an executor that died, is
+    /// sent again.
     ///
     /// # Errors
     /// When the store has no URL.
-    pub fn with_context(context: SessionContext, store: &Store) -> Result<Self> {
-        let (base, inner) = store.for_engines();
-        let base = Url::parse(base).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
-        context.runtime_env().register_object_store(&base, inner);
-        Ok(Self { context })
+    pub fn elsewhere(context: SessionContext, store: &Store, retry_after: Duration) -> Result<Self> {
+        Ok(Self { retry_after: Some(retry_after), is_embedded: false, ..Self::of(context, store)? })
+    }
+
+    fn of(context: SessionContext, store: &Store) -> Result<Self> {
+        store.register(&context.runtime_env())?;
+        Ok(Self { context, retry_after: None, is_embedded: true, lent: Mutex::default() })
+    }
+
+    /// True if queries may call functions of this program.
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.is_embedded
     }
 
     /// Makes files a table.
@@ -92,6 +111,35 @@ impl Engine {
         let options = ParquetReadOptions::default().schema(schema);
         let frame = self.context.read_parquet(names, options).await.map_err(|error| failed(&error))?;
         self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Makes rows a table that a cluster reads, too: a file in the dataset's store, until [`Self::take_back`].
+    ///
+    /// # Errors
+    /// When the store fails, or the query engine refuses the rows.
+    pub async fn lend(&self, name: &str, store: &Store, rows: &RecordBatch) -> Result<()> {
+        let file = format!("{LENT}/{}.parquet", random());
+        let bytes = tables::parquet_of(&rows.schema(), std::slice::from_ref(rows))?;
+        self.lent.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+        store.create(&file, bytes).await?;
+        let schema = rows.schema();
+        let options = ParquetReadOptions::default().schema(&schema);
+        let frame = self.context.read_parquet(store.url(&file)?, options).await;
+        let view = frame.map_err(|error| failed(&error))?.into_view();
+        self.context.register_table(name, view).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
+    /// Removes the files of all lent tables.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn take_back(&self, store: &Store) -> Result<()> {
+        let lent = std::mem::take(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner));
+        for file in lent {
+            store.remove(&file).await?;
+        }
         Ok(())
     }
 
@@ -119,6 +167,18 @@ impl Engine {
     /// # Errors
     /// When it fails; memory that does not suffice and a full disk are told.
     pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+        let Some(longest) = self.retry_after else { return self.answer(sql).await };
+        for _ in 0..TRIES {
+            if let Ok(answer) = tokio::time::timeout(longest, self.answer(sql)).await {
+                return answer;
+            }
+        }
+        let waited = longest.as_secs();
+        Err(Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
+            .with_hint("look whether its executors run; for longer queries raise --retry-after"))
+    }
+
+    async fn answer(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
         frame.collect().await.map_err(|error| failed(&error))
     }
@@ -128,9 +188,11 @@ impl Engine {
     /// # Errors
     /// As [`Self::run`].
     pub async fn count(&self, table: &str) -> Result<u64> {
-        let frame =
-            self.context.sql(&format!("SELECT 1 FROM {table}")).await.map_err(|error| failed(&error))?;
-        frame.count().await.map(|count| count as u64).map_err(|error| failed(&error))
+        let rows = self.run(&format!("SELECT COUNT(*) AS count FROM {table}")).await?;
+        Ok(rows
+            .iter()
+            .map(|batch| batch.column(0).as_primitive::<Int64Type>().values().iter().sum::<i64>())
+            .sum::<i64>() as u64)
     }
 
     /// The plan of a query, as the query engine executes it.

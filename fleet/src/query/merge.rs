@@ -10,7 +10,9 @@ use super::sql;
 use crate::dataset::dictionary::{Dictionary, Subject};
 use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
-use datafusion::arrow::array::{Array as _, AsArray as _, BooleanArray, Int64Array, RecordBatch};
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
+};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use foldhash::fast::RandomState;
@@ -18,7 +20,7 @@ use sediment::profile::merge::{Weight, merge as add_up};
 use sediment::profile::rows::{Assembly, Kind, Row};
 use sediment::profile::{FunctionIndex, Profile};
 use sediment::{Error, ErrorCode, Result};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// Submissions whose sums always fit the engines' decimals of 28 digits: each number has at most 18.
@@ -59,16 +61,27 @@ pub async fn merge(
     selection: &Selection,
     policy: &Policy,
 ) -> Result<Merged> {
+    let merged = merged(dataset, engine, selection, policy).await;
+    engine.take_back(&dataset.store).await?;
+    merged
+}
+
+async fn merged(
+    dataset: &Dataset,
+    engine: &Engine,
+    selection: &Selection,
+    policy: &Policy,
+) -> Result<Merged> {
     let counted = register(dataset, engine, selection, policy).await?;
     let dictionary = tokio::spawn({
         let dataset = dataset.clone();
         async move { dataset.dictionary().await }
     });
-    let sums = sums(&engine.run(query(&counted, policy)).await?, &counted)?;
+    let sums = sums(&engine.run(query(engine, &counted, policy)).await?, &counted)?;
     let dictionary = dictionary.await.map_err(|error| defect(&error))??;
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
-        least => rare_functions(engine, &dictionary, &sums, &counted, least).await?,
+        least => rare_functions((dataset, engine), &dictionary, &sums, &counted, least).await?,
     };
     let profile = assemble(&dictionary, &sums, &rare, &counted)?;
     Ok(Merged {
@@ -91,8 +104,10 @@ pub async fn explain(
     policy: &Policy,
 ) -> Result<String> {
     let counted = register(dataset, engine, selection, policy).await?;
-    let text = query(&counted, policy);
-    Ok(format!("{text}\n\n{}", engine.explain(text).await?))
+    let text = query(engine, &counted, policy);
+    let plan = engine.explain(text).await;
+    engine.take_back(&dataset.store).await?;
+    Ok(format!("{text}\n\n{}", plan?))
 }
 
 /// Gives the query engine its tables, and finds out what counts.
@@ -113,7 +128,10 @@ async fn register(
         )
         .with_hint("merge parts of the dataset, and then their profiles: sediment merge"));
     }
-    if !counted.is_all {
+    if counted.is_all {
+        return Ok(counted);
+    }
+    if engine.is_embedded() {
         let (classes, count) = (counted.by_number(), counted.classes.len() as i64);
         engine.function("slot_of", DataType::Int64, move |subjects, submissions| {
             let slots = subjects.iter().zip(submissions).map(|(subject, submission)| {
@@ -122,13 +140,16 @@ async fn register(
             });
             Arc::new(slots.collect::<Int64Array>())
         });
+    } else {
+        engine.lend("counted", &dataset.store, &counted.table()?).await?;
     }
     Ok(counted)
 }
 
-fn query(counted: &Counted, policy: &Policy) -> &'static str {
+fn query(engine: &Engine, counted: &Counted, policy: &Policy) -> &'static str {
     match policy.min_submitters {
         _ if counted.is_all => sql::SUMS,
+        _ if !engine.is_embedded() => sql::JOINED_SUMS_BY_CLASS,
         0 | 1 => sql::WEIGHTS_BY_CLASS,
         _ => sql::SUMS_BY_CLASS,
     }
@@ -142,7 +163,10 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
             let column = batch.column_by_name(name).ok_or_else(|| defect(&format!("no column {name}")))?;
             cast(column, &to).map_err(|error| defect(&error))
         };
-        let slots = column(if counted.is_all { "subject" } else { "slot" }, DataType::Int64)?;
+        // Joined with their classes, subjects stand beside these; a slot has both in one number.
+        let classes = batch.column_by_name("class").map(|_| column("class", DataType::Int64)).transpose()?;
+        let is_slot = batch.column_by_name("slot").is_some();
+        let slots = column(if is_slot { "slot" } else { "subject" }, DataType::Int64)?;
         let weights = column("weight", DataType::Decimal128(38, 0))?;
         let firsts = column("first_use", DataType::Int64)?;
         let bits = batch.column_by_name("submitter_bits").map(|_| column("submitter_bits", DataType::Int64));
@@ -152,12 +176,15 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
         let slots = slots.as_primitive::<Int64Type>();
         // One slot is that of submissions that do not count.
         for row in (0..slots.len()).filter(|row| !slots.is_null(*row)) {
-            let slot = slots.value(row);
+            let (subject, class) = match &classes {
+                Some(classes) => (slots.value(row), classes.as_primitive::<Int64Type>().value(row)),
+                None => (slots.value(row) / count, slots.value(row) % count),
+            };
             let weight = (!weights.is_null(row)).then(|| u128::try_from(weights.value(row))).transpose();
             let first = (!firsts.is_null(row)).then(|| u64::try_from(firsts.value(row))).transpose();
             sums.push(Sum {
-                subject: (slot / count) as i32,
-                class: (slot % count) as i32,
+                subject: subject as i32,
+                class: class as i32,
                 weight: weight.map_err(|error| defect(&error))?,
                 first: first.map_err(|error| defect(&error))?,
                 bits: bits.as_ref().map_or(0, |bits| bits.as_primitive::<Int64Type>().value(row)),
@@ -169,7 +196,7 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
 
 /// Functions that fewer than `least` submitters executed. Bits alone decide for most; the submitters of all others are counted.
 async fn rare_functions(
-    engine: &Engine,
+    (dataset, engine): (&Dataset, &Engine),
     dictionary: &Dictionary,
     sums: &[Sum],
     counted: &Counted,
@@ -198,16 +225,26 @@ async fn rare_functions(
         .map(|sum| sum.subject)
         .filter(|subject| function_of(*subject).is_some_and(|function| open.contains(&function)))
         .collect();
-    let (classes, is_all) = (counted.by_number(), counted.is_all);
-    engine.function("is_open", DataType::Boolean, move |subjects, submissions| {
-        let counts =
-            |submission: i32| is_all || classes.get(submission as usize).copied().flatten().is_some();
-        let open = subjects.iter().zip(submissions);
-        let open = open.map(|(subject, submission)| counts(*submission) && open_subjects.contains(subject));
-        Arc::new(open.map(Some).collect::<BooleanArray>())
-    });
+    let text = if engine.is_embedded() {
+        let (classes, is_all) = (counted.by_number(), counted.is_all);
+        engine.function("is_open", DataType::Boolean, move |subjects, submissions| {
+            let counts =
+                |submission: i32| is_all || classes.get(submission as usize).copied().flatten().is_some();
+            let open = subjects.iter().zip(submissions);
+            let open =
+                open.map(|(subject, submission)| counts(*submission) && open_subjects.contains(subject));
+            Arc::new(open.map(Some).collect::<BooleanArray>())
+        });
+        sql::SUBMITTERS
+    } else {
+        let subjects: BTreeSet<i32> = open_subjects.into_iter().collect();
+        let column: ArrayRef = Arc::new(Int32Array::from_iter_values(subjects));
+        let rows = RecordBatch::try_from_iter([("subject", column)]).map_err(|error| defect(&error))?;
+        engine.lend("open_subjects", &dataset.store, &rows).await?;
+        sql::JOINED_SUBMITTERS
+    };
     let mut submitters: BTreeMap<u32, HashSet<i32>> = BTreeMap::new();
-    for batch in engine.run(sql::SUBMITTERS).await? {
+    for batch in engine.run(text).await? {
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
         for (subject, submitter) in numbers(0).iter().zip(numbers(1)) {
             if let Some(function) = function_of(*subject) {

@@ -9,13 +9,14 @@ use super::sql;
 use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
-use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Int32Type};
 use sediment::profile::SHARE_TOTAL;
 use sediment::profile::merge::Weight;
 use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// One, in the billionths of a weight.
 const ONE: u128 = 1_000_000_000;
@@ -135,6 +136,18 @@ impl Counted {
             of_class,
             rows,
         })
+    }
+
+    /// The submissions that count, with their classes, as a table.
+    ///
+    /// # Errors
+    /// When the columns do not fit, which would be a defect.
+    pub fn table(&self) -> Result<RecordBatch> {
+        let columns: [(&str, ArrayRef); 2] = [
+            ("submission", Arc::new(self.rows.iter().map(|(number, _)| *number).collect::<Int32Array>())),
+            ("class", Arc::new(self.rows.iter().map(|(_, class)| *class).collect::<Int32Array>())),
+        ];
+        RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
     }
 
     /// Class of each submission by its number; None of those that do not count.

@@ -21,6 +21,14 @@ pub const WEIGHTS_BY_CLASS: &str = "SELECT slot_of(subject, submission) AS slot,
 pub const SUBMITTERS: &str =
     "SELECT subject, submitter FROM facts WHERE is_open(subject, submission) GROUP BY subject, submitter";
 
+/// [`SUMS_BY_CLASS`] for engines that call no function of this program: `counted` has the submissions that count, with their classes.
+pub const JOINED_SUMS_BY_CLASS: &str = "SELECT f.subject, c.class, SUM(f.weight) AS weight, MIN(f.first_use) AS first_use, \
+     BIT_OR(f.submitter_bit) AS submitter_bits FROM facts f JOIN counted c ON f.submission = c.submission GROUP BY f.subject, c.class";
+
+/// [`SUBMITTERS`] for such engines: `open_subjects` has the subjects.
+pub const JOINED_SUBMITTERS: &str = "SELECT f.subject, f.submitter FROM facts f JOIN counted c ON f.submission = c.submission \
+     JOIN open_subjects o ON f.subject = o.subject GROUP BY f.subject, f.submitter";
+
 /// Submissions in the order in which caps let them count: of each submitter and class of hosts the newest first.
 pub const CAPPED: &str = "SELECT submission, submitter, host_class, version, day, total, \
      ROW_NUMBER() OVER (PARTITION BY submitter ORDER BY day DESC, submission DESC) AS of_submitter, \
