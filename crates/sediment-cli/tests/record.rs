@@ -335,6 +335,8 @@ fn assert_untouched(process: i32) {
 }
 
 fn a_server_is_recorded_under_load() {
+    /// A process that has ended meanwhile: no process has so large a number.
+    const ENDED: &str = "4194304";
     let shop = Workshop::new();
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
@@ -343,8 +345,11 @@ fn a_server_is_recorded_under_load() {
         let server = Running(Command::new(&program).arg(&place).stdout(Stdio::piped()).spawn().unwrap());
         let process = number_in(&place);
         let id = process.to_string();
-        let recorded =
-            shop.record(&["--pid", &id, "--seconds", "0.3", "--overhead", "40%"], &[]).output().unwrap();
+        let processes = ["--pid", &id, "--pid", ENDED];
+        let recorded = shop
+            .record(&[&processes[..], &["--seconds", "0.3", "--overhead", "40%"]].concat(), &[])
+            .output()
+            .unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         assert_untouched(process);
         // It goes on serving.
@@ -358,8 +363,6 @@ fn a_server_is_recorded_under_load() {
 
 /// A server whose work is done by processes that run already, and by some that it starts while it is recorded.
 fn processes_below_a_process_are_recorded_too() {
-    /// A process that has ended meanwhile: no process has so large a number.
-    const ENDED: &str = "4194304";
     let shop = Workshop::new();
     let program = shop.compile("postmaster", &programs::postmaster(), &[]);
     let place = shop.path().join("postmaster.pid");
@@ -375,10 +378,8 @@ fn processes_below_a_process_are_recorded_too() {
         // Behind the two may stand one that ends soon.
         let below = &below[..2];
         let id = process.to_string();
-        let recorded = shop
-            .record(&["--pid", &id, "--pid", ENDED, "--seconds", "1", "--overhead", "40%"], &[])
-            .output()
-            .unwrap();
+        let recorded =
+            shop.record(&["--pid", &id, "--seconds", "1", "--overhead", "40%"], &[]).output().unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         for process in below.iter().copied().chain([process]) {
             assert_untouched(process);
