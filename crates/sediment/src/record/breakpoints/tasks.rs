@@ -108,6 +108,14 @@ impl Tasks {
         self.known.iter().filter(|(_, task)| which(task)).map(|(thread, _)| *thread).collect()
     }
 
+    /// A thread has stopped by itself, at a fork or a signal. The kernel forgets our request for a stop then (`ptrace_stop` of Linux clears
+    /// `JOBCTL_TRAP_STOP` at any trap), so no other stop may come.
+    pub(super) fn joined(&mut self, thread: Pid) {
+        if let Some(task) = self.known.get_mut(&thread).filter(|task| task.state == State::Joining) {
+            task.state = State::Following;
+        }
+    }
+
     /// A thread has stopped.
     pub(super) fn stopped(&mut self, thread: Pid) -> AtStop {
         match self.known.get_mut(&thread) {
@@ -173,5 +181,24 @@ impl Tasks {
     /// The address spaces in use.
     pub(super) fn spaces(&self) -> BTreeSet<u32> {
         self.known.values().map(|task| task.space).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Breakpoints are set once no thread joins: one that no longer has to stop must not be waited for.
+    #[test]
+    fn a_thread_that_stops_by_itself_has_joined() {
+        let [joins, leaves] = [1, 2].map(Pid::from_raw);
+        let mut tasks = Tasks::default();
+        tasks.add(joins, joins, 0, State::Joining);
+        tasks.add(leaves, leaves, 1, State::Leaving);
+        assert!(tasks.anyone_joins());
+        tasks.joined(joins);
+        tasks.joined(leaves);
+        assert!(!tasks.anyone_joins());
+        assert_eq!(tasks.stopped(leaves), AtStop::LetGo);
     }
 }

@@ -339,6 +339,7 @@ impl<'a> Tracer<'a> {
             }
             0
         });
+        self.tasks.joined(thread);
         self.go_on(thread, signal);
     }
 
