@@ -65,11 +65,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .with_hint(format!("give {option} once for each --binary, in the same order")));
         }
     }
-    if let Some(picture) = &arguments.picture {
-        if [picture, &arguments.output].iter().all(|path| files::is_standard_output(path)) {
-            return Err(Error::new(ErrorCode::Usage, "--output and --picture are both the standard output")
-                .with_hint("give one of them a file"));
-        }
+    let is_the_same = |picture: &PathBuf| {
+        let both = [picture, &arguments.output];
+        picture == &arguments.output || both.iter().all(|path| files::is_standard_output(path))
+    };
+    if arguments.picture.as_ref().is_some_and(is_the_same) {
+        return Err(Error::new(ErrorCode::Usage, "--output and --picture name one file")
+            .with_hint("give each a file of its own"));
     }
     let date = date::today()?;
     let profile = read_profile(&arguments.profile, ui)?;
