@@ -9,13 +9,16 @@
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
 use sediment::random::Generator;
-use sediment_fleet::dataset::writer::Writer;
+use sediment_fleet::dataset::dictionary::Dictionary;
+use sediment_fleet::dataset::prepared::Prepared;
+use sediment_fleet::dataset::writer::{Writer, prepare};
 use sediment_fleet::day::Day;
 use sediment_fleet::submission::{Named, Origin, Submission, identity, submitter_key};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, RwLock};
 
 /// Functions of the program, calls that there are, versions, days, submitters.
 const FUNCTIONS: u64 = 20_000;
@@ -143,11 +146,11 @@ fn main() {
 /// A profile brought to rows, with its submitters and identities.
 struct Ready {
     origins: Vec<(Origin, u128)>,
-    submission: Submission,
+    prepared: Prepared,
 }
 
 impl Ready {
-    fn of(made: &Made, prefix: &str, salt: &str, copies: u64) -> Self {
+    fn of(made: &Made, prefix: &str, salt: &str, copies: u64, dictionary: &RwLock<Dictionary>) -> Self {
         let origin = |copy: u64| {
             let submitter = submitter_key(salt, &format!("{prefix}{}", made.submitter + copy * SUBMITTERS));
             let identity = identity(&submitter, made.text.as_bytes());
@@ -156,7 +159,7 @@ impl Ready {
             (Origin { submitter, host_class: made.host_class().to_owned(), day }, identity)
         };
         let submission = Submission::read(made.text.as_bytes(), &Named::default()).unwrap();
-        Self { origins: (0..copies).map(origin).collect(), submission }
+        Self { origins: (0..copies).map(origin).collect(), prepared: prepare(dictionary, submission) }
     }
 }
 
@@ -165,17 +168,21 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let mut writer = runtime.block_on(Writer::open(place)).unwrap();
     let salt = writer.dataset().manifest.salt.clone();
+    let dictionary = Arc::clone(writer.dictionary());
     let next = AtomicU64::new(0);
     let (sender, receiver) = sync_channel(64);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
             let (sender, next, make, salt) = (sender.clone(), &next, &make, &salt);
+            let dictionary = &dictionary;
             scope.spawn(move || {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count
-                        || sender.send((number, Ready::of(&make(number), prefix, salt, copies))).is_err()
-                    {
+                    if number >= count {
+                        return;
+                    }
+                    let ready = Ready::of(&make(number), prefix, salt, copies, dictionary);
+                    if sender.send((number, ready)).is_err() {
                         return;
                     }
                 }
@@ -188,7 +195,7 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
             while let Some(ready) = early.remove(&expected) {
                 expected += 1;
                 for (origin, identity) in ready.origins {
-                    writer.add(&ready.submission, &origin, identity).unwrap();
+                    writer.add(&ready.prepared, &origin, identity).unwrap();
                     runtime.block_on(writer.spill()).unwrap();
                 }
                 if expected * copies % 100_000 == 0 {

@@ -17,6 +17,24 @@ use sediment::skipped::{Amount, Nowhere, Reason};
 
 struct Binaries(Vec<(&'static str, Elf)>);
 
+/// The same, found by their paths alone.
+struct Found(Binaries);
+
+impl Files for Found {
+    fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
+        None
+    }
+    fn debug_file_by_link(&self, _: &[u8], _: u32) -> Option<Vec<u8>> {
+        None
+    }
+    fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>> {
+        self.0.binary(path, build_id)
+    }
+    fn is_chosen(&self, _: &str, _: Option<&str>) -> bool {
+        false
+    }
+}
+
 impl Files for Binaries {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
@@ -332,6 +350,31 @@ fn a_binary_of_another_build_is_refused_by_name() {
         .unwrap()
         .profile;
     assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
+}
+
+#[test]
+fn names_of_another_machine_stay_where_this_one_has_another_build_under_the_path() {
+    let mut recording = Recording::default();
+    let recorded = RecordedDso { path: "/bin/p".to_owned(), build_id: Some("cd".repeat(20)) };
+    let dso = Some(recording.dso(recorded));
+    let mut symbol = |name: &str| {
+        let spot = Spot::Symbol { name: name.as_bytes().to_vec(), file: None };
+        recording.place(RecordedAddress { dso, spot })
+    };
+    let (from, to) = (symbol("main"), symbol("elsewhere"));
+    recording.add_transfer(from, to, TransferKind::Call, 1);
+    recording.total = 1;
+    let found = Found(Binaries(vec![("/bin/p", program())]));
+    let resolved = resolve(&recording, &found).unwrap();
+    assert_eq!(edges(&resolved.0), ["p:main -> p:elsewhere 1"]);
+    assert_eq!(resolved.0.dsos()["p"].build_id.as_deref(), Some("cd".repeat(20).as_str()));
+    assert_eq!(resolved.1.items(Reason::ReplacedFile), 1);
+    // A file that was chosen for it is refused, as is one that is needed for a name.
+    assert!(resolve(&recording, &found.0).is_err());
+    let nameless = RecordedAddress { dso, spot: Spot::FileOffset(program().file_offset(0)) };
+    let nameless = recording.place(nameless);
+    recording.add_transfer(from, nameless, TransferKind::Call, 1);
+    assert!(resolve(&recording, &found).is_err());
 }
 
 #[test]

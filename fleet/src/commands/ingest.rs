@@ -5,10 +5,12 @@
 use clap::Args;
 use nix::time::ClockId;
 use sediment::{Error, ErrorCode, Result};
-use sediment_fleet::dataset::writer::{Added, Writer};
+use sediment_fleet::dataset::dictionary::Dictionary;
+use sediment_fleet::dataset::prepared::Prepared;
+use sediment_fleet::dataset::writer::{Added, Writer, prepare};
 use sediment_fleet::day::Day;
 use sediment_fleet::submission::{LONGEST_WORD, Named, Origin, Submission, identity, submitter_key};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -68,7 +70,17 @@ struct Read {
     identity: u128,
     bytes: usize,
     spent: Duration,
-    submission: Result<Option<Submission>>,
+    had_counters: bool,
+    /// None: it is in the dataset already.
+    prepared: Result<Option<Prepared>>,
+}
+
+/// What the threads that parse know of the dataset.
+struct Context {
+    salt: String,
+    named: Named,
+    known: HashSet<u128>,
+    dictionary: Arc<RwLock<Dictionary>>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
@@ -76,22 +88,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
     let mut writer = runtime.block_on(Writer::open(&options.dataset))?;
-    let salt = writer.dataset().manifest.salt.clone();
-    let known = Arc::new(RwLock::new(writer.known().clone()));
-    let named = Named { package: options.package.clone(), version: options.version.clone() };
+    let context = Context {
+        salt: writer.dataset().manifest.salt.clone(),
+        named: Named { package: options.package.clone(), version: options.version.clone() },
+        known: writer.known().clone(),
+        dictionary: Arc::clone(writer.dictionary()),
+    };
     let begun = Instant::now();
     let mut told = Told::default();
     let next = AtomicUsize::new(0);
     let (sender, receiver) = sync_channel::<Read>(64);
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
-            let (sender, inputs, next, known, salt, named) =
-                (sender.clone(), &inputs, &next, &known, &salt, &named);
+            let (sender, inputs, next, context) = (sender.clone(), &inputs, &next, &context);
             scope.spawn(move || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(input) = inputs.get(at) else { return };
-                    if sender.send(read(at, input, salt, named, known)).is_err() {
+                    if sender.send(read(at, input, context)).is_err() {
                         return;
                     }
                 }
@@ -122,38 +136,41 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn read(
-    at: usize,
-    input: &Input,
-    salt: &str,
-    named: &Named,
-    known: &RwLock<std::collections::HashSet<u128>>,
-) -> Read {
+fn read(at: usize, input: &Input, context: &Context) -> Read {
     let origin = Origin {
-        submitter: submitter_key(salt, &input.submitter),
+        submitter: submitter_key(&context.salt, &input.submitter),
         host_class: input.host_class.clone(),
         day: input.day,
     };
-    let failed = |error: std::io::Error| Error::new(ErrorCode::Io, error.to_string());
+    let mut read = Read {
+        at,
+        origin,
+        identity: 0,
+        bytes: 0,
+        spent: Duration::ZERO,
+        had_counters: false,
+        prepared: Ok(None),
+    };
     let bytes = match std::fs::read(&input.path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            return Read {
-                at,
-                origin,
-                identity: 0,
-                bytes: 0,
-                spent: Duration::ZERO,
-                submission: Err(failed(error)),
-            };
+            read.prepared = Err(Error::new(ErrorCode::Io, error.to_string()));
+            return read;
         }
     };
-    let identity = identity(&origin.submitter, &bytes);
+    read.bytes = bytes.len();
+    read.identity = identity(&read.origin.submitter, &bytes);
+    if context.known.contains(&read.identity) {
+        return read;
+    }
     let begun = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID);
-    let is_known = known.read().is_ok_and(|known| known.contains(&identity));
-    let submission = if is_known { Ok(None) } else { Submission::read(&bytes, named).map(Some) };
-    let spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
-    Read { at, origin, identity, bytes: bytes.len(), spent, submission }
+    let submission = Submission::read(&bytes, &context.named);
+    read.spent = processor_time(ClockId::CLOCK_THREAD_CPUTIME_ID).saturating_sub(begun);
+    read.prepared = submission.map(|submission| {
+        read.had_counters = submission.had_counters;
+        Some(prepare(&context.dictionary, submission))
+    });
+    read
 }
 
 /// Time of this thread or program on processors.
@@ -163,8 +180,8 @@ fn processor_time(of: ClockId) -> Duration {
 
 fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Result<()> {
     told.parsing += read.spent;
-    let submission = match read.submission {
-        Ok(Some(submission)) => submission,
+    let prepared = match read.prepared {
+        Ok(Some(prepared)) => prepared,
         Ok(None) => {
             told.duplicates += 1;
             return Ok(());
@@ -176,8 +193,8 @@ fn add(writer: &mut Writer, read: Read, keep_going: bool, told: &mut Told) -> Re
         }
         Err(error) => return Err(error),
     };
-    told.counters += usize::from(submission.had_counters);
-    match writer.add(&submission, &read.origin, read.identity)? {
+    told.counters += usize::from(read.had_counters);
+    match writer.add(&prepared, &read.origin, read.identity)? {
         Added::New => {
             told.added += 1;
             told.bytes += read.bytes;

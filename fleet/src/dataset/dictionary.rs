@@ -5,10 +5,12 @@ use super::tables;
 use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
 use sediment::profile::rows::{Kind, Row};
-use sediment::profile::{FunctionKey, Profile};
+use sediment::profile::{FunctionIndex, FunctionKey, Profile};
 use sediment::{Error, ErrorCode, Result};
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 
 /// A subject by the numbers of its functions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -38,8 +40,7 @@ const NONE: u32 = u32::MAX;
 /// Subjects and submitters by number, and numbers by these.
 #[derive(Debug, Default)]
 pub struct Dictionary {
-    functions: Vec<FunctionKey>,
-    by_key: HashMap<FunctionKey, u32, RandomState>,
+    functions: Functions,
     subjects: Vec<Subject>,
     by_subject: HashMap<SubjectKey, i32, RandomState>,
     by_detail: HashMap<String, u32, RandomState>,
@@ -47,6 +48,70 @@ pub struct Dictionary {
     by_submitter: HashMap<String, i32, RandomState>,
     /// Subjects and submitters that files have.
     kept: (usize, usize),
+}
+
+/// Functions by number. Names lie side by side and the table has none of them, so that both stay in a processor's cache.
+#[derive(Default)]
+struct Functions {
+    keys: Vec<FunctionKey>,
+    /// Names as [`spell`] writes them.
+    text: Vec<u8>,
+    /// Where the name of each number ends.
+    ends: Vec<usize>,
+    /// Hashes of names, and numbers.
+    table: HashTable<(u64, u32)>,
+    state: RandomState,
+}
+
+impl std::fmt::Debug for Functions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Functions").field("count", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Functions {
+    /// The number of a function that has one. `spelled` is memory for its name.
+    fn find(&self, key: &FunctionKey, spelled: &mut Vec<u8>) -> Option<u32> {
+        spell(key, spelled);
+        self.find_spelled(self.state.hash_one(&spelled[..]), spelled)
+    }
+
+    fn find_spelled(&self, hash: u64, spelled: &[u8]) -> Option<u32> {
+        let is_it =
+            |(its_hash, number): &(u64, u32)| *its_hash == hash && self.spelled(*number) == Some(spelled);
+        self.table.find(hash, is_it).map(|(_, number)| *number)
+    }
+
+    fn spelled(&self, number: u32) -> Option<&[u8]> {
+        let at = number as usize;
+        let begin = at.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+        self.text.get(begin..*self.ends.get(at)?)
+    }
+
+    /// The number of a function, which is given now if it has none.
+    fn number(&mut self, key: &FunctionKey) -> u32 {
+        let mut spelled = Vec::new();
+        spell(key, &mut spelled);
+        let hash = self.state.hash_one(&spelled[..]);
+        self.find_spelled(hash, &spelled).unwrap_or_else(|| {
+            let number = self.keys.len() as u32;
+            self.keys.push(key.clone());
+            self.text.extend_from_slice(&spelled);
+            self.ends.push(self.text.len());
+            self.table.insert_unique(hash, (hash, number), |(hash, _)| *hash);
+            number
+        })
+    }
+}
+
+/// Writes the parts of a function's key one after the other. No part has a control character.
+fn spell(key: &FunctionKey, into: &mut Vec<u8>) {
+    into.clear();
+    into.extend_from_slice(key.name.as_bytes());
+    for part in [&key.dso, &key.file] {
+        into.push(if part.is_some() { 1 } else { 0 });
+        into.extend_from_slice(part.as_deref().unwrap_or_default().as_bytes());
+    }
 }
 
 impl Dictionary {
@@ -70,7 +135,7 @@ impl Dictionary {
                 text(1).and_then(Kind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
             let mut number = |dso| match function(dso) {
                 Some(None) => Err(damaged("a function with a name that no profile has")),
-                Some(Some(key)) => Ok(Some(self.function(&key))),
+                Some(Some(key)) => Ok(Some(self.functions.number(&key))),
                 None => Ok(None),
             };
             let (function, callee) = (number(2)?, number(5)?);
@@ -98,17 +163,7 @@ impl Dictionary {
         Ok(())
     }
 
-    fn function(&mut self, key: &FunctionKey) -> u32 {
-        if let Some(number) = self.by_key.get(key) {
-            return *number;
-        }
-        let number = self.functions.len() as u32;
-        self.functions.push(key.clone());
-        self.by_key.insert(key.clone(), number);
-        number
-    }
-
-    /// The number of a subject. A known one is found without a look at its details.
+    /// The number of a subject, which is given now if it has none.
     fn subject(&mut self, kind: Kind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
         let key = SubjectKey {
             kind,
@@ -116,25 +171,23 @@ impl Dictionary {
             callee: callee.unwrap_or(NONE),
             detail: self.detail(detail),
         };
-        if let Some(number) = self.by_subject.get(&key) {
-            return *number;
-        }
-        let number = self.subjects.len() as i32;
-        self.subjects.push(Subject { kind, function, callee, detail: detail.to_owned() });
-        self.by_subject.insert(key, number);
-        number
+        *self.by_subject.entry(key).or_insert_with(|| {
+            let number = self.subjects.len() as i32;
+            self.subjects.push(Subject { kind, function, callee, detail: detail.to_owned() });
+            number
+        })
     }
 
     fn detail(&mut self, detail: &str) -> u32 {
-        if detail.is_empty() {
-            return NONE;
-        }
-        if let Some(number) = self.by_detail.get(detail) {
-            return *number;
-        }
-        let number = self.by_detail.len() as u32;
-        self.by_detail.insert(detail.to_owned(), number);
-        number
+        self.find_detail(detail).unwrap_or_else(|| {
+            let number = self.by_detail.len() as u32;
+            self.by_detail.insert(detail.to_owned(), number);
+            number
+        })
+    }
+
+    fn find_detail(&self, detail: &str) -> Option<u32> {
+        if detail.is_empty() { Some(NONE) } else { self.by_detail.get(detail).copied() }
     }
 
     /// The number of a submitter.
@@ -160,20 +213,29 @@ impl Dictionary {
         self.submitters.get(usize::try_from(number).ok()?).map(String::as_str)
     }
 
-    /// Numbers of the subjects of a profile's rows.
-    pub fn numbers(&mut self, profile: &Profile, rows: &[Row]) -> Vec<i32> {
-        let mut functions = vec![None; profile.function_count()];
-        rows.iter()
-            .map(|row| {
-                let mut number = |function: Option<sediment::profile::FunctionIndex>| {
-                    let index = function?;
-                    let known = functions.get_mut(index.index())?;
-                    Some(*known.get_or_insert_with(|| self.function(profile.key(index))))
-                };
-                let (function, callee) = (number(row.function), number(row.callee));
-                self.subject(row.kind, function, callee, &row.detail)
-            })
-            .collect()
+    /// Numbers of the subjects of a profile's rows, where they are known.
+    #[must_use]
+    pub fn find(&self, profile: &Profile, rows: &[Row]) -> Vec<Option<i32>> {
+        let (mut spelled, mut functions) = (Vec::new(), vec![None; profile.function_count()]);
+        let mut function = |index: Option<FunctionIndex>| match index {
+            None => Some(NONE),
+            Some(index) => *functions
+                .get_mut(index.index())?
+                .get_or_insert_with(|| self.functions.find(profile.key(index), &mut spelled)),
+        };
+        let find = |row: &Row| {
+            let (function, callee) = (function(row.function)?, function(row.callee)?);
+            let key = SubjectKey { kind: row.kind, function, callee, detail: self.find_detail(&row.detail)? };
+            self.by_subject.get(&key).copied()
+        };
+        rows.iter().map(find).collect()
+    }
+
+    /// The number of a row's subject, which is given now if it has none.
+    pub fn number(&mut self, profile: &Profile, row: &Row) -> i32 {
+        let mut function = |index: Option<FunctionIndex>| Some(self.functions.number(profile.key(index?)));
+        let (function, callee) = (function(row.function), function(row.callee));
+        self.subject(row.kind, function, callee, &row.detail)
     }
 
     /// The subject of a number.
@@ -185,13 +247,13 @@ impl Dictionary {
     /// The key of a function's number.
     #[must_use]
     pub fn function_at(&self, number: u32) -> Option<&FunctionKey> {
-        self.functions.get(number as usize)
+        self.functions.keys.get(number as usize)
     }
 
     /// Number of functions.
     #[must_use]
     pub fn function_count(&self) -> usize {
-        self.functions.len()
+        self.functions.keys.len()
     }
 
     /// Subjects that no file has yet.

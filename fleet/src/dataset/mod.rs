@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Dataset`]: submissions as rows in Parquet files, by package, version and day, in a folder or an object store.
 //!
-//! [`manifest`] lists the files, [`tables`] has their columns, [`dictionary`] the numbers of subjects and submitters, [`writer`] adds
-//! submissions, [`rewrite`] forgets and compacts, [`check`] is `fsck`.
+//! [`manifest`] lists the files, [`tables`] has their columns, [`dictionary`] the numbers of subjects and submitters. [`prepared`]
+//! is a submission by these numbers, [`writer`] adds it, [`rewrite`] forgets and compacts, [`check`] is `fsck`.
 
 pub mod check;
 pub mod dictionary;
 pub mod manifest;
+pub mod prepared;
 pub mod rewrite;
 pub mod store;
 pub mod tables;

@@ -3,14 +3,14 @@
 
 use super::dictionary::Dictionary;
 use super::manifest::{File, Partition, Table};
+use super::prepared::Prepared;
 use super::tables::{self, Facts, Shared, SubmissionRow};
 use super::{Dataset, Selection};
 use crate::submission::{LARGEST_NUMBER, Origin, Submission, identity};
 use nix::fcntl::{Flock, FlockArg};
-use sediment::profile::Profile;
-use sediment::profile::rows::{Kind, Row};
 use sediment::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 /// Rows that a partition gathers before they become a file.
 const ROWS_OF_FILE: usize = 2_000_000;
@@ -21,7 +21,7 @@ const ROWS_AT_ONCE: usize = 5_000_000;
 #[derive(Debug)]
 pub struct Writer {
     dataset: Dataset,
-    dictionary: Dictionary,
+    dictionary: Arc<RwLock<Dictionary>>,
     known: HashSet<u128>,
     pending: BTreeMap<Partition, Pending>,
     rows: usize,
@@ -73,7 +73,7 @@ impl Writer {
         let store = super::store::Store::open(place)?;
         let lock = store.folder().map(lock).transpose()?;
         let dataset = Dataset::open_or_create(place).await?;
-        let dictionary = dataset.dictionary().await?;
+        let dictionary = Arc::new(RwLock::new(dataset.dictionary().await?));
         let files = dataset.files(Table::Submissions, &Selection::default());
         let mut known = HashSet::new();
         for batch in dataset.rows(&files, &tables::submissions_schema()).await? {
@@ -111,11 +111,23 @@ impl Writer {
         &self.known
     }
 
+    /// Numbers of all subjects, by which submissions are prepared.
+    #[must_use]
+    pub fn dictionary(&self) -> &Arc<RwLock<Dictionary>> {
+        &self.dictionary
+    }
+
+    /// Looks the subjects of a submission up, so that it can be added.
+    #[must_use]
+    pub fn prepare(&self, submission: Submission) -> Prepared {
+        prepare(&self.dictionary, submission)
+    }
+
     /// Adds a submission, whose identity is of its bytes.
     ///
     /// # Errors
     /// When the numbers of submissions are used up.
-    pub fn add(&mut self, submission: &Submission, origin: &Origin, identity: u128) -> Result<Added> {
+    pub fn add(&mut self, prepared: &Prepared, origin: &Origin, identity: u128) -> Result<Added> {
         if !self.known.insert(identity) {
             return Ok(Added::Duplicate);
         }
@@ -124,47 +136,38 @@ impl Writer {
             Error::new(ErrorCode::Overflow, "a dataset has at most 2^31 submissions")
                 .with_hint("begin another dataset")
         })?;
-        let subjects = self.dictionary.numbers(&submission.profile, &submission.rows);
-        let profile = &submission.profile;
-        let source = profile.source.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let arch = profile.arch.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let mut dictionary = write(&self.dictionary);
         let shared = Shared {
             submission: number,
-            submitter: self.dictionary.submitter(&origin.submitter),
+            submitter: dictionary.submitter(&origin.submitter),
             host_class: origin.host_class.clone(),
-            source,
+            source: prepared.source.clone(),
         };
         let partition = Partition {
-            package: submission.package.clone(),
-            version: submission.version.clone(),
+            package: prepared.package.clone(),
+            version: prepared.version.clone(),
             day: origin.day.0,
         };
         let pending = self.pending.entry(partition).or_default();
-        let mut build_ids = BuildIds { profile, last: None };
-        for (row, subject) in submission.rows.iter().zip(subjects) {
-            let build_id = build_ids.of(row);
-            // Submissions have numbers below LARGEST_NUMBER.
-            let weight = row.weight.map(|weight| weight as i64);
-            if row.kind.is_of_blocks() {
-                pending.add_block(&shared, subject, weight, build_id);
+        for (at, fact) in prepared.facts.iter().enumerate() {
+            let Some(subject) = prepared.subject(at, &mut dictionary) else { continue };
+            let build_id = fact.build_id.and_then(|id| prepared.build_ids.get(id)).map(String::as_str);
+            if fact.is_of_blocks {
+                pending.add_block(&shared, subject, fact.weight, build_id);
             } else {
-                let first = row.first.map(|first| first as i64);
-                pending.facts.add(&shared, subject, weight, first, build_id);
+                pending.facts.add(&shared, subject, fact.weight, fact.first, build_id);
             }
         }
-        self.rows += submission.rows.len();
-        let total = |kind| {
-            submission.rows.iter().find(|row| row.kind == kind).and_then(|row| row.weight).unwrap_or(0) as i64
-        };
+        self.rows += prepared.facts.len();
         pending.submissions.push(SubmissionRow {
             shared,
-            package: submission.package.clone(),
-            version: submission.version.clone(),
+            package: prepared.package.clone(),
+            version: prepared.version.clone(),
             day: origin.day.0,
-            arch,
-            total: total(Kind::Total),
-            inputs: total(Kind::Inputs),
-            functions: profile.function_count() as i64,
+            arch: prepared.arch.clone(),
+            total: prepared.total,
+            inputs: prepared.inputs,
+            functions: prepared.functions as i64,
             identity,
         });
         Ok(Added::New)
@@ -205,10 +208,10 @@ impl Writer {
             self.write(&partition).await?;
         }
         let mut manifest = self.dataset.manifest.clone();
-        let news = [
-            (Table::Subjects, self.dictionary.new_subjects()?),
-            (Table::Submitters, self.dictionary.new_submitters()?),
-        ];
+        let news = {
+            let dictionary = write(&self.dictionary);
+            [(Table::Subjects, dictionary.new_subjects()?), (Table::Submitters, dictionary.new_submitters()?)]
+        };
         let mut files = std::mem::take(&mut self.written);
         for (table, batch) in news {
             if let Some(batch) = batch {
@@ -223,7 +226,7 @@ impl Writer {
         manifest.log_segment = log_segment.unwrap_or(manifest.log_segment);
         manifest.commit(&self.dataset.store).await?;
         self.dataset.manifest = manifest;
-        self.dictionary.is_kept();
+        write(&self.dictionary).is_kept();
         Ok(())
     }
 
@@ -288,25 +291,15 @@ impl Pending {
     }
 }
 
-/// Build-ids of the DSOs of rows' functions.
-struct BuildIds<'p> {
-    profile: &'p Profile,
-    /// The last label, with its build-id.
-    last: Option<(&'p str, Option<&'p str>)>,
+/// Looks the subjects of a submission up, as other threads than the writer's do.
+#[must_use]
+pub fn prepare(dictionary: &RwLock<Dictionary>, submission: Submission) -> Prepared {
+    Prepared::new(submission, &dictionary.read().unwrap_or_else(PoisonError::into_inner))
 }
 
-impl<'p> BuildIds<'p> {
-    fn of(&mut self, row: &Row) -> Option<&'p str> {
-        let dso = self.profile.key(row.function?).dso.as_deref()?;
-        match self.last {
-            Some((label, id)) if label == dso => id,
-            _ => {
-                let id = self.profile.dsos().get(dso).and_then(|facts| facts.build_id.as_deref());
-                self.last = Some((dso, id));
-                id
-            }
-        }
-    }
+/// The dictionary, to give numbers. No thread panics while it holds the lock.
+fn write(dictionary: &RwLock<Dictionary>) -> RwLockWriteGuard<'_, Dictionary> {
+    dictionary.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Takes the lock of a folder.

@@ -365,7 +365,8 @@ impl Compaction {
             // It was accepted before it was acknowledged, though maybe by the reader of another version.
             match Submission::read(&record.bytes, &Named::default()) {
                 Ok(submission) => {
-                    writer.add(&submission, &record.origin, identity)?;
+                    let prepared = writer.prepare(submission);
+                    writer.add(&prepared, &record.origin, identity)?;
                 }
                 Err(error) => {
                     aside.add(&record)?;

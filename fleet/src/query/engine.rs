@@ -38,8 +38,10 @@ impl Default for Limits {
     }
 }
 
-/// Number of times that a query without an answer is sent.
+/// Number of times that a query is sent to a cluster, if it has no answer or fails.
 const TRIES: u32 = 3;
+/// Time between a failure and the next try, at most.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// A session of a query engine.
 pub struct Engine {
@@ -167,20 +169,28 @@ impl Engine {
     /// # Errors
     /// When it fails; memory that does not suffice and a full disk are told.
     pub async fn run(&self, sql: &str) -> Result<Vec<RecordBatch>> {
-        let Some(longest) = self.retry_after else { return self.answer(sql).await };
+        // What is wrong with the query itself shows here, and is not tried again.
+        let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
+        let Some(longest) = self.retry_after else {
+            return frame.collect().await.map_err(|error| failed(&error));
+        };
+        let mut last = None;
         for _ in 0..TRIES {
-            if let Ok(answer) = tokio::time::timeout(longest, self.answer(sql)).await {
-                return answer;
+            match tokio::time::timeout(longest, frame.clone().collect()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                // An executor that is gone had intermediate results, and the scheduler may not know it yet.
+                Ok(Err(error)) => {
+                    last = Some(failed(&error));
+                    tokio::time::sleep(longest.min(PAUSE)).await;
+                }
+                Err(_) => {}
             }
         }
         let waited = longest.as_secs();
-        Err(Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
-            .with_hint("look whether its executors run; for longer queries raise --retry-after"))
-    }
-
-    async fn answer(&self, sql: &str) -> Result<Vec<RecordBatch>> {
-        let frame = self.context.sql(sql).await.map_err(|error| failed(&error))?;
-        frame.collect().await.map_err(|error| failed(&error))
+        Err(last.unwrap_or_else(|| {
+            Error::new(ErrorCode::Io, format!("{TRIES} times the cluster had no answer within {waited} s"))
+                .with_hint("look whether its executors run; for longer queries raise --retry-after")
+        }))
     }
 
     /// Number of rows of a table, with a condition behind its name.

@@ -177,6 +177,10 @@ impl Files for SystemFiles {
         }
         build_id.and_then(|build_id| self.program_by_build_id(build_id)).or(found)
     }
+
+    fn is_chosen(&self, path: &str, build_id: Option<&str>) -> bool {
+        self.root.is_some() || self.named(path, build_id).is_some()
+    }
 }
 
 fn contents(path: &Path) -> Option<Vec<u8>> {

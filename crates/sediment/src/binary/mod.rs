@@ -40,6 +40,10 @@ pub trait Files {
     }
     /// The executable or library that was recorded under this path, with this build-id where one was recorded.
     fn binary(&self, path: &str, build_id: Option<&str>) -> Option<Vec<u8>>;
+    /// True if the user said where that file is; false if it is merely what this machine has under the path.
+    fn is_chosen(&self, _path: &str, _build_id: Option<&str>) -> bool {
+        true
+    }
 }
 
 /// The build-id of an ELF file, in lower-case hex, without reading the rest of it; None where it has none, or is no ELF file.

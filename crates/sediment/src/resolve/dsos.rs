@@ -27,10 +27,18 @@ pub(super) fn load(
     skipped: &mut Skipped,
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
+    let nameless = with_nameless(recording);
     let load_one = |(index, dso): (usize, &RecordedDso)| {
-        let Some(bytes) = files.binary(&dso.path, dso.build_id.as_deref()) else { return Ok(None) };
+        let build_id = dso.build_id.as_deref();
+        let Some(bytes) = files.binary(&dso.path, build_id) else { return Ok(None) };
+        // Recordings with names come from other machines, too: their files are not this machine's.
+        let can_miss = || !nameless[index] && !files.is_chosen(&dso.path, build_id);
         match load_one(dso, bytes, files, settings) {
-            Err(_) if used[index] && settings.skip_other_builds => {
+            Err(error)
+                if used[index]
+                    && (settings.skip_other_builds
+                        || (error.code() == ErrorCode::WrongBinary && can_miss())) =>
+            {
                 skipped.add(Reason::ReplacedFile, 0, base_name(&dso.path));
                 Ok(None)
             }
@@ -43,11 +51,23 @@ pub(super) fn load(
 
 /// True for each DSO, by id, in which something happened.
 fn used(recording: &Recording) -> Vec<bool> {
-    let mut used = vec![false; recording.dsos().len()];
-    for dso in recording.addresses().iter().filter_map(|place| place.dso) {
-        used[dso.0 as usize] = true;
+    with_one(recording, |_| true)
+}
+
+/// True for each DSO, by id, that has an address without a name.
+fn with_nameless(recording: &Recording) -> Vec<bool> {
+    with_one(recording, |spot| !matches!(spot, Spot::Symbol { .. }))
+}
+
+/// True for each DSO, by id, that has a spot of this kind.
+fn with_one(recording: &Recording, is_meant: impl Fn(&Spot) -> bool) -> Vec<bool> {
+    let mut found = vec![false; recording.dsos().len()];
+    for dso in
+        recording.addresses().iter().filter(|place| is_meant(&place.spot)).filter_map(|place| place.dso)
+    {
+        found[dso.0 as usize] = true;
     }
-    used
+    found
 }
 
 fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {

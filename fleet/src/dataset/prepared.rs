@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Prepared`]: a submission whose rows have numbers in place of names, as far as the dataset knows them.
+
+use super::dictionary::Dictionary;
+use crate::submission::Submission;
+use sediment::profile::Profile;
+use sediment::profile::rows::{Kind, Row};
+
+/// What a writer adds. Other threads than the writer's can prepare it.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Name of the package.
+    pub(super) package: String,
+    /// Its version.
+    pub(super) version: String,
+    /// Architectures.
+    pub(super) arch: String,
+    /// Recorders.
+    pub(super) source: String,
+    /// Number of functions.
+    pub(super) functions: usize,
+    /// Total of its shares.
+    pub(super) total: i64,
+    /// Number of recordings.
+    pub(super) inputs: i64,
+    /// Its rows.
+    pub(super) facts: Vec<Fact>,
+    /// Build-ids, by the numbers that facts have.
+    pub(super) build_ids: Vec<String>,
+    /// What names the subjects that the dataset did not know.
+    unknown: Option<Box<(Profile, Vec<Row>)>>,
+}
+
+/// A row.
+#[derive(Debug)]
+pub(super) struct Fact {
+    /// Number of its subject.
+    subject: Option<i32>,
+    /// Shares, or a number of recordings.
+    pub(super) weight: Option<i64>,
+    /// Rank of first use.
+    pub(super) first: Option<i64>,
+    /// Build-id of its function's DSO.
+    pub(super) build_id: Option<usize>,
+    /// True for counts inside functions.
+    pub(super) is_of_blocks: bool,
+}
+
+impl Prepared {
+    /// Looks the subjects of a submission up.
+    #[must_use]
+    pub fn new(submission: Submission, dictionary: &Dictionary) -> Self {
+        let Submission { profile, rows, package, version, .. } = submission;
+        let subjects = dictionary.find(&profile, &rows);
+        let mut build_ids = BuildIds { profile: &profile, last: None, all: Vec::new() };
+        let fact = |(row, subject): (&Row, Option<i32>)| Fact {
+            subject,
+            // Submissions have numbers below LARGEST_NUMBER.
+            weight: row.weight.map(|weight| weight as i64),
+            first: row.first.map(|first| first as i64),
+            build_id: build_ids.of(row),
+            is_of_blocks: row.kind.is_of_blocks(),
+        };
+        let facts: Vec<Fact> = rows.iter().zip(subjects).map(fact).collect();
+        let build_ids = build_ids.all;
+        let of =
+            |kind| rows.iter().find(|row| row.kind == kind).and_then(|row| row.weight).unwrap_or(0) as i64;
+        let joined = |words: &mut dyn Iterator<Item = &String>| {
+            words.map(String::as_str).collect::<Vec<_>>().join(", ")
+        };
+        Self {
+            package,
+            version,
+            arch: joined(&mut profile.arch.iter()),
+            source: joined(&mut profile.source.iter()),
+            functions: profile.function_count(),
+            total: of(Kind::Total),
+            inputs: of(Kind::Inputs),
+            unknown: facts.iter().any(|fact| fact.subject.is_none()).then(|| Box::new((profile, rows))),
+            facts,
+            build_ids,
+        }
+    }
+
+    /// The number of a fact's subject. One that the dataset did not know when this was prepared gets one, if it has none yet.
+    pub(super) fn subject(&self, at: usize, dictionary: &mut Dictionary) -> Option<i32> {
+        let fact = self.facts.get(at)?;
+        fact.subject.or_else(|| {
+            let (profile, rows) = self.unknown.as_deref()?;
+            Some(dictionary.number(profile, rows.get(at)?))
+        })
+    }
+}
+
+/// Build-ids of the DSOs of rows' functions.
+struct BuildIds<'p> {
+    profile: &'p Profile,
+    /// The last label, with its build-id's number.
+    last: Option<(&'p str, Option<usize>)>,
+    all: Vec<String>,
+}
+
+impl BuildIds<'_> {
+    fn of(&mut self, row: &Row) -> Option<usize> {
+        let dso = self.profile.key(row.function?).dso.as_deref()?;
+        match self.last {
+            Some((label, id)) if label == dso => id,
+            _ => {
+                let id = self.profile.dsos().get(dso).and_then(|facts| facts.build_id.as_ref());
+                let number = id.map(|id| {
+                    self.all.iter().position(|known| known == id).unwrap_or_else(|| {
+                        self.all.push(id.clone());
+                        self.all.len() - 1
+                    })
+                });
+                self.last = Some((dso, number));
+                number
+            }
+        }
+    }
+}
