@@ -347,7 +347,8 @@ mod tests {
         let code: Vec<u8> = (0..6 * PAGE).map(|address| (address % 251) as u8 & 0x7f).collect();
         let module = Module::of_code("program", &code, &FUNCTIONS, None);
         let mut image = Image::new(0, 0, module.entries.len());
-        image.is_mapped_at(vec![0..6 * PAGE], &[0..6 * PAGE]);
+        let mapped = 0..6 * PAGE;
+        image.is_mapped_at(vec![mapped.clone()], &[mapped]);
         let budget = Rc::new(Budget::new(budget));
         let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
