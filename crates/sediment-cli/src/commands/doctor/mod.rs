@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment doctor`: what this machine can record, link and measure, each with what would allow more; and links that the wrapper missed.
 
+mod goals;
 mod machine;
 mod missed;
 
 use crate::recording;
 use crate::ui::Ui;
 use clap::Args;
+use goals::Choice;
 use machine::{Fact, Linker, Memory};
-use sediment::record::RECORDERS;
+use sediment::record::{RECORDERS, counts_cycles};
 use sediment::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -30,6 +32,8 @@ pub(crate) struct Arguments {
 
 /// Advice for a machine without a linker.
 const NO_LINKER: &str = "install GNU ld (package binutils) or lld";
+/// The method that takes samples.
+const STACKS: &str = "perf-stacks";
 /// Width of the report.
 const COLUMNS: usize = 80;
 
@@ -45,11 +49,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return missed::run(build_log, &log, arguments.json, ui);
     }
     let methods = methods();
+    let choices = choices(&methods);
     let (linkers, tools, memory) = (machine::linkers(ui), machine::tools(), machine::memory());
     if arguments.json {
         return ui.json(&json!({
             "schema": 1,
             "recorders": methods.iter().map(Method::json).collect::<Vec<_>>(),
+            "goals": choices.iter().map(Choice::json).collect::<Vec<_>>(),
             "linkers": linkers.iter().map(Linker::json).collect::<Vec<_>>(),
             "tools": tools.iter().map(Fact::json).collect::<Vec<_>>(),
             "memory": memory.json(),
@@ -58,6 +64,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let mut text = String::from("Recording methods, best first\n");
     for method in &methods {
         method.add(&mut text);
+    }
+    text += "Goals, and what serves each best here\n";
+    for choice in &choices {
+        add_choice(&mut text, choice);
     }
     add_linkers(&mut text, &linkers);
     text += "Tools and symbols\n";
@@ -105,6 +115,12 @@ fn methods() -> Vec<Method> {
         Method { name: recorder.name, summary: recorder.summary, lacks: recorder.lacks, is_default, obstacle }
     };
     RECORDERS.iter().map(method).collect()
+}
+
+fn choices(methods: &[Method]) -> Vec<Choice> {
+    let works = methods.iter().filter(|method| method.obstacle.is_none());
+    let works: Vec<&str> = works.map(|method| method.name).collect();
+    goals::choices(&works, works.contains(&STACKS) && counts_cycles())
 }
 
 impl Method {
@@ -157,6 +173,12 @@ fn add_memory(text: &mut String, memory: &Memory) {
         _ => "none: this kernel has no transparent huge pages".to_owned(),
     };
     add(text, "huge pages", &huge, memory.fix());
+}
+
+fn add_choice(text: &mut String, choice: &Choice) {
+    let at = text.len();
+    wrap(text, &choice.in_words(), 15);
+    text.replace_range(at..at + 15, &format!("  {:<13}", choice.name()));
 }
 
 /// Adds a name with its state, and the command that mends it.

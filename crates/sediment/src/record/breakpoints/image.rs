@@ -2,7 +2,7 @@
 //! One file mapped at one place of an address space, and the breakpoints in it.
 //!
 //! Memory is read in runs of pages; what is written is the bytes of one breakpoint, never more: whatever the program stores beside
-//! it meanwhile stays.
+//! it meanwhile stays. Only while a program is loaded, and stands still, neighbouring pages are written at once.
 
 use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
@@ -123,6 +123,59 @@ impl Image {
             }
         }
         missing
+    }
+
+    /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose memory [agrees][Self::agrees]:
+    /// one write for the breakpoints of neighbouring pages, with what memory holds between them.
+    pub(super) fn arm_at_rest(
+        &mut self,
+        module: &Module,
+        memory: &dyn Memory,
+        pages: &mut OwnPages,
+        entries: impl IntoIterator<Item = usize>,
+    ) -> usize {
+        let page_of = |index: usize| module.entries[index].address.wrapping_add(self.bias) / PAGE;
+        let (mut runs, mut missing): (Vec<Vec<usize>>, usize) = (Vec::new(), 0);
+        for index in entries {
+            let address = self.address(&module.entries[index]);
+            if !self.is_settable(address) {
+                continue;
+            }
+            if !pages.has_room(address, Purpose::FirstUse) {
+                missing += 1;
+                continue;
+            }
+            pages.wrote(address);
+            let page = page_of(index);
+            match runs.last_mut() {
+                Some(run)
+                    if page <= page_of(run[run.len() - 1]) + 1 && page < page_of(run[0]) + PAGES_AT_ONCE =>
+                {
+                    run.push(index);
+                }
+                _ => runs.push(vec![index]),
+            }
+        }
+        for run in runs {
+            self.write_together(module, memory, &run);
+        }
+        missing
+    }
+
+    /// Writes breakpoints at these entries of neighbouring pages at once; one by one where that cannot be done.
+    fn write_together(&mut self, module: &Module, memory: &dyn Memory, run: &[usize]) {
+        let (first, last) = (&module.entries[run[0]], &module.entries[run[run.len() - 1]]);
+        let inside = |index: usize| (module.entries[index].address - first.address) as usize;
+        let mut bytes = vec![0; (last.address - first.address) as usize + TRAP.len()];
+        let read = memory.read(self.address(first), &mut bytes).is_ok();
+        for index in run {
+            bytes[inside(*index)..][..TRAP.len()].copy_from_slice(&TRAP);
+        }
+        let together = read && memory.write(self.address(first), &bytes).is_ok();
+        for index in run {
+            let address = self.address(&module.entries[*index]);
+            self.armed[*index] = together || memory.write(address, &TRAP).is_ok();
+        }
     }
 
     /// True if a breakpoint may be set at this address.
@@ -249,5 +302,86 @@ impl Image {
             }
             rest = others;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::breakpoints::budget::Budget;
+    use std::cell::{Cell, RefCell};
+    use std::io;
+    use std::rc::Rc;
+
+    /// Memory at address 0 that counts writes, and refuses those of more than these bytes.
+    #[derive(Debug)]
+    struct Counted {
+        bytes: RefCell<Vec<u8>>,
+        writes: Cell<usize>,
+        longest: usize,
+    }
+
+    impl Memory for Counted {
+        fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+            let bytes = self.bytes.borrow();
+            let rest = &bytes[bytes.len().min(address as usize)..];
+            let read = rest.len().min(buffer.len());
+            buffer[..read].copy_from_slice(&rest[..read]);
+            Ok(read)
+        }
+
+        fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+            if bytes.len() > self.longest {
+                return Err(io::ErrorKind::PermissionDenied.into());
+            }
+            self.writes.set(self.writes.get() + 1);
+            self.bytes.borrow_mut()[address as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    /// Two neighbouring pages with functions, and two apart.
+    const FUNCTIONS: [u64; 5] = [0x10, 0xff0, 0x1010, 0x3000, 0x5000];
+
+    fn armed(budget: u64, longest: usize) -> (Vec<u64>, usize, usize, u64) {
+        let code: Vec<u8> = (0..6 * PAGE).map(|address| (address % 251) as u8 & 0x7f).collect();
+        let module = Module::of_code("program", &code, &FUNCTIONS, None);
+        let mut image = Image::new(0, 0, module.entries.len());
+        let mapped = 0..6 * PAGE;
+        image.is_mapped_at(vec![mapped.clone()], &[mapped]);
+        let budget = Rc::new(Budget::new(budget));
+        let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
+        let mut pages = OwnPages::new(&budget);
+        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len());
+        let changed: Vec<u64> = memory
+            .bytes
+            .borrow()
+            .iter()
+            .zip(&code)
+            .zip(0..)
+            .filter(|((now, before), _)| now != before)
+            .map(|(_, address)| address)
+            .collect();
+        assert!(changed.iter().all(|address| memory.bytes.borrow()[*address as usize] == TRAP[0]));
+        let set = (0..FUNCTIONS.len()).filter(|entry| image.is_armed(*entry)).map(|entry| FUNCTIONS[entry]);
+        assert_eq!(set.collect::<Vec<_>>(), changed);
+        (changed, memory.writes.get(), missing, budget.peak())
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_program_at_rest_is_armed_by_one_write_for_neighbouring_pages() {
+        let all = FUNCTIONS.to_vec();
+        assert_eq!(armed(8 * PAGE, usize::MAX), (all.clone(), 3, 0, 4 * PAGE));
+        assert_eq!(
+            armed(8 * PAGE, TRAP.len()),
+            (all, 5, 0, 4 * PAGE),
+            "one by one where that cannot be done"
+        );
+        assert_eq!(
+            armed(4 * PAGE, usize::MAX),
+            (FUNCTIONS[..4].to_vec(), 2, 1, 3 * PAGE),
+            "the budget is kept"
+        );
     }
 }

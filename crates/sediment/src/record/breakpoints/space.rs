@@ -73,6 +73,8 @@ pub(super) struct Space {
     debug_state: Option<Watch>,
     /// True while the dynamic linker works before the program's first instruction.
     pub(super) loading: bool,
+    /// True while its one thread stands still, and nobody else has its memory.
+    pub(super) at_rest: bool,
     /// True if all breakpoints were removed, and none is to be set any more.
     let_go: bool,
     /// Processor time of the process when it was last looked at, in nanoseconds.
@@ -106,6 +108,7 @@ impl Space {
             entry: None,
             debug_state: None,
             loading: false,
+            at_rest: false,
             let_go: false,
             processor_time: 0,
             began: 0,
@@ -137,6 +140,7 @@ impl Space {
             entry: self.entry,
             debug_state: self.debug_state,
             loading: self.loading,
+            at_rest: false,
             let_go: self.let_go,
             processor_time: 0,
             began: 0,
@@ -150,7 +154,10 @@ impl Space {
     pub(super) fn begin(&mut self, modules: &mut Modules<'_>) -> io::Result<()> {
         const LINKER_BASE: u64 = 7;
         const ENTRY: u64 = 9;
-        self.look_at_mappings(self.process, modules)?;
+        self.at_rest = true;
+        let looked = self.look_at_mappings(self.process, modules);
+        self.at_rest = false;
+        looked?;
         let dynamic = self.kernel.auxiliary(self.process, LINKER_BASE).is_some_and(|base| base != 0);
         if let (true, Some(address)) = (dynamic, self.kernel.auxiliary(self.process, ENTRY)) {
             let function =
@@ -285,7 +292,12 @@ impl Space {
             return;
         }
         let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
-        let missing = image.arm(module, &*self.memory, (&mut self.pages, Purpose::FirstUse), entries, |_| {});
+        let (memory, pages) = (&*self.memory, &mut self.pages);
+        let missing = if self.at_rest {
+            image.arm_at_rest(module, memory, pages, entries)
+        } else {
+            image.arm(module, memory, (pages, Purpose::FirstUse), entries, |_| {})
+        };
         modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
 

@@ -469,11 +469,16 @@ impl<'a> Tracer<'a> {
         }
         let output = matches!(call.writes_to(), Some(1 | 2));
         self.over |= self.settings.until == Until::Output && output && !call.ended;
-        let space = self.tasks.get(thread).and_then(|task| self.spaces.get_mut(&task.space));
+        let id = self.tasks.get(thread).map(|task| task.space);
+        let alone = id.is_some_and(|id| self.tasks.of_space(id).len() == 1);
+        let space = id.and_then(|id| self.spaces.get_mut(&id));
         if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
             let stopped = Instant::now();
-            space.look_at_mappings(thread, &mut self.modules).map_err(unreadable)?;
+            space.at_rest = alone;
+            let looked = space.look_at_mappings(thread, &mut self.modules);
+            space.at_rest = false;
             self.arming += stopped.elapsed();
+            looked.map_err(unreadable)?;
         }
         Ok(())
     }

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recording method for each goal on a machine, and the reason, as docs/proofs/hardware-samples.md has measured it.
+
+use serde_json::{Value, json};
+
+/// Goal of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// Order of first uses, for starts.
+    Starts,
+    /// Calls, for the order of functions.
+    Calls,
+    /// Counts of blocks, for compilers.
+    Blocks,
+}
+
+/// Reason for a method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// No other method tells an order.
+    OnlyOrder,
+    /// The processor records branches.
+    BranchRecords,
+    /// Samples give no better orders, and need frame pointers.
+    SamplesNoBetter,
+    /// Samples miss executed blocks, and programs compiled by them take more jumps.
+    SamplesMissBlocks,
+    /// Breakpoints are not allowed; the processor counts cycles.
+    Cycles,
+    /// Breakpoints are not allowed; the kernel's clock gives the samples.
+    Clock,
+    /// Nothing else works.
+    Exact,
+}
+
+/// Goals with the methods that serve them, the best first. A reason of cycles needs a processor that counts them.
+const BEST: [(Goal, &[(&str, Why)]); 3] = [
+    (Goal::Starts, &[("breakpoints", Why::OnlyOrder)]),
+    (
+        Goal::Calls,
+        &[
+            ("perf-branches", Why::BranchRecords),
+            ("breakpoints", Why::SamplesNoBetter),
+            ("perf-stacks", Why::Cycles),
+            ("perf-stacks", Why::Clock),
+            ("valgrind", Why::Exact),
+        ],
+    ),
+    (
+        Goal::Blocks,
+        &[
+            ("perf-branches", Why::BranchRecords),
+            ("breakpoints", Why::SamplesMissBlocks),
+            ("perf-stacks", Why::Cycles),
+            ("perf-stacks", Why::Clock),
+        ],
+    ),
+];
+
+/// Method for a goal; None where none works that serves it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    goal: Goal,
+    method: Option<(&'static str, Why)>,
+}
+
+/// The method for each goal on a machine where these work, and which counts cycles or not.
+pub(super) fn choices(works: &[&str], counts_cycles: bool) -> Vec<Choice> {
+    let may =
+        |(name, why): &&(&'static str, Why)| works.contains(name) && (counts_cycles || *why != Why::Cycles);
+    BEST.iter()
+        .map(|(goal, methods)| Choice { goal: *goal, method: methods.iter().find(may).copied() })
+        .collect()
+}
+
+impl Goal {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Starts => "starts",
+            Self::Calls => "calls",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
+impl Why {
+    fn code(self) -> &'static str {
+        match self {
+            Self::OnlyOrder => "only-order",
+            Self::BranchRecords => "branch-records",
+            Self::SamplesNoBetter => "samples-no-better",
+            Self::SamplesMissBlocks => "samples-miss-blocks",
+            Self::Cycles => "cycles",
+            Self::Clock => "clock",
+            Self::Exact => "exact",
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::OnlyOrder => "no other method tells the order of first uses",
+            Self::BranchRecords => "the processor's branch records count at nearly full speed",
+            Self::SamplesNoBetter => "samples gave no better orders, and need frame pointers",
+            Self::SamplesMissBlocks => {
+                "samples missed executed blocks, and programs compiled by them took more jumps"
+            }
+            Self::Cycles => "breakpoints do not work here; the processor counts cycles for samples",
+            Self::Clock => "breakpoints do not work here; samples are of the kernel's clock",
+            Self::Exact => "nothing else works here; it counts every call, about 50 times slower",
+        }
+    }
+}
+
+impl Choice {
+    pub(super) fn name(&self) -> &'static str {
+        self.goal.name()
+    }
+
+    /// The method, and why it is taken.
+    pub(super) fn in_words(&self) -> String {
+        match self.method {
+            Some((method, why)) => format!("{method}, as {}", why.in_words()),
+            None => "no method that works here".to_owned(),
+        }
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let (method, reason) = self.method.map(|(method, why)| (method, why.code())).unzip();
+        json!({ "goal": self.name(), "method": method, "reason": reason })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sediment::record::RECORDERS;
+
+    fn chosen(works: &[&str], counts_cycles: bool) -> [Option<(&'static str, Why)>; 3] {
+        let choices = choices(works, counts_cycles);
+        assert_eq!(choices.iter().map(Choice::name).collect::<Vec<_>>(), ["starts", "calls", "blocks"]);
+        [0, 1, 2].map(|index| choices[index].method)
+    }
+
+    #[test]
+    fn each_goal_has_its_method() {
+        let breakpoints = |why| Some(("breakpoints", why));
+        let starts = breakpoints(Why::OnlyOrder);
+        let branches = Some(("perf-branches", Why::BranchRecords));
+        let all: Vec<&str> = RECORDERS.iter().map(|recorder| recorder.name).collect();
+        assert_eq!(chosen(&all, true), [starts, branches, branches]);
+        let without_branches: Vec<&str> = all.into_iter().filter(|name| *name != "perf-branches").collect();
+        let measured = [starts, breakpoints(Why::SamplesNoBetter), breakpoints(Why::SamplesMissBlocks)];
+        assert_eq!(chosen(&without_branches, true), measured, "cycles alone are no reason");
+        assert_eq!(chosen(&without_branches, false), measured);
+        let stacks = |why| Some(("perf-stacks", why));
+        assert_eq!(
+            chosen(&["perf-stacks", "valgrind"], true),
+            [None, stacks(Why::Cycles), stacks(Why::Cycles)]
+        );
+        assert_eq!(
+            chosen(&["perf-stacks", "valgrind"], false),
+            [None, stacks(Why::Clock), stacks(Why::Clock)]
+        );
+        assert_eq!(chosen(&["valgrind"], false), [None, Some(("valgrind", Why::Exact)), None]);
+        assert_eq!(chosen(&[], true), [None; 3]);
+    }
+
+    #[test]
+    fn methods_of_goals_are_recorders() {
+        let known = |name: &str| RECORDERS.iter().any(|recorder| recorder.name == name);
+        assert!(BEST.iter().all(|(_, methods)| methods.iter().all(|(name, _)| known(name))));
+    }
+}
