@@ -157,11 +157,7 @@ const OF_ONE: &[OfOne] = &[
     ("small_parts_stay", odd::small_parts_stay, VALGRIND),
     ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
-    (
-        "fortran_is_split",
-        odd::fortran_is_split,
-        &[Need::Program("valgrind"), Need::Program("gfortran")],
-    ),
+    ("fortran_is_split", odd::fortran_is_split, &[Need::Program("valgrind"), Need::Program("gfortran")]),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
     ("counts_serve_cross_builds", blocks::counts_serve_cross_builds, CROSS),
