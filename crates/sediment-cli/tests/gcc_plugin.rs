@@ -95,6 +95,7 @@ const CROSS: &[Need] = &[
 const OF_NATIVE: &[OfOne] = &[
     ("blocks_that_did_not_run_are_split_off", blocks::blocks_with_count_zero_are_split_off, VALGRIND),
     ("changed_functions_keep_their_counts", blocks::changed_functions_keep_their_counts, VALGRIND),
+    ("counts_of_another_compiler", blocks::counts_of_another_compiler, VALGRIND),
     ("exceptions_pass_through_cold_parts", blocks::exceptions_pass_through_cold_parts, VALGRIND),
     (
         "whatever_counts_say_the_program_is_the_same",
@@ -156,6 +157,7 @@ const OF_ONE: &[OfOne] = &[
     ("small_parts_stay", odd::small_parts_stay, VALGRIND),
     ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
+    ("fortran_is_split", odd::fortran_is_split, &[Need::Program("valgrind"), Need::Program("gfortran")]),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
     ("counts_serve_cross_builds", blocks::counts_serve_cross_builds, CROSS),

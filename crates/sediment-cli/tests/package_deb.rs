@@ -89,6 +89,18 @@ fn main() {
             ]),
             cross_by_counters,
         ),
+        (
+            "counts_of_blocks_from_here_serve_another_machine",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("valgrind"),
+                Need::Program("aarch64-linux-gnu-gcc"),
+                Need::GccPluginHeaders("gcc"),
+                Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+            ]),
+            cross_by_blocks,
+        ),
         ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
         ("unsupported_specs_are_refused", Vec::new(), refused),
     ];
@@ -158,6 +170,21 @@ fn built_with(toy: &Toy, plugin: &Path, options: &str, more: &[(&str, &str)]) ->
     words(&output)
 }
 
+/// The profile in the source package.
+const PROFILE: &str = "toy-1.0/debian/sediment-profiles/toy.gv";
+
+/// Builds the package with numbered blocks, and records what it built: the counts are in its profile.
+fn count_blocks(toy: &Toy, plugin: &Path) {
+    built_with(toy, plugin, "sediment-blocks", &[]);
+    let counted = toy.path("counted");
+    let arguments = ["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=../counted", "./toy"];
+    assert!(toy.command("valgrind", &arguments).output().unwrap().status.success());
+    let import =
+        ["import", "--blocks", "../counted", "--binary", "toy", "-o", "debian/sediment-profiles/toy.gv"];
+    let imported = toy.command("sediment", &import).output().unwrap();
+    assert!(imported.status.success() && counted.is_file(), "{}", words(&imported));
+}
+
 /// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
 fn blocks() {
     let toy = Toy::new(Kind::Make);
@@ -171,14 +198,7 @@ fn blocks() {
     };
     let without = stock("nopgo");
     let flags_of_stock = missing_flags(&toy, &built("nopgo", &[]));
-    built("sediment-blocks", &[]);
-    let counted = toy.path("counted");
-    let arguments = ["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=../counted", "./toy"];
-    assert!(toy.command("valgrind", &arguments).output().unwrap().status.success());
-    let import =
-        ["import", "--blocks", "../counted", "--binary", "toy", "-o", "debian/sediment-profiles/toy.gv"];
-    let imported = toy.command("sediment", &import).output().unwrap();
-    assert!(imported.status.success() && counted.is_file(), "{}", words(&imported));
+    count_blocks(&toy, &plugin);
 
     let log = built("", &[]);
     assert!(!log.contains("-fplugin"), "no flag names the plugin: {log}");
@@ -190,6 +210,12 @@ fn blocks() {
     let ordered = toy.packages();
     built("parallel=3", &[]);
     assert!(toy.packages() == ordered, "a rebuild differs");
+    let elsewhere = Toy::new(Kind::Make);
+    elsewhere.write("toy-1.0/program.c", WORK);
+    elsewhere.add_sequence();
+    elsewhere.write(PROFILE, &toy.read(PROFILE));
+    built_with(&elsewhere, &plugin, "parallel=2", &[]);
+    assert!(elsewhere.packages() == ordered, "a build in another folder differs");
     assert!(stock("nopgo") == without, "left out it is not the stock build");
 
     // A store of objects knows that the counts are part of what is compiled.
@@ -217,25 +243,53 @@ fn train(toy: &Toy) {
     assert!(trained.status.success(), "{}", words(&trained));
 }
 
-/// A cross build takes the counters of this machine, and says what share fits.
-fn cross_by_counters() {
+/// A package that can be built for AArch64.
+fn for_another_machine() -> Toy {
     let toy = Toy::new(Kind::Make);
     toy.rules("override_dh_shlibdeps:\n");
     toy.write("toy-1.0/program.c", WORK);
     toy.add_sequence();
+    toy
+}
+
+/// Builds the packages for AArch64; what the build said, and the stripped program.
+fn cross_built(toy: &Toy, plugin: &Path, options: &str) -> (String, Vec<u8>) {
+    toy.remove_packages();
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc", "-aarm64"]);
+    build.env("SEDIMENT_COMPILERS", plugin.join("compilers"));
+    let output = build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}")).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    (words(&output), std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap())
+}
+
+/// A cross build takes the counters of this machine, and says what share fits.
+fn cross_by_counters() {
+    let toy = for_another_machine();
     train(&toy);
     let plugin = toy.plugin_for("aarch64-linux-gnu-gcc");
-    let code = |options: &str| {
-        toy.remove_packages();
-        let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc", "-aarm64"]);
-        build.env("SEDIMENT_COMPILERS", plugin.join("compilers"));
-        let output = build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}")).output().unwrap();
-        assert!(output.status.success(), "{}", words(&output));
-        (words(&output), std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap())
-    };
-    let (log, by_counters) = code("");
+    let (log, by_counters) = cross_built(&toy, &plugin, "");
     assert!(log.contains("counters: 100.00 % "), "{log}");
-    assert!(by_counters != code("nopgo").1, "counters change nothing");
+    assert!(by_counters != cross_built(&toy, &plugin, "nopgo").1, "counters change nothing");
+}
+
+/// A branch that no run takes, of a function whose graph is the same on AArch64.
+const SELDOM: &str = r#"#include <stdio.h>
+static int table[64];
+__attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
+int main(int count, char **words) { int sum = 0; for (int i = 0; i < 2000; i++) sum += seldom(i, count > 2); printf("%d %s\n", sum, words[0]); return 0; }
+"#;
+
+/// A cross build takes the counts of blocks of this machine.
+fn cross_by_blocks() {
+    let toy = for_another_machine();
+    toy.write("toy-1.0/program.c", SELDOM);
+    count_blocks(&toy, &toy.plugin());
+    let plugin = toy.plugin_for("aarch64-linux-gnu-gcc");
+    let symbols = || words(&toy.command("aarch64-linux-gnu-nm", &["toy"]).output().unwrap());
+    cross_built(&toy, &plugin, "");
+    assert!(symbols().contains(" seldom.cold\n"), "{}", symbols());
+    cross_built(&toy, &plugin, "nopgo");
+    assert!(!symbols().contains(" seldom.cold\n"), "{}", symbols());
 }
 
 /// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.

@@ -242,6 +242,22 @@ pub fn changed_functions_keep_their_counts(gcc: &'static Compiler) {
     }
 }
 
+/// Counts of a build by this system's compiler, for another version of GCC, which may have other graphs.
+pub fn counts_of_another_compiler(gcc: &'static Compiler) {
+    let (folder, system) = (sources(gcc), sources(&COMPILERS[0]));
+    for (source, arguments) in [("work.c", "0"), ("thrown.cc", "thrown")] {
+        let counts = recorded(&COMPILERS[0], &system, source);
+        std::fs::write(folder.path().join("blocks"), counts).unwrap();
+        let compiler = if source.ends_with(".cc") { gcc.cxx } else { gcc.c };
+        for (more, program) in [(&[][..], "plain"), (&[&gcc.plugin(), COUNTS, "-fchecking"], "used")] {
+            gcc.run(folder.path(), compiler, &[&FLAGS[..], more, &[source, "-o", program]].concat());
+        }
+        for arguments in [&[][..], &[arguments]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{source}");
+        }
+    }
+}
+
 /// Counts recorded on this machine, for a program of another one. Functions with exceptions or tables of jumps are not split there.
 pub fn counts_serve_cross_builds(gcc: &'static Compiler) {
     let folder = sources(gcc);
@@ -579,6 +595,11 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
         let with = stripped(gcc, &folder, "work.c", &[&plugin, COUNTS]);
         assert_eq!(with != without, is_used, "{unlike} other graphs");
     }
+    // The functions of another program are looked up for nothing.
+    let other = recorded(gcc, &folder, "thrown.cc").replace("\nmain\t", "\nmain2\t");
+    assert!(other.contains("\nguarded\t"), "{other}");
+    std::fs::write(folder.path().join("blocks"), other).unwrap();
+    assert!(stripped(gcc, &folder, "work.c", &[&plugin, COUNTS]) == without);
     // What is no file of counts is one note, and the object as without.
     std::fs::write(folder.path().join("blocks"), "digraph { }\n").unwrap();
     for file in ["blocks", "nowhere", "/dev/null"] {

@@ -57,6 +57,29 @@ __attribute__((noipa)) int small(int i) { if (i < 0) flag = 1; return i * 3 + fl
 __attribute__((noipa)) int large(int i) { if (i < 0) for (int j = 0; j < 9; j++) table[j] = i / (j + 3) + table[(j + 4) % 9]; return i * 5 + flag; }
 int main(int count, char **words) { int sum = 0; for (int i = 1; i < 3000; i++) sum += small(count > 1 ? -i : i) + large(count > 1 ? -i : i); printf("%d\n", sum + table[3]); return 0; }
 "#;
+/// A subroutine whose branch runs if the program is given an argument.
+const FORTRAN: &str = "subroutine work(i, unusual, total)
+  integer, intent(in) :: i
+  logical, intent(in) :: unusual
+  integer, intent(inout) :: total
+  integer :: j
+  if (unusual) then
+    do j = 1, 8
+      total = ieor(total, i * j) + mod(total + j, 7)
+      if (mod(total, 9) == 0) print *, total
+    end do
+  end if
+  total = ieor(total, i * 3)
+end subroutine
+program p
+  integer :: i, total
+  total = 0
+  do i = 1, 2000
+    call work(i, command_argument_count() > 0, total)
+  end do
+  print *, total
+end program
+";
 /// A plugin that, like annobin, puts a note into each unit, and one about each function next to its code.
 const NOTES: &str = r#"#include "gcc-plugin.h"
 #include "plugin-version.h"
@@ -236,6 +259,25 @@ pub fn merged_ends_stay_hot(gcc: &'static Compiler) {
     build(&["used", &plugin, COUNTS]);
     assert!(!runs_in_cold_part(&folder, "used", "walk"));
     assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]));
+}
+
+pub fn fortran_is_split(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    std::fs::write(folder.path().join("p.f90"), FORTRAN).unwrap();
+    let build = |more: &[&str], program: &str| {
+        let flags = ["-O2", "-g", "-fno-inline", "-fchecking", "p.f90", "-o", program];
+        gcc.run(folder.path(), "gfortran", &[&flags, more].concat());
+        let bytes = std::fs::read(folder.path().join(program)).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        binary.functions.iter().any(|function| function.name == "work_.cold")
+    };
+    assert!(!build(&[], "plain"));
+    build(&[&plugin, MARKS], "train");
+    assert!(record(&folder, &[]).contains("\nwork_\t"));
+    assert!(build(&[&plugin, COUNTS], "used"));
+    for arguments in [&[][..], &["unusual"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
+    }
 }
 
 /// The other plugin's notes are as without this one, and this one splits functions beside it.

@@ -250,7 +250,9 @@ pub fn whatever_jumps_there_are(gcc: &'static Compiler) {
     std::fs::write(folder.path().join("jumps.c"), JUMPS).unwrap();
     let flags: &[&[&str]] = &[
         &["-O2"],
-        &["-O3", "-fno-omit-frame-pointer", "-fstack-protector-all", "-fcf-protection=full"],
+        // GCC checks its graph, and probabilities against notes, after each pass.
+        &["-O2", "-fchecking"],
+        &["-O3", "-fchecking", "-fno-omit-frame-pointer", "-fstack-protector-all", "-fcf-protection=full"],
         &["-O2", "-fPIC", "-fexceptions", "-fnon-call-exceptions"],
         &["-O2", "-fno-asynchronous-unwind-tables", "-fno-function-sections", "-gdwarf-2"],
         &["-Os"],

@@ -101,7 +101,7 @@ impl Toy {
 
     /// The same for another compiler.
     pub fn plugin_for(&self, compiler: &str) -> PathBuf {
-        let plugin = self.path("plugin");
+        let plugin = self.path(&format!("plugin-{compiler}"));
         std::fs::create_dir(&plugin).unwrap();
         let (folder, source) = (plugin.display(), root().join("gcc-plugin"));
         let made = self
