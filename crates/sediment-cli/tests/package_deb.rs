@@ -79,32 +79,22 @@ fn main() {
             more(&[Need::Program("aarch64-linux-gnu-gcc")]),
             cross,
         ),
-        (
-            "counters_from_here_serve_another_machine",
-            more(&[
-                Need::Program("make"),
-                Need::Program("g++"),
-                Need::Program("aarch64-linux-gnu-gcc"),
-                Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
-            ]),
-            cross_by_counters,
-        ),
-        (
-            "counts_of_blocks_from_here_serve_another_machine",
-            more(&[
-                Need::Program("make"),
-                Need::Program("g++"),
-                Need::Program("valgrind"),
-                Need::Program("aarch64-linux-gnu-gcc"),
-                Need::GccPluginHeaders("gcc"),
-                Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
-            ]),
-            cross_by_blocks,
-        ),
         ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
         ("unsupported_specs_are_refused", Vec::new(), refused),
     ];
-    for (name, needs, run) in rows {
+    let cross = [
+        Need::Program("make"),
+        Need::Program("g++"),
+        Need::Program("valgrind"),
+        Need::Program("aarch64-linux-gnu-gcc"),
+        Need::GccPluginHeaders("gcc"),
+        Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+    ];
+    let cross_rows: &[Row] = &[
+        ("counters_from_here_serve_another_machine", more(&cross), cross_by_counters),
+        ("counts_of_blocks_from_here_serve_another_machine", more(&cross), cross_by_blocks),
+    ];
+    for (name, needs, run) in rows.iter().chain(cross_rows) {
         cases.push(case(name, needs, *run));
     }
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
