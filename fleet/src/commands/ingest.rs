@@ -75,7 +75,7 @@ struct Read {
     prepared: Result<Option<Prepared>>,
 }
 
-/// What the threads that parse know of the dataset.
+/// Facts about the dataset for the threads that parse.
 struct Context {
     salt: String,
     named: Named,

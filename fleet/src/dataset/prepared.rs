@@ -6,7 +6,7 @@ use crate::submission::Submission;
 use sediment::profile::Profile;
 use sediment::profile::rows::{Kind, Row};
 
-/// What a writer adds. Other threads than the writer's can prepare it.
+/// Content of a submission for a writer. Other threads than the writer's can prepare it.
 #[derive(Debug)]
 pub struct Prepared {
     /// Name of the package.
@@ -27,7 +27,7 @@ pub struct Prepared {
     pub(super) facts: Vec<Fact>,
     /// Build-ids, by the numbers that facts have.
     pub(super) build_ids: Vec<String>,
-    /// What names the subjects that the dataset did not know.
+    /// Profile and rows, for the names of subjects that the dataset did not know.
     unknown: Option<Box<(Profile, Vec<Row>)>>,
 }
 
