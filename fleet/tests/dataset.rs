@@ -7,7 +7,7 @@ use sediment::profile::merge::{Weight, merge};
 use sediment::profile::{Profile, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use support::{LAYOUT, ingest, merge_of, merged_by_core, profile, refused, run, write};
+use support::{LAYOUT, fleet, ingest, merge_of, merged_by_core, profile, refused, run, write};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -245,6 +245,24 @@ fn clocks_in_the_future_and_second_writers_are_refused() {
     let lock = std::fs::File::create(Path::new(&place.dataset).join(".lock")).unwrap();
     let _held = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).unwrap();
     assert!(refused(&["ingest", &place.dataset, file], 1).contains("another program writes to this dataset"));
+}
+
+#[test]
+fn damaged_files_are_named_and_can_be_skipped() {
+    let place = Place::new();
+    let folder = place.path().join("profiles");
+    let files = write(&folder, 0..2);
+    let whole = std::fs::read(&files[1]).unwrap();
+    std::fs::write(&files[1], &whole[..whole.len() / 2]).unwrap();
+    let (folder, name) = (folder.display().to_string(), files[1].display().to_string());
+    let said = refused(&["ingest", &place.dataset, &folder], 1);
+    assert!(said.contains(&name), "{said}");
+    assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
+    let skipped = fleet(&["ingest", &place.dataset, &folder, "--keep-going"]);
+    let said = String::from_utf8_lossy(&skipped.stderr);
+    assert!(skipped.status.success() && said.contains("skipped 1 files") && said.contains(&name), "{said}");
+    std::fs::write(&files[1], &whole).unwrap();
+    assert!(run(&["ingest", &place.dataset, &folder]).contains("added 1 submissions"));
 }
 
 /// The files of a dataset hold no more of a submitter than the profile and an opaque key.

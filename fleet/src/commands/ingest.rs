@@ -116,12 +116,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let (mut early, mut expected) = (BTreeMap::new(), 0);
         for read in &receiver {
             early.insert(read.at, read);
-            while let Some(read) = early.remove(&expected) {
+            while let Some(mut read) = early.remove(&expected) {
                 expected += 1;
                 let path =
                     inputs.get(read.at).map(|input| input.path.display().to_string()).unwrap_or_default();
-                add(&mut writer, read, options.keep_going, &mut told)
-                    .map_err(|error| error.with_input(path))?;
+                read.prepared = read.prepared.map_err(|error| error.with_input(path));
+                add(&mut writer, read, options.keep_going, &mut told)?;
                 runtime.block_on(writer.spill())?;
                 if expected % COMMIT == 0 {
                     runtime.block_on(writer.commit(None))?;

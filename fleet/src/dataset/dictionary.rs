@@ -133,14 +133,14 @@ impl Dictionary {
             };
             let kind =
                 text(1).and_then(Kind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
-            let mut number = |dso| match function(dso) {
+            let key = |dso| match function(dso) {
                 Some(None) => Err(damaged("a function with a name that no profile has")),
-                Some(Some(key)) => Ok(Some(self.functions.number(&key))),
+                Some(key) => Ok(key),
                 None => Ok(None),
             };
-            let (function, callee) = (number(2)?, number(5)?);
+            let (function, callee) = (key(2)?, key(5)?);
             let detail = text(8).unwrap_or_default();
-            if self.subject(kind, function, callee, detail) != numbers.value(row) {
+            if self.number(kind, function.as_ref(), callee.as_ref(), detail) != numbers.value(row) {
                 return Err(damaged("numbers of subjects that do not follow one another"));
             }
         }
@@ -231,11 +231,17 @@ impl Dictionary {
         rows.iter().map(find).collect()
     }
 
-    /// The number of a row's subject, which is given now if it has none.
-    pub fn number(&mut self, profile: &Profile, row: &Row) -> i32 {
-        let mut function = |index: Option<FunctionIndex>| Some(self.functions.number(profile.key(index?)));
-        let (function, callee) = (function(row.function), function(row.callee));
-        self.subject(row.kind, function, callee, &row.detail)
+    /// The number of a subject, which is given now if it has none.
+    pub fn number(
+        &mut self,
+        kind: Kind,
+        function: Option<&FunctionKey>,
+        callee: Option<&FunctionKey>,
+        detail: &str,
+    ) -> i32 {
+        let mut function_number = |key: Option<&FunctionKey>| Some(self.functions.number(key?));
+        let (function, callee) = (function_number(function), function_number(callee));
+        self.subject(kind, function, callee, detail)
     }
 
     /// The subject of a number.

@@ -3,8 +3,8 @@
 
 use super::dictionary::Dictionary;
 use crate::submission::Submission;
-use sediment::profile::Profile;
 use sediment::profile::rows::{Kind, Row};
+use sediment::profile::{FunctionIndex, FunctionKey, Profile};
 
 /// Content of a submission for a writer. Other threads than the writer's can prepare it.
 #[derive(Debug)]
@@ -27,15 +27,13 @@ pub struct Prepared {
     pub(super) facts: Vec<Fact>,
     /// Build-ids, by the numbers that facts have.
     pub(super) build_ids: Vec<String>,
-    /// Profile and rows, for the names of subjects that the dataset did not know.
-    unknown: Option<Box<(Profile, Vec<Row>)>>,
 }
 
 /// A row.
 #[derive(Debug)]
 pub(super) struct Fact {
-    /// Number of its subject.
-    subject: Option<i32>,
+    /// Its subject.
+    subject: Subject,
     /// Shares, or a number of recordings.
     pub(super) weight: Option<i64>,
     /// Rank of first use.
@@ -46,6 +44,25 @@ pub(super) struct Fact {
     pub(super) is_of_blocks: bool,
 }
 
+/// A subject by its number, or by its parts where the dataset did not know it when it was looked up.
+#[derive(Debug)]
+enum Subject {
+    Known(i32),
+    New { kind: Kind, function: Option<FunctionKey>, callee: Option<FunctionKey>, detail: String },
+}
+
+impl Fact {
+    /// The number of its subject, which is given now if it has none.
+    pub(super) fn subject(&self, dictionary: &mut Dictionary) -> i32 {
+        match &self.subject {
+            Subject::Known(number) => *number,
+            Subject::New { kind, function, callee, detail } => {
+                dictionary.number(*kind, function.as_ref(), callee.as_ref(), detail)
+            }
+        }
+    }
+}
+
 impl Prepared {
     /// Looks the subjects of a submission up.
     #[must_use]
@@ -53,8 +70,15 @@ impl Prepared {
         let Submission { profile, rows, package, version, .. } = submission;
         let subjects = dictionary.find(&profile, &rows);
         let mut build_ids = BuildIds { profile: &profile, last: None, all: Vec::new() };
-        let fact = |(row, subject): (&Row, Option<i32>)| Fact {
-            subject,
+        let key = |index: Option<FunctionIndex>| Some(profile.key(index?).clone());
+        let subject = |row: &Row| Subject::New {
+            kind: row.kind,
+            function: key(row.function),
+            callee: key(row.callee),
+            detail: row.detail.clone(),
+        };
+        let fact = |(row, known): (&Row, Option<i32>)| Fact {
+            subject: known.map_or_else(|| subject(row), Subject::Known),
             // Submissions have numbers below LARGEST_NUMBER.
             weight: row.weight.map(|weight| weight as i64),
             first: row.first.map(|first| first as i64),
@@ -76,19 +100,9 @@ impl Prepared {
             functions: profile.function_count(),
             total: of(Kind::Total),
             inputs: of(Kind::Inputs),
-            unknown: facts.iter().any(|fact| fact.subject.is_none()).then(|| Box::new((profile, rows))),
             facts,
             build_ids,
         }
-    }
-
-    /// The number of a fact's subject. One that the dataset did not know when this was prepared gets one, if it has none yet.
-    pub(super) fn subject(&self, at: usize, dictionary: &mut Dictionary) -> Option<i32> {
-        let fact = self.facts.get(at)?;
-        fact.subject.or_else(|| {
-            let (profile, rows) = self.unknown.as_deref()?;
-            Some(dictionary.number(profile, rows.get(at)?))
-        })
     }
 }
 

@@ -149,8 +149,8 @@ impl Writer {
             day: origin.day.0,
         };
         let pending = self.pending.entry(partition).or_default();
-        for (at, fact) in prepared.facts.iter().enumerate() {
-            let Some(subject) = prepared.subject(at, &mut dictionary) else { continue };
+        for fact in &prepared.facts {
+            let subject = fact.subject(&mut dictionary);
             let build_id = fact.build_id.and_then(|id| prepared.build_ids.get(id)).map(String::as_str);
             if fact.is_of_blocks {
                 pending.add_block(&shared, subject, fact.weight, build_id);
