@@ -24,6 +24,8 @@ mod sandbox;
 mod stripped;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "record/trampolines.rs"]
+mod trampolines;
 
 use libtest_mimic::Arguments;
 use programs::FUNCTIONS;
@@ -83,6 +85,7 @@ fn main() {
         packages::cases(),
         refusals::cases(),
         stripped::cases(),
+        trampolines::cases(),
     ];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
@@ -424,12 +427,15 @@ fn a_program_that_runs_on_is_left_as_it_was() {
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
     for repeat in 0..repeats() {
-        for end in ["0.2", "interrupt"] {
+        for (end, how) in [
+            ("0.2", &["--overhead", "40%"]),
+            ("interrupt", &["--overhead", "40%"]),
+            ("interrupt", &["--startup", "--trampolines"]),
+        ] {
             let _ = std::fs::remove_file(&place);
             let _ = std::fs::remove_file(shop.path().join("recorded.gv"));
             let seconds: &[&str] = if end == "interrupt" { &[] } else { &["--seconds", end] };
-            let mut options = vec!["--overhead", "40%"];
-            options.extend(seconds);
+            let options = [how, seconds].concat();
             let mut record = shop.record(&options, &[text(&program), text(&place)]);
             let recorder = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
             let process = number_in(&place);

@@ -7,12 +7,12 @@ use crate::inputs::{self, recordings};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::Result;
 use sediment::read::{self, Recording};
 use sediment::record::breakpoints::{BlockCoverage, Rates, apart};
 use sediment::record::{self, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
+use sediment::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,10 @@ pub(crate) struct Options {
     /// them cheaper; it shows in /proc/PID/status
     #[arg(long)]
     share_processor: bool,
+    /// With --startup: let a started program note its first uses by itself, by jumps in its code, until it makes a
+    /// thread or process; which is cheaper than breakpoints
+    #[arg(long)]
+    trampolines: bool,
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
@@ -152,6 +156,10 @@ impl Options {
     }
 
     fn settings(&self, startup: bool) -> Result<Settings> {
+        if self.trampolines && !startup {
+            return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
+                .with_hint("add --startup"));
+        }
         let rates = (!startup).then_some(Rates { overhead: self.overhead, seed: self.seed });
         let blocks = match self.blocks.as_deref() {
             Some("always") => BlockCoverage::Always,
@@ -165,6 +173,7 @@ impl Options {
             exclude: self.exclude.iter().cloned().collect(),
             max_memory: self.max_memory,
             share_processor: self.share_processor,
+            trampolines: self.trampolines,
             rates,
             blocks,
             until,

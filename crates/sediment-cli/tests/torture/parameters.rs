@@ -17,7 +17,7 @@ pub(crate) struct Parameters {
     pub(crate) time: u32,
     /// `--overhead`, in per cent.
     pub(crate) overhead: u32,
-    /// First uses alone: 1, with call rates: 0.
+    /// First uses alone: 1, or 2 by trampolines; with call rates: 0.
     pub(crate) startup: u32,
     /// The signal that is sent, by its number.
     pub(crate) signal: u32,
@@ -41,7 +41,7 @@ impl Default for Ranges {
             threads: (2, 8),
             delay: (0, 150),
             time: (50, 400),
-            startup: (0, 1),
+            startup: (0, 2),
             signals: &[],
         }
     }
@@ -61,7 +61,7 @@ impl Ranges {
             time: between(self.time),
             overhead: [5, 20, 40, 80][between((0, 3)) as usize],
             // Call rates are where most can go wrong.
-            startup: u32::from(between((0, 3)) == 0).clamp(self.startup.0, self.startup.1),
+            startup: [2, 1, 0, 0][between((0, 3)) as usize].clamp(self.startup.0, self.startup.1),
             signal: turn(self.signals),
         }
     }
@@ -116,7 +116,7 @@ impl Parameters {
                 with(&|simpler| simpler.threads = (self.threads / divisor).max(1));
             }
         }
-        with(&|simpler| simpler.startup = ranges.startup.1);
+        with(&|simpler| simpler.startup = ranges.startup.1.min(1));
         found
     }
 }

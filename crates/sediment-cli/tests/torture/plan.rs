@@ -445,13 +445,15 @@ impl Plan {
 pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
     let mut words = vec![text(&room.bench.sediment)];
     words.extend(words_of(&["record", "--method", "breakpoints", "-o", "recorded.gv"]));
-    if parameters.startup == 1 {
+    if parameters.startup > 0 {
         words.push("--startup".to_owned());
     } else {
         words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
         words.extend(["--seed".to_owned(), parameters.seed.to_string()]);
     }
-    if room.bench.maps_blocks() {
+    if parameters.startup == 2 {
+        words.push("--trampolines".to_owned());
+    } else if room.bench.maps_blocks() {
         words.extend(words_of(&["--blocks", "always"]));
     }
     words

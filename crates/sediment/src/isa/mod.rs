@@ -54,6 +54,8 @@ pub(crate) struct Isa {
     /// Instruction that code begins with, if it prepares a function's frame or moves an argument: how many instructions it and its
     /// counterpart before the return are, none for a move. None where prologues are not known.
     pub(crate) prologue: Option<Prologue>,
+    /// Jumps in the place of a function's first instructions; None where they are not known.
+    pub(crate) detour: Option<Detour>,
 }
 
 impl Isa {
@@ -71,6 +73,7 @@ impl Isa {
         whole_instructions: |_, _| None,
         straight: |_, _| 1,
         prologue: None,
+        detour: None,
     };
 
     /// Instruction set of an architecture as `uname -m` spells it; one of which nothing is known for others.
@@ -83,6 +86,43 @@ impl Isa {
     pub(crate) fn may_begin_at(&self, address: u64) -> bool {
         address % self.alignment == 0
     }
+}
+
+/// Bytes of a jump that takes the place of instructions.
+pub(crate) const JUMP: usize = 5;
+
+/// How the first instructions of a function give way to a jump.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Detour {
+    /// A jump from an address to another; None where that is too far.
+    pub(crate) jump: fn(from: u64, to: u64) -> Option<[u8; JUMP]>,
+    /// The instructions that give way at the beginning of code, of which the function has the first `size` bytes; None where one of
+    /// them may not be executed elsewhere. They may fault.
+    pub(crate) movable: fn(code: &[u8], size: usize) -> Option<Movable>,
+    /// Appends the same instructions for another address to `out`; None where that is too far, or where the code is cut off.
+    pub(crate) moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
+    /// Shows the target of each direct jump and call in the code at an address; where it cannot be decoded, of whatever may be one.
+    pub(crate) branches: fn(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) -> Branches,
+    /// Shows the target of the direct jump or call that the code at an address begins with, if it may be one.
+    pub(crate) any_branch: fn(code: &[u8], address: u64, target: &mut dyn FnMut(u64)),
+}
+
+/// Instructions that can give way to a jump.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Movable {
+    /// Bytes of them.
+    pub(crate) length: usize,
+    /// True if the function does not go on behind them.
+    pub(crate) ends: bool,
+    /// True if they are one instruction: nothing can jump between them.
+    pub(crate) is_one: bool,
+}
+
+/// Branches in code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Branches {
+    /// True if there may be jumps to addresses in registers or memory.
+    pub(crate) indirect: bool,
 }
 
 /// Beginning of code that was decoded, and its length in bytes.

@@ -5,6 +5,8 @@
 //! alone, by the opcode maps of Intel's manual (volume 2, appendix A). Code that no compiler puts at a function's
 //! beginning (privileged instructions, `int3`, zeros) counts as data.
 
+mod moved;
+
 use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, StubTarget, word};
 
 /// x86-64.
@@ -20,6 +22,7 @@ pub(crate) const X86_64: Isa = Isa {
     whole_instructions,
     straight,
     prologue: Some(prologue),
+    detour: Some(moved::DETOUR),
     ..Isa::UNKNOWN
 };
 

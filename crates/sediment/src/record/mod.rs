@@ -61,6 +61,8 @@ pub struct Settings {
     pub max_memory: u64,
     /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
     pub share_processor: bool,
+    /// Where first uses alone are recorded: let a started program of one thread note them by itself, by jumps in its code.
+    pub trampolines: bool,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
@@ -80,6 +82,7 @@ impl Default for Settings {
             exclude: BTreeSet::new(),
             max_memory: MAX_MEMORY,
             share_processor: false,
+            trampolines: false,
             rates: None,
             blocks: breakpoints::BlockCoverage::Never,
             until: Until::default(),

@@ -9,10 +9,11 @@
 mod world;
 
 use super::super::coverage::BlockCoverage;
+use super::super::kernel::Requests;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
-use super::super::modules::Module;
+use super::super::modules::{Module, Wanted};
 use super::*;
 use crate::binary::NoFiles;
 use crate::binary::gcc_block_map::Stretch;
@@ -256,6 +257,10 @@ impl Kernel for Model {
         }
     }
 
+    fn make_calls(&self, _: Pid, _: u64, _: &mut Requests<'_>) -> io::Result<()> {
+        Err(io::Error::other("modelled processes have no trampolines"))
+    }
+
     fn may_trace_everything(&self) -> bool {
         true
     }
@@ -340,7 +345,8 @@ fn run(
     let settings =
         Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
     let excluded = BTreeSet::new();
-    let mut modules = Modules::new(&NoFiles, &excluded, false);
+    let mut modules =
+        Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: false, trampolines: false });
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
     modules.put("/library", 2, module("/library", None, second));
     let model = Rc::new(Model(RefCell::new(world)));

@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::binary::NoFiles;
     use crate::binary::gcc_block_map::Stretch;
-    use crate::record::breakpoints::modules::Module;
+    use crate::record::breakpoints::modules::{Module, Wanted};
 
     fn seen(known: impl Into<Option<u128>>, visits: u64) -> Seen {
         Seen { known: known.into(), visits }
@@ -197,7 +197,8 @@ mod tests {
         let block = |address, block| Stretch { address, size: 4, block: Some(block) };
         module.add_blocks(vec![vec![block(0, 1), block(4, 2)]]);
         let excluded = BTreeSet::new();
-        let mut modules = Modules::new(&NoFiles, &excluded, true);
+        let mut modules =
+            Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: true, trampolines: false });
         modules.put("/program", 1, module);
         let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
         let mut blocks = Blocks::default();

@@ -62,11 +62,13 @@ pub(super) enum Purpose {
 pub(super) struct OwnPages {
     budget: Rc<Budget>,
     pages: HashSet<u64>,
+    /// The page of the last write.
+    last: u64,
 }
 
 impl OwnPages {
     pub(super) fn new(budget: &Rc<Budget>) -> Self {
-        Self { budget: Rc::clone(budget), pages: HashSet::new() }
+        Self { budget: Rc::clone(budget), pages: HashSet::new(), last: u64::MAX }
     }
 
     /// True if a breakpoint may be set at this address.
@@ -75,12 +77,15 @@ impl OwnPages {
             Purpose::FirstUse => self.budget.pages.get() / 4 * 3,
             Purpose::Rate => self.budget.pages.get(),
         };
-        self.pages.contains(&(address / PAGE)) || self.budget.used.get() < limit
+        address / PAGE == self.last
+            || self.pages.contains(&(address / PAGE))
+            || self.budget.used.get() < limit
     }
 
     /// Notes a write at this address.
     pub(super) fn wrote(&mut self, address: u64) {
-        if self.pages.insert(address / PAGE) {
+        let last = std::mem::replace(&mut self.last, address / PAGE);
+        if last != self.last && self.pages.insert(self.last) {
             let used = self.budget.used.get() + 1;
             self.budget.used.set(used);
             self.budget.peak.set(self.budget.peak.get().max(used));

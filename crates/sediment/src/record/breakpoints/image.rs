@@ -8,6 +8,7 @@ use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
 use super::memory::Memory;
 use super::modules::{Entry, Module};
+use crate::isa::JUMP;
 use std::ops::Range;
 
 /// Pages that are read at once.
@@ -126,56 +127,46 @@ impl Image {
     }
 
     /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose memory [agrees][Self::agrees]:
-    /// one write for the breakpoints of neighbouring pages, with what memory holds between them.
+    /// one write for neighbouring pages, with what memory holds between the breakpoints. Instead of a breakpoint, `jump` may give a jump
+    /// and its address.
     pub(super) fn arm_at_rest(
         &mut self,
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
         entries: impl IntoIterator<Item = usize>,
+        jump: impl Fn(usize) -> Option<(u64, [u8; JUMP])>,
     ) -> usize {
-        let page_of = |index: usize| module.entries[index].address.wrapping_add(self.bias) / PAGE;
-        let (mut runs, mut missing): (Vec<Vec<usize>>, usize) = (Vec::new(), 0);
+        let (mut changes, mut indexes, mut missing) = (Vec::new(), Vec::new(), 0);
         for index in entries {
             let address = self.address(&module.entries[index]);
-            if !self.is_settable(address) {
+            let change = match jump(index) {
+                Some((address, bytes)) => Change::new(address, &bytes),
+                None => Change::new(address, &TRAP),
+            };
+            let last = change.end() - 1;
+            if !self.is_settable(address) || !self.is_settable(last) {
                 continue;
             }
-            if !pages.has_room(address, Purpose::FirstUse) {
+            if !pages.has_room(address, Purpose::FirstUse) || !pages.has_room(last, Purpose::FirstUse) {
                 missing += 1;
                 continue;
             }
             pages.wrote(address);
-            let page = page_of(index);
-            match runs.last_mut() {
-                Some(run)
-                    if page <= page_of(run[run.len() - 1]) + 1 && page < page_of(run[0]) + PAGES_AT_ONCE =>
-                {
-                    run.push(index);
-                }
-                _ => runs.push(vec![index]),
-            }
+            pages.wrote(last);
+            changes.push(change);
+            indexes.push(index);
         }
-        for run in runs {
-            self.write_together(module, memory, &run);
+        let written = write_at_rest(memory, &changes, true);
+        for (index, written) in indexes.into_iter().zip(written) {
+            self.armed[index] = written;
         }
         missing
     }
 
-    /// Writes breakpoints at these entries of neighbouring pages at once; one by one where that cannot be done.
-    fn write_together(&mut self, module: &Module, memory: &dyn Memory, run: &[usize]) {
-        let (first, last) = (&module.entries[run[0]], &module.entries[run[run.len() - 1]]);
-        let inside = |index: usize| (module.entries[index].address - first.address) as usize;
-        let mut bytes = vec![0; (last.address - first.address) as usize + TRAP.len()];
-        let read = memory.read(self.address(first), &mut bytes).is_ok();
-        for index in run {
-            bytes[inside(*index)..][..TRAP.len()].copy_from_slice(&TRAP);
-        }
-        let together = read && memory.write(self.address(first), &bytes).is_ok();
-        for index in run {
-            let address = self.address(&module.entries[*index]);
-            self.armed[*index] = together || memory.write(address, &TRAP).is_ok();
-        }
+    /// Notes that a breakpoint is set at an entry, or none.
+    pub(super) fn is_armed_now(&mut self, entry: usize, armed: bool) {
+        self.armed[entry] = armed;
     }
 
     /// True if a breakpoint may be set at this address.
@@ -305,6 +296,95 @@ impl Image {
     }
 }
 
+/// Most bytes of a [`Change`]: a jump, and a marker for indirect calls before it.
+pub(super) const LONGEST_CHANGE: usize = 12;
+
+/// Bytes that take the place of others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Change {
+    address: u64,
+    length: usize,
+    /// The first `length` count.
+    pub(super) bytes: [u8; LONGEST_CHANGE],
+    /// What has to be there before.
+    expected: Option<[u8; LONGEST_CHANGE]>,
+}
+
+impl Change {
+    /// One to these bytes.
+    pub(super) fn new(address: u64, bytes: &[u8]) -> Self {
+        Self { address, length: bytes.len(), bytes: padded(bytes), expected: None }
+    }
+
+    /// Leaves alone what is not these bytes.
+    pub(super) fn expects(&mut self, bytes: &[u8]) {
+        self.expected = Some(padded(bytes));
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+
+    fn end(&self) -> u64 {
+        self.address + self.length as u64
+    }
+
+    fn may_replace(&self, now: &[u8]) -> bool {
+        self.expected.is_none_or(|expected| expected[..self.length] == *now)
+    }
+}
+
+fn padded(bytes: &[u8]) -> [u8; LONGEST_CHANGE] {
+    let mut all = [0; LONGEST_CHANGE];
+    all[..bytes.len()].copy_from_slice(bytes);
+    all
+}
+
+/// Makes changes, whose addresses rise, in memory that nobody else writes to or executes now: if `together`, those of neighbouring pages
+/// at once, or one by one where that cannot be done. Which were made.
+pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: bool) -> Vec<bool> {
+    let one_by_one = |change: &Change| {
+        let mut now = change.bytes;
+        let now = &mut now[..change.length];
+        let fits = change.expected.is_none() || memory.read(change.address, now).is_ok();
+        fits && change.may_replace(now) && memory.write(change.address, change.bytes()).is_ok()
+    };
+    if !together {
+        return changes.iter().map(one_by_one).collect();
+    }
+    let mut made = Vec::with_capacity(changes.len());
+    let mut rest = changes;
+    while let Some(first) = rest.first() {
+        let mut page = first.address / PAGE;
+        let near = rest.iter().take_while(|change| {
+            let here = change.address / PAGE;
+            let near = here <= page + 1 && here < first.address / PAGE + PAGES_AT_ONCE;
+            page = if near { here } else { page };
+            near
+        });
+        let (run, others) = rest.split_at(near.count());
+        let end = run.iter().map(Change::end).max().unwrap_or(first.address);
+        let mut bytes = vec![0; (end - first.address) as usize];
+        let read = memory.read(first.address, &mut bytes).is_ok();
+        let begun = made.len();
+        for change in run {
+            let inside = (change.address - first.address) as usize;
+            let now = &mut bytes[inside..inside + change.length];
+            let fits = change.may_replace(now);
+            made.push(fits);
+            if fits {
+                now.copy_from_slice(change.bytes());
+            }
+        }
+        if !read || memory.write(first.address, &bytes).is_err() {
+            made.truncate(begun);
+            made.extend(run.iter().map(one_by_one));
+        }
+        rest = others;
+    }
+    made
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -352,7 +432,7 @@ mod tests {
         let budget = Rc::new(Budget::new(budget));
         let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
-        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len());
+        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None);
         let changed: Vec<u64> = memory
             .bytes
             .borrow()

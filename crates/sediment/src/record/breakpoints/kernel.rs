@@ -11,11 +11,22 @@ use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// A system call that a thread is to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Its number.
+    pub(super) number: u64,
+    pub(super) arguments: [u64; 6],
+}
+
+/// The next system call that a thread is to make, by the result of the one before.
+pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
 
 /// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
 pub(super) trait Kernel {
@@ -100,6 +111,9 @@ pub(super) trait Kernel {
     /// Gives a new thread the processors that its parent had, if that shares or shared ours.
     fn widen(&self, thread: Pid);
 
+    /// Has a thread that has just become a program make system calls by the instruction at an address, as long as there is a next.
+    fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()>;
+
     /// True if every process may be traced, whoever owns it.
     fn may_trace_everything(&self) -> bool;
 }
@@ -111,6 +125,8 @@ pub(super) struct Linux {
     pair: RefCell<Option<Pair>>,
     /// The last that was a pair.
     parted: RefCell<Option<Pair>>,
+    /// A report that came while another was waited for.
+    early: Cell<Option<(Pid, Status)>>,
 }
 
 impl Linux {
@@ -121,12 +137,16 @@ impl Linux {
             waiting: RefCell::new(Waiting::new()),
             pair: RefCell::default(),
             parted: RefCell::default(),
+            early: Cell::default(),
         })
     }
 }
 
 impl Kernel for Linux {
     fn next(&self, at_most: Duration) -> Result<Option<(Pid, Status)>, Errno> {
+        if let Some(report) = self.early.take() {
+            return Ok(Some(report));
+        }
         self.alarm.borrow_mut().ring(at_most)?;
         self.waiting.borrow_mut().next()
     }
@@ -248,6 +268,10 @@ impl Kernel for Linux {
         if let Some(pair) = &*self.parted.borrow() {
             pair.widen(thread);
         }
+    }
+
+    fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
+        system::make_calls(thread, at, next, &mut |end| self.early.set(Some((thread, end))))
     }
 
     fn may_trace_everything(&self) -> bool {

@@ -96,6 +96,11 @@ mod x86_64 {
     pub(in super::super) const ARCH: &str = "x86_64";
     /// `int3`.
     pub(in super::super) const TRAP: [u8; 1] = [0xcc];
+    /// `syscall`.
+    pub(in super::super) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+
+    /// Segment of 64-bit code.
+    const USER_CODE: u64 = 0x33;
 
     impl Registers {
         /// Those of a thread that stands here, behind this system call.
@@ -159,18 +164,33 @@ mod x86_64 {
 
         /// As of a thread that is about to make this system call, from where it made the one before; None where it made that as a
         /// 32-bit program.
-        pub(in super::super) fn about_to_call(mut self, number: u64, arguments: [u64; 2]) -> Option<Self> {
-            const USER_CODE: u64 = 0x33;
-            const LENGTH_OF_SYSCALL: u64 = 2;
+        pub(in super::super) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
+            let at = self.0.rip.wrapping_sub(SYSTEM_CALL.len() as u64);
+            let [three, four, five, six] = [self.0.rdx, self.0.r10, self.0.r8, self.0.r9];
+            self.calling(at, number, [one, two, three, four, five, six])
+        }
+
+        /// As of a thread that is about to make this system call by the instruction at an address; None where it is of a 32-bit program.
+        pub(in super::super) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
             if self.0.cs != USER_CODE {
                 return None;
             }
-            self.0.rip = self.0.rip.wrapping_sub(LENGTH_OF_SYSCALL);
+            self.0.rip = at;
             // No call is to be made again in its place.
             self.0.orig_rax = u64::MAX;
             self.0.rax = number;
-            [self.0.rdi, self.0.rsi] = arguments;
+            [self.0.rdi, self.0.rsi, self.0.rdx, self.0.r10, self.0.r8, self.0.r9] = arguments;
             Some(self)
+        }
+
+        /// Address of the instruction that the thread executes next.
+        pub(in super::super) fn program_counter(self) -> u64 {
+            self.0.rip
+        }
+
+        /// Top of the stack.
+        pub(in super::super) fn stack(self) -> u64 {
+            self.0.rsp
         }
 
         /// Result of the last system call.
@@ -189,7 +209,7 @@ mod x86_64 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{ARCH, ISA, TRAP};
+pub(super) use x86_64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
@@ -202,6 +222,8 @@ mod aarch64 {
     pub(in super::super) const ARCH: &str = "aarch64";
     /// `brk #0`.
     pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
+    /// `svc #0`.
+    pub(in super::super) const SYSTEM_CALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
 
     impl Registers {
         /// Address of the breakpoint that stopped the thread: `brk` was not executed.
@@ -227,12 +249,28 @@ mod aarch64 {
         }
 
         /// As of a thread that is about to make this system call, from where it made the one before.
-        pub(in super::super) fn about_to_call(mut self, number: u64, arguments: [u64; 2]) -> Option<Self> {
-            const LENGTH_OF_SVC: u64 = 4;
-            self.0.pc = self.0.pc.wrapping_sub(LENGTH_OF_SVC);
+        pub(in super::super) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
+            let at = self.0.pc.wrapping_sub(SYSTEM_CALL.len() as u64);
+            let [_, _, three, four, five, six, ..] = self.0.regs;
+            self.calling(at, number, [one, two, three, four, five, six])
+        }
+
+        /// As of a thread that is about to make this system call by the instruction at an address.
+        pub(in super::super) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
+            self.0.pc = at;
             self.0.regs[8] = number;
-            [self.0.regs[0], self.0.regs[1]] = arguments;
+            self.0.regs[..arguments.len()].copy_from_slice(&arguments);
             Some(self)
+        }
+
+        /// Address of the instruction that the thread executes next.
+        pub(in super::super) fn program_counter(self) -> u64 {
+            self.0.pc
+        }
+
+        /// Top of the stack.
+        pub(in super::super) fn stack(self) -> u64 {
+            self.0.sp
         }
 
         /// Result of the last system call.
@@ -251,4 +289,4 @@ mod aarch64 {
     }
 }
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{ARCH, ISA, TRAP};
+pub(super) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and the functions that may have a breakpoint.
 
-use super::machine::{ARCH, ISA, TRAP};
+use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
 use super::pairing::TELL_PROCESSORS;
+use super::trampolines::plan::{Place, plan};
 use crate::binary::{Beside, Binary, Files, block_map};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
@@ -56,6 +57,8 @@ pub(super) struct Module {
     tell_processors: Vec<u64>,
     /// True if its code may make system calls by itself, as that of Go.
     calls_kernel: bool,
+    /// By entry: where a jump to a trampoline can stand.
+    places: Vec<Option<Place>>,
 }
 
 /// A function whose blocks are mapped.
@@ -114,9 +117,10 @@ impl Module {
         path: &str,
         bytes: &[u8],
         files: &dyn Files,
-        (excluded, blocks): (&BTreeSet<String>, bool),
+        wanted: &Wanted<'_>,
         skipped: &mut Skipped,
     ) -> Option<Self> {
+        let excluded = wanted.excluded;
         let binary = Binary::parse(bytes, files).ok()?.with_nameless(bytes);
         let armed = !excluded.contains(base_name(path))
             && binary.soname.as_ref().is_none_or(|soname| !excluded.contains(soname));
@@ -150,6 +154,7 @@ impl Module {
             changes: changes.map(|function| function.address).collect(),
             tell_processors: tell_processors.map(|function| function.address).collect(),
             calls_kernel: has_runtime_of_go(bytes),
+            places: Vec::new(),
             segments,
             stubs,
             debug_state: None,
@@ -159,8 +164,11 @@ impl Module {
             skipped.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
             module.find_entries(&binary, skipped);
-            if blocks {
+            if wanted.blocks {
                 module.find_blocks(bytes, files, skipped);
+            }
+            if let (true, Some(detour)) = (wanted.trampolines, &ISA.detour) {
+                module.places = plan(&module, &binary, (detour, ISA.landing_pad));
             }
         }
         Some(module)
@@ -184,6 +192,7 @@ impl Module {
             changes: Vec::new(),
             tell_processors: Vec::new(),
             calls_kernel: false,
+            places: Vec::new(),
         }
     }
 
@@ -265,6 +274,27 @@ impl Module {
     /// The entries of functions that tell processors; None for one that can have no breakpoint.
     pub(super) fn tell_processors(&self) -> impl Iterator<Item = Option<usize>> {
         self.tell_processors.iter().map(|address| self.entry_at(*address))
+    }
+
+    /// Where a jump to a trampoline can stand at an entry. What the recorder must hear of at once has a breakpoint, and so has code whose
+    /// blocks are looked for.
+    pub(super) fn place(&self, entry: usize) -> Option<Place> {
+        let place = self.places.get(entry).copied().flatten()?;
+        let at_once = self.changes_process(entry as u32) || self.tells_processors(entry as u32);
+        (!at_once && self.entries[entry].owner.is_none()).then_some(place)
+    }
+
+    /// Number of entries with a place for a jump.
+    pub(super) fn count_places(&self) -> u64 {
+        self.places.iter().flatten().count() as u64
+    }
+
+    /// Where its code makes a system call.
+    pub(super) fn system_call(&self) -> Option<u64> {
+        self.segments.iter().find_map(|segment| {
+            let found = segment.bytes.windows(SYSTEM_CALL.len()).position(|bytes| bytes == SYSTEM_CALL)?;
+            Some(segment.address + found as u64)
+        })
     }
 
     /// True if its code may make system calls by itself, not by the C library.
@@ -383,12 +413,21 @@ pub(super) fn base_name(path: &str) -> &str {
 /// A file by its path and inode.
 type PathAndInode = (String, u64);
 
+/// What is to be read of files.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    /// Files that are not to be armed.
+    pub(super) excluded: &'a BTreeSet<String>,
+    /// True if the blocks of functions may have breakpoints.
+    pub(super) blocks: bool,
+    /// True if functions may have trampolines.
+    pub(super) trampolines: bool,
+}
+
 /// The files that were met, each read once.
 pub(super) struct Modules<'a> {
     files: &'a dyn Files,
-    excluded: &'a BTreeSet<String>,
-    /// True if the blocks of functions may have breakpoints.
-    blocks: bool,
+    wanted: Wanted<'a>,
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
@@ -397,11 +436,10 @@ pub(super) struct Modules<'a> {
 }
 
 impl<'a> Modules<'a> {
-    pub(super) fn new(files: &'a dyn Files, excluded: &'a BTreeSet<String>, blocks: bool) -> Self {
+    pub(super) fn new(files: &'a dyn Files, wanted: Wanted<'a>) -> Self {
         Self {
             files,
-            excluded,
-            blocks,
+            wanted,
             all: Vec::new(),
             by_file: HashMap::new(),
             beforehand: HashMap::new(),
@@ -461,11 +499,23 @@ impl<'a> Modules<'a> {
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
         let beside = Beside { files: self.files, path };
         let mut skipped = Skipped::default();
-        Some((Module::new(path, bytes, &beside, (self.excluded, self.blocks), &mut skipped)?, skipped))
+        Some((Module::new(path, bytes, &beside, &self.wanted, &mut skipped)?, skipped))
     }
 
     pub(super) fn get(&self, id: u32) -> &Module {
         &self.all[id as usize]
+    }
+
+    /// True if functions may have trampolines.
+    pub(super) fn want_trampolines(&self) -> bool {
+        self.wanted.trampolines
+    }
+
+    /// Number of places for jumps in this file and in all others that are known.
+    pub(super) fn count_places(&self, own: u32) -> (u64, u64) {
+        let here = self.get(own).count_places();
+        let all = self.all.iter().chain(self.beforehand.values().map(|(module, _)| module));
+        (here, all.map(Module::count_places).sum::<u64>() - here)
     }
 
     pub(super) fn all(&self) -> &[Module] {

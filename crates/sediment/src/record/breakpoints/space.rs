@@ -8,6 +8,8 @@
 //!
 //! Functions are known by [`Site`], never by where an image stands in a list: mappings come and go while sites are kept elsewhere.
 
+mod jumps;
+
 use super::budget::{Budget, OwnPages, Purpose};
 use super::image::Image;
 use super::kernel::Kernel;
@@ -15,6 +17,7 @@ use super::machine::TRAP;
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::modules::{Module, Modules, base_name};
+use super::trampolines::{self, Trampolines};
 use crate::skipped::Reason;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
@@ -87,6 +90,10 @@ pub(super) struct Space {
     pub(super) known_blocks: usize,
     /// True if the program has asked on which processors it may run, or may have.
     pub(super) knows_processors: bool,
+    /// Until it makes another thread or process.
+    pub(super) trampolines: Option<Trampolines>,
+    /// The program's first instruction, which has a breakpoint where there are trampolines.
+    starts_at: Option<u64>,
 }
 
 impl Space {
@@ -115,6 +122,8 @@ impl Space {
             looked: None,
             known_blocks: 0,
             knows_processors: false,
+            trampolines: None,
+            starts_at: None,
         })
     }
 
@@ -147,6 +156,8 @@ impl Space {
             looked: None,
             known_blocks: self.known_blocks,
             knows_processors: self.knows_processors,
+            trampolines: None,
+            starts_at: None,
         }
     }
 
@@ -154,12 +165,16 @@ impl Space {
     pub(super) fn begin(&mut self, modules: &mut Modules<'_>) -> io::Result<()> {
         const LINKER_BASE: u64 = 7;
         const ENTRY: u64 = 9;
+        let dynamic = self.kernel.auxiliary(self.process, LINKER_BASE).is_some_and(|base| base != 0);
+        let entry = self.kernel.auxiliary(self.process, ENTRY).filter(|_| dynamic);
+        if let Some(entry) = entry.filter(|_| modules.want_trampolines()) {
+            self.lay_trampolines(modules, entry);
+        }
         self.at_rest = true;
         let looked = self.look_at_mappings(self.process, modules);
         self.at_rest = false;
         looked?;
-        let dynamic = self.kernel.auxiliary(self.process, LINKER_BASE).is_some_and(|base| base != 0);
-        if let (true, Some(address)) = (dynamic, self.kernel.auxiliary(self.process, ENTRY)) {
+        if let Some(address) = entry {
             let function =
                 self.find(modules, address).is_some_and(|(image, entry)| self.images[image].is_armed(entry));
             let watch = if function { None } else { self.watch(modules, address) };
@@ -204,6 +219,7 @@ impl Space {
         self.arrange_images(thread, modules, |space, mut image, modules| {
             let module = modules.get(image.module);
             image.find_set(module, &*space.memory);
+            space.restore_jumps(&image, modules);
             let place = module.debug_state().map(|address| address.wrapping_add(image.bias));
             let watch = place.and_then(|address| space.watch_that_stands(modules, &image, address));
             space.debug_state = space.debug_state.or(watch);
@@ -237,7 +253,7 @@ impl Space {
         let kernel = Rc::clone(&self.kernel);
         let mappings = kernel.mappings(thread)?;
         let mut there: Vec<Mapped> = Vec::new();
-        for mapping in &mappings {
+        for mapping in mappings.iter().filter(|mapping| mapping.path != trampolines::SHOWN) {
             let Some(module) = modules.of(mapping, || kernel.content(thread, mapping)) else { continue };
             let length = mapping.range.end - mapping.range.start;
             let Some(address) = modules.get(module).address_of_mapping(mapping.offset, length) else {
@@ -291,12 +307,12 @@ impl Space {
             modules.skipped.add(Reason::ChangedCode, 0, &name);
             return;
         }
-        let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
-        let (memory, pages) = (&*self.memory, &mut self.pages);
         let missing = if self.at_rest {
-            image.arm_at_rest(module, memory, pages, entries)
+            self.arm_at_rest(image, modules)
         } else {
-            image.arm(module, memory, (pages, Purpose::FirstUse), entries, |_| {})
+            let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
+            let purpose = (&mut self.pages, Purpose::FirstUse);
+            image.arm(module, &*self.memory, purpose, entries, |_| {})
         };
         modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }
@@ -492,6 +508,7 @@ impl Space {
     pub(super) fn is_ours(&self, modules: &Modules<'_>, address: u64) -> bool {
         let of_image = |image: &Image| image.entry_at(modules.get(image.module), address).is_some();
         self.debug_state.is_some_and(|watch| watch.address == address)
+            || self.has_trampoline_at(address)
             || self.entry.is_some_and(|(entry, watch)| entry == address && watch.is_some())
             || self.images.iter().chain(&self.moved).any(of_image)
     }

@@ -6,7 +6,7 @@ use super::coverage::BlockCoverage;
 use super::join::join;
 use super::kernel::Linux;
 use super::mappings::mappings;
-use super::modules::{Module, Modules};
+use super::modules::{Module, Modules, Wanted};
 use super::refusal;
 use super::rights::has_other_rights;
 use super::system::{self, FOLLOW_AND_END};
@@ -75,11 +75,12 @@ fn record_here(
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
     let blocks = settings.blocks != BlockCoverage::Never;
+    let trampolines = settings.trampolines && settings.rates.is_none();
+    let wanted = Wanted { excluded: &excluded, blocks, trampolines };
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
-    let mut tracer =
-        Tracer::new(settings, Rc::new(kernel), Modules::new(files, &excluded, blocks), &mut watch);
+    let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, wanted), &mut watch);
     let outcome = match target {
         Target::Program(words) => follow_program(words, link, &mut tracer)?,
         Target::Processes(ids) => {

@@ -6,12 +6,15 @@
 
 pub(super) use sediment_process::ptrace::{Resume, Status, look, resume, wait};
 
+use super::kernel::{Request, Requests};
 use super::machine::Registers;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, kill, sigaction,
+};
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
@@ -56,6 +59,70 @@ pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {
     let result = Registers::of(thread)?.result();
     before.put(thread)?;
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
+}
+
+/// Has a thread that has just become a program make system calls by the instruction at an address, as long as there is a next. Signals
+/// wait meanwhile. Its end is handed to `ended`.
+pub(super) fn make_calls(
+    thread: Pid,
+    at: u64,
+    next: &mut Requests<'_>,
+    ended: &mut dyn FnMut(Status),
+) -> io::Result<()> {
+    let mut stopped = false;
+    let mut step = || {
+        loop {
+            resume(thread, Resume::ToSystemCall, 0)?;
+            match wait_for(thread)? {
+                Status::SystemCall => return Ok(()),
+                // Whoever has stopped it finds it stopped afterwards.
+                Status::Signal(libc::SIGSTOP) | Status::GroupStop => stopped = true,
+                Status::Trapped => {}
+                end @ (Status::Exited(_) | Status::Killed(_)) => {
+                    ended(end);
+                    return Err(io::Error::other("it has ended"));
+                }
+                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+            }
+        }
+    };
+    // To where exec has ended.
+    step()?;
+    let (before, mask) = (Registers::of(thread)?, signal_mask(thread)?);
+    set_signal_mask(thread, u64::MAX)?;
+    let mut made = || -> io::Result<()> {
+        let mut result = None;
+        while let Some(Request { number, arguments }) = next(result) {
+            before.calling(at, number, arguments).ok_or(Errno::ENOSYS)?.put(thread)?;
+            // To where the call begins, and to where it has ended.
+            step()?;
+            step()?;
+            result = Some(Registers::of(thread)?.result());
+        }
+        Ok(())
+    };
+    let made = made();
+    let restored = before.put(thread).and_then(|()| set_signal_mask(thread, mask));
+    if stopped {
+        let _ = kill(thread, Signal::SIGSTOP);
+    }
+    made.and(restored.map_err(io::Error::from))
+}
+
+/// Signals that a stopped thread blocks.
+fn signal_mask(thread: Pid) -> Result<u64, Errno> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel writes as many bytes as it is told, which are there.
+    let done =
+        unsafe { libc::ptrace(libc::PTRACE_GETSIGMASK, thread.as_raw(), size_of::<u64>(), &raw mut mask) };
+    Errno::result(done).map(|_| mask)
+}
+
+fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
+    // SAFETY: the kernel reads as many bytes as it is told, which are there.
+    let done =
+        unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<u64>(), &raw const mask) };
+    Errno::result(done).map(drop)
 }
 
 /// A program that was forked and waits to be let go.

@@ -16,6 +16,7 @@ mod joining;
 #[cfg(test)]
 #[path = "../../../../tests/tracer_model/mod.rs"]
 mod model;
+mod notes;
 mod pairs;
 
 use super::budget::Budget;
@@ -43,6 +44,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between looks whether the recording is to end.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// Interval between looks at what programs note by themselves.
+const HEARING: Duration = Duration::from_millis(5);
 /// Time that a child waits for its parent's report.
 const ORPHANED: Duration = Duration::from_millis(500);
 /// Longest wait for all threads of running processes to stop once.
@@ -175,7 +178,8 @@ impl<'a> Tracer<'a> {
             windows.begin();
         }
         while !self.over && !self.tasks.is_empty() {
-            let period = self.windows.as_ref().map_or(LOOK_AROUND, |windows| windows.period());
+            let quiet = if self.has_trampolines() { HEARING } else { LOOK_AROUND };
+            let period = self.windows.as_ref().map_or(quiet, |windows| windows.period());
             let next = self.kernel.next(period);
             if let Some(windows) = &mut self.windows {
                 windows.looked(self.kernel.take_looked());
@@ -209,6 +213,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn look_around(&mut self) {
+        self.hear_all();
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         // The time counts from when breakpoints were set, unless a thread does not stop for long.
@@ -328,6 +333,7 @@ impl<'a> Tracer<'a> {
             Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
             Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
             Status::Signal(libc::SIGTRAP) if self.kernel.is_breakpoint(thread) => self.trap(thread),
+            Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
             Status::Signal(signal) => Ok(signal),
             Status::SystemCall => self.system_call(thread).map(|()| 0),
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.became_a_program(thread).map(|()| 0),
@@ -370,6 +376,9 @@ impl<'a> Tracer<'a> {
             }
             Some(_) => Resume::Run,
         };
+        if how == Resume::Detach {
+            self.settle(thread);
+        }
         if self.kernel.resume(thread, how, signal) != Err(Errno::ESRCH) && how == Resume::Detach {
             self.forget(thread);
         }
@@ -387,8 +396,11 @@ impl<'a> Tracer<'a> {
         if self.kernel.paired() == Some(thread) {
             self.kernel.part();
         }
-        if let Some(space) = self.tasks.forget(thread).and_then(|space| self.spaces.remove(&space)) {
-            self.log.retire(&space);
+        if let Some(id) = self.tasks.forget(thread) {
+            self.hear(id, true);
+            if let Some(space) = self.spaces.remove(&id) {
+                self.log.retire(&space);
+            }
         }
     }
 
@@ -413,9 +425,15 @@ impl<'a> Tracer<'a> {
     /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
     fn trap(&mut self, thread: Pid) -> Result<i32> {
         let Some(task) = self.tasks.get(thread).copied() else { return Ok(libc::SIGTRAP) };
+        // What was noted came before.
+        self.hear(task.space, false);
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
         let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
         let address = registers.trap_address();
+        if space.passes_gate(address) {
+            ignore_gone(self.kernel.go_to(thread, &registers, address))?;
+            return Ok(0);
+        }
         match space.meet(&self.modules, address) {
             None => return Ok(libc::SIGTRAP),
             Some(BreakpointHit::Removed) => {}
@@ -511,6 +529,8 @@ impl<'a> Tracer<'a> {
             return Ok(());
         }
         let Some(task) = self.tasks.get(parent).copied() else { return Ok(()) };
+        let jumps = self.spaces.get(&task.space).and_then(|space| space.trampolines.clone());
+        self.settle(parent);
         let Some(space) = self.spaces.get(&task.space) else { return Ok(()) };
         let shares = ignore_gone(self.kernel.registers(parent))?
             .is_some_and(|registers| registers.system_call().shares_memory(&*space.memory));
@@ -520,6 +540,8 @@ impl<'a> Tracer<'a> {
         } else {
             match space.forked(child) {
                 Ok(mut copy) => {
+                    copy.trampolines = jumps;
+                    copy.settle(true);
                     if let Some(windows) = &self.windows {
                         windows.leave(task.space, &mut copy, &self.modules);
                     }
@@ -541,7 +563,8 @@ impl<'a> Tracer<'a> {
                 // It was killed before it ran.
                 Err(_) if self.kernel.has_ended(child) => return Ok(()),
                 Err(error) => {
-                    let copy = space.copied_to(child, Rc::clone(&space.memory));
+                    let mut copy = space.copied_to(child, Rc::clone(&space.memory));
+                    copy.trampolines = jumps;
                     self.unreadable.insert(child, copy);
                     if self.tasks.is_born(child) {
                         self.free_unreadable(child);
@@ -566,6 +589,7 @@ impl<'a> Tracer<'a> {
         let Some(mut copy) = self.unreadable.remove(&child) else { return };
         let freed = self.kernel.force_memory(child).and_then(|memory| {
             copy.memory = memory;
+            copy.settle(false);
             copy.let_go(&self.modules);
             self.kernel.close_memory(child)
         });

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
+
+use super::support::{self, Need, case};
+use super::{Workshop, code, err, firsts, programs, repeats, text};
+use libtest_mimic::Trial;
+use std::process::{Command, Stdio};
+
+const OPTIONS: [&str; 2] = ["--startup", "--trampolines"];
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    let of_cpp = [Need::Program("cc"), Need::Program("c++")];
+    vec![
+        case("trampolines_record_what_breakpoints_do", &compiler, trampolines_record_what_breakpoints_do),
+        case("trampolines_end_with_the_first_thread_or_process", &compiler, || {
+            for (name, source) in [
+                ("threads", programs::threads()),
+                ("forks", programs::forks()),
+                ("spawns", programs::spawns()),
+                ("signals", programs::signals()),
+            ] {
+                same_as_by_breakpoints(name, &source);
+            }
+        }),
+        case("faults_are_told_where_they_happen", &compiler, faults_are_told_where_they_happen),
+        case("trampolines_keep_registers_flags_and_memory", &compiler, registers_flags_and_memory_are_kept),
+        case("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
+        case("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
+    ]
+}
+
+/// Prints to the standard error whether there is memory for trampolines.
+const LOOKS: &str = r#"
+static void looks(void) {
+    char line[512]; int found = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps)) found |= strstr(line, "memfd:sediment") != 0;
+    fclose(maps);
+    fprintf(stderr, "trampolines: %d\n", found);
+}
+"#;
+
+fn has_trampolines(said: &str) -> bool {
+    said.contains("trampolines: 1")
+}
+
+fn trampolines_record_what_breakpoints_do() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("trampolines are made on x86-64");
+    }
+    let functions: String = (0..300)
+        .map(|index| {
+            format!("__attribute__((noinline)) long f{index}(long x) {{ return x > {index} ? x - {index} : x * 3; }}\n")
+        })
+        .collect();
+    let calls: String = (0..300).rev().map(|index| format!("s += f{index}(s & 511);\n")).collect();
+    let source = format!(
+        "#include <stdio.h>\n#include <string.h>\n{functions}{LOOKS}\
+         int main(void) {{ long s = 1; for (int i = 0; i < 20000; i++) {{ {calls} }} looks(); printf(\"%ld\\n\", s); return 7; }}"
+    );
+    let shop = Workshop::new();
+    for flags in [&[][..], &["-fcf-protection"], &["-no-pie"], &["-O0"]] {
+        let program = shop.compile("many", &source, flags);
+        let without = Command::new(&program).output().unwrap();
+        let mut profiles = Vec::new();
+        for options in [&OPTIONS[..1], &OPTIONS] {
+            let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+            assert_eq!(code(&recorded), 7, "{}", err(&recorded));
+            assert_eq!(recorded.stdout, without.stdout);
+            assert_eq!(has_trampolines(&err(&recorded)), options.len() == 2, "{flags:?}: {}", err(&recorded));
+            profiles.push(std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap());
+        }
+        assert!(firsts(&shop.profile(), "many").len() > 300, "{flags:?}");
+        assert_eq!(profiles[0], profiles[1], "{flags:?}");
+    }
+}
+
+fn same_as_by_breakpoints(name: &str, source: &str) {
+    let shop = Workshop::new();
+    let program = shop.compile(name, source, &[]);
+    let without = Command::new(&program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    let mut names = Vec::new();
+    for options in std::iter::once(&OPTIONS[..1]).chain(std::iter::repeat_n(&OPTIONS[..], repeats())) {
+        let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+        assert_eq!(code(&recorded), code(&without), "{}", err(&recorded));
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&without.stdout));
+        let mut found: Vec<String> =
+            firsts(&shop.profile(), name).into_iter().map(|(_, name)| name).collect();
+        found.sort();
+        names.push(found);
+    }
+    assert!(names.iter().all(|found| *found == names[0]), "{name}: {names:?}");
+}
+
+/// A handler sees the instruction that faulted in its function, at its beginning or between the bytes of the jump, and can repeat it.
+fn faults_are_told_where_they_happen() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("its program is x86-64 assembly");
+    }
+    let source = format!(
+        r#"#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+{LOOKS}
+__attribute__((naked, noinline)) long first(long *p) {{ __asm__("mov (%rdi), %rax; add $1, %rax; ret"); }}
+__attribute__((naked, noinline)) long inner(long *p) {{
+    __asm__("push %rbx; mov %rdi, %rbx; mov (%rbx), %rax; add $2, %rax; pop %rbx; ret"); }}
+__attribute__((naked, noinline)) void store(long *p) {{ __asm__("movq $9, (%rdi); ret"); }}
+static char *page; static char *at;
+static void handler(int signal, siginfo_t *about, void *context) {{
+    at = (char *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+    mprotect(page, 4096, PROT_READ | PROT_WRITE);
+}}
+int main(void) {{
+    page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    *(long *)page = 40;
+    struct sigaction action = {{ .sa_sigaction = handler, .sa_flags = SA_SIGINFO }};
+    sigaction(SIGSEGV, &action, 0);
+    for (int round = 0; round < 3; round++) {{
+        mprotect(page, 4096, PROT_NONE); at = 0;
+        long a = first((long *)page);
+        printf("first %ld at %ld\n", a, (long)(at - (char *)first));
+        mprotect(page, 4096, PROT_NONE); at = 0;
+        long b = inner((long *)page);
+        printf("inner %ld at %ld\n", b, (long)(at - (char *)inner));
+        mprotect(page, 4096, PROT_NONE); at = 0;
+        store((long *)page);
+        printf("store %ld at %ld\n", *(long *)page, (long)(at - (char *)store));
+        *(long *)page = 40;
+    }}
+    looks();
+    return 0;
+}}
+"#
+    );
+    let shop = Workshop::new();
+    let program = shop.compile("faults", &source, &[]);
+    let without = Command::new(&program).output().unwrap();
+    assert!(
+        String::from_utf8_lossy(&without.stdout).starts_with("first 41 at 0\ninner 42 at 4\nstore 9 at 0\n")
+    );
+    for _ in 0..repeats() {
+        let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+        assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+        assert!(has_trampolines(&err(&recorded)), "{}", err(&recorded));
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&without.stdout));
+        let found = firsts(&shop.profile(), "faults");
+        for name in ["first", "inner", "store", "handler"] {
+            assert!(found.iter().any(|(_, found)| found == name), "{name} is missing");
+        }
+    }
+}
+
+/// Functions that others jump into with live flags, registers and data below the stack pointer, as the compiler's cold parts.
+fn registers_flags_and_memory_are_kept() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("its program is x86-64 assembly");
+    }
+    let source = format!(
+        r#"#include <stdio.h>
+#include <string.h>
+{LOOKS}
+long hot(long x, long y);
+__asm__(
+    ".text; .globl hot; .type hot, @function; hot: mov %rdi, -8(%rsp); mov %rsi, -128(%rsp); mov $3, %ecx; mov $5, %eax; mov $7, %r11d;"
+    "cmp %rsi, %rdi; jmp part; .size hot, . - hot;"
+    ".balign 16; .type part, @function; part: setg %dl; setc %sil; mov -8(%rsp), %rdi; add -128(%rsp), %rdi; add %rcx, %rdi; add %rax, %rdi;"
+    "add %r11, %rdi; movzbl %dl, %eax; movzbl %sil, %esi; shl $20, %rax; shl $21, %rsi; add %rsi, %rax; add %rdi, %rax; ret; .size part, . - part;");
+int main(void) {{
+    for (long i = -3; i < 4; i++) printf("%ld %ld\n", hot(i, 1), hot(-i, i * 2));
+    looks();
+    return 0;
+}}
+"#
+    );
+    let shop = Workshop::new();
+    let program = shop.compile("kept", &source, &[]);
+    let without = Command::new(&program).output().unwrap();
+    let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+    assert!(has_trampolines(&err(&recorded)), "{}", err(&recorded));
+    assert_eq!((code(&recorded), &recorded.stdout), (0, &without.stdout), "{}", err(&recorded));
+    assert!(firsts(&shop.profile(), "kept").iter().any(|(_, name)| name == "part"));
+}
+
+fn exceptions_pass() {
+    let source = format!(
+        r#"#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+{LOOKS}
+struct Noted {{ int id; Noted(int i) : id(i) {{}} ~Noted() {{ std::printf("leaves %d\n", id); }} }};
+__attribute__((noinline)) void last(int x) {{ Noted noted(x); if (x % 2) throw std::runtime_error("odd"); throw x; }}
+__attribute__((noinline)) void middle(int x) {{ Noted noted(-x); last(x); }}
+int main() {{
+    for (int i = 0; i < 6; i++)
+        try {{ middle(i); }} catch (int number) {{ std::printf("number %d\n", number); }}
+        catch (const std::exception &thrown) {{ std::printf("thrown %s\n", thrown.what()); }}
+    looks();
+    return 4;
+}}
+"#
+    );
+    let shop = Workshop::new();
+    let file = shop.path().join("throws.cc");
+    std::fs::write(&file, source).unwrap();
+    let program = shop.path().join("throws");
+    let compiled = Command::new("c++").arg("-O2").arg(&file).arg("-o").arg(&program).status().unwrap();
+    assert!(compiled.success());
+    let without = Command::new(&program).output().unwrap();
+    let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+    assert_eq!((code(&recorded), &recorded.stdout), (4, &without.stdout), "{}", err(&recorded));
+    assert_eq!(has_trampolines(&err(&recorded)), cfg!(target_arch = "x86_64"));
+}
+
+/// Where a limit could tell the program that there is more memory, or a filter what it calls, there are breakpoints alone.
+fn limited_programs_have_no_trampolines() {
+    let source = format!(
+        "#include <stdio.h>\n#include <string.h>\n{LOOKS}\n__attribute__((noinline)) int f(int x) {{ return x + 1; }}\n\
+         int main(int count, char **words) {{ printf(\"%d\\n\", f(count)); looks(); return 0; }}"
+    );
+    let shop = Workshop::new();
+    let program = shop.compile("limited", &source, &[]);
+    for limit in ["ulimit -v 4000000", "ulimit -f 100000"] {
+        let command = format!("{limit}; exec {}", text(&program));
+        let recorded = shop.record(&OPTIONS, &["sh", "-c", &command]).output().unwrap();
+        assert_eq!((code(&recorded), &recorded.stdout[..]), (0, &b"2\n"[..]), "{}", err(&recorded));
+        assert!(!has_trampolines(&err(&recorded)), "{limit}: {}", err(&recorded));
+        assert!(firsts(&shop.profile(), "limited").iter().any(|(_, name)| name == "f"));
+    }
+}

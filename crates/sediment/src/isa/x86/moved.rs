@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Execution of a function's first instructions at another place, so that a jump can take theirs.
+//!
+//! The rules are those by which Linux optimizes kprobes to jumps (Documentation/trace/kprobes.rst, "Implementation"): the jump covers
+//! whole instructions, none of them calls, and no other code jumps between them. They may read and write memory: whoever moves them
+//! has to tell a fault as if it had happened where they were.
+
+use super::{Prefixes, instruction, operation, word};
+use crate::isa::{Branches, Detour, JUMP, Movable};
+
+/// Instructions that can give way to a jump.
+pub(super) const DETOUR: Detour = Detour { jump, movable, moved, branches, any_branch };
+
+fn jump(from: u64, to: u64) -> Option<[u8; JUMP]> {
+    let [a, b, c, d] = distance(from.wrapping_add(JUMP as u64), to)?;
+    Some([0xe9, a, b, c, d])
+}
+
+/// Distance from the end of an instruction to an address; None where that is too far.
+fn distance(end: u64, to: u64) -> Option<[u8; 4]> {
+    i32::try_from(to.wrapping_sub(end) as i64).ok().map(i32::to_le_bytes)
+}
+
+/// Kind of an instruction that may be executed elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The same everywhere.
+    Plain,
+    /// With a distance of four bytes to data, at this offset in it.
+    Relative(usize),
+    /// The same, and a jump to the address in that data.
+    RelativeJump(usize),
+    /// A jump to an address at this distance from its end; the condition, if it has one.
+    Jump(i32, Option<u8>),
+    /// A return.
+    Return,
+}
+
+/// Length and kind of the instruction that code begins with; None where it may not be executed elsewhere.
+fn kind(code: &[u8]) -> Option<(usize, Kind)> {
+    let (length, _) = instruction(code)?;
+    let code = &code[..length];
+    let plain = Some((length, Kind::Plain));
+    if is_nop(code) || matches!(code, [0x64, 0x48 | 0x4c, 0x8b, modrm, 0x25, ..] if modrm & 0xc7 == 0x04) {
+        return plain; // the last reads a variable of the thread, as the stack protector does
+    }
+    let vector = matches!(code[0], 0x66 | 0xf2 | 0xf3);
+    let mut at = usize::from(vector);
+    let rex = code.get(at).copied().filter(|byte| byte & 0xf0 == 0x40);
+    at += usize::from(rex.is_some());
+    let last = |bytes: usize| code.get(length - bytes..);
+    match *code.get(at)? {
+        0xc3 if rex.is_none() => Some((length, Kind::Return)),
+        _ if vector && code.get(at) != Some(&0x0f) => None,
+        0xeb => Some((length, Kind::Jump((last(1)?[0] as i8).into(), None))),
+        0xe9 => Some((length, Kind::Jump(word(last(4)?)? as i32, None))),
+        opcode @ 0x70..=0x7f => Some((length, Kind::Jump((last(1)?[0] as i8).into(), Some(opcode & 15)))),
+        0x50..=0x5f | 0x68 | 0x6a | 0x98 | 0x99 | 0xa8 | 0xa9 | 0xb0..=0xbf => plain,
+        opcode @ 0x00..=0x3f if matches!(opcode & 7, 4 | 5) => plain,
+        0x0f => {
+            let (second, modrm) = (*code.get(at + 1)?, code.get(at + 2).copied());
+            if matches!(second, 0x80..=0x8f) && !vector {
+                return Some((length, Kind::Jump(word(last(4)?)? as i32, Some(second & 15))));
+            }
+            let moves = matches!(second, 0x10 | 0x11 | 0x14..=0x16 | 0x28 | 0x29 | 0x40..=0x4f | 0x54..=0x57)
+                || matches!(
+                    second,
+                    0x6e | 0x6f | 0x7e | 0x7f | 0x90..=0x9f | 0xaf | 0xb6 | 0xb7 | 0xbe | 0xbf
+                )
+                || matches!(second, 0xd6 | 0xef);
+            match modrm? & 0xc7 {
+                _ if !moves => None,
+                0x05 => Some((length, Kind::Relative(at + 2 + 1))),
+                _ => plain,
+            }
+        }
+        0x8d => match code.get(at + 1)? & 0xc7 {
+            0x05 => Some((length, Kind::Relative(at + 2))),
+            _ => plain,
+        },
+        // jmp [rip + distance]
+        0xff if code.get(at + 1) == Some(&0x25) => Some((length, Kind::RelativeJump(at + 2))),
+        opcode @ (0x00..=0x3f
+        | 0x63
+        | 0x69
+        | 0x6b
+        | 0x80
+        | 0x81
+        | 0x83..=0x85
+        | 0x88..=0x8b
+        | 0xc0
+        | 0xc1
+        | 0xc6
+        | 0xc7
+        | 0xd0..=0xd3
+        | 0xf6
+        | 0xf7
+        | 0xfe
+        | 0xff) => {
+            let modrm = *code.get(at + 1)?;
+            let other = match opcode {
+                0xf6 | 0xf7 => !matches!(operation(modrm), 0 | 2 | 3),
+                0xfe | 0xff => operation(modrm) > 1,
+                _ => false,
+            };
+            match modrm & 0xc7 {
+                _ if other => None,
+                0x05 => Some((length, Kind::Relative(at + 2))),
+                _ => plain,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// True for an instruction that does nothing.
+fn is_nop(instruction: &[u8]) -> bool {
+    let prefixes = instruction.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e)).count();
+    matches!(&instruction[prefixes..], [0x90] | [0x0f, 0x1f, ..]) || instruction == super::X86_64.landing_pad
+}
+
+/// Length of the padding that code begins with; None where it is no padding.
+fn padding(code: &[u8]) -> Option<usize> {
+    match instruction(code) {
+        Some((length, _)) if is_nop(&code[..length]) => Some(length),
+        _ => (code.first()? == &0xcc).then_some(1),
+    }
+}
+
+fn movable(code: &[u8], size: usize) -> Option<Movable> {
+    let (mut length, mut ends, mut count) = (0, false, 0);
+    while length < JUMP && !ends {
+        let (more, kind) = kind(code.get(length..size.min(code.len()))?)?;
+        ends = matches!(kind, Kind::Return | Kind::Jump(_, None) | Kind::RelativeJump(_));
+        (length, count) = (length + more, count + 1);
+    }
+    // Behind the end, the jump may cover what nobody executes.
+    let mut covered = length;
+    while covered < JUMP {
+        covered += padding(code.get(covered..)?)?;
+    }
+    Some(Movable { length, ends, is_one: count == 1 })
+}
+
+fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
+    let (begun, mut at) = (out.len(), 0);
+    while at < code.len() {
+        let (length, kind) = kind(&code[at..])?;
+        let end = from.wrapping_add((at + length) as u64);
+        let here = to.wrapping_add((out.len() - begun) as u64);
+        match kind {
+            Kind::Plain | Kind::Return => out.extend_from_slice(&code[at..at + length]),
+            Kind::Relative(place) | Kind::RelativeJump(place) => {
+                let target = end.wrapping_add_signed((word(code.get(at + place..)?)? as i32).into());
+                let distance = distance(here.wrapping_add(length as u64), target)?;
+                out.extend_from_slice(&code[at..at + place]);
+                out.extend_from_slice(&distance);
+                out.extend_from_slice(&code[at + place + distance.len()..at + length]);
+            }
+            Kind::Jump(far, condition) => {
+                let target = end.wrapping_add_signed(far.into());
+                if let Some(condition) = condition {
+                    out.extend_from_slice(&[0x0f, 0x80 | condition]);
+                    out.extend_from_slice(&distance(here.wrapping_add(6), target)?);
+                } else {
+                    out.extend_from_slice(&jump(here, target)?);
+                }
+            }
+        }
+        at += length;
+    }
+    Some(())
+}
+
+fn branches(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) -> Branches {
+    let mut found = Branches { indirect: false };
+    let mut at = 0;
+    while at < code.len() {
+        let Some((length, _)) = instruction(&code[at..]) else {
+            // What is no instruction may be data, with code behind it: any byte may begin a jump.
+            (at..code.len()).for_each(|at| any_branch(&code[at..], address.wrapping_add(at as u64), target));
+            return Branches { indirect: true };
+        };
+        let whole = &code[at..at + length];
+        let prefixes = Prefixes::of(whole, true).map_or(0, |prefixes| prefixes.length);
+        found.indirect |= matches!(whole[prefixes..], [0xff, modrm, ..] if operation(modrm) == 4);
+        any_branch(&whole[prefixes..], address.wrapping_add((at + prefixes) as u64), target);
+        at += length;
+    }
+    found
+}
+
+/// The target of the direct branch that code begins with, if it does.
+fn any_branch(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) {
+    let (length, distance) = match code {
+        [0xeb | 0x70..=0x7f | 0xe0..=0xe3, distance, ..] => (2, i64::from(*distance as i8)),
+        [0xe8 | 0xe9, a, b, c, d, ..] => (5, i64::from(i32::from_le_bytes([*a, *b, *c, *d]))),
+        [0x0f, 0x80..=0x8f, a, b, c, d, ..] => (6, i64::from(i32::from_le_bytes([*a, *b, *c, *d]))),
+        _ => return,
+    };
+    target(address.wrapping_add(length).wrapping_add_signed(distance));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_that_do_not_call_may_move() {
+        let cases: &[(&[u8], Option<usize>, &str)] = &[
+            (&[0x55, 0x48, 0x89, 0xe5, 0x53], Some(5), "push; mov; push"),
+            (&[0x41, 0x57, 0x41, 0x56, 0x49, 0x89, 0xfe], Some(7), "push; push; mov"),
+            (&[0x48, 0x83, 0xec, 0x18, 0x31, 0xc0], Some(6), "sub; xor"),
+            (&[0x48, 0x8d, 0x05, 1, 0, 0, 0], Some(7), "lea of an address"),
+            (&[0x85, 0xff, 0x74, 0x10, 0x53], Some(5), "test; je; push"),
+            (&[0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0], Some(9), "stack protector"),
+            (&[0x8b, 0x44, 0x24, 0x08, 0xc3], Some(5), "an argument on the stack; ret"),
+            (&[0x31, 0xc0, 0xc3, 0x66, 0x90], Some(3), "xor; ret; padding"),
+            (&[0xff, 0x25, 1, 2, 3, 4], Some(6), "jmp through memory"),
+            (&[0xf3, 0x0f, 0x1e, 0xfa, 0x53], Some(5), "endbr64; push"),
+            (&[0x31, 0xc0, 0xc3, 0x53, 0x90], None, "xor; ret; other code"),
+            (&[0x8b, 0x07, 0x48, 0x89, 0xc3], Some(5), "a load; mov"),
+            (&[0x0f, 0xb6, 0x05, 1, 2, 3, 4], Some(7), "movzx of a variable"),
+            (&[0x48, 0xf7, 0x3d, 1, 2, 3, 4], None, "a division by a variable"),
+            (&[0xe8, 1, 2, 3, 4], None, "a call"),
+            (&[0x0f, 0x05, 0xc3, 0x90, 0x90], None, "a system call"),
+            (&[0x53, 0xf7, 0xf1, 0x90, 0x90], None, "a division"),
+            (&[0xf0, 0xff, 0xc0, 0x90, 0x90], None, "a locked instruction"),
+            (&[0x55], None, "cut off"),
+        ];
+        for (code, expected, name) in cases {
+            assert_eq!(movable(code, code.len()).map(|found| found.length), *expected, "{name}");
+        }
+        assert!(movable(&[0x48, 0x8d, 0x05, 1, 0, 0, 0], 7).is_some_and(|found| found.is_one));
+        assert!(movable(&[0x31, 0xc0, 0xc3, 0x66, 0x90], 3).is_some_and(|found| found.ends && !found.is_one));
+        assert_eq!(movable(&[0x31, 0xc0, 0x53, 0x90, 0x90], 2), None, "the function ends before");
+    }
+
+    #[test]
+    fn moved_instructions_mean_the_same() {
+        let moved = |code: &[u8], from, to| {
+            let mut out = Vec::new();
+            moved(code, from, to, &mut out).map(|()| out)
+        };
+        let (from, to) = (0x40_1000, 0x1000);
+        let lea = [0x48, 0x8d, 0x05, 0x10, 0, 0, 0];
+        let expected = (from + 7 + 0x10 - (to + 7)) as u32;
+        assert_eq!(moved(&lea, from, to).unwrap()[3..], expected.to_le_bytes());
+        // mov [rip + distance], imm32: the distance is not at the end.
+        let store = [0xc7, 0x05, 0x10, 0, 0, 0, 1, 2, 3, 4];
+        let expected = (from + 10 + 0x10 - (to + 10)) as u32;
+        assert_eq!(
+            moved(&store, from, to).unwrap(),
+            [&[0xc7, 0x05][..], &expected.to_le_bytes(), &[1, 2, 3, 4]].concat()
+        );
+        // test; je +0x10
+        let jump = [0x85, 0xff, 0x74, 0x10];
+        let expected = (from + 4 + 0x10 - (to + 2 + 6)) as u32;
+        assert_eq!(
+            moved(&jump, from, to).unwrap(),
+            [&[0x85, 0xff, 0x0f, 0x84][..], &expected.to_le_bytes()].concat()
+        );
+        assert_eq!(moved(&lea, 0x7fff_0000_0000, to), None, "too far");
+    }
+
+    #[test]
+    fn branches_are_found() {
+        let targets = |code: &[u8]| {
+            let mut targets = Vec::new();
+            let found = branches(code, 0x1000, &mut |target| targets.push(target));
+            (targets, found.indirect)
+        };
+        // push; test; jne back to behind the push; ret
+        assert_eq!(targets(&[0x53, 0x85, 0xff, 0x75, 0xfc, 0xc3]), (vec![0x1001], false));
+        assert_eq!(targets(&[0x0f, 0x84, 0, 1, 0, 0]), (vec![0x1106], false));
+        assert_eq!(targets(&[0xf2, 0xe9, 0, 0, 0, 0]), (vec![0x1006], false), "with a prefix");
+        assert_eq!(targets(&[0x3e, 0xff, 0xe0]), (vec![], true), "notrack jmp");
+        // Data, and in it what may be a jump.
+        assert_eq!(targets(&[0x06, 0x75, 0x10]), (vec![0x1013], true));
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions of a file whose first instructions can give way to a jump.
+//!
+//! No code may jump into what the jump covers. All code of the file is decoded for that, function by function; where it cannot be
+//! decoded, every byte counts that may begin a jump there.
+
+use crate::binary::{Binary, BinaryFunction};
+use crate::isa::{Detour, JUMP};
+use crate::record::breakpoints::modules::Module;
+use std::collections::HashSet;
+use std::ops::Range;
+
+/// Where a jump can stand at the beginning of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in super::super) struct Place {
+    /// Bytes from the function's first, a marker for indirect calls, which stay.
+    pub(in super::super) inside: u8,
+    /// Bytes of the instructions that give way.
+    pub(in super::super) length: u8,
+    /// True if the function does not go on behind them.
+    pub(in super::super) ends: bool,
+}
+
+/// By entry of the module: where a jump can stand.
+pub(in super::super) fn plan(
+    module: &Module,
+    binary: &Binary,
+    (detour, landing): (&Detour, &[u8]),
+) -> Vec<Option<Place>> {
+    let mut functions: Vec<&BinaryFunction> = binary.functions.iter().collect();
+    functions.sort_by_key(|function| (function.address, function.size));
+    let mut found = vec![None; module.entries.len()];
+    let mut covered: Vec<(u64, usize, bool)> = Vec::new();
+    for (index, function) in functions.iter().enumerate() {
+        let entry = module.function_at(function.address);
+        let Some(entry) = entry.filter(|entry| found[*entry].is_none()) else { continue };
+        let Some(code) = module.bytes_at(function.address) else { continue };
+        let next = functions[index..].iter().find(|next| next.address > function.address);
+        let room = next.map_or(code.len() as u64, |next| next.address - function.address);
+        let code = &code[..code.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        let inside = if code.starts_with(landing) { landing.len() } else { 0 };
+        let size = (function.size as usize).saturating_sub(inside);
+        let Some(movable) = (detour.movable)(&code[inside..], size) else { continue };
+        found[entry] = Some(Place { inside: inside as u8, length: movable.length as u8, ends: movable.ends });
+        covered.push((function.address + inside as u64, entry, movable.is_one));
+    }
+    let mut marks = Marks::new(&covered);
+    let mut indirect: HashSet<u64> = HashSet::new();
+    let mut cold: HashSet<&str> = HashSet::new();
+    for section in &binary.code_sections {
+        let section = section.address..section.address.saturating_add(section.size);
+        let mut end = section.start;
+        for function in functions.iter().filter(|function| section.contains(&function.address)) {
+            marks.scan(module, detour, end..function.address);
+            let own = function.address..function.address.saturating_add(function.size).min(section.end);
+            let code = slice(module, &own);
+            let branches = (detour.branches)(code, own.start, &mut |target| marks.hit(target));
+            if branches.indirect {
+                indirect.insert(function.address);
+                cold.extend(function.name.split_once(".cold").map(|(name, _)| name));
+            }
+            end = end.max(own.end);
+        }
+        marks.scan(module, detour, end..section.end);
+    }
+    // A table of jumps in a part that was split off can lead into the function.
+    let of_cold = functions.iter().filter(|function| cold.contains(function.name.as_str()));
+    indirect.extend(of_cold.map(|function| function.address));
+    for (address, entry, is_one) in covered {
+        let jumps = !is_one && indirect.contains(&module.entries[entry].address);
+        if jumps || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside)) {
+            found[entry] = None;
+        }
+    }
+    found
+}
+
+fn slice<'a>(module: &'a Module, range: &Range<u64>) -> &'a [u8] {
+    let code = module.bytes_at(range.start).unwrap_or_default();
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    &code[..length.min(code.len())]
+}
+
+/// A bit for each byte of code, and whether it is the target of a branch.
+struct Marks {
+    start: u64,
+    bits: Vec<u64>,
+    hits: HashSet<u64>,
+}
+
+impl Marks {
+    /// Marks the bytes behind the first of each place.
+    fn new(covered: &[(u64, usize, bool)]) -> Self {
+        let start = covered.iter().map(|(address, ..)| *address).min().unwrap_or(0);
+        let end = covered.iter().map(|(address, ..)| address + JUMP as u64).max().unwrap_or(0);
+        let mut marks =
+            Self { start, bits: vec![0; ((end - start) / 64 + 1) as usize], hits: HashSet::new() };
+        for (address, ..) in covered {
+            for inside in 1..JUMP as u64 {
+                let bit = address + inside - start;
+                marks.bits[(bit / 64) as usize] |= 1 << (bit % 64);
+            }
+        }
+        marks
+    }
+
+    /// Notes the target of a branch.
+    fn hit(&mut self, target: u64) {
+        let bit = target.wrapping_sub(self.start);
+        if self.bits.get((bit / 64) as usize).is_some_and(|bits| bits >> (bit % 64) & 1 == 1) {
+            self.hits.insert(target);
+        }
+    }
+
+    fn is_hit(&self, address: u64) -> bool {
+        self.hits.contains(&address)
+    }
+
+    /// Notes the target of whatever may be a branch in code that belongs to no function.
+    fn scan(&mut self, module: &Module, detour: &Detour, range: Range<u64>) {
+        let code = slice(module, &range);
+        for (at, address) in (0..code.len()).zip(range.start..) {
+            (detour.any_branch)(&code[at..], address, &mut |target| self.hit(target));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::binary::CodeSection;
+    use crate::isa::X86_64;
+
+    /// Functions of these bytes, 16 bytes apart.
+    fn planned(functions: &[(&str, &[u8])]) -> Vec<bool> {
+        let mut code = vec![0xcc; 16 * functions.len()];
+        let mut binary = Binary::default();
+        for (index, (name, bytes)) in functions.iter().enumerate() {
+            let address = 16 * index;
+            code[address..address + bytes.len()].copy_from_slice(bytes);
+            binary.functions.push(BinaryFunction {
+                name: (*name).to_owned(),
+                address: address as u64,
+                size: bytes.len() as u64,
+                section: ".text".to_owned(),
+                file: None,
+                local: false,
+                ifunc: false,
+                untyped: false,
+            });
+        }
+        binary.code_sections =
+            vec![CodeSection { name: ".text".to_owned(), address: 0, size: code.len() as u64 }];
+        let entries: Vec<u64> = binary.functions.iter().map(|function| function.address).collect();
+        let module = Module::of_code("program", &code, &entries, None);
+        let landing = X86_64.landing_pad;
+        plan(&module, &binary, (&X86_64.detour.unwrap(), landing)).iter().map(Option::is_some).collect()
+    }
+
+    const PUSHES: &[u8] = &[0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0xc3];
+
+    #[test]
+    fn nobody_jumps_between_the_instructions_that_give_way() {
+        assert_eq!(planned(&[("f", PUSHES)]), [true]);
+        // push; push; dec; jne to behind the first push
+        assert_eq!(planned(&[("f", &[0x55, 0x53, 0xff, 0xc8, 0x75, 0xfb, 0xc3])]), [false], "a loop");
+        assert_eq!(
+            planned(&[("f", PUSHES), ("g", &[0xe9, 0xf0 - 4, 0xff, 0xff, 0xff])]),
+            [false, true],
+            "another function"
+        );
+        assert_eq!(
+            planned(&[("f", PUSHES), ("g", &[0xeb, 0xee, 0x90, 0x90, 0x90])]),
+            [true, true],
+            "to the beginning"
+        );
+        // push; push; sub; jmp *%rax: it may lead anywhere.
+        let table: &[u8] = &[0x55, 0x53, 0x48, 0x83, 0xec, 8, 0xff, 0xe0];
+        assert_eq!(planned(&[("f", table)]), [false]);
+        assert_eq!(planned(&[("f", PUSHES), ("f.cold", table)]), [false, false], "from a part of it");
+        assert_eq!(planned(&[("f", PUSHES), ("g", table)]), [true, false]);
+        // lea is one instruction: nothing is between.
+        assert_eq!(planned(&[("f", &[0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0xe0])]), [true]);
+    }
+
+    #[test]
+    fn code_that_cannot_be_decoded_may_jump() {
+        // 0x06 is no instruction; then what may be jmp to the second byte of f.
+        assert_eq!(planned(&[("f", PUSHES), ("g", &[0x06, 0xeb, 0xee, 0x90, 0x90])]), [false, false]);
+    }
+
+    #[test]
+    fn a_jump_covers_no_other_function() {
+        let mut code = vec![0xcc; 32];
+        code[..7].copy_from_slice(PUSHES);
+        let module = Module::of_code("program", &code, &[0, 2], None);
+        let function = |name: &str, address| BinaryFunction {
+            name: name.to_owned(),
+            address,
+            size: 7 - address,
+            section: ".text".to_owned(),
+            file: None,
+            local: false,
+            ifunc: false,
+            untyped: false,
+        };
+        let mut binary = Binary { functions: vec![function("f", 0), function("g", 2)], ..Binary::default() };
+        binary.code_sections = vec![CodeSection { name: ".text".to_owned(), address: 0, size: 32 }];
+        let found = plan(&module, &binary, (&X86_64.detour.unwrap(), X86_64.landing_pad));
+        assert_eq!(found[0], None);
+        assert_eq!(found[1], Some(Place { inside: 0, length: 5, ends: true }));
+    }
+}
