@@ -112,8 +112,10 @@ pub(crate) struct Detour {
 pub(crate) struct Movable {
     /// Bytes of them.
     pub(crate) length: usize,
-    /// True if the function does not go on behind them.
+    /// True if the function does not go on behind them, or only when what they call returns.
     pub(crate) ends: bool,
+    /// True if the last of them is a call.
+    pub(crate) calls: bool,
     /// True if they are one instruction: nothing can jump between them.
     pub(crate) is_one: bool,
 }

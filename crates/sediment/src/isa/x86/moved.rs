@@ -2,8 +2,9 @@
 //! Execution of a function's first instructions at another place, so that a jump can take theirs.
 //!
 //! The rules are those by which Linux optimizes kprobes to jumps (Documentation/trace/kprobes.rst, "Implementation"): the jump covers
-//! whole instructions, none of them calls, and no other code jumps between them. They may read and write memory: whoever moves them
-//! has to tell a fault as if it had happened where they were.
+//! whole instructions, and no other code jumps between them. They may read and write memory: whoever moves them has to tell a fault as
+//! if it had happened where they were. A direct call pushes the same return address as before and jumps, so that callees and unwinders
+//! notice nothing; shadow stacks do.
 
 use super::{Prefixes, instruction, operation, word};
 use crate::isa::{Branches, Detour, JUMP, Movable};
@@ -32,6 +33,8 @@ enum Kind {
     RelativeJump(usize),
     /// A jump to an address at this distance from its end; the condition, if it has one.
     Jump(i32, Option<u8>),
+    /// A call of the function at this distance from its end.
+    Call(i32),
     /// A return.
     Return,
 }
@@ -53,6 +56,7 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
         0xc3 if rex.is_none() => Some((length, Kind::Return)),
         _ if vector && code.get(at) != Some(&0x0f) => None,
         0xeb => Some((length, Kind::Jump((last(1)?[0] as i8).into(), None))),
+        0xe8 if rex.is_none() => Some((length, Kind::Call(word(last(4)?)? as i32))),
         0xe9 => Some((length, Kind::Jump(word(last(4)?)? as i32, None))),
         opcode @ 0x70..=0x7f => Some((length, Kind::Jump((last(1)?[0] as i8).into(), Some(opcode & 15)))),
         0x50..=0x5f | 0x68 | 0x6a | 0x98 | 0x99 | 0xa8 | 0xa9 | 0xb0..=0xbf => plain,
@@ -128,10 +132,11 @@ fn padding(code: &[u8]) -> Option<usize> {
 }
 
 fn movable(code: &[u8], size: usize) -> Option<Movable> {
-    let (mut length, mut ends, mut count) = (0, false, 0);
+    let (mut length, mut ends, mut calls, mut count) = (0, false, false, 0);
     while length < JUMP && !ends {
         let (more, kind) = kind(code.get(length..size.min(code.len()))?)?;
-        ends = matches!(kind, Kind::Return | Kind::Jump(_, None) | Kind::RelativeJump(_));
+        calls = matches!(kind, Kind::Call(_));
+        ends = calls || matches!(kind, Kind::Return | Kind::Jump(_, None) | Kind::RelativeJump(_));
         (length, count) = (length + more, count + 1);
     }
     // Behind the end, the jump may cover what nobody executes.
@@ -139,7 +144,7 @@ fn movable(code: &[u8], size: usize) -> Option<Movable> {
     while covered < JUMP {
         covered += padding(code.get(covered..)?)?;
     }
-    Some(Movable { length, ends, is_one: count == 1 })
+    Some(Movable { length, ends, calls, is_one: count == 1 })
 }
 
 fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
@@ -156,6 +161,14 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
                 out.extend_from_slice(&code[at..at + place]);
                 out.extend_from_slice(&distance);
                 out.extend_from_slice(&code[at + place + distance.len()..at + length]);
+            }
+            Kind::Call(far) => {
+                let target = end.wrapping_add_signed(far.into());
+                let [a, b, c, d, high @ ..] = end.to_le_bytes();
+                out.extend_from_slice(&[0x68, a, b, c, d]); // push the low half, with its sign
+                out.extend_from_slice(&[0xc7, 0x44, 0x24, 0x04]); // mov dword [rsp + 4], the high half
+                out.extend_from_slice(&high);
+                out.extend_from_slice(&jump(here.wrapping_add(5 + 8), target)?);
             }
             Kind::Jump(far, condition) => {
                 let target = end.wrapping_add_signed(far.into());
@@ -206,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_that_do_not_call_may_move() {
+    fn instructions_may_move() {
         let cases: &[(&[u8], Option<usize>, &str)] = &[
             (&[0x55, 0x48, 0x89, 0xe5, 0x53], Some(5), "push; mov; push"),
             (&[0x41, 0x57, 0x41, 0x56, 0x49, 0x89, 0xfe], Some(7), "push; push; mov"),
@@ -222,7 +235,8 @@ mod tests {
             (&[0x8b, 0x07, 0x48, 0x89, 0xc3], Some(5), "a load; mov"),
             (&[0x0f, 0xb6, 0x05, 1, 2, 3, 4], Some(7), "movzx of a variable"),
             (&[0x48, 0xf7, 0x3d, 1, 2, 3, 4], None, "a division by a variable"),
-            (&[0xe8, 1, 2, 3, 4], None, "a call"),
+            (&[0x53, 0xe8, 1, 2, 3, 4], Some(6), "push; a call"),
+            (&[0xff, 0xd0, 0x90, 0x90, 0x90], None, "a call through a register"),
             (&[0x0f, 0x05, 0xc3, 0x90, 0x90], None, "a system call"),
             (&[0x53, 0xf7, 0xf1, 0x90, 0x90], None, "a division"),
             (&[0xf0, 0xff, 0xc0, 0x90, 0x90], None, "a locked instruction"),
@@ -254,13 +268,23 @@ mod tests {
             [&[0xc7, 0x05][..], &expected.to_le_bytes(), &[1, 2, 3, 4]].concat()
         );
         // test; je +0x10
-        let jump = [0x85, 0xff, 0x74, 0x10];
+        let jump_over = [0x85, 0xff, 0x74, 0x10];
         let expected = (from + 4 + 0x10 - (to + 2 + 6)) as u32;
         assert_eq!(
-            moved(&jump, from, to).unwrap(),
+            moved(&jump_over, from, to).unwrap(),
             [&[0x85, 0xff, 0x0f, 0x84][..], &expected.to_le_bytes()].concat()
         );
         assert_eq!(moved(&lea, 0x7fff_0000_0000, to), None, "too far");
+        // call +0x10: the return address is the old one.
+        let call = [0xe8, 0x10, 0, 0, 0];
+        let from = 0x5555_8000_1000_u64;
+        let found = moved(&call, from, from - 0x1000).unwrap();
+        let [low, high] = [0x8000_1005_u32, 0x5555].map(u32::to_le_bytes);
+        assert_eq!(
+            (&found[..5], &found[5..13]),
+            (&[&[0x68][..], &low].concat()[..], &[&[0xc7, 0x44, 0x24, 4][..], &high].concat()[..])
+        );
+        assert_eq!(found[13..], jump(from - 0x1000 + 13, from + 5 + 0x10).unwrap());
     }
 
     #[test]

@@ -321,6 +321,10 @@ impl Change {
         self.expected = Some(padded(bytes));
     }
 
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
     fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

@@ -291,10 +291,24 @@ impl Module {
 
     /// Where its code makes a system call.
     pub(super) fn system_call(&self) -> Option<u64> {
-        self.segments.iter().find_map(|segment| {
-            let found = segment.bytes.windows(SYSTEM_CALL.len()).position(|bytes| bytes == SYSTEM_CALL)?;
-            Some(segment.address + found as u64)
+        self.find_code(&SYSTEM_CALL).next()
+    }
+
+    /// Where these bytes stand in its code.
+    pub(super) fn find_code<'a>(&'a self, code: &'a [u8]) -> impl Iterator<Item = u64> + 'a {
+        self.segments.iter().flat_map(move |segment| {
+            let windows = segment.bytes.windows(code.len()).enumerate();
+            windows.filter(move |(_, bytes)| *bytes == code).map(|(at, _)| segment.address + at as u64)
         })
+    }
+
+    /// True if no breakpoint or jump at a function reaches into this many bytes of code.
+    pub(super) fn has_no_entry_near(&self, address: u64, length: usize) -> bool {
+        let behind = self.entries.partition_point(|entry| entry.address < address + length as u64);
+        let Some(last) = behind.checked_sub(1) else { return true };
+        let reaches = self.places.get(last).copied().flatten();
+        let reaches = reaches.map_or(TRAP.len(), |place| usize::from(place.inside + place.length));
+        self.entries[last].address + reaches as u64 <= address
     }
 
     /// True if its code may make system calls by itself, not by the C library.

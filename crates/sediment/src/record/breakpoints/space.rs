@@ -92,6 +92,8 @@ pub(super) struct Space {
     pub(super) knows_processors: bool,
     /// Until it makes another thread or process.
     pub(super) trampolines: Option<Trampolines>,
+    /// True if the dynamic linker stops when it has mapped code.
+    pub(super) hears_of_mappings: bool,
     /// The program's first instruction, which has a breakpoint where there are trampolines.
     starts_at: Option<u64>,
 }
@@ -123,6 +125,7 @@ impl Space {
             known_blocks: 0,
             knows_processors: false,
             trampolines: None,
+            hears_of_mappings: false,
             starts_at: None,
         })
     }
@@ -157,6 +160,7 @@ impl Space {
             known_blocks: self.known_blocks,
             knows_processors: self.knows_processors,
             trampolines: None,
+            hears_of_mappings: false,
             starts_at: None,
         }
     }

@@ -15,7 +15,7 @@ impl Space {
     pub(super) fn lay_trampolines(&mut self, modules: &mut Modules<'_>, entry: u64) -> Option<()> {
         let (kernel, thread) = (Rc::clone(&self.kernel), self.process);
         let mappings = kernel.mappings(thread).ok()?;
-        let (mut own, mut at) = (None, None);
+        let (mut own, mut at, mut linker) = (None, None, None);
         for mapping in mappings.iter().filter(|mapping| mapping.executable) {
             let Some(module) = modules.of(mapping, || kernel.content(thread, mapping)) else { continue };
             let here = modules.get(module);
@@ -24,7 +24,9 @@ impl Space {
             if mapping.range.contains(&entry) {
                 own = Some((module, &mapping.path));
             } else if let (None, Some(address), Some(call)) = (at, address, here.system_call()) {
-                at = Some(mapping.range.start.wrapping_sub(address).wrapping_add(call));
+                let bias = mapping.range.start.wrapping_sub(address);
+                at = Some(bias.wrapping_add(call));
+                linker = Some((module, bias));
             }
         }
         let (own, path) = own?;
@@ -33,9 +35,22 @@ impl Space {
         let stack = kernel.registers(thread).ok()?.stack();
         let counts = modules.count_places(own);
         let laid = Trampolines::lay(&*kernel, thread, (at?, lowest.min()?, stack), counts);
-        self.trampolines = laid.ok();
+        let mut laid = laid.ok()?;
+        let (linker, bias) = linker?;
+        let watched = laid.watch_mappings(modules.get(linker), bias);
+        let jumps: Vec<Change> = laid.mappers.iter().map(|mapper| mapper.change(true)).collect();
+        self.hears_of_mappings = watched.is_some()
+            && !jumps.is_empty()
+            && !write_at_rest(&*self.memory, &jumps, false).contains(&false);
+        jumps.iter().for_each(|jump| self.pages.wrote(jump.address()));
+        self.trampolines = Some(laid);
         self.starts_at = Some(entry);
         Some(())
+    }
+
+    /// True if a thread that hit a breakpoint at this address has mapped code, as the dynamic linker.
+    pub(in super::super) fn has_mapped_at(&self, address: u64) -> bool {
+        self.trampolines.as_ref().is_some_and(|trampolines| trampolines.has_mapped_at(address))
     }
 
     /// Sets a breakpoint at every function of an image of a program at rest, or a jump to a trampoline where there is one; how many are
@@ -127,20 +142,26 @@ impl Space {
 
     /// True if a trampoline begins at this address.
     pub(super) fn has_trampoline_at(&self, address: u64) -> bool {
-        self.trampolines.as_ref().is_some_and(|trampolines| trampolines.begins_at(address))
+        let ours =
+            |trampolines: &Trampolines| trampolines.begins_at(address) || trampolines.has_mapped_at(address);
+        self.trampolines.as_ref().is_some_and(ours)
     }
 
     /// Ends the time of trampolines, as long as the one thread stands still: their jumps give way to what was there, and to breakpoints
     /// where functions have not run. Returns the last notes. `together`: whether the memory may be written in runs of pages.
     pub(in super::super) fn settle(&mut self, together: bool) -> Vec<Note> {
         let notes = self.hear(true);
-        let Some(trampolines) = self.trampolines.take() else { return notes };
+        let Some(mut trampolines) = self.trampolines.take() else { return notes };
+        trampolines.open();
         let mut jumps = Vec::new();
         for stub in trampolines.stubs.iter().filter(|stub| stub.state != State::Idle) {
             let image = self.images.iter().find(|image| image.module == stub.site.module);
             let waits = image.is_some_and(|image| image.is_armed(stub.site.entry as usize));
             jumps.push((*stub, waits && !self.let_go));
         }
+        let mappers: Vec<Change> = trampolines.mappers.iter().map(|mapper| mapper.change(false)).collect();
+        write_at_rest(&*self.memory, &mappers, false);
+        self.hears_of_mappings = false;
         let given = self.give_way(&jumps, together);
         for ((stub, waits), given) in jumps.into_iter().zip(given) {
             if let Some(image) = self.images.iter_mut().find(|image| image.module == stub.site.module) {

@@ -367,7 +367,8 @@ impl<'a> Tracer<'a> {
     /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
     fn go_on(&mut self, thread: Pid, signal: i32) {
         let task = self.tasks.get(thread).copied();
-        let loading = task.and_then(|task| self.spaces.get(&task.space)).is_some_and(|space| space.loading);
+        let space = task.and_then(|task| self.spaces.get(&task.space));
+        let loading = space.is_some_and(|space| space.loading && !space.hears_of_mappings);
         let how = match task {
             Some(task) if task.state == State::Leaving => Resume::Detach,
             None => Resume::Detach,
@@ -430,6 +431,9 @@ impl<'a> Tracer<'a> {
         let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
         let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
         let address = registers.trap_address();
+        if space.has_mapped_at(address) {
+            return self.look_at_mapped(thread, task.space).map(|()| 0);
+        }
         if space.passes_gate(address) {
             ignore_gone(self.kernel.go_to(thread, &registers, address))?;
             return Ok(0);
@@ -491,12 +495,8 @@ impl<'a> Tracer<'a> {
         let alone = id.is_some_and(|id| self.tasks.of_space(id).len() == 1);
         let space = id.and_then(|id| self.spaces.get_mut(&id));
         if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
-            let stopped = Instant::now();
             space.at_rest = alone;
-            let looked = space.look_at_mappings(thread, &mut self.modules);
-            space.at_rest = false;
-            self.arming += stopped.elapsed();
-            looked.map_err(unreadable)?;
+            self.look_at_mapped(thread, id.unwrap_or_default())?;
         }
         Ok(())
     }

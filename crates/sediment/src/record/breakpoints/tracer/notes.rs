@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! First uses that programs note by themselves, in trampolines.
 
-use super::{Tracer, ignore_gone};
+use super::{Tracer, ignore_gone, unreadable};
 use crate::error::Result;
 use crate::record::breakpoints::trampolines::Note;
 use nix::unistd::Pid;
+use std::time::Instant;
 
 impl Tracer<'_> {
     /// Reads what an address space has noted. `all`: also what stands behind a note that is not complete, as nobody completes it any more.
@@ -47,6 +48,21 @@ impl Tracer<'_> {
             ignore_gone(self.kernel.go_to(thread, &registers, address))?;
         }
         Ok(())
+    }
+
+    /// Arms what a thread has just mapped; breakpoints are set at once where its process is at rest.
+    pub(super) fn look_at_mapped(&mut self, thread: Pid, id: u32) -> Result<()> {
+        let Some(space) = self.spaces.get_mut(&id) else { return Ok(()) };
+        let stopped = Instant::now();
+        // Trampolines are there as long as there is one thread.
+        space.at_rest |= space.trampolines.is_some();
+        let looked = space.look_at_mappings(thread, &mut self.modules);
+        space.at_rest = false;
+        self.arming += stopped.elapsed();
+        for image in std::mem::take(&mut space.gone) {
+            self.log.retire_image(&image, space.processor_time);
+        }
+        looked.map_err(unreadable)
     }
 
     fn log_notes(&mut self, id: u32, notes: &[Note]) {

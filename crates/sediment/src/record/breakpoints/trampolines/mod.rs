@@ -17,7 +17,7 @@
 pub(super) mod plan;
 mod stub;
 
-use super::image::LONGEST_CHANGE;
+use super::image::{Change, LONGEST_CHANGE};
 use super::kernel::{Kernel, Request};
 use super::machine::{ISA, TRAP};
 use super::mappings::status_field;
@@ -36,7 +36,7 @@ use stub::{Displaced, RECORD, Written};
 /// Bytes of memory at whose multiples mappings begin.
 const PAGE: u64 = super::budget::PAGE;
 /// Most bytes of one trampoline.
-const LONGEST: u64 = 96;
+const LONGEST: u64 = 112;
 /// Distance from the first mapping of the program to what is mapped before it.
 const GAP: u64 = 16 * PAGE;
 /// Records beyond one for each function: a signal may come while one is written.
@@ -58,6 +58,20 @@ pub(super) struct Trampolines {
     pub(super) stubs: Vec<Stub>,
     /// Records that were read.
     read: u64,
+    /// Where the dynamic linker maps files.
+    pub(super) mappers: Vec<Mapper>,
+}
+
+/// A place of the dynamic linker that maps files, of which a jump leads to code of ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mapper {
+    /// Where a thread stops that has mapped code, and where that is in the file.
+    stops_at: u64,
+    offset: u64,
+    /// Where the jump stands, the jump, and what it replaces.
+    at: u64,
+    jump: [u8; JUMP],
+    original: [u8; JUMP],
 }
 
 /// Memory for trampolines at one place of the program, and the notes, which every place shares.
@@ -89,6 +103,8 @@ pub(super) struct Stub {
     /// What was there from the function's first byte to the end of the jump.
     pub(super) original: [u8; LONGEST_CHANGE],
     pub(super) state: State,
+    /// True while there is a breakpoint in the trampoline.
+    is_closed: bool,
 }
 
 /// State of a trampoline.
@@ -115,6 +131,16 @@ fn is_limited(process: Pid) -> bool {
     ["Max address space", "Max file size"].iter().any(|name| soft(name) != Some("unlimited"))
 }
 
+impl Mapper {
+    /// The change to the jump, or back.
+    pub(super) fn change(&self, jumps: bool) -> Change {
+        let (from, to) = if jumps { (&self.original, &self.jump) } else { (&self.jump, &self.original) };
+        let mut change = Change::new(self.at, to);
+        change.expects(from);
+        change
+    }
+}
+
 impl Trampolines {
     /// Maps memory for this many trampolines for the program and for libraries into a process that has just become a program, whose
     /// lowest address is `lowest`. It makes the system calls itself, by the instruction at `at`, with this memory below its stack.
@@ -131,7 +157,7 @@ impl Trampolines {
         let most = own + libraries + SPARE;
         let log = whole(SEEN + own + libraries + 2);
         let notes = log + whole(most * RECORD);
-        let sizes = [own, libraries].map(|number| whole((number + 2) * LONGEST));
+        let sizes = [own, libraries].map(|number| whole((number + 8) * LONGEST));
         let name = stack.wrapping_sub(PAGE / 2) & !15;
         kernel.memory(thread)?.write(name, NAME)?;
         let call = |number: i64, arguments: [u64; 6]| Some(Request { number: number as u64, arguments });
@@ -183,7 +209,8 @@ impl Trampolines {
             area(&results[1..], notes, sizes[0]),
             area(results.get(3..).unwrap_or_default(), notes + sizes[0], sizes[1]),
         ];
-        let mut laid = Self { file: Rc::new(file), areas, most, log, stubs: Vec::new(), read: 0 };
+        let mut laid =
+            Self { file: Rc::new(file), areas, most, log, stubs: Vec::new(), read: 0, mappers: Vec::new() };
         laid.put_writers()?;
         Ok(laid)
     }
@@ -205,6 +232,31 @@ impl Trampolines {
             }
         }
         Ok(())
+    }
+
+    /// Makes code that stops a thread of the dynamic linker, this module with this bias, when it has mapped code.
+    pub(super) fn watch_mappings(&mut self, module: &Module, bias: u64) -> Option<()> {
+        let detour = ISA.detour.as_ref()?;
+        let area = &mut self.areas[1];
+        for found in module.find_code(&stub::MAPS).filter(|found| module.has_no_entry_near(*found, JUMP)) {
+            let (at, address) = (found.wrapping_add(bias), area.code + area.used);
+            if area.used + LONGEST > area.size {
+                return None;
+            }
+            let code = stub::mapping(address, at, detour)?;
+            let jump = (detour.jump)(at, address)?;
+            self.file.write_all_at(&code, area.offset + area.used).ok()?;
+            let offset = area.offset + area.used + stub::MAPPED;
+            area.used += code.len() as u64;
+            let original = *stub::MAPS.first_chunk()?;
+            self.mappers.push(Mapper { stops_at: address + stub::MAPPED, offset, at, jump, original });
+        }
+        Some(())
+    }
+
+    /// True if a thread that hit a breakpoint at this address has mapped code.
+    pub(super) fn has_mapped_at(&self, address: u64) -> bool {
+        self.mappers.iter().any(|mapper| mapper.stops_at == address)
     }
 
     /// Makes a trampoline for each of these entries of an image, where one fits; those that have one. `bias` is the difference
@@ -256,6 +308,7 @@ impl Trampolines {
                     jump,
                     original,
                     state: State::Waits,
+                    is_closed: false,
                 });
                 area.used += (code.len() - before) as u64;
                 made.push(index);
@@ -310,17 +363,25 @@ impl Trampolines {
     pub(super) fn set_gates(&mut self) {
         for stub in self.stubs.iter_mut().filter(|stub| stub.state == State::Seen) {
             if self.file.write_all_at(&TRAP, stub.offset).is_ok() {
-                stub.state = State::Gated;
+                (stub.state, stub.is_closed) = (State::Gated, true);
             }
         }
     }
 
     /// Takes the breakpoint in a trampoline out, in which a thread stands at it.
-    pub(super) fn open_gate(&self, address: u64) {
-        // `lea rsp, [rsp - 128]` begins each.
-        const FIRST: u8 = 0x48;
-        if let Some(stub) = self.stubs.iter().find(|stub| stub.address == address) {
-            let _ = self.file.write_all_at(&[FIRST], stub.offset);
+    pub(super) fn open_gate(&mut self, address: u64) {
+        for stub in self.stubs.iter_mut().filter(|stub| stub.address == address) {
+            stub.is_closed &= self.file.write_all_at(&stub::FIRST, stub.offset).is_err();
+        }
+    }
+
+    /// Takes all breakpoints in trampolines out: a thread may be about to go on there when nobody follows it any more.
+    pub(super) fn open(&mut self) {
+        for stub in self.stubs.iter_mut().filter(|stub| stub.is_closed) {
+            stub.is_closed &= self.file.write_all_at(&stub::FIRST, stub.offset).is_err();
+        }
+        for mapper in &self.mappers {
+            let _ = self.file.write_all_at(&stub::NOTHING, mapper.offset);
         }
     }
 

@@ -9,6 +9,7 @@ use crate::isa::{Detour, JUMP};
 use crate::record::breakpoints::modules::Module;
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// Where a jump can stand at the beginning of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub(in super::super) fn plan(
     binary: &Binary,
     (detour, landing): (&Detour, &[u8]),
 ) -> Vec<Option<Place>> {
+    let shadow_stacks = has_shadow_stacks();
     let mut functions: Vec<&BinaryFunction> = binary.functions.iter().collect();
     functions.sort_by_key(|function| (function.address, function.size));
     let mut found = vec![None; module.entries.len()];
@@ -40,7 +42,9 @@ pub(in super::super) fn plan(
         let code = &code[..code.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
         let inside = if code.starts_with(landing) { landing.len() } else { 0 };
         let size = (function.size as usize).saturating_sub(inside);
-        let Some(movable) = (detour.movable)(&code[inside..], size) else { continue };
+        let movable =
+            (detour.movable)(&code[inside..], size).filter(|movable| !(movable.calls && shadow_stacks));
+        let Some(movable) = movable else { continue };
         found[entry] = Some(Place { inside: inside as u8, length: movable.length as u8, ends: movable.ends });
         covered.push((function.address + inside as u64, entry, movable.is_one));
     }
@@ -73,6 +77,15 @@ pub(in super::super) fn plan(
         }
     }
     found
+}
+
+/// True if the processor may check return addresses against a stack of its own, and the kernel lets programs ask for that.
+fn has_shadow_stacks() -> bool {
+    static FOUND: LazyLock<bool> = LazyLock::new(|| {
+        let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        flags.split_whitespace().any(|flag| flag == "user_shstk")
+    });
+    *FOUND
 }
 
 fn slice<'a>(module: &'a Module, range: &Range<u64>) -> &'a [u8] {

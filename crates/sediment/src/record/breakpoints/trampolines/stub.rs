@@ -24,6 +24,10 @@ use crate::isa::Detour;
 /// Bytes of a record in the log: the id of a trampoline from 1 on, and the return address.
 pub(super) const RECORD: u64 = 16;
 
+/// First byte of every trampoline, of `lea rsp, [rsp - 128]`.
+pub(super) const FIRST: [u8; 1] = [0x48];
+/// `nop`.
+pub(super) const NOTHING: [u8; 1] = [0x90];
 /// Bytes before a function's own instructions.
 pub(super) const OWN: u64 = DONE + 9;
 /// Bytes before `done`.
@@ -113,6 +117,22 @@ pub(super) fn writer(address: u64, written: Written) -> Option<Vec<u8>> {
     code.put(&[0x58, 0x9d]); // pop rax; popfq
     code.put(&[0x48, 0x8d, 0x64, 0x24, 0x10]); // lea rsp, [rsp + 16]
     code.put(&[0xff, 0x64, 0x24, 0xf8]); // jmp [rsp - 8]: a signal leaves what is so near
+    Some(bytes)
+}
+
+/// Bytes of a system call and of loading its number, as the dynamic linker maps files.
+pub(super) const MAPS: [u8; 7] = [0xb8, 9, 0, 0, 0, 0x0f, 0x05];
+/// Bytes before the breakpoint of [`mapping`].
+pub(super) const MAPPED: u64 = 12;
+
+/// Code at this address that maps memory in place of [`MAPS`] at another, stops if it can be executed, and goes on there.
+pub(super) fn mapping(address: u64, replaced: u64, detour: &Detour) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut code = Assembler::at(address, &mut bytes);
+    code.put(&MAPS); // mov eax, 9; syscall
+    code.put(&[0xf6, 0xc2, 0x04]); // test dl, PROT_EXEC
+    code.put(&[0x74, 0x01, 0xcc]); // jz behind int3
+    code.put(&(detour.jump)(code.here(), replaced.wrapping_add(MAPS.len() as u64))?);
     Some(bytes)
 }
 
