@@ -17,12 +17,14 @@ pub(super) struct Budget {
     pages: Cell<u64>,
     used: Cell<u64>,
     peak: Cell<u64>,
+    /// True if a part is kept for rates.
+    has_rates: bool,
 }
 
 impl Budget {
-    /// One of this many bytes.
-    pub(super) fn new(bytes: u64) -> Self {
-        Self { pages: Cell::new(bytes / PAGE), used: Cell::new(0), peak: Cell::new(0) }
+    /// One of this many bytes; whether rates are estimated, for which a part is kept.
+    pub(super) fn new(bytes: u64, has_rates: bool) -> Self {
+        Self { pages: Cell::new(bytes / PAGE), used: Cell::new(0), peak: Cell::new(0), has_rates }
     }
 
     /// Takes no more than half of the bytes that the control groups of a process have left; returns those bytes if they are less
@@ -48,7 +50,7 @@ impl Budget {
     }
 }
 
-/// Purpose of a breakpoint. A quarter of the budget is kept for rates: they are those of the code that runs.
+/// Purpose of a breakpoint. A quarter of the budget is kept for rates, where they are estimated: they are those of the code that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// To tell when a function runs for the first time.
@@ -74,8 +76,8 @@ impl OwnPages {
     /// True if a breakpoint may be set at this address.
     pub(super) fn has_room(&self, address: u64, purpose: Purpose) -> bool {
         let limit = match purpose {
-            Purpose::FirstUse => self.budget.pages.get() / 4 * 3,
-            Purpose::Rate => self.budget.pages.get(),
+            Purpose::FirstUse if self.budget.has_rates => self.budget.pages.get() / 4 * 3,
+            Purpose::FirstUse | Purpose::Rate => self.budget.pages.get(),
         };
         address / PAGE == self.last
             || self.pages.contains(&(address / PAGE))
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn pages_count_once_and_are_given_back() {
-        let budget = Rc::new(Budget::new(2 * PAGE));
+        let budget = Rc::new(Budget::new(2 * PAGE, true));
         let mut one = OwnPages::new(&budget);
         one.wrote(0x1000);
         one.wrote(0x1fff);
@@ -172,11 +174,15 @@ mod tests {
 
     #[test]
     fn a_quarter_is_kept_for_rates() {
-        let budget = Rc::new(Budget::new(8 * PAGE));
+        let budget = Rc::new(Budget::new(8 * PAGE, true));
         let mut pages = OwnPages::new(&budget);
         (0..6).for_each(|page| pages.wrote(page * PAGE));
         assert!(!pages.has_room(6 * PAGE, Purpose::FirstUse));
         assert!(pages.has_room(6 * PAGE, Purpose::Rate));
+        let budget = Rc::new(Budget::new(8 * PAGE, false));
+        let mut pages = OwnPages::new(&budget);
+        (0..6).for_each(|page| pages.wrote(page * PAGE));
+        assert!(pages.has_room(6 * PAGE, Purpose::FirstUse), "nothing else is recorded");
     }
 
     #[test]

@@ -433,7 +433,7 @@ mod tests {
         let mut image = Image::new(0, 0, module.entries.len());
         let mapped = 0..6 * PAGE;
         image.is_mapped_at(vec![mapped.clone()], &[mapped]);
-        let budget = Rc::new(Budget::new(budget));
+        let budget = Rc::new(Budget::new(budget, true));
         let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
         let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None);

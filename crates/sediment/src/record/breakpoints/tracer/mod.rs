@@ -110,7 +110,7 @@ impl<'a> Tracer<'a> {
             settings,
             kernel,
             modules,
-            budget: Rc::new(Budget::new(settings.max_memory)),
+            budget: Rc::new(Budget::new(settings.max_memory, settings.rates.is_some())),
             spaces: BTreeMap::new(),
             next_space: 0,
             unarmed: BTreeSet::new(),
