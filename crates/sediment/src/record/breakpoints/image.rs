@@ -8,7 +8,6 @@ use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
 use super::memory::Memory;
 use super::modules::{Entry, Module};
-use crate::isa::JUMP;
 use std::ops::Range;
 
 /// Pages that are read at once.
@@ -127,23 +126,20 @@ impl Image {
     }
 
     /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose memory [agrees][Self::agrees]:
-    /// one write for neighbouring pages, with what memory holds between the breakpoints. Instead of a breakpoint, `jump` may give a jump
-    /// and its address.
+    /// one write for neighbouring pages, with what memory holds between the breakpoints. Instead of a breakpoint, `jump` may give a change
+    /// to a jump; where memory is not what that expects, there is a breakpoint, and the entry is among those returned.
     pub(super) fn arm_at_rest(
         &mut self,
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
         entries: impl IntoIterator<Item = usize>,
-        jump: impl Fn(usize) -> Option<(u64, [u8; JUMP])>,
-    ) -> usize {
+        jump: impl Fn(usize) -> Option<Change>,
+    ) -> (usize, Vec<usize>) {
         let (mut changes, mut indexes, mut missing) = (Vec::new(), Vec::new(), 0);
         for index in entries {
             let address = self.address(&module.entries[index]);
-            let change = match jump(index) {
-                Some((address, bytes)) => Change::new(address, &bytes),
-                None => Change::new(address, &TRAP),
-            };
+            let change = jump(index).unwrap_or_else(|| Change::new(address, &TRAP));
             let last = change.end() - 1;
             if !self.is_settable(address) || !self.is_settable(last) {
                 continue;
@@ -158,10 +154,15 @@ impl Image {
             indexes.push(index);
         }
         let written = write_at_rest(memory, &changes, true);
-        for (index, written) in indexes.into_iter().zip(written) {
+        let mut others = Vec::new();
+        for ((index, written), change) in indexes.into_iter().zip(written).zip(&changes) {
             self.armed[index] = written;
+            if !written && change.expected.is_some() {
+                others.push(index);
+            }
         }
-        missing
+        missing += self.arm(module, memory, (pages, Purpose::FirstUse), others.iter().copied(), |_| {});
+        (missing, others)
     }
 
     /// Notes that a breakpoint is set at an entry, or none.
@@ -299,6 +300,9 @@ impl Image {
 /// Most bytes of a [`Change`]: a jump, and a marker for indirect calls before it.
 pub(super) const LONGEST_CHANGE: usize = 12;
 
+/// Most bytes that a [`Change`] expects: that, and the rest of the instructions that give way.
+const LONGEST_EXPECTED: usize = 32;
+
 /// Bytes that take the place of others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
@@ -306,8 +310,8 @@ pub(super) struct Change {
     length: usize,
     /// The first `length` count.
     pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// What has to be there before.
-    expected: Option<[u8; LONGEST_CHANGE]>,
+    /// What has to stand around it before, from its own first byte on or before that: the address, the bytes, and how many count.
+    expected: Option<(u64, [u8; LONGEST_EXPECTED], usize)>,
 }
 
 impl Change {
@@ -316,9 +320,9 @@ impl Change {
         Self { address, length: bytes.len(), bytes: padded(bytes), expected: None }
     }
 
-    /// Leaves alone what is not these bytes.
-    pub(super) fn expects(&mut self, bytes: &[u8]) {
-        self.expected = Some(padded(bytes));
+    /// Leaves all alone where these bytes do not stand at this address.
+    pub(super) fn expects(&mut self, address: u64, bytes: &[u8]) {
+        self.expected = Some((address, padded(bytes), bytes.len()));
     }
 
     pub(super) fn address(&self) -> u64 {
@@ -333,13 +337,24 @@ impl Change {
         self.address + self.length as u64
     }
 
-    fn may_replace(&self, now: &[u8]) -> bool {
-        self.expected.is_none_or(|expected| expected[..self.length] == *now)
+    /// First byte that it looks at, and the end of them.
+    fn looks_at(&self) -> (u64, u64) {
+        let own = (self.address, self.end());
+        let (address, length) = self.expected.map_or((own.0, self.length), |(at, _, length)| (at, length));
+        (own.0.min(address), own.1.max(address + length as u64))
+    }
+
+    /// True if the bytes that it expects stand in this memory, of which the first has this address.
+    fn may_replace(&self, start: u64, now: &[u8]) -> bool {
+        self.expected.is_none_or(|(address, expected, length)| {
+            let inside = (address - start) as usize;
+            now.get(inside..inside + length) == Some(&expected[..length])
+        })
     }
 }
 
-fn padded(bytes: &[u8]) -> [u8; LONGEST_CHANGE] {
-    let mut all = [0; LONGEST_CHANGE];
+fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
+    let mut all = [0; LENGTH];
     all[..bytes.len()].copy_from_slice(bytes);
     all
 }
@@ -348,10 +363,11 @@ fn padded(bytes: &[u8]) -> [u8; LONGEST_CHANGE] {
 /// at once, or one by one where that cannot be done. Which were made.
 pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: bool) -> Vec<bool> {
     let one_by_one = |change: &Change| {
-        let mut now = change.bytes;
-        let now = &mut now[..change.length];
-        let fits = change.expected.is_none() || memory.read(change.address, now).is_ok();
-        fits && change.may_replace(now) && memory.write(change.address, change.bytes()).is_ok()
+        let (start, end) = change.looks_at();
+        let mut now = [0; LONGEST_CHANGE + LONGEST_EXPECTED];
+        let now = &mut now[..(end - start) as usize];
+        let fits = change.expected.is_none() || memory.read(start, now).is_ok();
+        fits && change.may_replace(start, now) && memory.write(change.address, change.bytes()).is_ok()
     };
     if !together {
         return changes.iter().map(one_by_one).collect();
@@ -367,20 +383,22 @@ pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: b
             near
         });
         let (run, others) = rest.split_at(near.count());
-        let end = run.iter().map(Change::end).max().unwrap_or(first.address);
-        let mut bytes = vec![0; (end - first.address) as usize];
-        let read = memory.read(first.address, &mut bytes).is_ok();
+        let start = run.iter().map(|change| change.looks_at().0).min().unwrap_or(first.address);
+        let end = run.iter().map(Change::end).max().unwrap_or(start);
+        let looked = run.iter().map(|change| change.looks_at().1).max().unwrap_or(end);
+        let mut bytes = vec![0; (looked - start) as usize];
+        let read = memory.read(start, &mut bytes).is_ok();
         let begun = made.len();
         for change in run {
-            let inside = (change.address - first.address) as usize;
-            let now = &mut bytes[inside..inside + change.length];
-            let fits = change.may_replace(now);
+            let fits = change.may_replace(start, &bytes);
             made.push(fits);
             if fits {
-                now.copy_from_slice(change.bytes());
+                let inside = (change.address - start) as usize;
+                bytes[inside..inside + change.length].copy_from_slice(change.bytes());
             }
         }
-        if !read || memory.write(first.address, &bytes).is_err() {
+        let (from, to) = ((first.address - start) as usize, (end - start) as usize);
+        if !read || memory.write(first.address, &bytes[from..to]).is_err() {
             made.truncate(begun);
             made.extend(run.iter().map(one_by_one));
         }
@@ -436,7 +454,7 @@ mod tests {
         let budget = Rc::new(Budget::new(budget, true));
         let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
-        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None);
+        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None).0;
         let changed: Vec<u64> = memory
             .bytes
             .borrow()

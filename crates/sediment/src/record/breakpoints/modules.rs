@@ -38,6 +38,9 @@ const CHANGES: [&str; 18] = [
     "initgroups",
 ];
 
+/// Functions by which a program may make its code writable. The last makes any system call.
+const MAKE_WRITABLE: [&str; 3] = ["mprotect", "pkey_mprotect", "syscall"];
+
 /// A file with executed code.
 #[derive(Debug)]
 pub(super) struct Module {
@@ -55,6 +58,8 @@ pub(super) struct Module {
     changes: Vec<u64>,
     /// Where functions are that tell processors, or change them.
     tell_processors: Vec<u64>,
+    /// Where functions are that may make code writable.
+    make_writable: Vec<u64>,
     /// True if its code may make system calls by itself, as that of Go.
     calls_kernel: bool,
     /// By entry: where a jump to a trampoline can stand.
@@ -143,16 +148,14 @@ impl Module {
             .collect();
         let debug_state = binary.functions.iter().find(|function| function.name == "_dl_debug_state");
         let debug_state = debug_state.map(|function| function.address);
-        let changes = binary.functions.iter().filter(|function| CHANGES.contains(&function.name.as_str()));
-        let tell_processors =
-            binary.functions.iter().filter(|function| TELL_PROCESSORS.contains(&function.name.as_str()));
         let mut module = Self {
             path: path.to_owned(),
             build_id: binary.build_id.clone(),
             entries: Vec::new(),
             mapped: Vec::new(),
-            changes: changes.map(|function| function.address).collect(),
-            tell_processors: tell_processors.map(|function| function.address).collect(),
+            changes: addresses_of(&binary, &CHANGES),
+            tell_processors: addresses_of(&binary, &TELL_PROCESSORS),
+            make_writable: addresses_of(&binary, &MAKE_WRITABLE),
             calls_kernel: has_runtime_of_go(bytes),
             places: Vec::new(),
             segments,
@@ -191,6 +194,7 @@ impl Module {
             debug_state,
             changes: Vec::new(),
             tell_processors: Vec::new(),
+            make_writable: Vec::new(),
             calls_kernel: false,
             places: Vec::new(),
         }
@@ -271,6 +275,11 @@ impl Module {
             && self.tell_processors.contains(&self.entries[entry as usize].address)
     }
 
+    /// True if the program may make its code writable by this function.
+    pub(super) fn makes_writable(&self, entry: u32) -> bool {
+        self.make_writable.contains(&self.entries[entry as usize].address)
+    }
+
     /// The entries of functions that tell processors; None for one that can have no breakpoint.
     pub(super) fn tell_processors(&self) -> impl Iterator<Item = Option<usize>> {
         self.tell_processors.iter().map(|address| self.entry_at(*address))
@@ -280,8 +289,10 @@ impl Module {
     /// blocks are looked for.
     pub(super) fn place(&self, entry: usize) -> Option<Place> {
         let place = self.places.get(entry).copied().flatten()?;
-        let at_once = self.changes_process(entry as u32) || self.tells_processors(entry as u32);
-        (!at_once && self.entries[entry].owner.is_none()).then_some(place)
+        let entry = entry as u32;
+        let at_once =
+            self.changes_process(entry) || self.tells_processors(entry) || self.makes_writable(entry);
+        (!at_once && self.entries[entry as usize].owner.is_none()).then_some(place)
     }
 
     /// Number of entries with a place for a jump.
@@ -403,6 +414,12 @@ impl Around {
             *self = Self { end: function.end, instruction: Some(function.start) };
         }
     }
+}
+
+/// Where functions of these names are.
+fn addresses_of(binary: &Binary, names: &[&str]) -> Vec<u64> {
+    let named = binary.functions.iter().filter(|function| names.contains(&function.name.as_str()));
+    named.map(|function| function.address).collect()
 }
 
 /// True if a file has the runtime of Go, which needs no C library for system calls.

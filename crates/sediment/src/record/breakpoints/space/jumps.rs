@@ -30,6 +30,10 @@ impl Space {
             }
         }
         let (own, path) = own?;
+        // Such a program makes its code writable unheard.
+        if modules.get(own).calls_kernel() {
+            return None;
+        }
         let lowest =
             mappings.iter().filter(|mapping| mapping.path == *path).map(|mapping| mapping.range.start);
         let stack = kernel.registers(thread).ok()?.stack();
@@ -70,19 +74,25 @@ impl Space {
         }
         let (memory, pages) = (&*self.memory, &mut self.pages);
         let Some(trampolines) = self.trampolines.as_mut().filter(|_| !made.is_empty()) else {
-            return image.arm_at_rest(module, memory, pages, entries(), |_| None);
+            return image.arm_at_rest(module, memory, pages, entries(), |_| None).0;
         };
         let begun = trampolines.stubs.len() - made.len();
         trampolines.pages(begun).for_each(|page| pages.wrote(page));
         let stubs = &mut trampolines.stubs[begun..];
-        let mut of_entry: Vec<Option<(u64, [u8; JUMP])>> = vec![None; module.entries.len()];
-        for (stub, entry) in stubs.iter().zip(&made) {
-            of_entry[*entry] = Some((stub.jump_at, stub.jump));
+        let mut of_entry: Vec<Option<u32>> = vec![None; module.entries.len()];
+        for (index, entry) in made.iter().enumerate() {
+            of_entry[*entry] = Some(index as u32);
         }
-        let jump = |entry: usize| of_entry[entry];
-        let missing = image.arm_at_rest(module, memory, pages, entries(), jump);
+        let jump = |entry: usize| {
+            let stub = &stubs[of_entry[entry]? as usize];
+            let mut change = Change::new(stub.jump_at, &stub.jump);
+            let length = (stub.jump_at - stub.entry) as usize + usize::from(stub.length).max(JUMP);
+            change.expects(stub.entry, module.bytes_at(module.entries[entry].address)?.get(..length)?);
+            Some(change)
+        };
+        let (missing, others) = image.arm_at_rest(module, memory, pages, entries(), jump);
         for (stub, entry) in stubs.iter_mut().zip(made) {
-            if !image.is_armed(entry) {
+            if !image.is_armed(entry) || others.binary_search(&entry).is_ok() {
                 stub.state = State::Idle;
             }
         }
@@ -183,7 +193,7 @@ impl Space {
                 let mut change = Change::new(stub.entry, &stub.original[..inside + JUMP]);
                 let mut before = stub.original;
                 before[inside..inside + JUMP].copy_from_slice(&stub.jump);
-                change.expects(&before[..inside + JUMP]);
+                change.expects(stub.entry, &before[..inside + JUMP]);
                 if *armed {
                     change.bytes[..TRAP.len()].copy_from_slice(&TRAP);
                 }

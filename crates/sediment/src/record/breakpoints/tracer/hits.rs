@@ -20,6 +20,10 @@ impl Tracer<'_> {
         if self.modules.get(site.module).changes_process(site.entry) {
             self.look_at_system_calls(thread);
         }
+        if self.modules.get(site.module).makes_writable(site.entry) {
+            // Then the program may write where instructions have given way.
+            self.settle(thread);
+        }
         self.pair_or_part(task, thread, site);
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.windows.is_some() {

@@ -227,61 +227,6 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// Arms the processes that were running, now that all of their threads have stopped since they were attached.
-    fn arm_those_that_joined(&mut self) {
-        // A thread may have made others before it stopped.
-        for id in self.unarmed.clone() {
-            let threads = self.tasks.of_space(id);
-            let Some(process) =
-                threads.first().and_then(|thread| self.tasks.get(*thread)).map(|task| task.process)
-            else {
-                self.unarmed.remove(&id);
-                continue;
-            };
-            let others = self.kernel.threads(process);
-            let others = others.into_iter().filter(|thread| !threads.contains(thread));
-            let (seized, left): (BTreeSet<Pid>, BTreeSet<Pid>) =
-                others.partition(|thread| self.kernel.seize(*thread).is_ok());
-            self.join_threads(process, id, &seized);
-            // The first breakpoint that an untraced thread meets would kill it.
-            if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
-                self.unarmed.remove(&id);
-                self.give_up(
-                    id,
-                    &Error::new(
-                        ErrorCode::TracingFailed,
-                        format!("a thread of process {process} may not be traced"),
-                    ),
-                );
-            }
-        }
-        if self.tasks.anyone_joins() {
-            return;
-        }
-        self.begun = Instant::now();
-        // Those that have worked most come first, while memory for breakpoints lasts.
-        let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
-        joined.sort_by_key(|id| {
-            let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));
-            (std::cmp::Reverse(time), *id)
-        });
-        for id in joined {
-            // A thread that has ended has no memory any more, though its end was not reported yet.
-            let thread = self
-                .tasks
-                .of_space(id)
-                .into_iter()
-                .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
-            let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else { continue };
-            if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
-                told_of_less_memory(&mut self.modules, left, self.budget.bytes());
-            }
-            if let Err(error) = space.look_at_mappings(thread, &mut self.modules) {
-                self.give_up(id, &unreadable(error));
-            }
-        }
-    }
-
     /// Lets processes go whose memory may not be opened any more. What they fork could not be freed from breakpoints.
     fn let_unreadable_go(&mut self) {
         let spaces = if self.is_limited { self.tasks.spaces() } else { BTreeSet::new() };

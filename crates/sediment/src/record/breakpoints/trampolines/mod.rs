@@ -58,6 +58,8 @@ pub(super) struct Trampolines {
     pub(super) stubs: Vec<Stub>,
     /// Records that were read.
     read: u64,
+    /// True if functions have run that have no breakpoint in their trampolines.
+    has_news: bool,
     /// Where the dynamic linker maps files.
     pub(super) mappers: Vec<Mapper>,
 }
@@ -97,7 +99,7 @@ pub(super) struct Stub {
     pub(super) entry: u64,
     pub(super) jump_at: u64,
     /// Bytes of the instructions that give way.
-    length: u8,
+    pub(super) length: u8,
     /// The jump.
     pub(super) jump: [u8; JUMP],
     /// What was there from the function's first byte to the end of the jump.
@@ -136,7 +138,7 @@ impl Mapper {
     pub(super) fn change(&self, jumps: bool) -> Change {
         let (from, to) = if jumps { (&self.original, &self.jump) } else { (&self.jump, &self.original) };
         let mut change = Change::new(self.at, to);
-        change.expects(from);
+        change.expects(self.at, from);
         change
     }
 }
@@ -209,8 +211,16 @@ impl Trampolines {
             area(&results[1..], notes, sizes[0]),
             area(results.get(3..).unwrap_or_default(), notes + sizes[0], sizes[1]),
         ];
-        let mut laid =
-            Self { file: Rc::new(file), areas, most, log, stubs: Vec::new(), read: 0, mappers: Vec::new() };
+        let mut laid = Self {
+            file: Rc::new(file),
+            areas,
+            most,
+            log,
+            stubs: Vec::new(),
+            read: 0,
+            has_news: false,
+            mappers: Vec::new(),
+        };
         laid.put_writers()?;
         Ok(laid)
     }
@@ -353,6 +363,7 @@ impl Trampolines {
             let stub = (id as usize).checked_sub(1).and_then(|index| self.stubs.get_mut(index));
             if let Some(stub) = stub.filter(|stub| stub.state == State::Waits) {
                 stub.state = State::Seen;
+                self.has_news = true;
                 notes.push((stub.site, caller));
             }
         }
@@ -361,6 +372,9 @@ impl Trampolines {
 
     /// Sets a breakpoint in each trampoline whose function has run, so that the next call stops the thread.
     pub(super) fn set_gates(&mut self) {
+        if !std::mem::take(&mut self.has_news) {
+            return;
+        }
         for stub in self.stubs.iter_mut().filter(|stub| stub.state == State::Seen) {
             if self.file.write_all_at(&TRAP, stub.offset).is_ok() {
                 (stub.state, stub.is_closed) = (State::Gated, true);
