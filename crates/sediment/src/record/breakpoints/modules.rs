@@ -170,7 +170,9 @@ impl Module {
             if wanted.blocks {
                 module.find_blocks(bytes, files, skipped);
             }
-            if let (true, Some(detour)) = (wanted.trampolines, &ISA.detour) {
+            // The dynamic linker changes such code while its jumps stand.
+            let trampolines = wanted.trampolines && !has_text_relocations(bytes);
+            if let (true, Some(detour)) = (trampolines, &ISA.detour) {
                 module.places = plan(&module, &binary, (detour, ISA.landing_pad));
             }
         }
@@ -275,9 +277,9 @@ impl Module {
             && self.tell_processors.contains(&self.entries[entry as usize].address)
     }
 
-    /// True if the program may make its code writable by this function.
+    /// True if the program may make its code writable by this function. The dynamic linker's own makes only data unwritable.
     pub(super) fn makes_writable(&self, entry: u32) -> bool {
-        self.make_writable.contains(&self.entries[entry as usize].address)
+        self.debug_state.is_none() && self.make_writable.contains(&self.entries[entry as usize].address)
     }
 
     /// The entries of functions that tell processors; None for one that can have no breakpoint.
@@ -414,6 +416,21 @@ impl Around {
             *self = Self { end: function.end, instruction: Some(function.start) };
         }
     }
+}
+
+/// True if the dynamic linker changes a file's code when it loads it.
+fn has_text_relocations(bytes: &[u8]) -> bool {
+    use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64};
+    use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+    let Ok(header) = FileHeader64::<object::Endianness>::parse(bytes) else { return false };
+    let Ok(endian) = header.endian() else { return false };
+    let segments = header.program_headers(endian, bytes).unwrap_or_default();
+    let mut entries =
+        segments.iter().filter_map(|segment| segment.dynamic(endian, bytes).ok().flatten()).flatten();
+    entries.any(|entry| {
+        let (tag, value) = (entry.d_tag(endian), entry.d_val(endian));
+        tag == DT_TEXTREL || tag == DT_FLAGS && value & u64::from(DF_TEXTREL.0) != 0
+    })
 }
 
 /// Where functions of these names are.
