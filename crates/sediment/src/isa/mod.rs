@@ -91,7 +91,7 @@ impl Isa {
 /// Bytes of a jump that takes the place of instructions.
 pub(crate) const JUMP: usize = 5;
 
-/// How the first instructions of a function give way to a jump.
+/// Rules by which the first instructions of a function give way to a jump.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Detour {
     /// A jump from an address to another; None where that is too far.

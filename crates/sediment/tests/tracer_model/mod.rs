@@ -9,11 +9,11 @@
 mod world;
 
 use super::super::coverage::BlockCoverage;
-use super::super::kernel::Requests;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
 use super::super::modules::{Module, Wanted};
+use super::super::system::Requests;
 use super::*;
 use crate::binary::NoFiles;
 use crate::binary::gcc_block_map::Stretch;

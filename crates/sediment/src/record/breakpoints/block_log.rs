@@ -2,7 +2,7 @@
 //! Log of the executed blocks of functions.
 
 use super::modules::Modules;
-use super::space::Site;
+use super::modules::Site;
 use crate::plural::counted;
 use crate::read::{DsoId, RecordedAddress, Recording, Spot, StraightRun};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

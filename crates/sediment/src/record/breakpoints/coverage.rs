@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limit on the cost of finding executed blocks, and the functions whose blocks wait for their turn.
 
-use super::space::Site;
+use super::modules::Site;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -310,7 +310,7 @@ pub(super) struct Change {
     length: usize,
     /// The first `length` count.
     pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// What has to stand around it before, from its own first byte on or before that: the address, the bytes, and how many count.
+    /// Bytes that have to stand around it before: their address, which is not above its own, the bytes, and how many count.
     expected: Option<(u64, [u8; LONGEST_EXPECTED], usize)>,
 }
 

@@ -5,7 +5,7 @@ use super::machine::Registers;
 use super::mappings::{self, Mapping};
 use super::memory::{Memory, ProcessMemory, TracedMemory};
 use super::pairing::Pair;
-use super::system::{self, Alarm, Resume, Status};
+use super::system::{self, Alarm, Requests, Resume, Status};
 use super::waiting::Waiting;
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -16,17 +16,6 @@ use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
-
-/// A system call that a thread is to make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
-    /// Its number.
-    pub(super) number: u64,
-    pub(super) arguments: [u64; 6],
-}
-
-/// The next system call that a thread is to make, by the result of the one before.
-pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
 
 /// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
 pub(super) trait Kernel {
@@ -125,7 +114,7 @@ pub(super) struct Linux {
     pair: RefCell<Option<Pair>>,
     /// The last that was a pair.
     parted: RefCell<Option<Pair>>,
-    /// A report that came while another was waited for.
+    /// A report that arrived while another was waited for.
     early: Cell<Option<(Pid, Status)>>,
 }
 

@@ -4,8 +4,9 @@
 use super::block_log::Blocks;
 use super::image::Image;
 use super::machine::ARCH;
+use super::modules::Site;
 use super::modules::{Calls, Modules, base_name};
-use super::space::{Site, Space};
+use super::space::Space;
 use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::random::Generator;

@@ -5,7 +5,7 @@ use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
 use super::pairing::TELL_PROCESSORS;
-use super::trampolines::plan::{Place, plan};
+use super::places::{Place, plan};
 use crate::binary::{Beside, Binary, Files, block_map};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
@@ -38,6 +38,15 @@ const CHANGES: [&str; 18] = [
     "initgroups",
 ];
 
+/// One function, or block, of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Site {
+    /// Of [`Modules`].
+    pub(super) module: u32,
+    /// Index into its entries.
+    pub(super) entry: u32,
+}
+
 /// Functions by which a program may make its code writable. The last makes any system call.
 const MAKE_WRITABLE: [&str; 3] = ["mprotect", "pkey_mprotect", "syscall"];
 
@@ -63,7 +72,7 @@ pub(super) struct Module {
     /// True if its code may make system calls by itself, as that of Go.
     calls_kernel: bool,
     /// By entry: where a jump to a trampoline can stand.
-    places: Vec<Option<Place>>,
+    jumps: Vec<Option<Place>>,
 }
 
 /// A function whose blocks are mapped.
@@ -157,7 +166,7 @@ impl Module {
             tell_processors: addresses_of(&binary, &TELL_PROCESSORS),
             make_writable: addresses_of(&binary, &MAKE_WRITABLE),
             calls_kernel: has_runtime_of_go(bytes),
-            places: Vec::new(),
+            jumps: Vec::new(),
             segments,
             stubs,
             debug_state: None,
@@ -173,7 +182,10 @@ impl Module {
             // The dynamic linker changes such code while its jumps stand.
             let trampolines = wanted.trampolines && !has_text_relocations(bytes);
             if let (true, Some(detour)) = (trampolines, &ISA.detour) {
-                module.places = plan(&module, &binary, (detour, ISA.landing_pad));
+                let entries: Vec<u64> = module.entries.iter().map(|entry| entry.address).collect();
+                let code_at = |address| module.bytes_at(address);
+                let found = plan(&code_at, &entries, &binary, (detour, ISA.landing_pad));
+                module.jumps = found;
             }
         }
         Some(module)
@@ -198,7 +210,7 @@ impl Module {
             tell_processors: Vec::new(),
             make_writable: Vec::new(),
             calls_kernel: false,
-            places: Vec::new(),
+            jumps: Vec::new(),
         }
     }
 
@@ -290,16 +302,16 @@ impl Module {
     /// Where a jump to a trampoline can stand at an entry. What the recorder must hear of at once has a breakpoint, and so has code whose
     /// blocks are looked for.
     pub(super) fn place(&self, entry: usize) -> Option<Place> {
-        let place = self.places.get(entry).copied().flatten()?;
+        let place = self.jumps.get(entry).copied().flatten()?;
         let entry = entry as u32;
         let at_once =
             self.changes_process(entry) || self.tells_processors(entry) || self.makes_writable(entry);
         (!at_once && self.entries[entry as usize].owner.is_none()).then_some(place)
     }
 
-    /// Number of entries with a place for a jump.
-    pub(super) fn count_places(&self) -> u64 {
-        self.places.iter().flatten().count() as u64
+    /// Number of entries at which a jump can stand.
+    pub(super) fn count_jumps(&self) -> u64 {
+        self.jumps.iter().flatten().count() as u64
     }
 
     /// Where its code makes a system call.
@@ -319,7 +331,7 @@ impl Module {
     pub(super) fn has_no_entry_near(&self, address: u64, length: usize) -> bool {
         let behind = self.entries.partition_point(|entry| entry.address < address + length as u64);
         let Some(last) = behind.checked_sub(1) else { return true };
-        let reaches = self.places.get(last).copied().flatten();
+        let reaches = self.jumps.get(last).copied().flatten();
         let reaches = reaches.map_or(TRAP.len(), |place| usize::from(place.inside + place.length));
         self.entries[last].address + reaches as u64 <= address
     }
@@ -461,7 +473,7 @@ pub(super) fn base_name(path: &str) -> &str {
 /// A file by its path and inode.
 type PathAndInode = (String, u64);
 
-/// What is to be read of files.
+/// Limits and wishes for what is read of files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// Files that are not to be armed.
@@ -559,11 +571,11 @@ impl<'a> Modules<'a> {
         self.wanted.trampolines
     }
 
-    /// Number of places for jumps in this file and in all others that are known.
-    pub(super) fn count_places(&self, own: u32) -> (u64, u64) {
-        let here = self.get(own).count_places();
+    /// Number of jumps that can stand in this file, and in all others that are known.
+    pub(super) fn count_jumps(&self, own: u32) -> (u64, u64) {
+        let here = self.get(own).count_jumps();
         let all = self.all.iter().chain(self.beforehand.values().map(|(module, _)| module));
-        (here, all.map(Module::count_places).sum::<u64>() - here)
+        (here, all.map(Module::count_jumps).sum::<u64>() - here)
     }
 
     pub(super) fn all(&self) -> &[Module] {

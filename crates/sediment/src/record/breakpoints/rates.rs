@@ -22,7 +22,8 @@
 
 use super::log::Log;
 use super::modules::Modules;
-use super::space::{Site, Space};
+use super::modules::Site;
+use super::space::Space;
 use super::walks::Walk;
 use crate::random::Generator;
 use nix::time::{ClockId, clock_gettime};

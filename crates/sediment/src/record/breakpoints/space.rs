@@ -16,7 +16,7 @@ use super::kernel::Kernel;
 use super::machine::TRAP;
 use super::mappings::Mapping;
 use super::memory::Memory;
-use super::modules::{Module, Modules, base_name};
+use super::modules::{Module, Modules, Site, base_name};
 use super::trampolines::{self, Trampolines};
 use crate::skipped::Reason;
 use nix::unistd::Pid;
@@ -28,15 +28,6 @@ use std::time::{Duration, Instant};
 
 /// Age of a processor time that need not be exact.
 const FRESH: Duration = Duration::from_micros(500);
-
-/// One function, or block, of one file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Site {
-    /// Of [`Modules`].
-    pub(super) module: u32,
-    /// Index into its entries.
-    pub(super) entry: u32,
-}
 
 /// A breakpoint at no function that is recorded.
 #[derive(Debug, Clone, Copy)]

@@ -6,7 +6,6 @@
 
 pub(super) use sediment_process::ptrace::{Resume, Status, look, resume, wait};
 
-use super::kernel::{Request, Requests};
 use super::machine::Registers;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -60,6 +59,17 @@ pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {
     before.put(thread)?;
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
 }
+
+/// A system call that a thread is to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Its number.
+    pub(super) number: u64,
+    pub(super) arguments: [u64; 6],
+}
+
+/// The next system call that a thread is to make, by the result of the one before.
+pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
 
 /// Has a thread that has just become a program make system calls by the instruction at an address, as long as there is a next. Signals
 /// wait meanwhile. Its end is handed to `ended`.

@@ -10,7 +10,8 @@
 
 use super::log::Log;
 use super::modules::Modules;
-use super::space::{Site, Space};
+use super::modules::Site;
+use super::space::Space;
 use crate::random::Generator;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -37,7 +37,7 @@ impl Space {
         let lowest =
             mappings.iter().filter(|mapping| mapping.path == *path).map(|mapping| mapping.range.start);
         let stack = kernel.registers(thread).ok()?.stack();
-        let counts = modules.count_places(own);
+        let counts = modules.count_jumps(own);
         let laid = Trampolines::lay(&*kernel, thread, (at?, lowest.min()?, stack), counts);
         let mut laid = laid.ok()?;
         let (linker, bias) = linker?;
@@ -67,10 +67,10 @@ impl Space {
             let bias = image.bias;
             let starts_at = self.starts_at;
             let is_other = |entry: usize| Some(module.entries[entry].address.wrapping_add(bias)) != starts_at;
-            let places = entries()
+            let able = entries()
                 .filter(|entry| is_other(*entry))
                 .filter_map(|entry| Some((entry, module.place(entry)?)));
-            made = trampolines.make((image.module, module, bias), places).unwrap_or_default();
+            made = trampolines.make((image.module, module, bias), able).unwrap_or_default();
         }
         let (memory, pages) = (&*self.memory, &mut self.pages);
         let Some(trampolines) = self.trampolines.as_mut().filter(|_| !made.is_empty()) else {

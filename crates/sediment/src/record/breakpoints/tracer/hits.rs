@@ -4,8 +4,8 @@
 use super::Tracer;
 use crate::record::breakpoints::coverage::BlockCoverage;
 use crate::record::breakpoints::machine::Registers;
+use crate::record::breakpoints::modules::Site;
 use crate::record::breakpoints::rates::WindowHit;
-use crate::record::breakpoints::space::Site;
 use crate::record::breakpoints::tasks::Task;
 use crate::skipped::Reason;
 use nix::unistd::Pid;

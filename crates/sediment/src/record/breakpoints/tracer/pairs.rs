@@ -2,7 +2,7 @@
 //! Begin and end of a pair: the recorder, and the thread that shares its processor.
 
 use super::{State, Tracer};
-use crate::record::breakpoints::space::Site;
+use crate::record::breakpoints::modules::Site;
 use crate::record::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 

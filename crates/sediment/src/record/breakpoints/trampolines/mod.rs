@@ -12,21 +12,21 @@
 //! ```
 //!
 //! Jumps come and go only while the one thread of the process stands still, so nobody executes half of one. What a trampoline may
-//! replace says [`plan`]; its code is in [`stub`]. The memory stays: a thread may stand in it, and its notes outlive the process.
+//! replace says [`super::places`]; its code is in [`stub`]. The memory stays: a thread may stand in it, and its notes outlive the process.
 
-pub(super) mod plan;
 mod stub;
 
 use super::image::{Change, LONGEST_CHANGE};
-use super::kernel::{Kernel, Request};
+use super::kernel::Kernel;
 use super::machine::{ISA, TRAP};
 use super::mappings::status_field;
+use super::modules::Site;
 use super::modules::{Module, Modules};
-use super::space::Site;
+use super::places::Place;
+use super::system::Request;
 use crate::isa::JUMP;
 use nix::libc;
 use nix::unistd::Pid;
-use plan::Place;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -102,7 +102,7 @@ pub(super) struct Stub {
     pub(super) length: u8,
     /// The jump.
     pub(super) jump: [u8; JUMP],
-    /// What was there from the function's first byte to the end of the jump.
+    /// Bytes before, from the function's first to the end of the jump.
     pub(super) original: [u8; LONGEST_CHANGE],
     pub(super) state: State,
     /// True while there is a breakpoint in the trampoline.
@@ -278,7 +278,7 @@ impl Trampolines {
     ) -> io::Result<Vec<usize>> {
         let Some(detour) = &ISA.detour else { return Ok(Vec::new()) };
         let begun = (self.stubs.len(), self.areas.map(|area| area.used));
-        let room = module.count_places() * LONGEST;
+        let room = module.count_jumps() * LONGEST;
         let mut codes = self.areas.map(|area| Vec::with_capacity(room.min(area.size - area.used) as usize));
         let mut made = Vec::new();
         for (index, place) in entries {

@@ -6,37 +6,40 @@
 
 use crate::binary::{Binary, BinaryFunction};
 use crate::isa::{Detour, JUMP};
-use crate::record::breakpoints::modules::Module;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Where a jump can stand at the beginning of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Place {
+pub(super) struct Place {
     /// Bytes from the function's first, a marker for indirect calls, which stay.
-    pub(in super::super) inside: u8,
+    pub(super) inside: u8,
     /// Bytes of the instructions that give way.
-    pub(in super::super) length: u8,
+    pub(super) length: u8,
     /// True if the function does not go on behind them.
-    pub(in super::super) ends: bool,
+    pub(super) ends: bool,
 }
 
-/// By entry of the module: where a jump can stand.
-pub(in super::super) fn plan(
-    module: &Module,
+/// The code of a file from an address on.
+pub(super) type CodeAt<'a> = &'a dyn Fn(u64) -> Option<&'a [u8]>;
+
+/// By entry, of which these are the addresses, in ascending order: where a jump can stand.
+pub(super) fn plan(
+    code_at: CodeAt<'_>,
+    entries: &[u64],
     binary: &Binary,
     (detour, landing): (&Detour, &[u8]),
 ) -> Vec<Option<Place>> {
     let shadow_stacks = has_shadow_stacks();
     let mut functions: Vec<&BinaryFunction> = binary.functions.iter().collect();
     functions.sort_by_key(|function| (function.address, function.size));
-    let mut found = vec![None; module.entries.len()];
+    let mut found = vec![None; entries.len()];
     let mut covered: Vec<(u64, usize, bool)> = Vec::new();
     for (index, function) in functions.iter().enumerate() {
-        let entry = module.function_at(function.address);
+        let entry = entries.binary_search(&function.address).ok();
         let Some(entry) = entry.filter(|entry| found[*entry].is_none()) else { continue };
-        let Some(code) = module.bytes_at(function.address) else { continue };
+        let Some(code) = code_at(function.address) else { continue };
         let next = functions[index..].iter().find(|next| next.address > function.address);
         let room = next.map_or(code.len() as u64, |next| next.address - function.address);
         let code = &code[..code.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
@@ -55,9 +58,9 @@ pub(in super::super) fn plan(
         let section = section.address..section.address.saturating_add(section.size);
         let mut end = section.start;
         for function in functions.iter().filter(|function| section.contains(&function.address)) {
-            marks.scan(module, detour, end..function.address);
+            marks.scan(code_at, detour, end..function.address);
             let own = function.address..function.address.saturating_add(function.size).min(section.end);
-            let code = slice(module, &own);
+            let code = slice(code_at, &own);
             let branches = (detour.branches)(code, own.start, &mut |target| marks.hit(target));
             if branches.indirect {
                 indirect.insert(function.address);
@@ -65,13 +68,13 @@ pub(in super::super) fn plan(
             }
             end = end.max(own.end);
         }
-        marks.scan(module, detour, end..section.end);
+        marks.scan(code_at, detour, end..section.end);
     }
     // A table of jumps in a part that was split off can lead into the function.
     let of_cold = functions.iter().filter(|function| cold.contains(function.name.as_str()));
     indirect.extend(of_cold.map(|function| function.address));
     for (address, entry, is_one) in covered {
-        let jumps = !is_one && indirect.contains(&module.entries[entry].address);
+        let jumps = !is_one && indirect.contains(&entries[entry]);
         if jumps || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside)) {
             found[entry] = None;
         }
@@ -88,8 +91,8 @@ fn has_shadow_stacks() -> bool {
     *FOUND
 }
 
-fn slice<'a>(module: &'a Module, range: &Range<u64>) -> &'a [u8] {
-    let code = module.bytes_at(range.start).unwrap_or_default();
+fn slice<'a>(code_at: CodeAt<'a>, range: &Range<u64>) -> &'a [u8] {
+    let code = code_at(range.start).unwrap_or_default();
     let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
     &code[..length.min(code.len())]
 }
@@ -130,8 +133,8 @@ impl Marks {
     }
 
     /// Notes the target of whatever may be a branch in code that belongs to no function.
-    fn scan(&mut self, module: &Module, detour: &Detour, range: Range<u64>) {
-        let code = slice(module, &range);
+    fn scan(&mut self, code_at: CodeAt<'_>, detour: &Detour, range: Range<u64>) {
+        let code = slice(code_at, &range);
         for (at, address) in (0..code.len()).zip(range.start..) {
             (detour.any_branch)(&code[at..], address, &mut |target| self.hit(target));
         }
@@ -143,6 +146,11 @@ mod tests {
     use super::*;
     use crate::binary::CodeSection;
     use crate::isa::X86_64;
+
+    fn plan_all(code: &[u8], entries: &[u64], binary: &Binary) -> Vec<Option<Place>> {
+        let code_at = |address: u64| code.get(address as usize..);
+        plan(&code_at, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
+    }
 
     /// Functions of these bytes, 16 bytes apart.
     fn planned(functions: &[(&str, &[u8])]) -> Vec<bool> {
@@ -165,9 +173,7 @@ mod tests {
         binary.code_sections =
             vec![CodeSection { name: ".text".to_owned(), address: 0, size: code.len() as u64 }];
         let entries: Vec<u64> = binary.functions.iter().map(|function| function.address).collect();
-        let module = Module::of_code("program", &code, &entries, None);
-        let landing = X86_64.landing_pad;
-        plan(&module, &binary, (&X86_64.detour.unwrap(), landing)).iter().map(Option::is_some).collect()
+        plan_all(&code, &entries, &binary).iter().map(Option::is_some).collect()
     }
 
     const PUSHES: &[u8] = &[0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0xc3];
@@ -206,7 +212,6 @@ mod tests {
     fn a_jump_covers_no_other_function() {
         let mut code = vec![0xcc; 32];
         code[..7].copy_from_slice(PUSHES);
-        let module = Module::of_code("program", &code, &[0, 2], None);
         let function = |name: &str, address| BinaryFunction {
             name: name.to_owned(),
             address,
@@ -219,7 +224,7 @@ mod tests {
         };
         let mut binary = Binary { functions: vec![function("f", 0), function("g", 2)], ..Binary::default() };
         binary.code_sections = vec![CodeSection { name: ".text".to_owned(), address: 0, size: 32 }];
-        let found = plan(&module, &binary, (&X86_64.detour.unwrap(), X86_64.landing_pad));
+        let found = plan_all(&code, &[0, 2], &binary);
         assert_eq!(found[0], None);
         assert_eq!(found[1], Some(Place { inside: 0, length: 5, ends: true }));
     }
