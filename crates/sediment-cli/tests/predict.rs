@@ -278,7 +278,7 @@ fn a_program_is_predicted_as_it_is_linked() {
 /// Of functions with cold parts, those that are executed: that is less code than whole functions have.
 #[test]
 fn a_split_program_is_predicted_by_its_hot_parts() {
-    let folder = TempDir::new().unwrap();
+    let folder = tempfile::tempdir().unwrap();
     let (mut source, mut edges) =
         (String::from("void fail(int) __attribute__((cold, noinline));\n"), String::new());
     for id in 0..200 {
