@@ -14,6 +14,8 @@ namespace {
 
 const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
+// Bytes read at once. A unit finds its functions by binary search: of a large file it reads few pieces.
+const size_t piece_size = 4096;
 // GCC's suffix of local functions that became visible to other parts of a program; a number follows.
 const char made_visible_suffix[] = ".lto_priv.";
 
@@ -81,35 +83,89 @@ read_counts (const char *rest, const char *end, GraphCounts &counts)
 
 } // namespace
 
-// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS.
+Counts::~Counts ()
+{
+  if (file_ >= 0)
+    close (file_);
+}
+
 bool
 Counts::open (const std::string &path, std::string &why)
 {
-  int file = ::open (path.c_str (), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  file_ = ::open (path.c_str (), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat found;
-  if (file < 0 || fstat (file, &found))
+  if (file_ < 0 || fstat (file_, &found))
     {
       why = strerror (errno);
-      if (file >= 0)
-	close (file);
       return false;
     }
   if (S_ISREG (found.st_mode))
-    text_.resize (found.st_size);
-  size_t length = 0;
-  ssize_t more = 1;
-  while (length < text_.size () && more > 0)
-    if ((more = read (file, &text_[length], text_.size () - length)) > 0)
-      length += more;
-  if (more < 0)
-    why = strerror (errno);
-  close (file);
-  text_.resize (length);
-  if (more >= 0 && text_.compare (0, header_length, header))
-    why = "not a file of block counts, or an unsupported version";
-  begin_ = text_.data () + std::min (length, header_length);
-  end_ = text_.data () + length;
+    length_ = found.st_size;
+  bool is_damaged = false;
+  errno = 0;
+  if (text (0, std::min (length_, header_length), is_damaged) != header)
+    why = is_damaged && errno ? strerror (errno) : "not a file of block counts, or an unsupported version";
   return why.empty ();
+}
+
+// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS. Zeros stand for bytes that cannot be read.
+const std::string &
+Counts::piece (size_t number, bool &is_damaged) const
+{
+  auto found = pieces_.find (number);
+  if (found != pieces_.end ())
+    return found->second;
+  std::string &text = pieces_[number];
+  size_t begin = number * piece_size, done = 0;
+  text.resize (std::min (piece_size, length_ - begin));
+  ssize_t more = 1;
+  while (done < text.size () && more > 0)
+    if ((more = pread (file_, &text[done], text.size () - done, begin + done)) > 0)
+      done += more;
+  is_damaged = is_damaged || done < text.size ();
+  return text;
+}
+
+std::string
+Counts::text (size_t begin, size_t end, bool &is_damaged) const
+{
+  std::string all;
+  while (begin < end)
+    {
+      const std::string &part = piece (begin / piece_size, is_damaged);
+      size_t from = begin % piece_size, length = std::min (end - begin, part.size () - from);
+      all.append (part, from, length);
+      begin += length;
+    }
+  return all;
+}
+
+size_t
+Counts::line_begin (size_t least, size_t at, bool &is_damaged) const
+{
+  while (at > least)
+    {
+      size_t number = (at - 1) / piece_size, first = std::max (least, number * piece_size);
+      const char *from = piece (number, is_damaged).data () + first % piece_size;
+      if (const void *found = memrchr (from, '\n', at - first))
+	return first + (static_cast<const char *> (found) - from) + 1;
+      at = first;
+    }
+  return least;
+}
+
+size_t
+Counts::line_end (size_t at, bool &is_damaged) const
+{
+  while (at < length_)
+    {
+      const std::string &part = piece (at / piece_size, is_damaged);
+      size_t from = at % piece_size, found = part.find ('\n', from);
+      if (found != std::string::npos)
+	return at + (found - from);
+      at += part.size () - from;
+    }
+  return length_;
 }
 
 std::vector<GraphCounts>
@@ -127,42 +183,33 @@ Counts::made_visible (const std::string &name, bool &is_damaged) const
 std::vector<GraphCounts>
 Counts::with_key (const std::string &key, bool &is_damaged) const
 {
-  auto line_end = [this] (const char *at)
+  auto compare = [&] (size_t line)
   {
-    const void *found = at < end_ ? memchr (at, '\n', end_ - at) : nullptr;
-    return found ? static_cast<const char *> (found) : end_;
-  };
-  auto compare = [&] (const char *line, const char *end)
-  {
-    size_t length = end - line;
-    int order = memcmp (line, key.data (), length < key.size () ? length : key.size ());
-    return order || length >= key.size () ? order : -1;
+    std::string begin = text (line, std::min (length_, line + key.size ()), is_damaged);
+    return begin.substr (0, begin.find ('\n')).compare (key);
   };
   // The first line that is not before the key.
-  const char *low = begin_, *high = end_;
+  size_t low = header_length, high = length_;
   while (low < high)
     {
-      const char *middle = low + (high - low) / 2;
-      while (middle > low && middle[-1] != '\n')
-	--middle;
-      const char *end = line_end (middle);
-      if (compare (middle, end) < 0)
-	low = end < end_ ? end + 1 : end_;
+      size_t middle = line_begin (low, low + (high - low) / 2, is_damaged);
+      if (compare (middle) < 0)
+	low = std::min (length_, line_end (middle, is_damaged) + 1);
       else
 	high = middle;
     }
   std::vector<GraphCounts> all;
-  for (const char *line = low; line < end_;)
+  for (size_t line = low; line < length_ && compare (line) == 0;)
     {
-      const char *end = line_end (line);
-      if (compare (line, end) != 0)
-	break;
+      size_t end = line_end (line, is_damaged);
+      std::string found = text (line, end, is_damaged);
+      const char *last = found.data () + found.size ();
       GraphCounts counts;
-      if (read_counts (after_identity (line, end), end, counts))
+      if (read_counts (after_identity (found.data (), last), last, counts))
 	all.push_back (counts);
       else
 	is_damaged = true;
-      line = end < end_ ? end + 1 : end_;
+      line = std::min (length_, end + 1);
     }
   return all;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace sediment {
@@ -21,14 +22,18 @@ struct GraphCounts
   std::map<uint32_t, uint32_t> signatures;
 };
 
-// A file of counts: a line for each graph of a function, in the order of their names.
+// A file of counts: a line for each graph of a function, in the order of their names. Read as far as it is searched.
 class Counts
 {
 public:
-  // Reads the file. False: `why` has the error.
+  Counts () = default;
+  Counts (const Counts &) = delete;
+  Counts &operator= (const Counts &) = delete;
+  ~Counts ();
+  // Opens the file. False: `why` has the error.
   bool open (const std::string &path, std::string &why);
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
-  // set `is_damaged`.
+  // set `is_damaged`; so do bytes that cannot be read.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // Counts of all local functions of a name that link-time optimisation made visible, as `name.lto_priv.0`.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
@@ -36,10 +41,18 @@ public:
 private:
   // Graphs of the lines that begin with a key.
   std::vector<GraphCounts> with_key (const std::string &key, bool &is_damaged) const;
+  // A piece of the file, read when it is first asked for.
+  const std::string &piece (size_t number, bool &is_damaged) const;
+  // Bytes of the file between two offsets.
+  std::string text (size_t begin, size_t end, bool &is_damaged) const;
+  // Offset of the begin of the line at an offset, if it is not below `least`.
+  size_t line_begin (size_t least, size_t at, bool &is_damaged) const;
+  // Offset of the end of the line at an offset, or of the file.
+  size_t line_end (size_t at, bool &is_damaged) const;
 
-  std::string text_;
-  const char *begin_ = nullptr;
-  const char *end_ = nullptr;
+  int file_ = -1;
+  size_t length_ = 0;
+  mutable std::unordered_map<size_t, std::string> pieces_;
 };
 
 } // namespace sediment

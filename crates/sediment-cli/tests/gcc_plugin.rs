@@ -13,6 +13,10 @@ mod early;
 mod maps;
 #[path = "gcc_plugin/odd.rs"]
 mod odd;
+#[path = "gcc_plugin/parts.rs"]
+mod parts;
+#[path = "../../sediment/tests/support/pprof_writer.rs"]
+mod pprof_writer;
 #[path = "gcc_plugin/recorded.rs"]
 mod recorded;
 mod running;
@@ -187,6 +191,18 @@ const OF_ONE: &[OfOne] = &[
     ),
     ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
     ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
+    ("sampled_addresses_tell_of_blocks", recorded::sampled_addresses_tell_of_blocks, VALGRIND),
+    (
+        "a_unit_reads_its_part_of_the_counts",
+        parts::a_unit_reads_its_part_of_the_counts,
+        &[Need::Program("valgrind"), Need::Program("strace")],
+    ),
+    ("functions_have_the_size_of_their_hot_part", parts::functions_have_the_size_of_their_hot_part, VALGRIND),
+    (
+        "annocheck_says_the_same",
+        parts::annocheck_says_the_same,
+        &[Need::Program("valgrind"), Need::Program("annocheck")],
+    ),
     ("fortran", fortran, &[Need::Program("gfortran")]),
     ("parallel_make_and_one_folder", parallel_make_and_one_folder, &[]),
     ("ccache_keeps_no_graph_unless_told_to_compile", ccache, &[Need::Program("ccache")]),

@@ -274,3 +274,49 @@ fn a_program_is_predicted_as_it_is_linked() {
     assert_eq!(foreign.status.code(), Some(1));
     says("predict/a_program_is_predicted_as_it_is_linked", err(&foreign));
 }
+
+/// Of functions with cold parts, those that are executed: that is less code than whole functions have.
+#[test]
+fn a_split_program_is_predicted_by_its_hot_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut source, mut edges) =
+        (String::from("void fail(int) __attribute__((cold, noinline));\n"), String::new());
+    for id in 0..200 {
+        let calls: String = (0..60).map(|number| format!("fail({number} + x); ")).collect();
+        writeln!(
+            source,
+            "__attribute__((noinline)) int f{id}(int x) {{ if (x == {id}) {{ {calls} }} return x + 1; }}"
+        )
+        .unwrap();
+        writeln!(edges, "main -> f{id} [label=0.005, count=1000];").unwrap();
+    }
+    let called: String = (0..200).map(|id| format!("x += f{id}(x); ")).collect();
+    writeln!(source, "void fail(int x) {{ __asm__ volatile(\"\" :: \"r\"(x)); }}").unwrap();
+    writeln!(source, "int main(int x, char **words) {{ {called} return x; }}").unwrap();
+    std::fs::write(folder.path().join("program.c"), source).unwrap();
+    let profile = format!(
+        "digraph {{ graph [sediment=2, unit=calls, total=200000]; subgraph cluster0 {{ graph [label=\"program\"]; main; }} {edges} }}"
+    );
+    let profile = profile.replace(
+        "main; }",
+        &format!("main; {} }}", (0..200).map(|id| format!("f{id}; ")).collect::<String>()),
+    );
+    std::fs::write(folder.path().join("p.gv"), profile).unwrap();
+    let predicted = |flag: &str| {
+        let compiled = Command::new("cc")
+            .args(["-O2", "-ffunction-sections", flag, "program.c", "-o", "program"])
+            .current_dir(folder.path())
+            .status();
+        assert!(compiled.unwrap().success());
+        let symbols = Command::new("nm").arg("program").current_dir(folder.path()).output().unwrap();
+        let parts = String::from_utf8(symbols.stdout).unwrap().matches(".cold\n").count();
+        let json = done(&sediment(folder.path(), &["predict", "p.gv", "--binary", "program", "--json"]));
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let pages = |outlook: &str| json["gain"][outlook]["hot_pages"].as_u64().unwrap();
+        (parts, pages("now"), pages("after"))
+    };
+    let (parts, now, after) = predicted("-fno-reorder-blocks-and-partition");
+    assert!(parts == 0 && now > 20 && after > 20, "{parts} {now} {after}");
+    let (parts, now, after) = predicted("-freorder-blocks-and-partition");
+    assert!(parts == 200 && now < 5 && after < 5, "{parts} {now} {after}");
+}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Blocks recorded by breakpoints, without valgrind and without a processor's counters.
+//! Blocks recorded by breakpoints, without valgrind and without a processor's counters, and profiles of sampled addresses.
 
-use crate::blocks::{self, ran};
+use crate::blocks::{self, blocks_of, ran};
 use crate::compilers::Compiler;
-use crate::read;
-use crate::running::sediment;
+use crate::pprof_writer::{self, Form, Location, Mapping, Profile, Sample};
+use crate::running::{done, sediment};
+use crate::{has, read};
 use std::collections::BTreeMap;
 use std::process::Command;
 use tempfile::TempDir;
@@ -93,4 +94,89 @@ pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
         let output = sediment(folder.path(), &options);
         assert_eq!((output.stdout, output.status.code()), expected);
     }
+}
+
+/// Executions of each instruction of `train`, by address.
+fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
+    let options = ["--tool=callgrind", "--dump-instr=yes", "--compress-pos=no"];
+    let valgrind = Command::new("valgrind")
+        .current_dir(folder.path())
+        .args(options)
+        .args(["--callgrind-out-file=executed", "./train"])
+        .output();
+    assert!(valgrind.unwrap().status.success());
+    let (mut executed, mut is_call) = (BTreeMap::new(), false);
+    for line in read(folder, "executed").lines() {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let address = fields[0].strip_prefix("0x").and_then(|text| u64::from_str_radix(text, 16).ok());
+        // The line behind a call has the cost of what was called.
+        if let (Some(address), false) = (address, is_call) {
+            *executed.entry(address).or_default() += fields.last().unwrap().parse::<u64>().unwrap();
+        }
+        is_call = line.starts_with("calls=");
+    }
+    executed
+}
+
+/// A profile of pprof whose locations are addresses, of one sample for so many executions of an instruction; and one without addresses.
+pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
+    const EXECUTIONS_OF_A_SAMPLE: u64 = 300;
+    let folder = blocks::sources(gcc);
+    blocks::recorded(gcc, &folder, "work.c");
+    let exact = read(&folder, "p.gv");
+    let sampled: Vec<(u64, i64)> = instructions(&folder)
+        .into_iter()
+        .map(|(address, executions)| (address, (executions / EXECUTIONS_OF_A_SAMPLE) as i64))
+        .filter(|(_, samples)| *samples > 0)
+        .collect();
+    // The program is linked to the address 0x400000, where its file begins.
+    let path = folder.path().join("train").display().to_string();
+    let whole = Mapping { id: 1, start: 0x40_0000, limit: 0x80_0000, path, ..Mapping::default() };
+    let by_address = Profile {
+        types: vec![("samples".into(), "count".into())],
+        mappings: vec![whole],
+        locations: (1..)
+            .zip(&sampled)
+            .map(|(id, (address, _))| Location { id, mapping: 1, address: *address, lines: Vec::new() })
+            .collect(),
+        samples: (1..)
+            .zip(&sampled)
+            .map(|(id, (_, samples))| Sample { locations: vec![id], values: vec![*samples] })
+            .collect(),
+        ..Profile::default()
+    };
+    let imported = |profile: &Profile| {
+        std::fs::write(
+            folder.path().join("cpu.pb.gz"),
+            profile.encode(Form { gzip: true, ..Form::default() }),
+        )
+        .unwrap();
+        let arguments = ["import", "--blocks", "cpu.pb.gz", "--binary", "train", "-o", "sampled.gv"];
+        done(&sediment(folder.path(), &arguments));
+        read(&folder, "sampled.gv")
+    };
+    let found = imported(&by_address);
+    has(&found, &["blocks_unit=samples"]);
+    for function in ["work", "main"] {
+        let (found, exact) = (blocks_of(&found, function), blocks_of(&exact, function));
+        let executions =
+            |block: u32| exact.iter().find(|(other, _)| *other == block).map_or(0, |(_, count)| *count);
+        assert!(
+            found.iter().all(|(block, _)| executions(*block) >= EXECUTIONS_OF_A_SAMPLE),
+            "{found:?} {exact:?}"
+        );
+        // What is executed often enough is found.
+        let often = exact.iter().filter(|(_, count)| *count >= EXECUTIONS_OF_A_SAMPLE);
+        assert_eq!(found.len(), often.count(), "{function}: {found:?} {exact:?}");
+    }
+    // The compiler takes these counts, and what was not sampled does what it did.
+    done(&sediment(folder.path(), &["export", "sampled.gv", "-o", "blocks"]));
+    assert!(read(&folder, "blocks").contains("\nwork\t"));
+    let flags = ["-O2", "-static", &gcc.plugin(), blocks::COUNTS, "work.c", "-o", "used"];
+    gcc.run(folder.path(), gcc.c, &flags);
+    for arguments in [&[][..], &["0"], &["7"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+    }
+    let by_name = imported(&pprof_writer::of_stacks(&[(&["main", "work"], 5000)]));
+    assert!(!by_name.contains("blocks="), "{by_name}");
 }
