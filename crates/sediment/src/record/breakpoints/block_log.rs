@@ -230,12 +230,9 @@ mod tests {
     fn visits_give_proportions_and_calls_the_scale() {
         let function = [seen(1000, None, 99), seen(None, None, 399), seen(None, 1, 0), seen(None, 3000, 299)];
         assert_eq!(estimates(&function, Some(0)), [1000, 4000, 10, 3000]);
-        let with_loop = [seen(1000, None, 9), seen(None, 10_000, 9), seen(None, 900, 8)];
-        assert_eq!(
-            estimates(&with_loop, Some(0)),
-            [1000, 10_000, 900],
-            "a block that repeats itself is one visit"
-        );
+        let with_loop = [seen(1000, None, 9), seen(None, 10_000, 9), seen(None, 900, 8), seen(None, 1000, 9)];
+        let expected = [1000, 10_000, 900, 1000];
+        assert_eq!(estimates(&with_loop, Some(0)), expected, "a block that repeats itself is one visit");
     }
 
     #[test]
