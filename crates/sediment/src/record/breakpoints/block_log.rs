@@ -160,7 +160,7 @@ struct Seen {
 
 /// Visits of each block that are assumed beforehand: without any others, each is executed as often as the function is called.
 const ASSUMED: f64 = 1.0;
-/// A block makes so many times the calls that its visits let expect, if it repeats itself.
+/// A block that makes this multiple of the calls that its visits let expect repeats itself.
 const REPEATED: f64 = 4.0;
 
 /// Executions of the blocks of a function, given the position of its first one. Visits of a block by those of the first are its executions in a call, and the more of

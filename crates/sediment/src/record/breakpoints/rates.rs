@@ -73,7 +73,7 @@ const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 const FOR_RATES: u32 = 4;
 /// Divisor: the part of the cost that walks through blocks may have, where there are any.
 const FOR_WALKS: u32 = 2;
-/// Of so many draws for a walk one is even.
+/// Divisor: the part of the draws for a walk that is even.
 const EVENLY: u32 = 8;
 /// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
 /// program's.
