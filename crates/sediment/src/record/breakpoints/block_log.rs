@@ -118,21 +118,20 @@ impl Blocks {
                 let dso = Some(dsos[*id as usize]);
                 recording.place(RecordedAddress { dso, spot: Spot::Address(address) })
             };
-            let known = |entry: usize| {
+            let begin = function.begin(module);
+            let seen = |entry: usize| {
                 let entries = &module.entries;
-                let begin = entries[entry].address;
+                let from = entries[entry].address;
                 // Up to the next block, whatever its function.
                 let end = entries.get(entry + 1).map_or(u64::MAX, |next| next.address);
-                let made = calls_from.range((*id, begin)..(*id, end)).map(|(_, count)| *count).max();
+                let made = calls_from.range((*id, from)..(*id, end)).map(|(_, count)| *count).max();
                 // The beginning of a cold part is a function in the symbol table alone, and is not called.
-                let calls = calls_of.get(&site(entry)).filter(|_| entry == function.begin(module));
-                calls.copied().or(made)
+                let calls = calls_of.get(&site(entry)).copied().filter(|_| entry == begin);
+                Seen { calls, made, visits: self.visits(site(entry)) }
             };
-            let blocks: Vec<Seen> = executed
-                .iter()
-                .map(|entry| Seen { known: known(*entry), visits: self.visits(site(*entry)) })
-                .collect();
-            for (entry, count) in executed.iter().zip(estimates(&blocks)) {
+            let blocks: Vec<Seen> = executed.iter().map(|entry| seen(*entry)).collect();
+            let first = executed.iter().position(|entry| *entry == begin);
+            for (entry, count) in executed.iter().zip(estimates(&blocks, first)) {
                 let from = place(recording, module.entries[*entry].address);
                 recording.add_straight_run(StraightRun { from, to: Some(from), count });
                 found += 1;
@@ -151,32 +150,51 @@ impl Blocks {
 /// Evidence of an executed block.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// Executions by the calls of its function, or by those that it makes.
-    known: Option<u128>,
+    /// Calls of its function, if it is the first block.
+    calls: Option<u128>,
+    /// The most calls that one of its instructions makes.
+    made: Option<u128>,
     /// Visits in walks.
     visits: u64,
 }
 
-/// Visits of a function's blocks below which their proportions say nothing.
-const ENOUGH: u64 = 16;
+/// Visits of each block that are assumed beforehand: without any others, each is executed as often as the function is called.
+const ASSUMED: f64 = 1.0;
+/// A block that makes this multiple of the calls that its visits let expect repeats itself.
+const REPEATED: f64 = 4.0;
 
-/// Executions of the blocks of a function. Visits give proportions, and the first block whose executions are known otherwise gives the scale:
-/// that of the calls of the function, where it was visited. A block that repeats itself is visited once for all of its repetitions, so the calls
-/// that it makes may be more. Without visits each block is executed as often as the function is called.
-fn estimates(blocks: &[Seen]) -> Vec<u64> {
-    let visits: u64 = blocks.iter().map(|block| block.visits).sum();
-    let known = blocks.iter().filter(|block| block.visits > 0);
-    let scale = known.filter_map(|block| Some(block.known? as f64 / block.visits as f64)).next();
-    let calls = blocks.iter().find_map(|block| block.known).unwrap_or(1) as f64;
-    let scale = scale.filter(|_| visits >= ENOUGH);
-    let of_visits = |block: &Seen| match (scale, block.visits, block.known) {
-        (None, _, known) => known.map_or(calls, |known| known as f64),
-        (Some(_), 0, Some(known)) => known as f64,
-        // Rarer than what was visited.
-        (Some(scale), 0, None) => scale / 2.0,
-        (Some(scale), visits, known) => (visits as f64 * scale).max(known.unwrap_or(0) as f64),
+/// Executions of the blocks of a function, given the position of its first one. Visits of a block by those of the first are its executions in a call, and the more of
+/// them there are, the less the assumed ones weigh. The calls of the function are the scale; or those that its blocks make, where these tell of more
+/// calls, as in a loop that has run since before. A block that repeats itself is visited once for all of its repetitions, and known by the calls that
+/// it makes.
+fn estimates(blocks: &[Seen], first: Option<usize>) -> Vec<u64> {
+    let first = first.and_then(|first| blocks.get(first));
+    let of_first = first.map_or(0, |block| block.visits) as f64 + ASSUMED;
+    let in_a_call = |block: &Seen| (block.visits as f64 + ASSUMED) / of_first;
+    let by_calls_made = blocks.iter().filter(|block| block.visits > 0).filter_map(|block| {
+        let made = block.made? as f64;
+        Some((made / in_a_call(block), block.visits))
+    });
+    let calls = first.and_then(|block| block.calls).unwrap_or(1) as f64;
+    let scale = calls.max(median(by_calls_made.collect()).unwrap_or(0.0));
+    let executions = |block: &Seen| {
+        let expected = scale * in_a_call(block);
+        let made = block.made.unwrap_or(0) as f64;
+        let repeats_itself = block.visits > 0 && made > REPEATED * expected;
+        if repeats_itself { made } else { expected }
     };
-    blocks.iter().map(|block| of_visits(block).round().max(1.0) as u64).collect()
+    blocks.iter().map(|block| executions(block).round().max(1.0) as u64).collect()
+}
+
+/// The median of values with weights.
+fn median(mut weighed: Vec<(f64, u64)>) -> Option<f64> {
+    weighed.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let half = weighed.iter().map(|(_, weight)| weight).sum::<u64>() / 2;
+    let mut before = 0;
+    weighed.into_iter().find_map(|(value, weight)| {
+        before += weight;
+        (before > half).then_some(value)
+    })
 }
 
 #[cfg(test)]
@@ -186,8 +204,8 @@ mod tests {
     use crate::binary::gcc_block_map::Stretch;
     use crate::record::breakpoints::modules::{Module, Wanted};
 
-    fn seen(known: impl Into<Option<u128>>, visits: u64) -> Seen {
-        Seen { known: known.into(), visits }
+    fn seen(calls: impl Into<Option<u128>>, made: impl Into<Option<u128>>, visits: u64) -> Seen {
+        Seen { calls: calls.into(), made: made.into(), visits }
     }
 
     #[test]
@@ -211,16 +229,35 @@ mod tests {
 
     #[test]
     fn visits_give_proportions_and_calls_the_scale() {
-        let function = [seen(1000, 10), seen(None, 40), seen(None, 0), seen(4000, 0), seen(3000, 30)];
-        assert_eq!(estimates(&function), [1000, 4000, 50, 4000, 3000]);
-        let with_loop = [seen(1000, 10), seen(10_000, 10)];
-        assert_eq!(estimates(&with_loop), [1000, 10_000], "a block that repeats itself is one visit");
+        let function = [seen(1000, None, 99), seen(None, None, 399), seen(None, 1, 0), seen(None, 3000, 299)];
+        assert_eq!(estimates(&function, Some(0)), [1000, 4000, 10, 3000]);
+        let with_loop = [seen(1000, None, 9), seen(None, 10_000, 9), seen(None, 900, 8), seen(None, 1000, 9)];
+        let expected = [1000, 10_000, 900, 1000];
+        assert_eq!(estimates(&with_loop, Some(0)), expected, "a block that repeats itself is one visit");
+    }
+
+    #[test]
+    fn few_visits_weigh_little() {
+        let once = [seen(1000, None, 1), seen(None, None, 0), seen(None, None, 2)];
+        assert_eq!(estimates(&once, Some(0)), [1000, 500, 1500]);
+        let often = [seen(1000, None, 100), seen(None, None, 0), seen(None, None, 200)];
+        assert_eq!(estimates(&often, Some(0)), [1000, 10, 1990]);
     }
 
     #[test]
     fn without_visits_blocks_are_executed_as_often_as_the_function_is_called() {
-        assert_eq!(estimates(&[seen(12, 1), seen(None, 2), seen(7, 0)]), [12, 12, 7]);
-        assert_eq!(estimates(&[seen(None, 0)]), [1], "it was executed");
-        assert_eq!(estimates(&[]), [0u64; 0]);
+        assert_eq!(estimates(&[seen(12, None, 0), seen(None, None, 0), seen(None, 7, 0)], Some(0)), [12; 3]);
+        assert_eq!(estimates(&[seen(None, None, 0)], None), [1], "it was executed");
+        assert_eq!(estimates(&[], None), [0u64; 0]);
+    }
+
+    #[test]
+    fn a_loop_that_runs_for_ever_is_known_by_its_calls() {
+        // The loop's function is called once: each of its visits is that of a call that the loop makes.
+        let function =
+            [seen(1, None, 0), seen(None, 500_000, 50), seen(None, None, 49), seen(None, 480_000, 48)];
+        let found = estimates(&function, Some(0));
+        assert!(found[1..].iter().all(|count| (450_000..550_000).contains(count)), "{found:?}");
+        assert!(found[0] < 20_000, "{found:?}");
     }
 }

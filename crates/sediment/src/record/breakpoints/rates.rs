@@ -47,6 +47,8 @@ const FUNCTIONS: usize = 40;
 /// Interval between looks whether a window is to be opened or closed, unless something else happens: a look costs
 /// processor time as well.
 const TURN: Duration = WINDOW;
+/// The longest such interval, after a window that cost much.
+const LONGEST_TURN: Duration = Duration::from_millis(40);
 /// Tolerance for closing a window early.
 const EARLY: Duration = Duration::from_micros(500);
 /// Shortest interval between looks at the program's processor time.
@@ -71,7 +73,9 @@ const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 /// Divisor: the part of the cost that windows for rates may have.
 const FOR_RATES: u32 = 4;
 /// Divisor: the part of the cost that walks through blocks may have, where there are any.
-const FOR_WALKS: u32 = 3;
+const FOR_WALKS: u32 = 2;
+/// Divisor: the part of the draws for a walk that is even.
+const EVENLY: u32 = 8;
 /// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
 /// program's.
 const ARMING: u32 = 4;
@@ -258,8 +262,14 @@ impl Windows {
         (time, Duration::from_nanos(stop.unwrap_or(default)).min(LONGEST_STOP))
     }
 
+    /// Interval to the next turn: until more may be spent, as far as that is known.
     pub(super) fn period(&self) -> Duration {
-        TURN
+        if self.open.is_some() {
+            return TURN;
+        }
+        let missing = self.spent.saturating_sub(self.allowed).as_secs_f64();
+        let until_allowed = missing / self.rates.overhead.max(f64::MIN_POSITIVE);
+        Duration::from_secs_f64(until_allowed.min(LONGEST_TURN.as_secs_f64())).max(TURN)
     }
 
     /// True while a window is open.
@@ -477,11 +487,11 @@ impl Windows {
         let Some(draw) = self.draw.as_ref().filter(|draw| !draw.from.is_empty()) else {
             return (Walk::default(), BTreeSet::new());
         };
-        let mut turn = 0;
+        let mut turn = 0u32;
         Walk::begin(space, modules, log, &mut self.random, |random| {
             turn += 1;
             let caller = if turn % 2 == 0 { log.draw_caller(modules, random) } else { None };
-            caller.unwrap_or_else(|| draw.next(turn % 4 == 1, random))
+            caller.unwrap_or_else(|| draw.next(turn % EVENLY == 1, random))
         })
     }
 

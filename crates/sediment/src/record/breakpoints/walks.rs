@@ -6,7 +6,7 @@
 //! called, and which calls it makes, is known from the other windows. A block that is repeated with no other between is one step.
 //!
 //! Functions are drawn as for rates, and by the calls that they make: those that work long make many. Those with many visits give way
-//! to others.
+//! to others. Many short walks tell more than few long ones: blocks that follow each other are of one moment of the program.
 
 use super::log::Log;
 use super::modules::Modules;
@@ -22,9 +22,9 @@ const DRAWS: usize = 4 * FUNCTIONS;
 /// Steps of a function, by its executed blocks, and their limits.
 const STEPS_OF_A_BLOCK: usize = 2;
 const FEWEST_STEPS: usize = 16;
-const MOST_STEPS: usize = 1024;
+const MOST_STEPS: usize = 256;
 /// Visits of a block, in the mean over a function, that are enough.
-const ENOUGH: u64 = 24;
+const ENOUGH: u64 = 8;
 /// The share of draws that is taken, of a function with enough visits.
 const SELDOM: f64 = 1.0 / 8.0;
 
