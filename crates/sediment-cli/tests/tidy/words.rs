@@ -70,7 +70,7 @@ const TERMS: &[(&str, &str)] = &[
     ("crates/sediment/src/profile/dot/vocabulary.rs", "Taken"),
     ("crates/sediment/src/profile/text/version2.rs", "Taken"),
     ("crates/sediment/src/isa/mod.rs", "Taken"),
-    ("crates/sediment/src/isa/x86.rs", "Taken"),
+    ("crates/sediment/src/isa/x86/mod.rs", "Taken"),
     ("crates/sediment/src/binary/calls.rs", "Taken"),
     ("crates/sediment/src/read/perf_report/objects.rs", "Bound"),
 ];

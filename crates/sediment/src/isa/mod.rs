@@ -102,10 +102,13 @@ pub(crate) struct Detour {
     /// Appends the same instructions for another address to `out`; None where that is too far, or where the code is cut off.
     pub(crate) moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
     /// Shows the target of each direct jump and call in the code at an address; where it cannot be decoded, of whatever may be one.
-    pub(crate) branches: fn(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) -> Branches,
+    pub(crate) branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches,
     /// Shows the target of the direct jump or call that the code at an address begins with, if it may be one.
-    pub(crate) any_branch: fn(code: &[u8], address: u64, target: &mut dyn FnMut(u64)),
+    pub(crate) any_branch: fn(code: &[u8], address: u64, target: &mut Targets<'_>),
 }
+
+/// Callback that is shown the targets of branches.
+pub(crate) type Targets<'a> = dyn FnMut(u64) + 'a;
 
 /// Instructions that can give way to a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

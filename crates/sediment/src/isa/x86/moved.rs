@@ -7,7 +7,7 @@
 //! notice nothing; shadow stacks do.
 
 use super::{Prefixes, instruction, operation, word};
-use crate::isa::{Branches, Detour, JUMP, Movable};
+use crate::isa::{Branches, Detour, JUMP, Movable, Targets};
 
 /// Instructions that can give way to a jump.
 pub(super) const DETOUR: Detour = Detour { jump, movable, moved, branches, any_branch };
@@ -185,7 +185,7 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn branches(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) -> Branches {
+fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches {
     let mut found = Branches { indirect: false };
     let mut at = 0;
     while at < code.len() {
@@ -204,7 +204,7 @@ fn branches(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) -> Branches 
 }
 
 /// The target of the direct branch that code begins with, if it does.
-fn any_branch(code: &[u8], address: u64, target: &mut dyn FnMut(u64)) {
+fn any_branch(code: &[u8], address: u64, target: &mut Targets<'_>) {
     let (length, distance) = match code {
         [0xeb | 0x70..=0x7f | 0xe0..=0xe3, distance, ..] => (2, i64::from(*distance as i8)),
         [0xe8 | 0xe9, a, b, c, d, ..] => (5, i64::from(i32::from_le_bytes([*a, *b, *c, *d]))),

@@ -441,7 +441,7 @@ fn has_text_relocations(bytes: &[u8]) -> bool {
         segments.iter().filter_map(|segment| segment.dynamic(endian, bytes).ok().flatten()).flatten();
     entries.any(|entry| {
         let (tag, value) = (entry.d_tag(endian), entry.d_val(endian));
-        tag == DT_TEXTREL || tag == DT_FLAGS && value & u64::from(DF_TEXTREL.0) != 0
+        tag == DT_TEXTREL || tag == DT_FLAGS && value & DF_TEXTREL.0 != 0
     })
 }
 
