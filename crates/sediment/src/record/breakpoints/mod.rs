@@ -10,7 +10,7 @@
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
 //! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
 //! - what was seen: `rates` opens windows, `walks` some of them, `log` keeps what was met, `block_log` blocks
-//! - `trampolines`: first uses that the program notes by itself, without stops; `places` has where their jumps can stand
+//! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
 //! - `pairing`: recorder and program on one processor, while stops come one after the other
 //! - inside functions: `blocks` reads a compiler's map, `coverage` limits what finding the executed blocks costs
 //!
@@ -21,6 +21,7 @@ mod block_log;
 mod blocks;
 mod budget;
 mod coverage;
+mod detours;
 mod image;
 mod join;
 mod kernel;
@@ -31,7 +32,6 @@ mod memory;
 mod modules;
 mod needed;
 mod pairing;
-mod places;
 mod rates;
 mod refusal;
 mod rights;

@@ -12,17 +12,17 @@
 //! ```
 //!
 //! Jumps come and go only while the one thread of the process stands still, so nobody executes half of one. What a trampoline may
-//! replace says [`super::places`]; its code is in [`stub`]. The memory stays: a thread may stand in it, and its notes outlive the process.
+//! replace says [`super::detours`]; its code is in [`stub`]. The memory stays: a thread may stand in it, and its notes outlive the process.
 
 mod stub;
 
+use super::detours::Place;
 use super::image::{Change, LONGEST_CHANGE};
 use super::kernel::Kernel;
 use super::machine::{ISA, TRAP};
 use super::mappings::status_field;
 use super::modules::Site;
 use super::modules::{Module, Modules};
-use super::places::Place;
 use super::system::Request;
 use crate::isa::JUMP;
 use nix::libc;
