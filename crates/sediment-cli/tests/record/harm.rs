@@ -78,7 +78,7 @@ int main(int count, char **words) {{
     waitpid(child, 0, 0);
     pthread_t other; pthread_create(&other, 0, thread, 0); pthread_join(other, 0);
     fflush(stdout);
-    cpu_set_t raw; syscall(SYS_sched_getaffinity, 0, sizeof raw, &raw);
+    cpu_set_t raw; CPU_ZERO(&raw); syscall(SYS_sched_getaffinity, 0, sizeof raw, &raw);
     printf("raw %d, mask %d\n", CPU_COUNT(&raw), mask());
     cpu_set_t one; CPU_ZERO(&one); CPU_SET(0, &one); sched_setaffinity(0, sizeof one, &one);
     {after}

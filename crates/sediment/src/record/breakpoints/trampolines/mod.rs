@@ -198,6 +198,8 @@ impl Trampolines {
                 _ => None,
             }
         })?;
+        // The stack is as the kernel made it.
+        kernel.memory(thread)?.write(name, &[0; NAME.len()])?;
         let file =
             opened.unwrap_or_else(|| Err(io::Error::other("it may not make memory for trampolines")))?;
         let area = |results: &[i64], offset, size| {
