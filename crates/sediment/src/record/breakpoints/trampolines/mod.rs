@@ -39,6 +39,8 @@ const PAGE: u64 = super::budget::PAGE;
 const LONGEST: u64 = 112;
 /// Distance from the first mapping of the program to what is mapped before it.
 const GAP: u64 = 16 * PAGE;
+/// End of the addresses of programs that are linked to fixed ones.
+const LOW: u64 = 1 << 32;
 /// Records beyond one for each function: a signal may come while one is written.
 const SPARE: u64 = 1024;
 /// Name of the memory, and as /proc/ID/maps shows it.
@@ -168,7 +170,8 @@ impl Trampolines {
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | fixed;
             call(libc::SYS_mmap, [address, length, protection as u64, flags as u64, file as u64, offset])
         };
-        let below = |size: u64| lowest.checked_sub(GAP + notes + size).filter(|start| *start >= GAP);
+        // A program at a fixed low address may map what it wants below itself; its functions have breakpoints.
+        let below = |size: u64| lowest.checked_sub(GAP + notes + size).filter(|start| *start >= LOW);
         let (data, code) = (libc::PROT_READ | libc::PROT_WRITE, libc::PROT_READ | libc::PROT_EXEC);
         let (mut results, mut opened): (Vec<i64>, Option<io::Result<File>>) = (Vec::new(), None);
         kernel.make_calls(thread, at, &mut |result| {
