@@ -8,7 +8,10 @@
 use super::{Binary, BinaryFunction, SymbolSource, plt};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::{address_of_nameless, nameless};
-use gimli::{BaseAddresses, EhFrame, EhFrameHdr, Pointer, UnwindSection as _};
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Pointer, RunTimeEndian,
+    UnwindContext, UnwindSection as _, X86_64,
+};
 use object::{Object as _, ObjectSection as _};
 
 /// An entry of the unwind tables.
@@ -26,22 +29,11 @@ pub(crate) struct Unwound {
 /// When they are damaged.
 pub(crate) fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
     let mut found = Vec::new();
-    let Some(section) = file.section_by_name(".eh_frame") else { return of_index(file) };
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::Damaged, format!("the unwind tables are damaged: {error}"))
     };
-    let data = section.data().map_err(|error| damaged(&error))?;
-    let endian =
-        if file.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };
-    let mut frames = EhFrame::new(data, endian);
-    frames.set_address_size(if file.is_64() { 8 } else { 4 });
-    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
-    if let Some(text) = file.section_by_name(".text") {
-        bases = bases.set_text(text.address());
-    }
-    if let Some(got) = file.section_by_name(".got") {
-        bases = bases.set_got(got.address());
-    }
+    let Some(tables) = tables(file) else { return of_index(file) };
+    let (frames, bases) = tables.map_err(|error| damaged(&error))?;
     let mut entries = frames.entries(&bases);
     while let Some(entry) = entries.next().map_err(|error| damaged(&error))? {
         if let gimli::CieOrFde::Fde(partial) = entry {
@@ -54,6 +46,68 @@ pub(crate) fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
         }
     }
     Ok(found)
+}
+
+type Tables<'a> = (EhFrame<EndianSlice<'a, RunTimeEndian>>, BaseAddresses);
+
+/// The unwind tables of a file, and what their addresses are relative to; None without tables.
+fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<Tables<'a>>> {
+    let section = file.section_by_name(".eh_frame")?;
+    let data = match section.data() {
+        Ok(data) => data,
+        Err(error) => return Some(Err(error)),
+    };
+    let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+    let mut frames = EhFrame::new(data, endian);
+    frames.set_address_size(if file.is_64() { 8 } else { 4 });
+    let mut bases = BaseAddresses::default().set_eh_frame(section.address());
+    if let Some(text) = file.section_by_name(".text") {
+        bases = bases.set_text(text.address());
+    }
+    if let Some(got) = file.section_by_name(".got") {
+        bases = bases.set_got(got.address());
+    }
+    Some(Ok((frames, bases)))
+}
+
+/// Depths of the stack inside functions of x86-64, by the unwind tables: bytes from the stack pointer to the canonical frame address
+/// (DWARF 5, 6.4.1).
+pub(crate) struct Depths<'a> {
+    tables: Tables<'a>,
+    /// First byte, end, and place in the tables of each entry, in ascending order.
+    entries: Vec<(u64, u64, EhFrameOffset)>,
+    context: UnwindContext<usize>,
+}
+
+impl<'a> Depths<'a> {
+    /// Those of a file; None without tables that can be read.
+    pub(crate) fn of(bytes: &'a [u8]) -> Option<Self> {
+        let file = object::File::parse(bytes).ok()?;
+        let tables = tables(&file)?.ok()?;
+        let mut found = Vec::new();
+        let mut entries = tables.0.entries(&tables.1);
+        while let Some(entry) = entries.next().ok()? {
+            if let gimli::CieOrFde::Fde(partial) = entry {
+                let entry = partial.parse(EhFrame::cie_from_offset).ok()?;
+                let start = entry.initial_address();
+                found.push((start, start.checked_add(entry.len())?, entry.offset().into()));
+            }
+        }
+        found.sort_unstable_by_key(|(start, ..)| *start);
+        Some(Self { tables, entries: found, context: UnwindContext::new() })
+    }
+
+    /// The depth before the instruction at this address; None where it is not told by the stack pointer.
+    pub(crate) fn at(&mut self, address: u64) -> Option<u64> {
+        let behind = self.entries.partition_point(|(start, ..)| *start <= address);
+        let (_, _, place) = self.entries.get(behind.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
+        let (frames, bases) = &self.tables;
+        let entry = frames.fde_from_offset(bases, *place, EhFrame::cie_from_offset).ok()?;
+        match entry.unwind_info_for_address(frames, bases, &mut self.context, address).ok()?.cfa() {
+            CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => u64::try_from(*offset).ok(),
+            _ => None,
+        }
+    }
 }
 
 /// The entries of a file that has only their index, `.eh_frame_hdr`: each reaches to the next one, or to the end of its section.

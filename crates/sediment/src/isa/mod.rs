@@ -101,14 +101,14 @@ pub(crate) struct Detour {
     pub(crate) movable: fn(code: &[u8], size: usize) -> Option<Movable>,
     /// Appends the same instructions for another address to `out`; None where that is too far, or where the code is cut off.
     pub(crate) moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
-    /// Shows the target of each direct jump and call in the code at an address; where it cannot be decoded, of whatever may be one.
+    /// Shows each direct jump and call in the code at an address; where it cannot be decoded, whatever may be one.
     pub(crate) branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches,
-    /// Shows the target of the direct jump or call that the code at an address begins with, if it may be one.
+    /// Shows the direct jump or call that the code at an address begins with, if it may be one.
     pub(crate) any_branch: fn(code: &[u8], address: u64, target: &mut Targets<'_>),
 }
 
-/// Callback that is shown the targets of branches.
-pub(crate) type Targets<'a> = dyn FnMut(u64) + 'a;
+/// Callback that is shown the target of a branch, and true for a call.
+pub(crate) type Targets<'a> = dyn FnMut(u64, bool) + 'a;
 
 /// Instructions that can give way to a jump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,15 +119,19 @@ pub(crate) struct Movable {
     pub(crate) ends: bool,
     /// True if the last of them is a call.
     pub(crate) calls: bool,
-    /// True if they are one instruction: nothing can jump between them.
-    pub(crate) is_one: bool,
+    /// Bit for each byte behind the first, below [`JUMP`], at which one of them begins.
+    pub(crate) begins: u8,
+    /// True if their bytes are the same everywhere.
+    pub(crate) plain: bool,
 }
 
 /// Branches in code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Branches {
-    /// True if there may be jumps to addresses in registers or memory.
-    pub(crate) indirect: bool,
+    /// Where jumps are to addresses in registers or memory.
+    pub(crate) indirect: Vec<u64>,
+    /// True if the code cannot be decoded: there may be others.
+    pub(crate) unknown: bool,
 }
 
 /// Beginning of code that was decoded, and its length in bytes.

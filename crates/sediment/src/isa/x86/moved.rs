@@ -132,19 +132,21 @@ fn padding(code: &[u8]) -> Option<usize> {
 }
 
 fn movable(code: &[u8], size: usize) -> Option<Movable> {
-    let (mut length, mut ends, mut calls, mut count) = (0, false, false, 0);
+    let (mut length, mut ends, mut calls, mut begins, mut plain) = (0, false, false, 0, true);
     while length < JUMP && !ends {
+        begins |= u8::from(length > 0) << length;
         let (more, kind) = kind(code.get(length..size.min(code.len()))?)?;
         calls = matches!(kind, Kind::Call(_));
+        plain &= matches!(kind, Kind::Plain | Kind::Return);
         ends = calls || matches!(kind, Kind::Return | Kind::Jump(_, None) | Kind::RelativeJump(_));
-        (length, count) = (length + more, count + 1);
+        length += more;
     }
     // Behind the end, the jump may cover what nobody executes.
     let mut covered = length;
     while covered < JUMP {
         covered += padding(code.get(covered..)?)?;
     }
-    Some(Movable { length, ends, calls, is_one: count == 1 })
+    Some(Movable { length, ends, calls, begins, plain })
 }
 
 fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
@@ -186,17 +188,19 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
 }
 
 fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches {
-    let mut found = Branches { indirect: false };
+    let mut found = Branches::default();
     let mut at = 0;
     while at < code.len() {
         let Some((length, _)) = instruction(&code[at..]) else {
             // What is no instruction may be data, with code behind it: any byte may begin a jump.
             (at..code.len()).for_each(|at| any_branch(&code[at..], address.wrapping_add(at as u64), target));
-            return Branches { indirect: true };
+            return Branches { unknown: true, ..found };
         };
         let whole = &code[at..at + length];
         let prefixes = Prefixes::of(whole, true).map_or(0, |prefixes| prefixes.length);
-        found.indirect |= matches!(whole[prefixes..], [0xff, modrm, ..] if operation(modrm) == 4);
+        if matches!(whole[prefixes..], [0xff, modrm, ..] if operation(modrm) == 4) {
+            found.indirect.push(address.wrapping_add(at as u64));
+        }
         any_branch(&whole[prefixes..], address.wrapping_add((at + prefixes) as u64), target);
         at += length;
     }
@@ -211,7 +215,7 @@ fn any_branch(code: &[u8], address: u64, target: &mut Targets<'_>) {
         [0x0f, 0x80..=0x8f, a, b, c, d, ..] => (6, i64::from(i32::from_le_bytes([*a, *b, *c, *d]))),
         _ => return,
     };
-    target(address.wrapping_add(length).wrapping_add_signed(distance));
+    target(address.wrapping_add(length).wrapping_add_signed(distance), code[0] == 0xe8);
 }
 
 #[cfg(test)]
@@ -245,8 +249,15 @@ mod tests {
         for (code, expected, name) in cases {
             assert_eq!(movable(code, code.len()).map(|found| found.length), *expected, "{name}");
         }
-        assert!(movable(&[0x48, 0x8d, 0x05, 1, 0, 0, 0], 7).is_some_and(|found| found.is_one));
-        assert!(movable(&[0x31, 0xc0, 0xc3, 0x66, 0x90], 3).is_some_and(|found| found.ends && !found.is_one));
+        assert!(
+            movable(&[0x48, 0x8d, 0x05, 1, 0, 0, 0], 7)
+                .is_some_and(|found| found.begins == 0 && !found.plain)
+        );
+        assert!(movable(&[0x55, 0x48, 0x89, 0xe5, 0x53], 5).is_some_and(|found| found.plain));
+        assert!(
+            movable(&[0x31, 0xc0, 0xc3, 0x66, 0x90], 3)
+                .is_some_and(|found| found.ends && found.begins == 1 << 2)
+        );
         assert_eq!(movable(&[0x31, 0xc0, 0x53, 0x90, 0x90], 2), None, "the function ends before");
     }
 
@@ -291,15 +302,16 @@ mod tests {
     fn branches_are_found() {
         let targets = |code: &[u8]| {
             let mut targets = Vec::new();
-            let found = branches(code, 0x1000, &mut |target| targets.push(target));
-            (targets, found.indirect)
+            let found = branches(code, 0x1000, &mut |target, calls| targets.push((target, calls)));
+            (targets, found.indirect, found.unknown)
         };
         // push; test; jne back to behind the push; ret
-        assert_eq!(targets(&[0x53, 0x85, 0xff, 0x75, 0xfc, 0xc3]), (vec![0x1001], false));
-        assert_eq!(targets(&[0x0f, 0x84, 0, 1, 0, 0]), (vec![0x1106], false));
-        assert_eq!(targets(&[0xf2, 0xe9, 0, 0, 0, 0]), (vec![0x1006], false), "with a prefix");
-        assert_eq!(targets(&[0x3e, 0xff, 0xe0]), (vec![], true), "notrack jmp");
+        assert_eq!(targets(&[0x53, 0x85, 0xff, 0x75, 0xfc, 0xc3]), (vec![(0x1001, false)], vec![], false));
+        assert_eq!(targets(&[0x0f, 0x84, 0, 1, 0, 0]), (vec![(0x1106, false)], vec![], false));
+        assert_eq!(targets(&[0xf2, 0xe9, 0, 0, 0, 0]), (vec![(0x1006, false)], vec![], false), "a prefix");
+        assert_eq!(targets(&[0x90, 0xe8, 0, 0, 0, 0]), (vec![(0x1006, true)], vec![], false), "a call");
+        assert_eq!(targets(&[0x53, 0x3e, 0xff, 0xe0]), (vec![], vec![0x1001], false), "notrack jmp");
         // Data, and in it what may be a jump.
-        assert_eq!(targets(&[0x06, 0x75, 0x10]), (vec![0x1013], true));
+        assert_eq!(targets(&[0x06, 0x75, 0x10]), (vec![(0x1013, false)], vec![], true));
     }
 }

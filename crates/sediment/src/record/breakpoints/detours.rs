@@ -2,11 +2,12 @@
 //! The functions of a file whose first instructions can give way to a jump.
 //!
 //! No code may jump into what the jump covers. All code of the file is decoded for that, function by function; where it cannot be
-//! decoded, every byte counts that may begin a jump there.
+//! decoded, every byte counts that may begin a jump there. A jump through a register, as by a table of a switch, leads to instructions
+//! that expect the stack as deep as it is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
 
 use crate::binary::{Binary, BinaryFunction};
-use crate::isa::{Detour, JUMP};
-use std::collections::HashSet;
+use crate::isa::{Branches, Detour, JUMP};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -19,14 +20,28 @@ pub(super) struct Place {
     pub(super) length: u8,
     /// True if the function does not go on behind them.
     pub(super) ends: bool,
+    /// True if their bytes are the same everywhere.
+    pub(super) plain: bool,
 }
 
 /// The code of a file from an address on.
 pub(super) type CodeAt<'a> = &'a dyn Fn(u64) -> Option<&'a [u8]>;
 
+/// Depth of the stack before the instruction at an address, in bytes, where that is known.
+pub(super) type Depth<'a> = &'a mut dyn FnMut(u64) -> Option<u64>;
+
+/// Instructions that give way to a jump.
+struct Covered {
+    address: u64,
+    entry: usize,
+    /// As [`crate::isa::Movable::begins`].
+    begins: u8,
+}
+
 /// By entry, of which these are the addresses, in ascending order: where a jump can stand.
 pub(super) fn plan(
     code_at: CodeAt<'_>,
+    depth: Depth<'_>,
     entries: &[u64],
     binary: &Binary,
     (detour, landing): (&Detour, &[u8]),
@@ -35,7 +50,7 @@ pub(super) fn plan(
     let mut functions: Vec<&BinaryFunction> = binary.functions.iter().collect();
     functions.sort_by_key(|function| (function.address, function.size));
     let mut found = vec![None; entries.len()];
-    let mut covered: Vec<(u64, usize, bool)> = Vec::new();
+    let mut covered: Vec<Covered> = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         let entry = entries.binary_search(&function.address).ok();
         let Some(entry) = entry.filter(|entry| found[*entry].is_none()) else { continue };
@@ -48,12 +63,18 @@ pub(super) fn plan(
         let movable =
             (detour.movable)(&code[inside..], size).filter(|movable| !(movable.calls && shadow_stacks));
         let Some(movable) = movable else { continue };
-        found[entry] = Some(Place { inside: inside as u8, length: movable.length as u8, ends: movable.ends });
-        covered.push((function.address + inside as u64, entry, movable.is_one));
+        found[entry] = Some(Place {
+            inside: inside as u8,
+            length: movable.length as u8,
+            ends: movable.ends,
+            plain: movable.plain,
+        });
+        let address = function.address + inside as u64;
+        covered.push(Covered { address, entry, begins: movable.begins });
     }
     let mut marks = Marks::new(&covered);
-    let mut indirect: HashSet<u64> = HashSet::new();
-    let mut cold: HashSet<&str> = HashSet::new();
+    let mut jumping: HashMap<u64, Branches> = HashMap::new();
+    let mut leaving: Vec<(u64, u64)> = Vec::new();
     for section in &binary.code_sections {
         let section = section.address..section.address.saturating_add(section.size);
         let mut end = section.start;
@@ -61,22 +82,66 @@ pub(super) fn plan(
             marks.scan(code_at, detour, end..function.address);
             let own = function.address..function.address.saturating_add(function.size).min(section.end);
             let code = slice(code_at, &own);
-            let branches = (detour.branches)(code, own.start, &mut |target| marks.hit(target));
-            if branches.indirect {
-                indirect.insert(function.address);
-                cold.extend(function.name.split_once(".cold").map(|(name, _)| name));
+            let branches = (detour.branches)(code, own.start, &mut |target, calls| {
+                marks.hit(target);
+                if !calls && !own.contains(&target) {
+                    leaving.push((own.start, target));
+                }
+            });
+            if branches.unknown || !branches.indirect.is_empty() {
+                jumping.insert(own.start, branches);
             }
             end = end.max(own.end);
         }
         marks.scan(code_at, detour, end..section.end);
     }
-    // A table of jumps in a part that was split off can lead into the function.
-    let of_cold = functions.iter().filter(|function| cold.contains(function.name.as_str()));
-    indirect.extend(of_cold.map(|function| function.address));
-    for (address, entry, is_one) in covered {
-        let jumps = !is_one && indirect.contains(&entries[entry]);
-        if jumps || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside)) {
+    let others = jumps_of_parts(&functions, &jumping, leaving);
+    for Covered { address, entry, begins } in covered {
+        let own = jumping.get(&entries[entry]).into_iter();
+        let jumps = own.chain(others.get(&entries[entry]).into_iter().flatten().copied());
+        let behind = || (1..JUMP as u64).filter(|inside| begins >> inside & 1 == 1).map(|at| address + at);
+        let mut may_reach = |jumps: &Branches| {
+            jumps.unknown && begins != 0
+                || behind().any(|to| {
+                    let there = depth(to);
+                    jumps
+                        .indirect
+                        .iter()
+                        .any(|from| there.is_none() || depth(*from).is_none_or(|from| Some(from) == there))
+                })
+        };
+        if jumps.into_iter().any(|jumps| may_reach(jumps))
+            || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside))
+        {
             found[entry] = None;
+        }
+    }
+    found
+}
+
+/// By the first byte of a function: the jumps of parts of it that were split off, which can lead into the function. It jumps there, from
+/// `leaving`, or they have its name.
+fn jumps_of_parts<'a>(
+    functions: &[&BinaryFunction],
+    jumping: &'a HashMap<u64, Branches>,
+    mut leaving: Vec<(u64, u64)>,
+) -> HashMap<u64, Vec<&'a Branches>> {
+    let mut cold: HashMap<&str, Vec<u64>> = HashMap::new();
+    for part in functions.iter().filter(|function| jumping.contains_key(&function.address)) {
+        if let Some((name, _)) = part.name.split_once(".cold") {
+            cold.entry(name).or_default().push(part.address);
+        }
+    }
+    for function in functions {
+        let parts = cold.get(function.name.as_str()).into_iter().flatten();
+        leaving.extend(parts.map(|part| (function.address, *part)));
+    }
+    let mut found: HashMap<u64, Vec<&Branches>> = HashMap::new();
+    for (function, target) in leaving {
+        let behind = functions.partition_point(|function| function.address <= target);
+        let Some(part) = behind.checked_sub(1).map(|index| functions[index].address) else { continue };
+        if let Some(jumps) = jumping.get(&part) {
+            found.entry(function).or_default().push(jumps);
         }
     }
     found
@@ -106,12 +171,12 @@ struct Marks {
 
 impl Marks {
     /// Marks the bytes behind the first of each place.
-    fn new(covered: &[(u64, usize, bool)]) -> Self {
-        let start = covered.iter().map(|(address, ..)| *address).min().unwrap_or(0);
-        let end = covered.iter().map(|(address, ..)| address + JUMP as u64).max().unwrap_or(0);
+    fn new(covered: &[Covered]) -> Self {
+        let start = covered.iter().map(|covered| covered.address).min().unwrap_or(0);
+        let end = covered.iter().map(|covered| covered.address + JUMP as u64).max().unwrap_or(0);
         let mut marks =
             Self { start, bits: vec![0; ((end - start) / 64 + 1) as usize], hits: HashSet::new() };
-        for (address, ..) in covered {
+        for Covered { address, .. } in covered {
             for inside in 1..JUMP as u64 {
                 let bit = address + inside - start;
                 marks.bits[(bit / 64) as usize] |= 1 << (bit % 64);
@@ -136,7 +201,7 @@ impl Marks {
     fn scan(&mut self, code_at: CodeAt<'_>, detour: &Detour, range: Range<u64>) {
         let code = slice(code_at, &range);
         for (at, address) in (0..code.len()).zip(range.start..) {
-            (detour.any_branch)(&code[at..], address, &mut |target| self.hit(target));
+            (detour.any_branch)(&code[at..], address, &mut |target, _| self.hit(target));
         }
     }
 }
@@ -147,13 +212,17 @@ mod tests {
     use crate::binary::CodeSection;
     use crate::isa::X86_64;
 
-    fn plan_all(code: &[u8], entries: &[u64], binary: &Binary) -> Vec<Option<Place>> {
+    fn plan_all(code: &[u8], depth: Depth<'_>, entries: &[u64], binary: &Binary) -> Vec<Option<Place>> {
         let code_at = |address: u64| code.get(address as usize..);
-        plan(&code_at, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
+        plan(&code_at, depth, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
     }
 
-    /// Functions of these bytes, 16 bytes apart.
+    /// Functions of these bytes, 16 bytes apart, without unwind tables.
     fn planned(functions: &[(&str, &[u8])]) -> Vec<bool> {
+        planned_with(functions, &mut |_| None)
+    }
+
+    fn planned_with(functions: &[(&str, &[u8])], depth: Depth<'_>) -> Vec<bool> {
         let mut code = vec![0xcc; 16 * functions.len()];
         let mut binary = Binary::default();
         for (index, (name, bytes)) in functions.iter().enumerate() {
@@ -173,7 +242,7 @@ mod tests {
         binary.code_sections =
             vec![CodeSection { name: ".text".to_owned(), address: 0, size: code.len() as u64 }];
         let entries: Vec<u64> = binary.functions.iter().map(|function| function.address).collect();
-        plan_all(&code, &entries, &binary).iter().map(Option::is_some).collect()
+        plan_all(&code, depth, &entries, &binary).iter().map(Option::is_some).collect()
     }
 
     const PUSHES: &[u8] = &[0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0xc3];
@@ -203,6 +272,33 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_leads_to_where_the_stack_is_as_deep() {
+        // push; push; sub; jmp *%rax
+        let table: &[u8] = &[0x55, 0x53, 0x48, 0x83, 0xec, 8, 0xff, 0xe0];
+        let depths = |at_jump| {
+            move |address: u64| match address % 16 {
+                6 => Some(at_jump),
+                inside => Some(8 + 8 * inside.min(2)),
+            }
+        };
+        assert_eq!(planned_with(&[("f", table)], &mut depths(32)), [true]);
+        assert_eq!(planned_with(&[("f", table)], &mut depths(16)), [false], "behind the first push");
+        assert_eq!(
+            planned_with(&[("f", table)], &mut |address| (address == 6).then_some(32)),
+            [false],
+            "unknown"
+        );
+        // push; push; jmp to the second function, which nobody knows as a part of it
+        let leaves: &[u8] = &[0x55, 0x53, 0x90, 0x90, 0x90, 0xeb, 0x09, 0x90];
+        let part: &[u8] = &[0x90, 0x5b, 0x53, 0x90, 0x90, 0x90, 0xff, 0xe0];
+        let both = [("f", leaves), ("0x10", part)];
+        assert_eq!(planned_with(&both, &mut depths(32)), [true, true]);
+        assert_eq!(planned_with(&both, &mut depths(16))[0], false);
+        let calls: &[u8] = &[0x55, 0x53, 0x90, 0xe8, 0x08, 0, 0, 0];
+        assert_eq!(planned_with(&[("f", calls), ("g", part)], &mut depths(16))[0], true);
+    }
+
+    #[test]
     fn code_that_cannot_be_decoded_may_jump() {
         // 0x06 is no instruction; then what may be jmp to the second byte of f.
         assert_eq!(planned(&[("f", PUSHES), ("g", &[0x06, 0xeb, 0xee, 0x90, 0x90])]), [false, false]);
@@ -224,8 +320,8 @@ mod tests {
         };
         let mut binary = Binary { functions: vec![function("f", 0), function("g", 2)], ..Binary::default() };
         binary.code_sections = vec![CodeSection { name: ".text".to_owned(), address: 0, size: 32 }];
-        let found = plan_all(&code, &[0, 2], &binary);
+        let found = plan_all(&code, &mut |_| None, &[0, 2], &binary);
         assert_eq!(found[0], None);
-        assert_eq!(found[1], Some(Place { inside: 0, length: 5, ends: true }));
+        assert_eq!(found[1], Some(Place { inside: 0, length: 5, ends: true, plain: true }));
     }
 }

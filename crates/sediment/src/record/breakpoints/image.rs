@@ -8,6 +8,7 @@ use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
 use super::memory::Memory;
 use super::modules::{Entry, Module};
+use crate::isa::JUMP;
 use std::ops::Range;
 
 /// Pages that are read at once.
@@ -125,23 +126,55 @@ impl Image {
         missing
     }
 
-    /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose memory [agrees][Self::agrees]:
-    /// one write for neighbouring pages, with what memory holds between the breakpoints. Instead of a breakpoint, `jump` may give a change
-    /// to a jump; where memory is not what that expects, there is a breakpoint, and the entry is among those returned.
+    /// As [`Self::agrees`], of a process that stands still with one thread: whether also all pages with entries are what the file holds. None
+    /// where an entry does not agree.
+    pub(super) fn agrees_at_rest(&self, module: &Module, memory: &dyn Memory) -> Option<bool> {
+        let entries =
+            self.settable_entries(module).map(|index| (index, self.address(&module.entries[index])));
+        let entries: Vec<(usize, u64)> = entries.collect();
+        let (mut run, mut whole) = (Vec::new(), true);
+        for (pages, here) in runs(&entries, LONGEST_CHANGE as u64) {
+            run.resize((pages.end - pages.start) as usize, 0);
+            let read = memory.read_at_rest(pages.start, &mut run).unwrap_or(0);
+            let first = here.first()?.1;
+            // Its segment may begin or end inside a page.
+            let before = module
+                .bytes_at(pages.start.wrapping_sub(self.bias))
+                .map_or(first - pages.start, |_| 0) as usize;
+            let file = module.bytes_at((pages.start + before as u64).wrapping_sub(self.bias))?;
+            let there = run.get(before..read).unwrap_or_default();
+            let needed = here.last()?.1 + TRAP.len() as u64 - pages.start;
+            let common = file.len().min(there.len());
+            if (before + common) as u64 >= needed && there[..common] == file[..common] {
+                continue;
+            }
+            whole = false;
+            for (index, address) in here {
+                let now = run[..read].get((address - pages.start) as usize..)?;
+                now.starts_with(&module.entries[*index].original).then_some(())?;
+            }
+        }
+        Some(whole)
+    }
+
+    /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose pages with entries
+    /// [are the file's][Self::agrees_at_rest]: one write for neighbouring pages. `jump` may give a jump, and its address, to stand at an
+    /// entry instead of a breakpoint.
     pub(super) fn arm_at_rest(
         &mut self,
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
         entries: impl IntoIterator<Item = usize>,
-        jump: impl Fn(usize) -> Option<Change>,
-    ) -> (usize, Vec<usize>) {
-        let (mut changes, mut indexes, mut missing) = (Vec::new(), Vec::new(), 0);
+        jump: impl Fn(usize) -> Option<(u64, [u8; JUMP])>,
+    ) -> usize {
+        let (mut run, mut missing) = (Run::default(), 0);
         for index in entries {
             let address = self.address(&module.entries[index]);
-            let change = jump(index).unwrap_or_else(|| Change::new(address, &TRAP));
-            let last = change.end() - 1;
-            if !self.is_settable(address) || !self.is_settable(last) {
+            let jump = jump(index);
+            let (address, bytes) = jump.as_ref().map_or((address, &TRAP[..]), |(at, jump)| (*at, &jump[..]));
+            let last = address + bytes.len() as u64 - 1;
+            if !self.is_settable(address) || !self.is_settable(last) || run.ends_behind(address) {
                 continue;
             }
             if !pages.has_room(address, Purpose::FirstUse) || !pages.has_room(last, Purpose::FirstUse) {
@@ -150,19 +183,17 @@ impl Image {
             }
             pages.wrote(address);
             pages.wrote(last);
-            changes.push(change);
-            indexes.push(index);
-        }
-        let written = write_at_rest(memory, &changes, true);
-        let mut others = Vec::new();
-        for ((index, written), change) in indexes.into_iter().zip(written).zip(&changes) {
-            self.armed[index] = written;
-            if !written && change.expected.is_some() {
-                others.push(index);
+            let between = run.gap(address).and_then(|gap| {
+                let length = usize::try_from(gap.end - gap.start).ok()?;
+                module.bytes_at(gap.start.wrapping_sub(self.bias))?.get(..length)
+            });
+            if between.is_none() {
+                run.write(memory, &mut self.armed);
             }
+            run.add(index, address, between.unwrap_or_default(), bytes);
         }
-        missing += self.arm(module, memory, (pages, Purpose::FirstUse), others.iter().copied(), |_| {});
-        (missing, others)
+        run.write(memory, &mut self.armed);
+        missing
     }
 
     /// Notes that a breakpoint is set at an entry, or none.
@@ -268,32 +299,85 @@ impl Image {
             .map(|index| (index, self.address(&module.entries[index])))
             .filter(|(_, address)| self.holds(*address))
             .collect();
-        let page_of = |address: u64| address & !(PAGE - 1);
         let mut run = Vec::with_capacity((PAGES_AT_ONCE * PAGE) as usize);
-        let mut rest = &entries_of_page[..];
-        while let Some((_, first)) = rest.first() {
-            let start = page_of(*first);
-            let mut last = start;
-            let together = rest.iter().take_while(|(_, address)| {
-                let page = page_of(*address);
-                let near = page <= last + PAGE && page < start + PAGES_AT_ONCE * PAGE;
-                last = if near { page } else { last };
-                near
-            });
-            let (here, others) = rest.split_at(together.count());
+        // A breakpoint is never longer than its alignment, so it ends in the page.
+        for (pages, here) in runs(&entries_of_page, 0) {
             run.clear();
-            run.resize((last - start + PAGE) as usize, 0);
-            let read = memory.read_some(start, &mut run).unwrap_or(0);
+            run.resize((pages.end - pages.start) as usize, 0);
+            let read = memory.read_some(pages.start, &mut run).unwrap_or(0);
             for (index, address) in here {
-                // A breakpoint is never longer than its alignment, so it ends in the page.
-                if let Some(bytes) =
-                    run[..read].get((address - start) as usize..).and_then(<[u8]>::first_chunk)
-                {
+                let bytes = run[..read].get((address - pages.start) as usize..).and_then(<[u8]>::first_chunk);
+                if let Some(bytes) = bytes {
                     show(*index, *bytes);
                 }
             }
-            rest = others;
         }
+    }
+}
+
+/// Neighbouring pages, not too many, with some of these entries, whose addresses rise, and with `reach` bytes behind the first of each.
+fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64>, &[(usize, u64)])> {
+    let page_of = |address: u64| address & !(PAGE - 1);
+    let mut rest = entries;
+    std::iter::from_fn(move || {
+        let start = page_of(rest.first()?.1);
+        let mut last = start;
+        let together = rest.iter().take_while(|(_, address)| {
+            let page = page_of(*address);
+            let near = page <= last + PAGE && page < start + PAGES_AT_ONCE * PAGE;
+            last = if near { page_of(address + reach) } else { last };
+            near
+        });
+        let (here, others) = rest.split_at(together.count());
+        rest = others;
+        Some((start..last + PAGE, here))
+    })
+}
+
+/// Breakpoints and jumps in neighbouring pages, and what stands between them, to be written at once.
+#[derive(Debug, Default)]
+struct Run {
+    start: u64,
+    bytes: Vec<u8>,
+    /// Entry, and its bytes among those.
+    changes: Vec<(usize, Range<usize>)>,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn ends_behind(&self, address: u64) -> bool {
+        !self.changes.is_empty() && self.end() > address
+    }
+
+    /// From its end to an address that is near; None where another is to begin there.
+    fn gap(&self, address: u64) -> Option<Range<u64>> {
+        let page = address / PAGE;
+        let near = page <= self.end() / PAGE + 1 && page < self.start / PAGE + PAGES_AT_ONCE;
+        (near && !self.changes.is_empty()).then(|| self.end()..address)
+    }
+
+    /// Adds what is to stand at an address, and what stands between that and its end. One that is empty begins there.
+    fn add(&mut self, entry: usize, address: u64, between: &[u8], bytes: &[u8]) {
+        if self.changes.is_empty() {
+            self.start = address;
+        }
+        self.bytes.extend_from_slice(between);
+        let begun = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.changes.push((entry, begun..self.bytes.len()));
+    }
+
+    /// Writes it, piece by piece where that cannot be done at once, and notes which entries are armed. Then it is empty.
+    fn write(&mut self, memory: &dyn Memory, armed: &mut [bool]) {
+        let together = !self.changes.is_empty() && memory.write(self.start, &self.bytes).is_ok();
+        for (entry, range) in self.changes.drain(..) {
+            let at = self.start + range.start as u64;
+            armed[entry] = together || memory.write(at, &self.bytes[range]).is_ok();
+        }
+        self.bytes.clear();
     }
 }
 
@@ -454,7 +538,8 @@ mod tests {
         let budget = Rc::new(Budget::new(budget, true));
         let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
-        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None).0;
+        assert_eq!(image.agrees_at_rest(&module, &memory), Some(true));
+        let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None);
         let changed: Vec<u64> = memory
             .bytes
             .borrow()

@@ -6,7 +6,7 @@ use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
 use super::pairing::TELL_PROCESSORS;
-use crate::binary::{Beside, Binary, Files, block_map};
+use crate::binary::{Beside, Binary, Files, block_map, unwind};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
@@ -184,7 +184,9 @@ impl Module {
             if let (true, Some(detour)) = (trampolines, &ISA.detour) {
                 let entries: Vec<u64> = module.entries.iter().map(|entry| entry.address).collect();
                 let code_at = |address| module.bytes_at(address);
-                let found = plan(&code_at, &entries, &binary, (detour, ISA.landing_pad));
+                let mut depths = unwind::Depths::of(bytes);
+                let mut depth = |address| depths.as_mut()?.at(address);
+                let found = plan(&code_at, &mut depth, &entries, &binary, (detour, ISA.landing_pad));
                 module.jumps = found;
             }
         }

@@ -5,9 +5,12 @@ use super::Space;
 use crate::isa::JUMP;
 use crate::record::breakpoints::image::{Change, Image, write_at_rest};
 use crate::record::breakpoints::machine::TRAP;
-use crate::record::breakpoints::modules::Modules;
+use crate::record::breakpoints::modules::{Module, Modules};
 use crate::record::breakpoints::trampolines::{Note, State, Stub, Trampolines};
 use std::rc::Rc;
+
+/// Entries of a file for which another thread makes trampolines.
+const MANY: usize = 1000;
 
 impl Space {
     /// Makes room for trampolines in a process that has just become the program with this first instruction. Where that cannot be,
@@ -42,14 +45,18 @@ impl Space {
         let mut laid = laid.ok()?;
         let (linker, bias) = linker?;
         let watched = laid.watch_mappings(modules.get(linker), bias);
-        let jumps: Vec<Change> = laid.mappers.iter().map(|mapper| mapper.change(true)).collect();
-        self.hears_of_mappings = watched.is_some()
-            && !jumps.is_empty()
-            && !write_at_rest(&*self.memory, &jumps, false).contains(&false);
-        jumps.iter().for_each(|jump| self.pages.wrote(jump.address()));
+        self.hears_of_mappings = watched.is_some() && !laid.mappers.is_empty();
         self.trampolines = Some(laid);
         self.starts_at = Some(entry);
         Some(())
+    }
+
+    /// Sets the jumps of the dynamic linker where it maps files, once its functions have theirs.
+    pub(super) fn hear_of_mappings(&mut self) {
+        let mappers = self.trampolines.iter().flat_map(|trampolines| &trampolines.mappers);
+        let jumps: Vec<Change> = mappers.map(|mapper| mapper.change(true)).collect();
+        self.hears_of_mappings &= !write_at_rest(&*self.memory, &jumps, false).contains(&false);
+        jumps.iter().for_each(|jump| self.pages.wrote(jump.address()));
     }
 
     /// True if a thread that hit a breakpoint at this address has mapped code, as the dynamic linker.
@@ -57,24 +64,35 @@ impl Space {
         self.trampolines.as_ref().is_some_and(|trampolines| trampolines.has_mapped_at(address))
     }
 
-    /// Sets a breakpoint at every function of an image of a program at rest, or a jump to a trampoline where there is one; how many are
-    /// missing because the budget is used up.
-    pub(super) fn arm_at_rest(&mut self, image: &mut Image, modules: &Modules<'_>) -> usize {
-        let module = modules.get(image.module);
-        let entries = || (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
-        let mut made = Vec::new();
-        if let Some(trampolines) = &mut self.trampolines {
-            let bias = image.bias;
-            let starts_at = self.starts_at;
-            let is_other = |entry: usize| Some(module.entries[entry].address.wrapping_add(bias)) != starts_at;
-            let able = entries()
-                .filter(|entry| is_other(*entry))
-                .filter_map(|entry| Some((entry, module.place(entry)?)));
-            made = trampolines.make((image.module, module, bias), able).unwrap_or_default();
+    /// Makes trampolines for the functions of an image of a program at rest, and looks meanwhile whether its memory agrees with the file, as
+    /// [`Image::agrees_at_rest`] says; the entries that have one.
+    pub(super) fn make_trampolines(&mut self, image: &Image, module: &Module) -> (Option<bool>, Vec<usize>) {
+        let agrees = || image.agrees_at_rest(module, &*self.memory);
+        let Some(trampolines) = &mut self.trampolines else { return (agrees(), Vec::new()) };
+        let (id, bias, starts_at) = (image.module, image.bias, self.starts_at);
+        let mut make = || {
+            let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
+            let others =
+                entries.filter(|entry| Some(module.entries[*entry].address.wrapping_add(bias)) != starts_at);
+            let able = others.filter_map(|entry| Some((entry, module.place(entry)?)));
+            trampolines.make((id, module, bias), able).unwrap_or_default()
+        };
+        if module.entries.len() < MANY {
+            return (agrees(), make());
         }
+        std::thread::scope(|scope| {
+            let making = scope.spawn(make);
+            (agrees(), making.join().unwrap_or_default())
+        })
+    }
+
+    /// Sets a breakpoint at every function of an image of a program at rest, whose pages are the file's, or a jump to a trampoline at those
+    /// entries for which one was made just now; how many are missing because the budget is used up.
+    pub(super) fn arm_at_rest(&mut self, image: &mut Image, module: &Module, made: &[usize]) -> usize {
+        let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
         let (memory, pages) = (&*self.memory, &mut self.pages);
         let Some(trampolines) = self.trampolines.as_mut().filter(|_| !made.is_empty()) else {
-            return image.arm_at_rest(module, memory, pages, entries(), |_| None).0;
+            return image.arm_at_rest(module, memory, pages, entries, |_| None);
         };
         let begun = trampolines.stubs.len() - made.len();
         trampolines.pages(begun).for_each(|page| pages.wrote(page));
@@ -83,20 +101,21 @@ impl Space {
         for (index, entry) in made.iter().enumerate() {
             of_entry[*entry] = Some(index as u32);
         }
-        let jump = |entry: usize| {
-            let stub = &stubs[of_entry[entry]? as usize];
-            let mut change = Change::new(stub.jump_at, &stub.jump);
-            let length = (stub.jump_at - stub.entry) as usize + usize::from(stub.length).max(JUMP);
-            change.expects(stub.entry, module.bytes_at(module.entries[entry].address)?.get(..length)?);
-            Some(change)
-        };
-        let (missing, others) = image.arm_at_rest(module, memory, pages, entries(), jump);
+        let jump = |entry: usize| of_entry[entry].map(|index| &stubs[index as usize]);
+        let jump = |entry: usize| jump(entry).map(|stub| (stub.jump_at, stub.jump));
+        let missing = image.arm_at_rest(module, memory, pages, entries, jump);
         for (stub, entry) in stubs.iter_mut().zip(made) {
-            if !image.is_armed(entry) || others.binary_search(&entry).is_ok() {
+            if !image.is_armed(*entry) {
                 stub.state = State::Idle;
             }
         }
         missing
+    }
+
+    /// Leaves the trampolines alone that were made just now for these entries: nothing jumps to them.
+    pub(super) fn leave_trampolines(&mut self, made: &[usize]) {
+        let stubs = self.trampolines.iter_mut().flat_map(|trampolines| trampolines.stubs.iter_mut().rev());
+        stubs.take(made.len()).for_each(|stub| stub.state = State::Idle);
     }
 
     /// The functions that have noted themselves since this was last asked, for the first time. `all`: also what stands behind a note that

@@ -168,6 +168,7 @@ impl Space {
         self.at_rest = true;
         let looked = self.look_at_mappings(self.process, modules);
         self.at_rest = false;
+        self.hear_of_mappings();
         looked?;
         if let Some(address) = entry {
             let function =
@@ -298,16 +299,25 @@ impl Space {
             return;
         }
         let name = base_name(&module.path).to_owned();
-        if !image.agrees(module, &*self.memory) {
-            modules.skipped.add(Reason::ChangedCode, 0, &name);
-            return;
-        }
-        let missing = if self.at_rest {
-            self.arm_at_rest(image, modules)
+        let (agrees, made) = if self.at_rest {
+            self.make_trampolines(image, module)
         } else {
-            let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
-            let purpose = (&mut self.pages, Purpose::FirstUse);
-            image.arm(module, &*self.memory, purpose, entries, |_| {})
+            (image.agrees(module, &*self.memory).then_some(false), Vec::new())
+        };
+        if agrees != Some(true) {
+            self.leave_trampolines(&made);
+        }
+        let missing = match agrees {
+            None => {
+                modules.skipped.add(Reason::ChangedCode, 0, &name);
+                return;
+            }
+            Some(true) => self.arm_at_rest(image, module, &made),
+            Some(false) => {
+                let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
+                let purpose = (&mut self.pages, Purpose::FirstUse);
+                image.arm(module, &*self.memory, purpose, entries, |_| {})
+            }
         };
         modules.skipped.add_many(Reason::FunctionBeyondBudget, missing as u64, 0, &name);
     }

@@ -30,7 +30,7 @@ use nix::unistd::Pid;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
+use std::sync::Arc;
 use stub::{Displaced, RECORD, Written};
 
 /// Bytes of memory at whose multiples mappings begin.
@@ -52,7 +52,7 @@ const SEEN: u64 = 64;
 /// The trampolines of a process, and the jumps to them.
 #[derive(Debug, Clone)]
 pub(super) struct Trampolines {
-    file: Rc<File>,
+    file: Arc<File>,
     areas: [Area; 2],
     most: u64,
     log: u64,
@@ -217,7 +217,7 @@ impl Trampolines {
             area(results.get(3..).unwrap_or_default(), notes + sizes[0], sizes[1]),
         ];
         let mut laid = Self {
-            file: Rc::new(file),
+            file: Arc::new(file),
             areas,
             most,
             log,
@@ -294,6 +294,7 @@ impl Trampolines {
                 code: &original[..usize::from(place.length).min(original.len())],
                 address: inside.wrapping_add(bias),
                 ends: place.ends,
+                plain: place.plain,
             };
             let covered = usize::from(place.inside) + JUMP;
             let Some(covered) = module.bytes_at(entry).and_then(|code| code.get(..covered)) else { continue };

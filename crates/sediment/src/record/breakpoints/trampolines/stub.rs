@@ -54,6 +54,8 @@ pub(super) struct Displaced<'a> {
     pub(super) address: u64,
     /// True if the function does not go on behind them.
     pub(super) ends: bool,
+    /// True if their bytes are the same everywhere.
+    pub(super) plain: bool,
 }
 
 /// Appends the trampoline at this address that writes this id (from 1 on) by the writer at another; None where something is too far
@@ -73,8 +75,12 @@ pub(super) fn stub(
     let to_first = code.out.len();
     code.put(&[0x59]); // pop rcx
     code.put(&[0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp + 128]
-    let here = code.here();
-    (detour.moved)(displaced.code, displaced.address, here, code.out)?;
+    if displaced.plain {
+        code.out.extend_from_slice(displaced.code);
+    } else {
+        let here = code.here();
+        (detour.moved)(displaced.code, displaced.address, here, code.out)?;
+    }
     if !displaced.ends {
         let behind = displaced.address.wrapping_add(displaced.code.len() as u64);
         code.put(&(detour.jump)(code.here(), behind)?);
@@ -181,13 +187,17 @@ mod tests {
     #[test]
     fn the_functions_instructions_stand_where_they_are_looked_for() {
         let code = [0x55, 0x48, 0x89, 0xe5, 0x53];
-        let displaced = Displaced { code: &code, address: 0x9000, ends: false };
+        let displaced = Displaced { code: &code, address: 0x9000, ends: false, plain: true };
         let (mut alone, mut behind) = (Vec::new(), vec![0; 3]);
         let detour = X86_64.detour.unwrap();
         stub(&mut alone, 0x1000, (1, 0x2000, 0x800), displaced, &detour).unwrap();
         stub(&mut behind, 0x1000, (1, 0x2000, 0x800), displaced, &detour).unwrap();
         assert_eq!(alone[OWN as usize..][..code.len()], code);
         assert_eq!(alone[..], behind[3..], "what stands in front changes nothing");
+        let mut moved = Vec::new();
+        stub(&mut moved, 0x1000, (1, 0x2000, 0x800), Displaced { plain: false, ..displaced }, &detour)
+            .unwrap();
+        assert_eq!(alone, moved);
         let far = Displaced { address: 1 << 40, ..displaced };
         assert_eq!(stub(&mut Vec::new(), 0x1000, (1, 0x2000, 0x800), far, &detour), None);
     }
