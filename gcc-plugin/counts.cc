@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace sediment {
 
@@ -16,6 +17,13 @@ const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
 // Bytes read at once. A unit finds its functions by binary search: of a large file it reads few pieces.
 const size_t piece_size = 4096;
+// Limit of pieces kept: 64 MiB.
+const size_t most_pieces = size_t (1) << 14;
+// Limit of a line's length: a function of 200,000 blocks. A file of zeros is one line, of any length.
+const size_t longest_line = size_t (1) << 23;
+// Limit of all lines of a function.
+const size_t most_of_function = size_t (1) << 24;
+const size_t none = size_t (-1);
 // GCC's suffix of local functions that became visible to other parts of a program; a number follows.
 const char made_visible_suffix[] = ".lto_priv.";
 
@@ -92,6 +100,10 @@ Counts::~Counts ()
 bool
 Counts::open (const std::string &path, std::string &why)
 {
+  if (file_ >= 0)
+    close (file_);
+  length_ = 0;
+  pieces_.clear ();
   file_ = ::open (path.c_str (), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat found;
   if (file_ < 0 || fstat (file_, &found))
@@ -115,7 +127,7 @@ Counts::piece (size_t number, bool &is_damaged) const
   auto found = pieces_.find (number);
   if (found != pieces_.end ())
     return found->second;
-  std::string &text = pieces_[number];
+  std::string text;
   size_t begin = number * piece_size, done = 0;
   text.resize (std::min (piece_size, length_ - begin));
   ssize_t more = 1;
@@ -123,7 +135,9 @@ Counts::piece (size_t number, bool &is_damaged) const
     if ((more = pread (file_, &text[done], text.size () - done, begin + done)) > 0)
       done += more;
   is_damaged = is_damaged || done < text.size ();
-  return text;
+  if (pieces_.size () == most_pieces)
+    pieces_.clear ();
+  return pieces_.emplace (number, std::move (text)).first->second;
 }
 
 std::string
@@ -143,8 +157,14 @@ Counts::text (size_t begin, size_t end, bool &is_damaged) const
 size_t
 Counts::line_begin (size_t least, size_t at, bool &is_damaged) const
 {
+  const size_t from_here = at;
   while (at > least)
     {
+      if (from_here - at > longest_line)
+	{
+	  is_damaged = true;
+	  return none;
+	}
       size_t number = (at - 1) / piece_size, first = std::max (least, number * piece_size);
       const char *from = piece (number, is_damaged).data () + first % piece_size;
       if (const void *found = memrchr (from, '\n', at - first))
@@ -157,8 +177,14 @@ Counts::line_begin (size_t least, size_t at, bool &is_damaged) const
 size_t
 Counts::line_end (size_t at, bool &is_damaged) const
 {
+  const size_t from_here = at;
   while (at < length_)
     {
+      if (at - from_here > longest_line)
+	{
+	  is_damaged = true;
+	  return none;
+	}
       const std::string &part = piece (at / piece_size, is_damaged);
       size_t from = at % piece_size, found = part.find ('\n', from);
       if (found != std::string::npos)
@@ -193,15 +219,29 @@ Counts::with_key (const std::string &key, bool &is_damaged) const
   while (low < high)
     {
       size_t middle = line_begin (low, low + (high - low) / 2, is_damaged);
-      if (compare (middle) < 0)
-	low = std::min (length_, line_end (middle, is_damaged) + 1);
-      else
-	high = middle;
+      if (middle == none)
+	return {};
+      if (compare (middle) >= 0)
+	{
+	  high = middle;
+	  continue;
+	}
+      size_t end = line_end (middle, is_damaged);
+      if (end == none)
+	return {};
+      low = std::min (length_, end + 1);
     }
   std::vector<GraphCounts> all;
+  size_t left = most_of_function;
   for (size_t line = low; line < length_ && compare (line) == 0;)
     {
       size_t end = line_end (line, is_damaged);
+      if (end == none || end - line > left)
+	{
+	  is_damaged = true;
+	  break;
+	}
+      left -= end - line;
       std::string found = text (line, end, is_damaged);
       const char *last = found.data () + found.size ();
       GraphCounts counts;

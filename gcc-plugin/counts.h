@@ -30,10 +30,10 @@ public:
   Counts (const Counts &) = delete;
   Counts &operator= (const Counts &) = delete;
   ~Counts ();
-  // Opens the file. False: `why` has the error.
+  // Opens the file, in place of one opened before. False: `why` has the error.
   bool open (const std::string &path, std::string &why);
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
-  // set `is_damaged`; so do bytes that cannot be read.
+  // set `is_damaged`; so do bytes that cannot be read, and lines that are too long.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // Counts of all local functions of a name that link-time optimisation made visible, as `name.lto_priv.0`.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
@@ -45,9 +45,9 @@ private:
   const std::string &piece (size_t number, bool &is_damaged) const;
   // Bytes of the file between two offsets.
   std::string text (size_t begin, size_t end, bool &is_damaged) const;
-  // Offset of the begin of the line at an offset, if it is not below `least`.
+  // Offset of the begin of the line at an offset, if it is not below `least`; size_t (-1) if the line is too long.
   size_t line_begin (size_t least, size_t at, bool &is_damaged) const;
-  // Offset of the end of the line at an offset, or of the file.
+  // Offset of the end of the line at an offset, or of the file; size_t (-1) if the line is too long.
   size_t line_end (size_t at, bool &is_damaged) const;
 
   int file_ = -1;

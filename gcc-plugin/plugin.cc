@@ -64,13 +64,13 @@ note_without_map ()
   inform (UNKNOWN_LOCATION, "sediment: no map of blocks written for this function: out of memory");
 }
 
-// Prints one note for the unit, for any number of damaged lines.
+// Prints one note for the unit, for any number of functions.
 void
-note_damaged ()
+note_functions_without_counts (const char *why)
 {
   static bool was_noted;
   if (!was_noted)
-    inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without block counts: the file of block counts has damaged lines");
+    inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without block counts: %s", why);
   was_noted = true;
 }
 
@@ -252,7 +252,7 @@ public:
 	bool is_damaged = false;
 	bool counted = counts && sediment::apply_counts (*counts, is_damaged);
 	if (is_damaged)
-	  note_damaged ();
+	  note_functions_without_counts ("the file of block counts has damaged lines");
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counted)
@@ -260,7 +260,7 @@ public:
       }
     catch (...)
       {
-	note_without_counts ("out of memory");
+	note_functions_without_counts ("out of memory");
       }
     return 0;
   }
@@ -377,9 +377,8 @@ open_counts (const char *path)
 {
   static sediment::Counts opened;
   std::string why;
-  if (opened.open (path, why))
-    counts = &opened;
-  else
+  counts = opened.open (path, why) ? &opened : NULL;
+  if (!counts)
     note_without_counts (std::string (path) + ": " + why);
 }
 

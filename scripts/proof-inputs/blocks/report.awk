@@ -35,6 +35,11 @@ END {
         for (m = 1; m <= 3; m++) printf " %.3f |", ratio(above[cell, layout, tlb[m]], above[cell, "plain-cdsort", tlb[m]])
         printf " %d | %.4f | %.3f | %s | %s |\n", pages[cell, layout], refs[cell, layout] / refs[cell, "plain-cdsort"], bytes[cell, layout] / bytes[cell, "plain-cdsort"], percent(cell, layout, "cold-recorded"), percent(cell, layout, "cold-tested")
     }
+    for (k = 1; k <= cells; k++) {
+        cell = cell_of[k]
+        if (whole(cell) && tlb_links[cell, "blocks-auto", 128] < links[cell, "blocks-auto"])
+            printf "\n%s: iTLB of %d, %d and %d links (32, 64, 128 entries), L1I of %d.\n", cell, tlb_links[cell, "blocks-auto", 32], tlb_links[cell, "blocks-auto", 64], tlb_links[cell, "blocks-auto", 128], links[cell, "blocks-auto"]
+    }
     for (l = 1; l <= layouts; l++) for (k = 1; k <= cells; k++) inputs[layout_of[l]] += whole(cell_of[k]) && measured(cell_of[k], layout_of[l])
     print "\n## In short\n"
     for (l = 1; l <= layouts; l++) printf "- %s: L1I %.3f, iTLB %.3f, instructions %.4f of plain-cdsort in geometric mean over %d inputs.\n", layout_of[l], mean(layout_of[l], "l1i"), mean(layout_of[l], "itlb"), mean(layout_of[l], "refs"), inputs[layout_of[l]]

@@ -595,11 +595,16 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
         let with = stripped(gcc, &folder, "work.c", &[&plugin, COUNTS]);
         assert_eq!(with != without, is_used, "{unlike} other graphs");
     }
-    useless_files_leave_the_object_as_without(gcc, &folder, &without);
+    useless_files_leave_the_object_as_without(gcc, &folder, &counts, &without);
 }
 
 /// Counts of another program, and what is no file of counts.
-fn useless_files_leave_the_object_as_without(gcc: &'static Compiler, folder: &TempDir, without: &[u8]) {
+fn useless_files_leave_the_object_as_without(
+    gcc: &'static Compiler,
+    folder: &TempDir,
+    counts: &str,
+    without: &[u8],
+) {
     let plugin = gcc.plugin();
     // The functions of another program are looked up for nothing.
     let other = recorded(gcc, folder, "thrown.cc").replace("\nmain\t", "\nmain2\t");
@@ -608,7 +613,15 @@ fn useless_files_leave_the_object_as_without(gcc: &'static Compiler, folder: &Te
     assert!(stripped(gcc, folder, "work.c", &[&plugin, COUNTS]) == without);
     // What is no file of counts is one note, and the object as without.
     std::fs::write(folder.path().join("blocks"), "digraph { }\n").unwrap();
-    for file in ["blocks", "nowhere", "/dev/null"] {
+    std::fs::write(folder.path().join("empty"), "").unwrap();
+    std::fs::create_dir(folder.path().join("folder")).unwrap();
+    let made = Command::new("mkfifo").arg(folder.path().join("fifo")).status();
+    assert!(made.unwrap().success());
+    // A line of 16 GiB of zeros, which take no space.
+    let endless = folder.path().join("endless");
+    std::fs::write(&endless, "sediment-blocks 2\n").unwrap();
+    std::fs::File::options().write(true).open(endless).unwrap().set_len(1 << 34).unwrap();
+    for file in ["blocks", "nowhere", "/dev/null", "empty", "folder", "fifo", "endless"] {
         let counts = format!("-fplugin-arg-sediment-profile={file}");
         let arguments = [&FLAGS[..], &[&plugin, &counts, "-c", "work.c", "-o", "object.o"]].concat();
         let said = gcc.run(folder.path(), gcc.c, &arguments);
@@ -617,4 +630,11 @@ fn useless_files_leave_the_object_as_without(gcc: &'static Compiler, folder: &Te
         says_in_log(&format!("gcc_plugin/blocks/wrong_counts {}", gcc.name), &said, &["note: sediment: "]);
         assert!(stripped(gcc, folder, "work.c", &[&plugin, &counts]) == without, "{file}");
     }
+    // Of two files, the last is taken, and nothing of the other.
+    std::fs::write(folder.path().join("blocks"), counts).unwrap();
+    let with = stripped(gcc, folder, "work.c", &[&plugin, COUNTS]);
+    assert!(with != without);
+    let nothing = COUNTS.replace("=blocks", "=empty");
+    assert!(stripped(gcc, folder, "work.c", &[&plugin, COUNTS, &nothing]) == without);
+    assert!(stripped(gcc, folder, "work.c", &[&plugin, &nothing, COUNTS]) == with);
 }
