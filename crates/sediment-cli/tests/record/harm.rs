@@ -227,8 +227,13 @@ __attribute__((noinline)) int next(int x) { return x + 1; }
 __attribute__((noinline)) int last(int x) { return next(x); }
 static void hide(int directly) {
     if (directly) {
+#ifdef __aarch64__
+        register long x8 __asm__("x8") = SYS_prctl, x0 __asm__("x0") = PR_SET_DUMPABLE, x1 __asm__("x1") = 0;
+        __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1) : "memory");
+#else
         long result;
         __asm__ volatile("syscall" : "=a"(result) : "a"(SYS_prctl), "D"(PR_SET_DUMPABLE), "S"(0L) : "rcx", "r11", "memory");
+#endif
     } else {
         prctl(PR_SET_DUMPABLE, 0);
     }
@@ -382,21 +387,31 @@ fn code_that_is_writable_is_left_alone() {
 static volatile long counter = 1;
 __attribute__((noinline)) long one(long x) { return x + 1; }
 __attribute__((noinline)) long two(long x) { return one(x) + 1; }
+#ifdef __aarch64__
+enum { WRITE = 64, EXIT_GROUP = 94, ROUNDS = 40000000 };
+static long call(long number, long a, long b, long c) {
+    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c;
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0;
+}
+#else
+enum { WRITE = 1, EXIT_GROUP = 231, ROUNDS = 400000000 };
 static long call(long number, long a, long b, long c) {
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c) : "rcx", "r11", "memory");
     return result;
 }
+#endif
 void _start(void) {
     long lost = 0;
     counter = 0;
-    for (long i = 0; i < 400000000; i++) {
+    for (long i = 0; i < ROUNDS; i++) {
         counter = counter + 1;
         if (counter != i + 1) { lost++; counter = i + 1; }
         if ((i & 15) == 0) two(i);
     }
-    if (lost == 0) call(1, 1, (long) "whole\n", 6);
-    call(231, lost ? 1 : 2, 0, 0);
+    if (lost == 0) call(WRITE, 1, (long) "whole\n", 6);
+    call(EXIT_GROUP, lost ? 1 : 2, 0, 0);
 }
 "#;
     let flags = [
@@ -463,9 +478,16 @@ fn no_breakpoint_inside_an_instruction() {
 #include <stdio.h>
 void counted(int *);
 void counted_alone(int *);
+#ifdef __aarch64__
+#define ADD "ldr w1, [x0]\n add w1, w1, #1\n str w1, [x0]\n ret\n"
+__asm__(".text\n.globl counted\n.type counted,%function\ncounted: " ADD ".size counted,.-counted\n"
+        ".set counted_alone, counted + 2\n.globl counted_alone\n.type counted_alone,%function\n.size counted_alone, 14\n");
+#define counted_alone counted
+#else
 __asm__(".text\n.globl counted\n.type counted,@function\ncounted: lock\n"
         ".globl counted_alone\n.type counted_alone,@function\ncounted_alone: incl (%rdi)\n ret\n"
         ".size counted,.-counted\n.size counted_alone,.-counted_alone");
+#endif
 int main(void) {
     int x = 0;
     for (int i = 0; i < 10; i++) counted(&x);

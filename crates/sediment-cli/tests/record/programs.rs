@@ -135,16 +135,24 @@ pub(crate) fn signals() -> String {
               static volatile long heard[128];\n\
               __attribute__((noinline)) static void note(int signal) { heard[signal]++; }\n\
               static void on_signal(int signal) { note(signal); f3(signal); }\n\
-              static void on_trap(int signal) { heard[signal]++; }\n\
+              #ifdef __aarch64__\n\
+              #include <ucontext.h>\n\
+              #define TRAP \"brk #0\"\n\
+              static void go_on(siginfo_t *about, ucontext_t *at) { if (about->si_code > 0) at->uc_mcontext.pc += 4; }\n\
+              #else\n\
+              #define TRAP \"int3\"\n\
+              static void go_on(siginfo_t *about, void *at) { }\n\
+              #endif\n\
+              static void on_trap(int signal, siginfo_t *about, void *at) { heard[signal]++; go_on(about, at); }\n\
               static void *thread(void *none) { for (int i = 0; i < 200; i++) { raise(SIGUSR2); work(2); } return none; }\n\
               int main(void) {\n\
               \x20   struct sigaction action; memset(&action, 0, sizeof action);\n\
               \x20   action.sa_handler = on_signal; action.sa_flags = SA_RESTART;\n\
               \x20   int all[] = { SIGALRM, SIGUSR1, SIGUSR2, SIGRTMIN + 3, SIGCONT };\n\
               \x20   for (unsigned i = 0; i < sizeof all / sizeof *all; i++) sigaction(all[i], &action, 0);\n\
-              \x20   action.sa_handler = on_trap; action.sa_flags = SA_NODEFER; sigaction(SIGTRAP, &action, 0);\n\
+              \x20   action.sa_sigaction = on_trap; action.sa_flags = SA_NODEFER | SA_SIGINFO; sigaction(SIGTRAP, &action, 0);\n\
               \x20   raise(SIGTRAP);\n\
-              \x20   __asm__ volatile(\"int3\");\n\
+              \x20   __asm__ volatile(TRAP);\n\
               \x20   struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };\n\
               \x20   setitimer(ITIMER_REAL, &often, 0);\n\
               \x20   pthread_t other; pthread_create(&other, 0, thread, 0);\n\

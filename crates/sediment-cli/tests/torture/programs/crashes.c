@@ -2,13 +2,22 @@
 // Ends by the signal of its second argument, after its rounds, as the fault or the call that raises it.
 #include "act.h"
 #include <sys/mman.h>
+#ifdef __aarch64__
+#define UNDEFINED ".inst 0"
+#define BREAKPOINT "brk #0"
+#else
+#define UNDEFINED "ud2"
+#define BREAKPOINT "int3"
+#endif
 static void crash(void) {
     volatile int zero = 0;
     switch (act_threads) {
     case SIGSEGV: *(volatile int *)8 = 1; break;
+#ifndef __aarch64__ // whose division by zero is zero
     case SIGFPE: zero = 1 / zero; break;
-    case SIGILL: __asm__ volatile("ud2"); break;
-    case SIGTRAP: __asm__ volatile("int3"); break;
+#endif
+    case SIGILL: __asm__ volatile(UNDEFINED); break;
+    case SIGTRAP: __asm__ volatile(BREAKPOINT); break;
     case SIGABRT: abort();
     case SIGBUS: {
         FILE *empty = tmpfile();

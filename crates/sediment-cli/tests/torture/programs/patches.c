@@ -4,8 +4,13 @@
 #include <sys/mman.h>
 int patched(void);
 extern char patched_number[];
-__asm__(".text\n.p2align 4\n.globl patched\n.type patched,@function\npatched: nop\n nop\n .byte 0xb8\n.globl patched_number\npatched_number: .long 5\n ret\n"
-        ".size patched, .-patched\n.globl plain\n.type plain,@function\nplain: nop\n ret\n.size plain,.-plain\n");
+#ifdef __aarch64__
+#define PATCHED " ldr w0, patched_number\n ret\n.globl patched_number\npatched_number: .long 5\n"
+#else
+#define PATCHED " .byte 0xb8\n.globl patched_number\npatched_number: .long 5\n ret\n"
+#endif
+__asm__(".text\n.p2align 4\n.globl patched\n.type patched,%function\npatched: nop\n nop\n" PATCHED
+        ".size patched, .-patched\n.globl plain\n.type plain,%function\nplain: nop\n ret\n.size plain,.-plain\n");
 void plain(void);
 static void once(long round) {
     char *page = (char *)((unsigned long)patched_number & -4096ul);
