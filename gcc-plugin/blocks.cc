@@ -175,10 +175,13 @@ signatures_of (const std::vector<basic_block> &blocks)
   return signatures;
 }
 
-// GCC's guess of how often control takes an edge, in parts of `all_parts`.
+// GCC's guess of how often control takes an edge, in parts of `all_parts`. In a function with counters GCC has their probabilities, which are
+// of the same work as the counts of blocks and no guess: there every edge of a block is as likely.
 unsigned
 guess_of (edge taken)
 {
+  if (profile_status_for_fn (cfun) == PROFILE_READ)
+    return all_parts / EDGE_COUNT (taken->src->succs);
   return taken->probability.initialized_p () ? taken->probability.to_reg_br_prob_base () : all_parts;
 }
 

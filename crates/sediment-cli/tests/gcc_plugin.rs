@@ -113,6 +113,7 @@ const OF_NATIVE: &[OfOne] = &[
     ),
     ("counters_reach_a_build_elsewhere", counters::counters_reach_a_build_elsewhere, &[]),
     ("changed_functions_lose_their_counters", counters::changed_functions_are_compiled_without_counters, &[]),
+    ("blocks_on_top_of_counters_are_split", counters::blocks_on_top_of_counters_are_split, VALGRIND),
     ("two_configurations_of_a_unit", counters::two_configurations_of_a_unit, &[]),
     ("damaged_files_of_counters", counters::damaged_files_of_counters, &[]),
     (

@@ -22,6 +22,12 @@ fn main() {
             &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")],
             counters_of_clang_come_back_from_text,
         ),
+        case(
+            "gcc_reads_executions_by_line",
+            &[Need::Program("gcc"), Need::Program("valgrind")],
+            gcc_reads_executions_by_line,
+        ),
+        case("an_order_becomes_times_of_first_calls", &[], an_order_becomes_times_of_first_calls),
         case("rustc_reads_executions_by_line", &rust, rustc_reads_executions_by_line),
         case(
             "go_takes_the_calls_of_its_own_profile",
@@ -73,6 +79,12 @@ fn run(folder: &Path, words: &[&str]) -> std::process::Output {
 }
 
 fn record(folder: &Path) {
+    record_by_callgrind(folder);
+    let words = ["export", "recorded", "--binary", "program", "--format", "llvm-sample", "-o", "samples"];
+    done(&sediment(folder, &words));
+}
+
+fn record_by_callgrind(folder: &Path) {
     let words = [
         "valgrind",
         "--tool=callgrind",
@@ -82,8 +94,6 @@ fn record(folder: &Path) {
         "./program",
     ];
     run(folder, &words);
-    let words = ["export", "recorded", "--binary", "program", "--format", "llvm-sample", "-o", "samples"];
-    done(&sediment(folder, &words));
 }
 
 fn read(folder: &TempDir, name: &str) -> String {
@@ -134,6 +144,50 @@ fn clang_reads_executions_by_line() {
     assert!(err(&said).contains("Applied 1800 samples"), "{}", err(&said));
     let printed = |program: &str| run(folder.path(), &[program]).stdout;
     assert_eq!(printed("./optimised"), printed("./program"));
+}
+
+/// GCC up to 15 takes version 2, and from 16 on version 3: each refuses the other.
+fn gcc_reads_executions_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
+    run(folder.path(), &["gcc", "-O2", "-g", "work.c", "-o", "program"]);
+    record_by_callgrind(folder.path());
+    let export = |format: &str, to: &str| {
+        let words = ["export", "recorded", "--binary", "program", "--format", format, "-o", to];
+        done(&sediment(folder.path(), &words));
+        std::fs::read(folder.path().join(to)).unwrap()
+    };
+    assert_eq!(export("gcc-sample-2", "two"), export("gcc-sample-2", "again"));
+    export("gcc-sample-3", "three");
+    let compile = |profile: &str, output: &str| {
+        let with = format!("-fauto-profile={profile}");
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-g", &with, "work.c", "-o", output]).current_dir(folder.path());
+        gcc.output().unwrap()
+    };
+    let compiled = [compile("two", "by-two"), compile("three", "by-three")];
+    let taken = compiled.iter().filter(|output| output.status.success()).count();
+    assert_eq!(taken, 1, "{}{}", err(&compiled[0]), err(&compiled[1]));
+    let optimised = if compiled[0].status.success() { "by-two" } else { "by-three" };
+    let printed = |program: &str| run(folder.path(), &[&format!("./{program}")]).stdout;
+    assert_eq!(printed(optimised), printed("program"));
+    let code = |program: &str| run(folder.path(), &["objdump", "-d", "-j", ".text", program]).stdout;
+    assert!(code(optimised) != code("program"), "the profile changes nothing");
+}
+
+fn an_order_becomes_times_of_first_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("one.order"), "work\nmain\nwork.cold\n").unwrap();
+    let words = ["export", "one.order", "--format", "gcc-order", "-o", "times"];
+    done(&sediment(folder.path(), &words));
+    let times = std::fs::read(folder.path().join("times")).unwrap();
+    assert_eq!(times[..8], [0x61, 0x64, 0x63, 0x67, 3, 0, 0, 0]);
+    let two = sediment(folder.path(), &["export", "one.order", "one.order", "--format", "gcc-order"]);
+    assert_eq!(code(&two), 2, "{}", err(&two));
+    std::fs::write(folder.path().join("none"), "two words are no order\n").unwrap();
+    let refused = sediment(folder.path(), &["export", "none", "--format", "gcc-order"]);
+    assert_eq!(code(&refused), 1, "{}", err(&refused));
+    assert!(refused.stdout.is_empty());
 }
 
 /// From `.profraw` by way of a profile's text to `.profdata`, that clang takes in a build elsewhere, whatever instrumented.
@@ -281,7 +335,7 @@ fn a_program_without_lines_is_refused() {
         folder.path(),
         &["valgrind", "--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./program"],
     );
-    for format in ["llvm-sample", "go-pgo"] {
+    for format in ["llvm-sample", "gcc-sample-2", "go-pgo"] {
         let refused =
             sediment(folder.path(), &["export", "recorded", "--binary", "program", "--format", format]);
         assert_eq!(code(&refused), 1, "{}", err(&refused));

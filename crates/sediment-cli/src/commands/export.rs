@@ -7,26 +7,26 @@ use crate::inputs::{read_profile, rows};
 use crate::llvm_profdata;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
-use sediment::line_profile::{CallSites, Lines, go, llvm};
+use sediment::line_profile::{CallSites, Family, Lines, gcc, go, llvm};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
 use sediment::read::{self, Settings, pprof};
-use sediment::{Error, ErrorCode, Result, blocks, gcov, llvm_counters, resolve};
+use sediment::{Error, ErrorCode, Result, blocks, gcov, link, llvm_counters, resolve};
 use std::path::{Path, PathBuf};
 
 /// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go."
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample, gcc-sample-2, gcc-sample-3 and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`."
 )]
 pub(crate) struct Arguments {
-    /// Profiles (for llvm-sample and go-pgo: recordings) to read, merged with equal weights but for rows; - reads standard input
+    /// Profiles (for samples and go-pgo: recordings; for gcc-order: an ordering file) to read, merged with equal weights but for rows; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
     #[arg(long, value_name = "FORMAT", default_value = "blocks")]
     format: Format,
-    /// Recorded program or library, for llvm-sample and go-pgo; repeatable [default: all that was recorded]
+    /// Recorded program or library, for samples and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
     /// Keep the heaviest calls with this share of the weight, for go-pgo, from 1 to 100
@@ -54,6 +54,14 @@ enum Format {
     Proftext,
     /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, of recordings
     LlvmSample,
+    /// Sample profile for GCC 12 to 15 (-fauto-profile=FILE), of recordings
+    #[value(name = "gcc-sample-2")]
+    GccSample2,
+    /// The same for GCC 16
+    #[value(name = "gcc-sample-3")]
+    GccSample3,
+    /// Order of functions for GCC 16 with -flto (-fauto-profile=FILE --param auto-profile-reorder-only=1)
+    GccOrder,
     /// default.pgo for Go 1.21 and later, of recordings
     GoPgo,
     /// Rows for query engines, JSON lines: sums of them are the merged profile (docs/rows.md)
@@ -68,13 +76,17 @@ fn thousandths(text: &str) -> std::result::Result<u32, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let of_recordings = matches!(arguments.format, Format::LlvmSample | Format::GoPgo);
+    let of_recordings = matches!(
+        arguments.format,
+        Format::LlvmSample | Format::GccSample2 | Format::GccSample3 | Format::GoPgo
+    );
     if !of_recordings && !arguments.binary.is_empty() {
-        let why = "--binary applies to recordings (llvm-sample, go-pgo), not to profiles";
+        let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
         return Err(Error::new(ErrorCode::Usage, why));
     }
     match arguments.format {
-        Format::LlvmSample => arguments.write_samples(ui),
+        Format::LlvmSample | Format::GccSample2 | Format::GccSample3 => arguments.write_samples(ui),
+        Format::GccOrder => arguments.write_order(ui),
         Format::GoPgo => arguments.write_calls(ui),
         Format::Rows => arguments.write_rows(ui),
         Format::Profdata | Format::Proftext => arguments.write_llvm_counters(ui),
@@ -138,17 +150,39 @@ impl Arguments {
     }
 
     fn write_samples(&self, ui: &Ui) -> Result<()> {
+        let family = if self.format == Format::LlvmSample { Family::Llvm } else { Family::Gcc };
         let mut lines = Lines::default();
         for path in &self.profiles {
             let (recording, files) = self.recording(path, ui)?;
-            let (found, skipped) = resolve::lines::lines(&recording, &files, resolve::Settings::default())
-                .map_err(|error| error.with_input(files::display(path)))?;
+            let (found, skipped) =
+                resolve::lines::lines(&recording, &files, resolve::Settings::default(), family)
+                    .map_err(|error| error.with_input(files::display(path)))?;
             ui.skipped("resolving", &skipped);
             lines.absorb(&found);
         }
-        let (text, skipped) = llvm::sample_profile(&lines);
+        let (bytes, skipped) = match self.format {
+            Format::GccSample2 => gcc::auto_profile(&lines, gcc::Version::Two),
+            Format::GccSample3 => gcc::auto_profile(&lines, gcc::Version::Three),
+            _ => {
+                let (text, skipped) = llvm::sample_profile(&lines);
+                (text.into_bytes(), skipped)
+            }
+        };
         ui.skipped("writing", &skipped);
-        files::write(&self.output, text.as_bytes(), ui)
+        files::write(&self.output, &bytes, ui)
+    }
+
+    /// An order of functions as the times of their first calls.
+    fn write_order(&self, ui: &Ui) -> Result<()> {
+        let [path] = &self.profiles[..] else {
+            return Err(Error::new(ErrorCode::Usage, "gcc-order is made of one ordering file"));
+        };
+        let named = |error: Error| error.with_input(files::display(path));
+        let text = files::read(path)?;
+        let (_, names) = link::read(&String::from_utf8_lossy(&text)).map_err(named)?;
+        let (bytes, skipped) = gcc::time_stamps(names.iter().map(|name| name.name.as_str()));
+        ui.skipped("writing", &skipped);
+        files::write(&self.output, &bytes, ui)
     }
 
     fn write_calls(&self, ui: &Ui) -> Result<()> {

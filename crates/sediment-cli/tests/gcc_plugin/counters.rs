@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of GCC's instrumentation: from a training build by way of text to a build elsewhere.
 
-use super::blocks::ran;
+use super::blocks::{self, ran};
 use super::compilers::Compiler;
 use super::{done, err, sediment};
 use std::path::Path;
@@ -113,6 +113,35 @@ pub fn whatever_counters_say_the_program_is_the_same(gcc: &'static Compiler) {
         );
         assert_eq!(ran(&here, "work", &[]), expected, "{forged}");
     }
+}
+
+/// Counts of the blocks of a build with counters: blocks with count zero are split off as without counters. GCC's probabilities there are of the
+/// same work, and no guesses against the counts.
+pub fn blocks_on_top_of_counters_are_split(gcc: &'static Compiler) {
+    let folder = blocks::sources(gcc);
+    gcc.run(folder.path(), gcc.c, &[&TRAIN[..], &["-static", "work.c", "-o", "train"]].concat());
+    assert_eq!(ran_in(&folder), Some(0));
+    done(&sediment(folder.path(), &["import", ".", "-o", "p.gv"]));
+    done(&sediment(folder.path(), &["export", "p.gv", "--format", "counters", "-o", "counters"]));
+    let plugin = gcc.plugin();
+    let build = |more: &str, program: &str| {
+        let with = [&USE[..], &["-g", "-static", &plugin, COUNTERS, more, "work.c", "-o", program]].concat();
+        gcc.run(folder.path(), gcc.c, &with);
+    };
+    build(blocks::MARKS, "train");
+    blocks::record(&folder, &[]);
+    build(blocks::COUNTS, "used");
+    let symbols = Command::new("nm").arg(folder.path().join("used")).output().unwrap();
+    let symbols = String::from_utf8(symbols.stdout).unwrap();
+    assert!(symbols.contains(" work.cold\n"), "{symbols}");
+    for arguments in [&[][..], &["0"], &["7"]] {
+        assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+    }
+}
+
+/// Trains in the folder, where the counts are left; the exit code.
+fn ran_in(folder: &TempDir) -> Option<i32> {
+    Command::new("./train").current_dir(folder.path()).output().unwrap().status.code()
 }
 
 /// One source in two configurations of a package: each build takes what fits, and both programs are right.

@@ -26,6 +26,8 @@ pub struct InlineFrame<'a> {
     pub line: u32,
     /// Number by which the compiler parts the code of the line; 0 for none.
     pub discriminator: u32,
+    /// True where an LLVM-based compiler made the code.
+    pub is_of_llvm: bool,
 }
 
 /// A row of the line table, which reaches to the next.
@@ -106,12 +108,13 @@ impl InlineFrames {
         let calls = chain.iter().rev().map(|inlined| (inlined.function, inlined.line, inlined.discriminator));
         for (id, line_of_call, discriminator_of_call) in calls.chain([(function.id, 0, 0)]) {
             let source = &self.sources[id];
-            let discriminator_is = if function.is_of_llvm { base(discriminator) } else { 0 };
+            let discriminator_is = if function.is_of_llvm { base(discriminator) } else { discriminator };
             let frame = InlineFrame {
                 name: &source.name,
                 first_line: source.first_line,
                 line,
                 discriminator: discriminator_is,
+                is_of_llvm: function.is_of_llvm,
             };
             frames.push(frame);
             (line, discriminator) = (line_of_call, discriminator_of_call);
