@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! GCC's sample profile, for `gcc -fauto-profile=FILE`: version 2 for GCC 12 to 15, version 3 for GCC 16. Also an order of functions in such a
-//! file, as the times of their first calls: GCC 16 places functions by them at a link with `-flto`.
+//! file, as the times of their first calls: GCC 16 puts functions in their order at a link with `-flto`.
 //!
 //! Source: the profiles that autofdo's `create_gcov` writes, and what GCC takes of them. Little endian words of 32 bits; a *count* has two, the
 //! lower one first. A string has its length in bytes with the NUL, then these bytes.
 //!
 //! ```text
 //! file       magic, version, 0, summary (version 3), names, functions, modules (none), working set (zeros)
-//! summary    tag, counts: sum, largest, largest head, places, functions, cutoffs; of each cutoff its part of a million, least count, places
+//! summary    tag, counts: sum, largest, largest head, positions, functions, cutoffs; of each cutoff its part of a million, least count, positions
 //! names      tag, length, paths (version 3: none), number, strings; in version 3 each with its path (none)
 //! functions  tag, length, number; of each its head, time (version 3), name, body
-//! body       places, inlined calls; of each place its position, targets, count, and of each target kind, name, count;
+//! body       positions, inlined calls; of each position its number, targets, count, and of each target kind, name, count;
 //!            of each call its position, name, body
 //! ```
 //!
@@ -174,19 +174,19 @@ fn add_names<'a>(body: &'a Body, names: &mut BTreeSet<&'a str>) {
 }
 
 fn write_body(out: &mut Words, body: &Body, numbers: &BTreeMap<&str, u32>) {
-    let mut places: BTreeMap<u32, (u64, BTreeMap<u32, u64>)> = BTreeMap::new();
+    let mut positions: BTreeMap<u32, (u64, BTreeMap<u32, u64>)> = BTreeMap::new();
     for (site, count) in &body.counts {
-        let place = places.entry(position(*site)).or_default();
+        let place = positions.entry(position(*site)).or_default();
         place.0 = place.0.max(*count);
     }
     for ((site, callee), calls) in &body.calls {
-        if let Some(place) = places.get_mut(&position(*site)) {
+        if let Some(place) = positions.get_mut(&position(*site)) {
             *place.1.entry(numbers[callee.as_str()]).or_default() += calls;
         }
     }
-    out.length(places.len());
+    out.length(positions.len());
     out.length(body.inlined.len());
-    for (position, (count, targets)) in places {
+    for (position, (count, targets)) in positions {
         out.word(position);
         out.length(targets.len());
         out.count(count);
@@ -222,15 +222,15 @@ fn write_summary(out: &mut Words, functions: &BTreeMap<&str, Function>) {
     out.count(counts.len() as u64);
     out.count(functions.len() as u64);
     out.count(CUTOFFS.len() as u64);
-    let (mut reached, mut places) = (0u128, 0);
+    let (mut reached, mut counted) = (0u128, 0);
     for cutoff in CUTOFFS {
-        while places < counts.len() && reached * 1_000_000 < sum * u128::from(cutoff) {
-            reached += u128::from(counts[places]);
-            places += 1;
+        while counted < counts.len() && reached * 1_000_000 < sum * u128::from(cutoff) {
+            reached += u128::from(counts[counted]);
+            counted += 1;
         }
         out.word(cutoff);
-        out.count(places.checked_sub(1).map_or(0, |last| counts[last]));
-        out.count(places as u64);
+        out.count(counted.checked_sub(1).map_or(0, |last| counts[last]));
+        out.count(counted as u64);
     }
 }
 
@@ -241,7 +241,7 @@ fn add_counts(body: &Body, counts: &mut Vec<u64>) {
     }
 }
 
-/// What is written, as bytes.
+/// Bytes of a file.
 #[derive(Default)]
 struct Words(Vec<u8>);
 
@@ -340,7 +340,7 @@ mod tests {
         let begin = bytes.windows(4).position(|word| word == FUNCTIONS.to_le_bytes()).unwrap();
         let code = words(&bytes[begin..]);
         assert_eq!(code[2], 2);
-        // Of each its head, time, name, numbers of places and calls, and one place.
+        // Of each its head, time, name, numbers of positions and calls, and one position.
         assert_eq!(code[3..12], [1, 0, 2, 0, 1, 1, 0, 0, 0]);
         assert_eq!(code[14..21], [1, 0, 1, 0, 2, 1, 0]);
         assert_eq!(skipped.items(Reason::UnwritableFunction), 1);

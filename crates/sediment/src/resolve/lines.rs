@@ -29,7 +29,7 @@ pub fn lines(
     let dsos = Dsos::new(recording, &loaded);
     let sources = Sources::read(recording, &dsos, files, &mut skipped)?;
     let mut lines = Lines::default();
-    let places = Places { family };
+    let counting = Counting { family };
     for (id, code) in by_dso(recording) {
         let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
             continue;
@@ -37,17 +37,17 @@ pub fn lines(
         if recording.counts_by_samples {
             for (spot, cost) in &code.samples {
                 let Some(address) = view.address_of(spot) else { continue };
-                places.add(&mut lines, source, address, saturated(*cost), &mut skipped);
+                counting.add(&mut lines, source, address, saturated(*cost), &mut skipped);
             }
         } else {
             for (begin, end, count) in Stretches::of(&code, recording, view, label, &mut skipped).sums() {
                 for address in source.changes(begin, end) {
-                    places.add(&mut lines, source, address, saturated(count), &mut skipped);
+                    counting.add(&mut lines, source, address, saturated(count), &mut skipped);
                 }
             }
         }
     }
-    places.add_calls(&mut lines, recording, &dsos, &sources);
+    counting.add_calls(&mut lines, recording, &dsos, &sources);
     if lines.functions.is_empty() {
         let why = "nothing that was executed has source lines";
         return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
@@ -158,13 +158,13 @@ fn address_in(view: &View<'_>, spot: &Spot) -> Option<u64> {
     }
 }
 
-/// Where executions are counted: lines, with the discriminators of a family of compilers.
+/// Counting of executions by line, with the discriminators of a family of compilers.
 #[derive(Clone, Copy)]
-struct Places {
+struct Counting {
     family: Family,
 }
 
-impl Places {
+impl Counting {
     /// Raises the executions of the line at an address.
     fn add(self, lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
         let frames = source.at(address);
