@@ -139,9 +139,11 @@ pub fn blocks_on_top_of_counters_are_split(gcc: &'static Compiler) {
     }
 }
 
-/// Trains in the folder, where the counts are left; the exit code.
+/// Trains in the folder, below which the counts are left; the exit code.
 fn ran_in(folder: &TempDir) -> Option<i32> {
-    Command::new("./train").current_dir(folder.path()).output().unwrap().status.code()
+    let mut train = Command::new("./train");
+    let train = train.current_dir(folder.path()).env("GCOV_PREFIX", folder.path().join("elsewhere"));
+    train.output().unwrap().status.code()
 }
 
 /// One source in two configurations of a package: each build takes what fits, and both programs are right.
