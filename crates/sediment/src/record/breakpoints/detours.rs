@@ -98,7 +98,7 @@ pub(super) fn plan(
     let others = jumps_of_parts(&functions, &jumping, leaving);
     for Covered { address, entry, begins } in covered {
         let own = jumping.get(&entries[entry]).into_iter();
-        let jumps = own.chain(others.get(&entries[entry]).into_iter().flatten().copied());
+        let mut jumps = own.chain(others.get(&entries[entry]).into_iter().flatten().copied());
         let behind = || (1..JUMP as u64).filter(|inside| begins >> inside & 1 == 1).map(|at| address + at);
         let mut may_reach = |jumps: &Branches| {
             jumps.unknown && begins != 0
@@ -110,9 +110,7 @@ pub(super) fn plan(
                         .any(|from| there.is_none() || depth(*from).is_none_or(|from| Some(from) == there))
                 })
         };
-        if jumps.into_iter().any(|jumps| may_reach(jumps))
-            || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside))
-        {
+        if jumps.any(&mut may_reach) || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside)) {
             found[entry] = None;
         }
     }
@@ -293,9 +291,9 @@ mod tests {
         let part: &[u8] = &[0x90, 0x5b, 0x53, 0x90, 0x90, 0x90, 0xff, 0xe0];
         let both = [("f", leaves), ("0x10", part)];
         assert_eq!(planned_with(&both, &mut depths(32)), [true, true]);
-        assert_eq!(planned_with(&both, &mut depths(16))[0], false);
+        assert!(!planned_with(&both, &mut depths(16))[0]);
         let calls: &[u8] = &[0x55, 0x53, 0x90, 0xe8, 0x08, 0, 0, 0];
-        assert_eq!(planned_with(&[("f", calls), ("g", part)], &mut depths(16))[0], true);
+        assert!(planned_with(&[("f", calls), ("g", part)], &mut depths(16))[0]);
     }
 
     #[test]
