@@ -120,7 +120,9 @@ pub fn addresses_in_cold_parts_lead_to_lines(gcc: &'static Compiler) {
             .chain(addresses.iter().map(String::as_str))
             .collect();
         let said = told(&folder, tool, &arguments);
-        let mut of_one = said.split("0x").skip(1);
+        // An address begins a line; a folder's name may have the same letters.
+        let begun = format!("\n{said}");
+        let mut of_one = begun.split("\n0x").skip(1);
         let (mut inlined, mut own) = (0, 0);
         for address in &addresses {
             let answer: Vec<&str> =
