@@ -316,7 +316,7 @@ mod tests {
         let (bytes, _) = auto_profile(&lines, Version::Two);
         // Names: "", inner, out, work.
         let code = words(&bytes[24 + 5 + 10 + 8 + 9..]);
-        assert_eq!(code[..8], [FUNCTIONS, 22, 1, 2, 0, 2, 1, 1]);
+        assert_eq!(code[..8], [FUNCTIONS, 23, 1, 2, 0, 2, 1, 1]);
         assert_eq!(code[8..17], [3 << 16, 1, 2, 0, CALLEES, 3, 0, 2, 0]);
         assert_eq!(code[17..25], [4 << 16 | 1, 1, 1, 0, 1 << 16, 0, 9, 0]);
     }
