@@ -384,9 +384,6 @@ impl Run {
 /// Most bytes of a [`Change`]: a jump, and a marker for indirect calls before it.
 pub(super) const LONGEST_CHANGE: usize = 12;
 
-/// Most bytes that a [`Change`] expects: that, and the rest of the instructions that give way.
-const LONGEST_EXPECTED: usize = 32;
-
 /// Bytes that take the place of others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
@@ -395,7 +392,7 @@ pub(super) struct Change {
     /// The first `length` count.
     pub(super) bytes: [u8; LONGEST_CHANGE],
     /// Bytes that have to stand around it before: their address, which is not above its own, the bytes, and how many count.
-    expected: Option<(u64, [u8; LONGEST_EXPECTED], usize)>,
+    expected: Option<(u64, [u8; LONGEST_CHANGE], usize)>,
 }
 
 impl Change {
@@ -448,7 +445,7 @@ fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: bool) -> Vec<bool> {
     let one_by_one = |change: &Change| {
         let (start, end) = change.looks_at();
-        let mut now = [0; LONGEST_CHANGE + LONGEST_EXPECTED];
+        let mut now = [0; 2 * LONGEST_CHANGE];
         let now = &mut now[..(end - start) as usize];
         let fits = change.expected.is_none() || memory.read(start, now).is_ok();
         fits && change.may_replace(start, now) && memory.write(change.address, change.bytes()).is_ok()
