@@ -23,6 +23,7 @@ pub fn cases() -> Vec<Trial> {
                 same_as_by_breakpoints(name, &source);
             }
         }),
+        case("switches_do_not_keep_functions_from_trampolines", &compiler, switches),
         case("faults_are_told_where_they_happen", &compiler, faults_are_told_where_they_happen),
         case("trampolines_keep_registers_flags_and_memory", &compiler, registers_flags_and_memory_are_kept),
         case("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
@@ -73,6 +74,46 @@ fn trampolines_record_what_breakpoints_do() {
         }
         assert!(firsts(&shop.profile(), "many").len() > 300, "{flags:?}");
         assert_eq!(profiles[0], profiles[1], "{flags:?}");
+    }
+}
+
+/// Where the unwind tables tell that a table of a switch does not lead between a function's first instructions, with a frame pointer too.
+fn switches() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("trampolines are made on x86-64");
+    }
+    let cases: String =
+        (0..9).map(|case| format!("case {case}: return g(x * {}) + y;", 3 * case + 2)).collect();
+    let functions: String = (0..100)
+        .map(|index| {
+            format!("__attribute__((noinline)) long f{index}(long x, long y) {{ y += g(x + {index}); switch (x) {{ {cases} default: return y; }} }}\n")
+        })
+        .collect();
+    let calls: String = (0..100).map(|index| format!("s += f{index}(s & 15, s);\n")).collect();
+    // Each stop makes it wait once.
+    let source = format!(
+        "#include <stdio.h>\n#include <string.h>\n#include <sys/resource.h>\n__attribute__((noinline)) long g(long x) {{ __asm__(\"\" : \"+r\"(x)); return x + 1; }}\n\
+         {functions}{LOOKS}\
+         static long waits(void) {{ struct rusage used; getrusage(RUSAGE_SELF, &used); return used.ru_nvcsw; }}\n\
+         int main(void) {{ long s = waits(), before = waits(); {calls} long more = waits() - before; looks(); printf(\"%ld\\n\", more); return s == 0; }}"
+    );
+    let shop = Workshop::new();
+    for flags in [&[][..], &["-fno-omit-frame-pointer"], &["-fno-omit-frame-pointer", "-fno-pie", "-no-pie"]]
+    {
+        let program = shop.compile("switches", &source, flags);
+        let listing = Command::new("objdump").arg("-d").arg(&program).output().unwrap();
+        assert!(String::from_utf8_lossy(&listing.stdout).contains("jmp    *%r"), "{flags:?}: no table");
+        let waits = |options: &[&str]| {
+            let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+            assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+            assert!(
+                firsts(&shop.profile(), "switches").iter().filter(|(_, name)| name.starts_with('f')).count()
+                    >= 100
+            );
+            String::from_utf8_lossy(&recorded.stdout).trim().parse::<u32>().unwrap()
+        };
+        let (stops, few) = (waits(&OPTIONS[..1]), waits(&OPTIONS));
+        assert!(stops >= 100 && few < 20, "{flags:?}: {stops} and {few}");
     }
 }
 

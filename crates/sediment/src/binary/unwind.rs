@@ -70,16 +70,25 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<Tables<'a>>> {
     Some(Ok((frames, bases)))
 }
 
-/// Depths of the stack inside functions of x86-64, by the unwind tables: bytes from the stack pointer to the canonical frame address
-/// (DWARF 5, 6.4.1).
-pub(crate) struct Depths<'a> {
+/// What an unwind table says of a frame before an instruction. Compilers let no jump lead from one row to another: whoever unwinds could
+/// not tell which is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Register from which the canonical frame address is counted (DWARF number), and the distance in bytes.
+    frame: (u16, i64),
+    /// Bit for each register that was saved, where the stack pointer does not tell how much lies on the stack.
+    saved: u32,
+}
+
+/// Rows of the unwind tables of x86-64 (DWARF 5, 6.4.1), by address.
+pub(crate) struct Rows<'a> {
     tables: Tables<'a>,
     /// First byte, end, and place in the tables of each entry, in ascending order.
     entries: Vec<(u64, u64, EhFrameOffset)>,
     context: UnwindContext<usize>,
 }
 
-impl<'a> Depths<'a> {
+impl<'a> Rows<'a> {
     /// Those of a file; None without tables that can be read.
     pub(crate) fn of(bytes: &'a [u8]) -> Option<Self> {
         let file = object::File::parse(bytes).ok()?;
@@ -97,16 +106,19 @@ impl<'a> Depths<'a> {
         Some(Self { tables, entries: found, context: UnwindContext::new() })
     }
 
-    /// The depth before the instruction at this address; None where it is not told by the stack pointer.
-    pub(crate) fn at(&mut self, address: u64) -> Option<u64> {
+    /// The row of the instruction at this address; None where none says all that it should.
+    pub(crate) fn at(&mut self, address: u64) -> Option<Row> {
         let behind = self.entries.partition_point(|(start, ..)| *start <= address);
         let (_, _, place) = self.entries.get(behind.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
         let (frames, bases) = &self.tables;
         let entry = frames.fde_from_offset(bases, *place, EhFrame::cie_from_offset).ok()?;
-        match entry.unwind_info_for_address(frames, bases, &mut self.context, address).ok()?.cfa() {
-            CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } => u64::try_from(*offset).ok(),
-            _ => None,
+        let row = entry.unwind_info_for_address(frames, bases, &mut self.context, address).ok()?;
+        let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
+        let mut saved = 0;
+        for (other, _) in row.registers().filter(|_| register != X86_64::RSP) {
+            saved |= 1_u32.checked_shl(other.0.into())?;
         }
+        Some(Row { frame: (register.0, offset), saved })
     }
 }
 

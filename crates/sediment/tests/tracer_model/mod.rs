@@ -216,6 +216,10 @@ impl Kernel for Model {
         Ok(mapped.into_iter().filter(|mapping| space.is_mapped(mapping.range.start)).collect())
     }
 
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+        Ok(self.mappings(thread)?.into_iter().find(|mapping| mapping.range.contains(&address)))
+    }
+
     fn content(&self, _: Pid, _: &Mapping) -> Option<Vec<u8>> {
         None
     }

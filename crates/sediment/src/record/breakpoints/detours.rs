@@ -3,7 +3,7 @@
 //!
 //! No code may jump into what the jump covers. All code of the file is decoded for that, function by function; where it cannot be
 //! decoded, every byte counts that may begin a jump there. A jump through a register, as by a table of a switch, leads to instructions
-//! that expect the stack as deep as it is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
+//! that expect the same frame as there is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
 
 use crate::binary::{Binary, BinaryFunction};
 use crate::isa::{Branches, Detour, JUMP};
@@ -27,8 +27,8 @@ pub(super) struct Place {
 /// The code of a file from an address on.
 pub(super) type CodeAt<'a> = &'a dyn Fn(u64) -> Option<&'a [u8]>;
 
-/// Depth of the stack before the instruction at an address, in bytes, where that is known.
-pub(super) type Depth<'a> = &'a mut dyn FnMut(u64) -> Option<u64>;
+/// Frame before the instruction at an address, as the row of an unwind table, where that is known.
+pub(super) type FrameAt<'a, Frame> = &'a mut dyn FnMut(u64) -> Option<Frame>;
 
 /// Instructions that give way to a jump.
 struct Covered {
@@ -39,9 +39,9 @@ struct Covered {
 }
 
 /// By entry, of which these are the addresses, in ascending order: where a jump can stand.
-pub(super) fn plan(
+pub(super) fn plan<Frame: PartialEq>(
     code_at: CodeAt<'_>,
-    depth: Depth<'_>,
+    frame: FrameAt<'_, Frame>,
     entries: &[u64],
     binary: &Binary,
     (detour, landing): (&Detour, &[u8]),
@@ -103,11 +103,11 @@ pub(super) fn plan(
         let mut may_reach = |jumps: &Branches| {
             jumps.unknown && begins != 0
                 || behind().any(|to| {
-                    let there = depth(to);
+                    let there = frame(to);
                     jumps
                         .indirect
                         .iter()
-                        .any(|from| there.is_none() || depth(*from).is_none_or(|from| Some(from) == there))
+                        .any(|from| there.is_none() || frame(*from).is_none_or(|from| Some(from) == there))
                 })
         };
         if jumps.any(&mut may_reach) || (1..JUMP as u64).any(|inside| marks.is_hit(address + inside)) {
@@ -210,9 +210,14 @@ mod tests {
     use crate::binary::CodeSection;
     use crate::isa::X86_64;
 
-    fn plan_all(code: &[u8], depth: Depth<'_>, entries: &[u64], binary: &Binary) -> Vec<Option<Place>> {
+    fn plan_all(
+        code: &[u8],
+        frame: FrameAt<'_, u64>,
+        entries: &[u64],
+        binary: &Binary,
+    ) -> Vec<Option<Place>> {
         let code_at = |address: u64| code.get(address as usize..);
-        plan(&code_at, depth, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
+        plan(&code_at, frame, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
     }
 
     /// Functions of these bytes, 16 bytes apart, without unwind tables.
@@ -220,7 +225,7 @@ mod tests {
         planned_with(functions, &mut |_| None)
     }
 
-    fn planned_with(functions: &[(&str, &[u8])], depth: Depth<'_>) -> Vec<bool> {
+    fn planned_with(functions: &[(&str, &[u8])], frame: FrameAt<'_, u64>) -> Vec<bool> {
         let mut code = vec![0xcc; 16 * functions.len()];
         let mut binary = Binary::default();
         for (index, (name, bytes)) in functions.iter().enumerate() {
@@ -240,7 +245,7 @@ mod tests {
         binary.code_sections =
             vec![CodeSection { name: ".text".to_owned(), address: 0, size: code.len() as u64 }];
         let entries: Vec<u64> = binary.functions.iter().map(|function| function.address).collect();
-        plan_all(&code, depth, &entries, &binary).iter().map(Option::is_some).collect()
+        plan_all(&code, frame, &entries, &binary).iter().map(Option::is_some).collect()
     }
 
     const PUSHES: &[u8] = &[0x55, 0x53, 0x41, 0x54, 0x41, 0x55, 0xc3];

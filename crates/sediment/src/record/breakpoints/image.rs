@@ -8,6 +8,7 @@ use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
 use super::memory::Memory;
 use super::modules::{Entry, Module};
+use super::pairing::leave_pair;
 use crate::isa::JUMP;
 use std::ops::Range;
 
@@ -132,8 +133,14 @@ impl Image {
         let entries =
             self.settable_entries(module).map(|index| (index, self.address(&module.entries[index])));
         let entries: Vec<(usize, u64)> = entries.collect();
+        let found = by_halves(&entries, memory, |half, memory| self.agrees_in(module, memory, half));
+        found.into_iter().try_fold(true, |whole, half| Some(half? && whole))
+    }
+
+    /// The same for these entries.
+    fn agrees_in(&self, module: &Module, memory: &dyn Memory, entries: &[(usize, u64)]) -> Option<bool> {
         let (mut run, mut whole) = (Vec::new(), true);
-        for (pages, here) in runs(&entries, LONGEST_CHANGE as u64) {
+        for (pages, here) in runs(entries, LONGEST_CHANGE as u64) {
             run.resize((pages.end - pages.start) as usize, 0);
             let read = memory.read_at_rest(pages.start, &mut run).unwrap_or(0);
             let first = here.first()?.1;
@@ -168,13 +175,13 @@ impl Image {
         entries: impl IntoIterator<Item = usize>,
         jump: impl Fn(usize) -> Option<(u64, [u8; JUMP])>,
     ) -> usize {
-        let (mut run, mut missing) = (Run::default(), 0);
-        for index in entries {
-            let address = self.address(&module.entries[index]);
-            let jump = jump(index);
-            let (address, bytes) = jump.as_ref().map_or((address, &TRAP[..]), |(at, jump)| (*at, &jump[..]));
-            let last = address + bytes.len() as u64 - 1;
-            if !self.is_settable(address) || !self.is_settable(last) || run.ends_behind(address) {
+        let (mut planned, mut missing, mut end) = (Vec::new(), 0, 0);
+        for entry in entries {
+            let own = self.address(&module.entries[entry]);
+            let (address, jump) = jump(entry).map_or((own, None), |(at, jump)| (at, Some(jump)));
+            let change = Planned { entry, address, jump };
+            let last = address + change.bytes().len() as u64 - 1;
+            if !self.is_settable(address) || !self.is_settable(last) || address < end {
                 continue;
             }
             if !pages.has_room(address, Purpose::FirstUse) || !pages.has_room(last, Purpose::FirstUse) {
@@ -183,17 +190,32 @@ impl Image {
             }
             pages.wrote(address);
             pages.wrote(last);
+            end = last + 1;
+            planned.push(change);
+        }
+        let written = by_halves(&planned, memory, |half, memory| self.write_runs(module, memory, half));
+        for entry in written.into_iter().flatten() {
+            self.armed[entry] = true;
+        }
+        missing
+    }
+
+    /// Makes these changes, by one write for neighbouring pages; the entries where that was done.
+    fn write_runs(&self, module: &Module, memory: &dyn Memory, planned: &[Planned]) -> Vec<usize> {
+        let (mut run, mut armed) = (Run::default(), Vec::with_capacity(planned.len()));
+        for change in planned {
+            let address = change.address;
             let between = run.gap(address).and_then(|gap| {
                 let length = usize::try_from(gap.end - gap.start).ok()?;
                 module.bytes_at(gap.start.wrapping_sub(self.bias))?.get(..length)
             });
             if between.is_none() {
-                run.write(memory, &mut self.armed);
+                run.write(memory, &mut armed);
             }
-            run.add(index, address, between.unwrap_or_default(), bytes);
+            run.add(change.entry, address, between.unwrap_or_default(), change.bytes());
         }
-        run.write(memory, &mut self.armed);
-        missing
+        run.write(memory, &mut armed);
+        armed
     }
 
     /// Notes that a breakpoint is set at an entry, or none.
@@ -315,6 +337,44 @@ impl Image {
     }
 }
 
+/// Items from which on two threads work at them.
+pub(super) const MANY: usize = 1000;
+
+/// The results of some work for the halves of a list, which two threads do where it is long, or for the whole.
+fn by_halves<Item: Sync, Done: Send>(
+    items: &[Item],
+    memory: &dyn Memory,
+    work: impl Fn(&[Item], &dyn Memory) -> Done + Sync,
+) -> Vec<Done> {
+    let Some(memory) = memory.shared().filter(|_| items.len() >= MANY) else {
+        return vec![work(items, memory)];
+    };
+    let (first, second) = items.split_at(items.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            leave_pair();
+            work(second, memory)
+        });
+        let first = work(first, memory);
+        // Its panic is ours.
+        vec![first, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))]
+    })
+}
+
+/// What is to stand at an entry: a breakpoint, or a jump.
+#[derive(Debug, Clone, Copy)]
+struct Planned {
+    entry: usize,
+    address: u64,
+    jump: Option<[u8; JUMP]>,
+}
+
+impl Planned {
+    fn bytes(&self) -> &[u8] {
+        self.jump.as_ref().map_or(&TRAP, |jump| jump)
+    }
+}
+
 /// Neighbouring pages, not too many, with some of these entries, whose addresses rise, and with `reach` bytes behind the first of each.
 fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64>, &[(usize, u64)])> {
     let page_of = |address: u64| address & !(PAGE - 1);
@@ -348,10 +408,6 @@ impl Run {
         self.start + self.bytes.len() as u64
     }
 
-    fn ends_behind(&self, address: u64) -> bool {
-        !self.changes.is_empty() && self.end() > address
-    }
-
     /// From its end to an address that is near; None where another is to begin there.
     fn gap(&self, address: u64) -> Option<Range<u64>> {
         let page = address / PAGE;
@@ -371,11 +427,13 @@ impl Run {
     }
 
     /// Writes it, piece by piece where that cannot be done at once, and notes which entries are armed. Then it is empty.
-    fn write(&mut self, memory: &dyn Memory, armed: &mut [bool]) {
+    fn write(&mut self, memory: &dyn Memory, armed: &mut Vec<usize>) {
         let together = !self.changes.is_empty() && memory.write(self.start, &self.bytes).is_ok();
         for (entry, range) in self.changes.drain(..) {
             let at = self.start + range.start as u64;
-            armed[entry] = together || memory.write(at, &self.bytes[range]).is_ok();
+            if together || memory.write(at, &self.bytes[range]).is_ok() {
+                armed.push(entry);
+            }
         }
         self.bytes.clear();
     }

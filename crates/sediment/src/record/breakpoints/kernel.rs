@@ -76,6 +76,9 @@ pub(super) trait Kernel {
     /// Files that a thread has mapped, by address.
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
 
+    /// The file that a thread has mapped at this address.
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>>;
+
     /// Content of a mapped file.
     fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>>;
 
@@ -214,6 +217,10 @@ impl Kernel for Linux {
 
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
         mappings::mappings(thread)
+    }
+
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+        mappings::mapping_at(thread, address)
     }
 
     fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>> {

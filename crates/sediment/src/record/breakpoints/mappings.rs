@@ -2,8 +2,8 @@
 //! Facts of /proc about a process: its mappings with code, the files behind them, its threads and its tracer.
 
 use nix::unistd::Pid;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead as _, BufReader};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -28,6 +28,23 @@ pub(super) struct Mapping {
 pub(super) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
     let text = fs::read(format!("/proc/{thread}/maps"))?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
+}
+
+/// The mapping of a file at this address: what is mapped behind it is not read.
+pub(super) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+    // The kernel gives no more at once.
+    const AT_ONCE: usize = 4096;
+    let file = BufReader::with_capacity(AT_ONCE, File::open(format!("/proc/{thread}/maps"))?);
+    for line in file.split(b'\n') {
+        let line = line?;
+        let end = line.split(|byte| matches!(byte, b'-' | b' ')).nth(1);
+        let end = end.and_then(|end| u64::from_str_radix(std::str::from_utf8(end).ok()?, 16).ok());
+        if end.is_some_and(|end| end > address) {
+            let found = mapping(&String::from_utf8_lossy(&line));
+            return Ok(found.filter(|mapping| mapping.range.contains(&address)));
+        }
+    }
+    Ok(None)
 }
 
 /// A line of /proc/ID/maps, if it is of a file.
@@ -141,6 +158,17 @@ mod tests {
         ] {
             assert_eq!(mapping(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn one_mapping_is_that_among_all() {
+        let all = mappings(Pid::this()).unwrap();
+        for mapping in &all {
+            let last = mapping_at(Pid::this(), mapping.range.end - 1).unwrap();
+            assert_eq!(last.as_ref(), Some(mapping));
+        }
+        assert_eq!(mapping_at(Pid::this(), 0).unwrap(), None);
+        assert_eq!(mapping_at(Pid::this(), u64::MAX).unwrap(), None);
     }
 
     #[test]

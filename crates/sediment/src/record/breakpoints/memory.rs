@@ -26,6 +26,11 @@ pub(super) trait Memory: std::fmt::Debug {
 
     /// Writes all of these bytes, and no other.
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// Itself, if several threads of ours may read and write it.
+    fn shared(&self) -> Option<&(dyn Memory + Sync)> {
+        None
+    }
 }
 
 impl dyn Memory + '_ {
@@ -96,6 +101,10 @@ impl Memory for ProcessMemory {
 
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, address)
+    }
+
+    fn shared(&self) -> Option<&(dyn Memory + Sync)> {
+        Some(self)
     }
 }
 

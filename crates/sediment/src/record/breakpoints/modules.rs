@@ -184,9 +184,9 @@ impl Module {
             if let (true, Some(detour)) = (trampolines, &ISA.detour) {
                 let entries: Vec<u64> = module.entries.iter().map(|entry| entry.address).collect();
                 let code_at = |address| module.bytes_at(address);
-                let mut depths = unwind::Depths::of(bytes);
-                let mut depth = |address| depths.as_mut()?.at(address);
-                let found = plan(&code_at, &mut depth, &entries, &binary, (detour, ISA.landing_pad));
+                let mut rows = unwind::Rows::of(bytes);
+                let mut row = |address| rows.as_mut()?.at(address);
+                let found = plan(&code_at, &mut row, &entries, &binary, (detour, ISA.landing_pad));
                 module.jumps = found;
             }
         }

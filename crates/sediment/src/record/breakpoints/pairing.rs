@@ -76,6 +76,13 @@ impl Pairing {
     }
 }
 
+/// Lets this thread of ours run wherever the recorder may: it was made by the one that traces, which may be paired.
+pub(super) fn leave_pair() {
+    if let Ok(processors) = sched_getaffinity(Pid::this()) {
+        let _ = sched_setaffinity(Pid::from_raw(0), &processors);
+    }
+}
+
 /// A thread on our processor.
 #[derive(Debug)]
 pub(super) struct Pair {

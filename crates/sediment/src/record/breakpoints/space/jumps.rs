@@ -3,14 +3,12 @@
 
 use super::Space;
 use crate::isa::JUMP;
-use crate::record::breakpoints::image::{Change, Image, write_at_rest};
+use crate::record::breakpoints::image::{Change, Image, MANY, write_at_rest};
 use crate::record::breakpoints::machine::TRAP;
 use crate::record::breakpoints::modules::{Module, Modules};
+use crate::record::breakpoints::pairing::leave_pair;
 use crate::record::breakpoints::trampolines::{Note, State, Stub, Trampolines};
 use std::rc::Rc;
-
-/// Entries of a file for which another thread makes trampolines.
-const MANY: usize = 1000;
 
 impl Space {
     /// Makes room for trampolines in a process that has just become the program with this first instruction. Where that cannot be,
@@ -81,7 +79,10 @@ impl Space {
             return (agrees(), make());
         }
         std::thread::scope(|scope| {
-            let making = scope.spawn(make);
+            let making = scope.spawn(|| {
+                leave_pair();
+                make()
+            });
             (agrees(), making.join().unwrap_or_default())
         })
     }

@@ -210,6 +210,29 @@ impl Space {
         Ok(())
     }
 
+    /// Arms the file of which a thread has just mapped code at this address, as [`Self::look_at_mappings`] does; None, and nothing done,
+    /// where it is none, or is known already.
+    pub(super) fn arm_mapped(&mut self, thread: Pid, address: u64, modules: &mut Modules<'_>) -> Option<()> {
+        let kernel = Rc::clone(&self.kernel);
+        let mapping = kernel.mapping_at(thread, address).ok()??;
+        if !mapping.executable || self.images.iter().any(|image| image.holds(address)) {
+            return None;
+        }
+        let module = modules.of(&mapping, || kernel.content(thread, &mapping))?;
+        let length = mapping.range.end - mapping.range.start;
+        let first = modules.get(module).address_of_mapping(mapping.offset, length)?;
+        let bias = mapping.range.start.wrapping_sub(first);
+        if self.images.iter().any(|image| (image.module, image.bias) == (module, bias)) {
+            return None;
+        }
+        let mut mapped = Mapped::of(module, bias);
+        mapped.add(&mapping);
+        let mut image = mapped.image(modules);
+        self.arm_all(&mut image, modules);
+        self.images.push(image);
+        Some(())
+    }
+
     /// Finds the breakpoints of a process of which we do not know the origin: it is a copy of one that is gone.
     pub(super) fn find_breakpoints(&mut self, thread: Pid, modules: &mut Modules<'_>) -> io::Result<()> {
         self.arrange_images(thread, modules, |space, mut image, modules| {
@@ -258,7 +281,7 @@ impl Space {
             let bias = mapping.range.start.wrapping_sub(address);
             let known = there.iter().position(|mapped| (mapped.module, mapped.bias) == (module, bias));
             let known = known.unwrap_or_else(|| {
-                there.push(Mapped { module, bias, executable: Vec::new(), settable: Vec::new() });
+                there.push(Mapped::of(module, bias));
                 there.len() - 1
             });
             there[known].add(mapping);
@@ -271,13 +294,7 @@ impl Space {
                 image.is_mapped_at(settable, &executable);
                 self.images.push(image);
             } else if !executable.is_empty() {
-                let Module { entries, path, .. } = modules.get(module);
-                let mut image = Image::new(module, bias, entries.len());
-                if settable.len() < executable.len() {
-                    let name = base_name(path).to_owned();
-                    modules.skipped.add(Reason::WritableCode, 0, &name);
-                }
-                image.is_mapped_at(settable, &executable);
+                let image = Mapped { module, bias, executable, settable }.image(modules);
                 new(self, image, modules);
             }
         }
@@ -529,6 +546,22 @@ struct Mapped {
 }
 
 impl Mapped {
+    fn of(module: u32, bias: u64) -> Self {
+        Self { module, bias, executable: Vec::new(), settable: Vec::new() }
+    }
+
+    /// The image of a file that was not mapped there before.
+    fn image(self, modules: &mut Modules<'_>) -> Image {
+        let Module { entries, path, .. } = modules.get(self.module);
+        let mut image = Image::new(self.module, self.bias, entries.len());
+        if self.settable.len() < self.executable.len() {
+            let name = base_name(path).to_owned();
+            modules.skipped.add(Reason::WritableCode, 0, &name);
+        }
+        image.is_mapped_at(self.settable, &self.executable);
+        image
+    }
+
     fn add(&mut self, mapping: &Mapping) {
         if mapping.executable {
             self.executable.push(mapping.range.clone());

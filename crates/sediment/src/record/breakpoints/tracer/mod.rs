@@ -377,7 +377,8 @@ impl<'a> Tracer<'a> {
         let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
         let address = registers.trap_address();
         if space.has_mapped_at(address) {
-            return self.look_at_mapped(thread, task.space).map(|()| 0);
+            let at = u64::try_from(registers.result()).ok();
+            return self.look_at_mapped(thread, task.space, at).map(|()| 0);
         }
         if space.passes_gate(address) {
             ignore_gone(self.kernel.go_to(thread, &registers, address))?;
@@ -441,7 +442,7 @@ impl<'a> Tracer<'a> {
         let space = id.and_then(|id| self.spaces.get_mut(&id));
         if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
             space.at_rest = alone;
-            self.look_at_mapped(thread, id.unwrap_or_default())?;
+            self.look_at_mapped(thread, id.unwrap_or_default(), None)?;
         }
         Ok(())
     }

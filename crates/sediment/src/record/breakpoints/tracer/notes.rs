@@ -50,13 +50,15 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Arms what a thread has just mapped; breakpoints are set at once where its process is at rest.
-    pub(super) fn look_at_mapped(&mut self, thread: Pid, id: u32) -> Result<()> {
+    /// Arms what a thread has just mapped, as far as that is known at this address; breakpoints are set at once where its process is at
+    /// rest.
+    pub(super) fn look_at_mapped(&mut self, thread: Pid, id: u32, at: Option<u64>) -> Result<()> {
         let Some(space) = self.spaces.get_mut(&id) else { return Ok(()) };
         let stopped = Instant::now();
         // Trampolines are there as long as there is one thread.
         space.at_rest |= space.trampolines.is_some();
-        let looked = space.look_at_mappings(thread, &mut self.modules);
+        let armed = at.and_then(|address| space.arm_mapped(thread, address, &mut self.modules));
+        let looked = armed.map_or_else(|| space.look_at_mappings(thread, &mut self.modules), Ok);
         space.at_rest = false;
         self.arming += stopped.elapsed();
         for image in std::mem::take(&mut space.gone) {
