@@ -221,7 +221,7 @@ impl Trampolines {
             areas,
             most,
             log,
-            stubs: Vec::new(),
+            stubs: Vec::with_capacity(most as usize),
             read: 0,
             has_news: false,
             mappers: Vec::new(),
@@ -307,13 +307,12 @@ impl Trampolines {
                 if area.used + LONGEST > area.size || SEEN + number + 1 >= self.log {
                     continue;
                 }
-                let jump = (detour.jump)(displaced.address, address);
+                let Some(jump) = (detour.jump)(displaced.address, address) else { continue };
                 let writes = (number as u32 + 1, area.notes + SEEN, area.code);
-                let put = stub::stub(code, address, writes, displaced, detour);
-                let (Some(jump), Some(())) = (jump, put) else {
+                if stub::stub(code, address, writes, displaced, detour).is_none() {
                     code.truncate(before);
                     continue;
-                };
+                }
                 self.stubs.push(Stub {
                     site: Site { module: id, entry: index as u32 },
                     address,
