@@ -15,6 +15,8 @@ function cells(has, count, base) {
     return has ? sprintf(" %d | %.4f |", count, base ? count / base : 0) : "  |  |"
 }
 
+function less(one, other) { return one < other ? one : other }
+
 function claim(text, value, limit, counts,    held) {
     held = value <= limit
     claims = claims sprintf("- %s: %.4f, at most %.3f: %s.\n", text, value, limit, held ? "held" : "missed")
@@ -28,6 +30,9 @@ END {
         name = form[row]
         sub(/:input$/, "", name)
         sub(/:ordered$/, ", ordered", name)
+        sub(/:cdsort$/, ", CDSort", name)
+        sub(/:bolt-blocks$/, ", BOLT", name)
+        sub(/:bolt-functions$/, ", BOLT, functions alone", name)
         base = part[1] SUBSEP "plain:input"
         printf "| %s | %s |%s%s%s%s %d |\n", part[1], name, cells(1, instructions[row], instructions[base]), cells(row in l1i, l1i[row], l1i[base]),
             cells((row, 32) in tlb, tlb[row, 32], tlb[base, 32]), cells((row, 64) in tlb, tlb[row, 64], tlb[base, 64]), text[row]
@@ -49,6 +54,16 @@ END {
                 sum[entries] += log(tlb[row, entries] / tlb[plain, entries])
                 means[entries]++
             }
+        }
+    }
+    for (at = 1; at <= number; at++) {
+        row = rows[at]
+        split(row, part, SUBSEP)
+        apart = part[1] SUBSEP "blocks:ordered"
+        counted = part[1] SUBSEP "text-partial:ordered"
+        if (form[row] == "both:ordered" && input[row] != "record" && apart in l1i && counted in l1i) {
+            claim(part[1] ", L1I misses with counters and blocks, by the less of those with one of them", l1i[row] / less(l1i[apart], l1i[counted]), 1, 0)
+            claim(part[1] ", iTLB misses (64) with counters and blocks, by the less of those with one of them", tlb[row, 64] / less(tlb[apart, 64], tlb[counted, 64]), 1, 0)
         }
     }
     for (entries = 32; entries <= 64; entries += 32)
