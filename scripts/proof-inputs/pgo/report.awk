@@ -15,6 +15,15 @@ function cells(has, count, base) {
     return has ? sprintf(" %d | %.4f |", count, base ? count / base : 0) : "  |  |"
 }
 
+# Takes the misses of a row into the mean of its kind.
+function note(name, row, plain,    entries) {
+    if (!((name, 32) in means)) kind[++kinds] = name
+    for (entries = 32; entries <= 64; entries += 32) {
+        sum[name, entries] += log(tlb[row, entries] / tlb[plain, entries])
+        means[name, entries]++
+    }
+}
+
 function less(one, other) { return one < other ? one : other }
 
 function claim(text, value, limit, counts,    held) {
@@ -50,11 +59,10 @@ END {
         if (form[row] == "text-partial:ordered" && placed in l1i) {
             claim(part[1] ", L1I misses with counters and order, by those with order alone", l1i[row] / l1i[placed], 1.05, 0)
             claim(part[1] ", iTLB misses (64) with counters and order, by those with order alone", tlb[row, 64] / tlb[placed, 64], 1.05, 0)
-            for (entries = 32; entries <= 64; entries += 32) {
-                sum[entries] += log(tlb[row, entries] / tlb[plain, entries])
-                means[entries]++
-            }
+            note("counters and order", row, plain)
         }
+        if (form[row] == "blocks:ordered" && input[row] != "record") note("blocks and order", row, plain)
+        if (form[row] == "both:ordered" && input[row] != "record") note("counters, blocks and order", row, plain)
     }
     for (at = 1; at <= number; at++) {
         row = rows[at]
@@ -66,9 +74,11 @@ END {
             claim(part[1] ", iTLB misses (64) with counters and blocks, by the less of those with one of them", tlb[row, 64] / less(tlb[apart, 64], tlb[counted, 64]), 1, 0)
         }
     }
-    for (entries = 32; entries <= 64; entries += 32)
-        if (means[entries])
-            claim(sprintf("iTLB misses (%d) with counters and order, by those in input order, geometric mean of %d", entries, means[entries]), exp(sum[entries] / means[entries]), entries == 64 ? 0.22 : 0.3, entries == 32)
+    for (at = 1; at <= kinds; at++)
+        for (entries = 32; entries <= 64; entries += 32) {
+            number = means[kind[at], entries]
+            claim(sprintf("iTLB misses (%d) with %s, by those in input order, geometric mean of %d", entries, kind[at], number), exp(sum[kind[at], entries] / number), entries == 64 ? 0.22 : 0.3, entries == 32 && kind[at] == "counters and order")
+        }
     printf "\n%s", claims
     exit missed
 }
