@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Trial> {
     ];
     vec![
         case("levels_are_built_and_compared", &needs, levels_are_built_and_compared),
+        case("words_of_both_are_the_packages", &[], words_of_both_are_the_packages),
         case(
             "counters_of_a_cargo_project",
             &[
@@ -112,6 +113,24 @@ fn levels_are_built_and_compared() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["levels"].as_array().unwrap().len(), 5);
     assert_eq!(report["build_seconds"], seconds, "built again: {}", err(&output));
+}
+
+/// A package's compiler takes the words that `optimize` measured counters and blocks with.
+fn words_of_both_are_the_packages() {
+    let words = |path: &str, from: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        let (_, rest) = text.split_once(from).unwrap();
+        let flags = rest.split(['"', ' ', '\n', ',', '\\']).map(str::trim).filter(|word| !word.is_empty());
+        flags
+            .skip_while(|word| !word.starts_with("-f"))
+            .take_while(|word| word.starts_with("-f"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let own = words("crates/sediment-cli/src/commands/optimize/levels.rs", "const LEAN");
+    assert_eq!(own, words("gcc-plugin/compiler", "`sediment optimize` has the same words."));
+    assert_eq!(own, words("scripts/proofs/pgo", "\nlean="));
+    assert!(own.contains(&"-fno-tracer".to_owned()) && own.len() > 5, "{own:?}");
 }
 
 /// One command for a Cargo project: rustc counts, and compiles by its counters. What the build runs itself is left alone.

@@ -32,6 +32,17 @@ const COUNTED: &[&str] = &[
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
 ];
+/// Words against optimisations that copy code, which counters turn on. Blocks on top of counters are split again: copies are larger than what they gain
+/// there (docs/proofs/pgo.md). The same words are in gcc-plugin/compiler.
+const LEAN: &[&str] = &[
+    "-fno-tracer",
+    "-fno-unroll-loops",
+    "-fno-peel-loops",
+    "-fno-split-loops",
+    "-fno-unswitch-loops",
+    "-fno-ipa-cp-clone",
+    "-fvect-cost-model=very-cheap",
+];
 /// Longest training command that valgrind runs, and how much longer it may take there.
 const COUNTED_SECONDS: f64 = 10.0;
 const SLOWDOWN: u32 = 200;
@@ -83,7 +94,8 @@ impl Job<'_> {
         let blocks = self.optional(blocks)?;
         let both = match &counted {
             Ok(counters) => {
-                let words = counters.words.clone();
+                let lean = LEAN.iter().map(|word| (*word).to_owned());
+                let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
                 let both =
                     self.training("both", &plugin, |job, plugin| job.count_blocks("both", plugin, &words));
                 self.optional(both)?.map(|mut both| {
