@@ -2,18 +2,20 @@
 //! Memory that breakpoints may cost. A page of code with a breakpoint becomes a copy of the process's own, for as
 //! long as the process lives.
 
-use nix::unistd::Pid;
+use nix::unistd::{Pid, SysconfVar, sysconf};
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Bytes of a page of memory, or of a part of one.
+/// Bytes of the smallest page of memory that a system has: what is neighbouring by these is so by larger ones.
 pub(super) const PAGE: u64 = 4096;
 
 /// Pages that all recorded processes together may have of their own for breakpoints.
 #[derive(Debug)]
 pub(super) struct Budget {
+    /// Bytes of a page of this system.
+    page: u64,
     pages: Cell<u64>,
     used: Cell<u64>,
     peak: Cell<u64>,
@@ -24,14 +26,19 @@ pub(super) struct Budget {
 impl Budget {
     /// One of this many bytes; whether rates are estimated, for which a part is kept.
     pub(super) fn new(bytes: u64, has_rates: bool) -> Self {
-        Self { pages: Cell::new(bytes / PAGE), used: Cell::new(0), peak: Cell::new(0), has_rates }
+        Self::with_pages_of(page_of_the_system(), bytes, has_rates)
+    }
+
+    /// One of this many bytes on a system whose pages have that many.
+    fn with_pages_of(page: u64, bytes: u64, has_rates: bool) -> Self {
+        Self { page, pages: Cell::new(bytes / page), used: Cell::new(0), peak: Cell::new(0), has_rates }
     }
 
     /// Takes no more than half of the bytes that the control groups of a process have left; returns those bytes if they are less
     /// than twice the budget.
     pub(super) fn fit(&self, left: Option<u64>) -> Option<u64> {
         let left = left?;
-        let pages = left / 2 / PAGE;
+        let pages = left / 2 / self.page;
         if self.used.get() + pages >= self.pages.get() {
             return None;
         }
@@ -41,12 +48,12 @@ impl Budget {
 
     /// Most bytes that were in use at one time.
     pub(super) fn peak(&self) -> u64 {
-        self.peak.get() * PAGE
+        self.peak.get() * self.page
     }
 
     /// The bytes that may be used.
     pub(super) fn bytes(&self) -> u64 {
-        self.pages.get() * PAGE
+        self.pages.get() * self.page
     }
 }
 
@@ -79,14 +86,13 @@ impl OwnPages {
             Purpose::FirstUse if self.budget.has_rates => self.budget.pages.get() / 4 * 3,
             Purpose::FirstUse | Purpose::Rate => self.budget.pages.get(),
         };
-        address / PAGE == self.last
-            || self.pages.contains(&(address / PAGE))
-            || self.budget.used.get() < limit
+        let page = address / self.budget.page;
+        page == self.last || self.pages.contains(&page) || self.budget.used.get() < limit
     }
 
     /// Notes a write at this address.
     pub(super) fn wrote(&mut self, address: u64) {
-        let last = std::mem::replace(&mut self.last, address / PAGE);
+        let last = std::mem::replace(&mut self.last, address / self.budget.page);
         if last != self.last && self.pages.insert(self.last) {
             let used = self.budget.used.get() + 1;
             self.budget.used.set(used);
@@ -104,6 +110,12 @@ impl Drop for OwnPages {
     fn drop(&mut self) {
         self.budget.used.set(self.budget.used.get() - self.pages.len() as u64);
     }
+}
+
+/// Bytes of a page of memory: on AArch64, systems with 4, 16 and 64 KiB are in use.
+fn page_of_the_system() -> u64 {
+    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    page.and_then(|page| u64::try_from(page).ok()).map_or(PAGE, |page| page.max(PAGE))
 }
 
 /// Bytes of memory that the control groups of a process have left.
@@ -158,7 +170,7 @@ mod tests {
 
     #[test]
     fn pages_count_once_and_are_given_back() {
-        let budget = Rc::new(Budget::new(2 * PAGE, true));
+        let budget = Rc::new(Budget::with_pages_of(PAGE, 2 * PAGE, true));
         let mut one = OwnPages::new(&budget);
         one.wrote(0x1000);
         one.wrote(0x1fff);
@@ -173,13 +185,27 @@ mod tests {
     }
 
     #[test]
+    fn larger_pages_cost_more() {
+        const LARGE: u64 = 16 * PAGE;
+        let budget = Rc::new(Budget::with_pages_of(LARGE, 2 * LARGE, true));
+        let mut pages = OwnPages::new(&budget);
+        (0..16).for_each(|part| pages.wrote(part * PAGE));
+        assert_eq!(budget.peak(), LARGE, "all are of one page");
+        pages.wrote(LARGE);
+        assert_eq!(budget.peak(), 2 * LARGE);
+        assert!(!pages.has_room(2 * LARGE, Purpose::Rate));
+        assert!(pages.has_room(2 * LARGE - 1, Purpose::Rate));
+        assert_eq!(budget.bytes(), 2 * LARGE);
+    }
+
+    #[test]
     fn a_quarter_is_kept_for_rates() {
-        let budget = Rc::new(Budget::new(8 * PAGE, true));
+        let budget = Rc::new(Budget::with_pages_of(PAGE, 8 * PAGE, true));
         let mut pages = OwnPages::new(&budget);
         (0..6).for_each(|page| pages.wrote(page * PAGE));
         assert!(!pages.has_room(6 * PAGE, Purpose::FirstUse));
         assert!(pages.has_room(6 * PAGE, Purpose::Rate));
-        let budget = Rc::new(Budget::new(8 * PAGE, false));
+        let budget = Rc::new(Budget::with_pages_of(PAGE, 8 * PAGE, false));
         let mut pages = OwnPages::new(&budget);
         (0..6).for_each(|page| pages.wrote(page * PAGE));
         assert!(pages.has_room(6 * PAGE, Purpose::FirstUse), "nothing else is recorded");
