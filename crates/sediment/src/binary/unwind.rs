@@ -70,7 +70,7 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<Tables<'a>>> {
     Some(Ok((frames, bases)))
 }
 
-/// What an unwind table says of a frame before an instruction. Compilers let no jump lead from one row to another: whoever unwinds could
+/// Row of an unwind table: the frame before an instruction. Compilers let no jump lead from one row to another: whoever unwinds could
 /// not tell which is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Row {

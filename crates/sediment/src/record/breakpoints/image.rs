@@ -361,7 +361,7 @@ fn by_halves<Item: Sync, Done: Send>(
     })
 }
 
-/// What is to stand at an entry: a breakpoint, or a jump.
+/// Change that is to be made at an entry: a breakpoint, or a jump.
 #[derive(Debug, Clone, Copy)]
 struct Planned {
     entry: usize,
