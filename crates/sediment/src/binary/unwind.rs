@@ -9,8 +9,8 @@ use super::{Binary, BinaryFunction, SymbolSource, plt};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::{address_of_nameless, nameless};
 use gimli::{
-    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Pointer, RunTimeEndian,
-    UnwindContext, UnwindSection as _, X86_64,
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EhFrameOffset, EndianSlice, Pointer, RegisterRule,
+    RunTimeEndian, UnwindContext, UnwindSection as _, X86_64,
 };
 use object::{Object as _, ObjectSection as _};
 
@@ -115,8 +115,10 @@ impl<'a> Rows<'a> {
         let row = entry.unwind_info_for_address(frames, bases, &mut self.context, address).ok()?;
         let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return None };
         let mut saved = 0;
-        for (other, _) in row.registers().filter(|_| register != X86_64::RSP) {
-            saved |= 1_u32.checked_shl(other.0.into())?;
+        for (other, rule) in row.registers().filter(|_| register != X86_64::RSP) {
+            if !matches!(rule, RegisterRule::Undefined | RegisterRule::SameValue) {
+                saved |= 1_u32.checked_shl(other.0.into())?;
+            }
         }
         Some(Row { frame: (register.0, offset), saved })
     }
