@@ -36,13 +36,26 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time after which what should have happened counts as missing. SEDIMENT_PATIENCE sets the seconds, for slow machines.
+fn patience() -> Duration {
+    Duration::from_secs(number_of("SEDIMENT_PATIENCE").unwrap_or(60))
+}
+
+/// Rounds of a program that is recorded for long. SEDIMENT_SHORTER divides them, for slow machines.
+fn rounds(usual: u64) -> String {
+    (usual / number_of("SEDIMENT_SHORTER").unwrap_or(1)).to_string()
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
 
 fn main() {
     let compiler = [Need::Program("cc")];
     let cases = vec![
         case("first_uses_stand_in_their_order", &compiler, first_uses_stand_in_their_order),
         case("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
+        case("calls_come_in_runs", &compiler, calls_come_in_runs),
         case("threads_reach_the_same_breakpoint", &compiler, || {
             same_as_without("threads", &programs::threads(), &["f0", "f59"])
         }),
@@ -93,7 +106,7 @@ fn main() {
 
 /// Repetitions of a case.
 fn repeats() -> usize {
-    std::env::var("SEDIMENT_REPEATS").ok().and_then(|number| number.parse().ok()).unwrap_or(3)
+    number_of("SEDIMENT_REPEATS").unwrap_or(3) as usize
 }
 
 struct Workshop(tempfile::TempDir);
@@ -192,6 +205,10 @@ fn same_as_without(name: &str, source: &str, expected: &[&str]) {
     }
 }
 
+/// Functions of the C library's start files, on some architectures.
+const RUNTIME: [&str; 5] =
+    ["frame_dummy", "register_tm_clones", "deregister_tm_clones", "atexit", "call_weak_fn"];
+
 fn first_uses_stand_in_their_order() {
     let shop = Workshop::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
@@ -204,12 +221,7 @@ fn first_uses_stand_in_their_order() {
     let mut expected: Vec<&str> = vec!["begin", "main", "work"];
     expected.extend(functions.iter().map(String::as_str));
     expected.push("end");
-    let without_runtime: Vec<&str> = own
-        .into_iter()
-        .filter(|name| {
-            !["frame_dummy", "register_tm_clones", "deregister_tm_clones", "atexit"].contains(name)
-        })
-        .collect();
+    let without_runtime: Vec<&str> = own.into_iter().filter(|name| !RUNTIME.contains(name)).collect();
     assert_eq!(without_runtime, expected);
     assert_eq!(calls(&profile, "main", "work"), 1);
     assert_eq!(calls(&profile, "work", "f17"), 1);
@@ -255,6 +267,45 @@ fn rates_tell_frequent_from_rare() {
         profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some()),
         "bursts tell what runs near"
     );
+}
+
+/// A function that calls others once, four times and thirty times, with no other between.
+fn calls_come_in_runs() {
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
+        #define FUNCTION __attribute__((noinline))\n\
+        static volatile long spun;\n\
+        FUNCTION long one(long x) { spun += x; return x + 1; }\n\
+        FUNCTION long few(long x) { spun += x; return x + 2; }\n\
+        FUNCTION long many(long x) { spun += x; return x + 3; }\n\
+        FUNCTION long turn(long x) {\n\
+            x = one(x);\n\
+            for (int i = 0; i < 4; i++) x = few(x);\n\
+            for (int i = 0; i < 30; i++) x = many(x);\n\
+            return x;\n\
+        }\n\
+        int main(int count, char **arguments) {\n\
+            long sum = 0, rounds = atol(arguments[1]);\n\
+            for (long i = 0; i < rounds; i++) sum = turn(sum);\n\
+            printf(\"%ld\\n\", sum);\n\
+            return 0;\n\
+        }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("runs", source, &[]);
+    let counted = rounds(12_000_000);
+    let without = Command::new(&program).arg(&counted).output().unwrap();
+    let found = || {
+        let recorded = shop.record(&["--overhead", "20%"], &[text(&program), &counted]).output().unwrap();
+        assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
+        assert_eq!(code(&recorded), 0);
+        let profile = shop.profile();
+        ["one", "few", "many"].map(|name| calls(&profile, "turn", name) as f64)
+    };
+    // Without runs, they would be one each.
+    let is_near = |[one, few, many]: [f64; 3]| {
+        (2.5..6.5).contains(&(few / one)) && (15.0..60.0).contains(&(many / one))
+    };
+    let all = [found(), found(), found()];
+    assert!(all.into_iter().filter(|found| is_near(*found)).count() >= 2, "{all:?}");
 }
 
 fn libraries_loaded_late_are_recorded() {
@@ -311,7 +362,7 @@ fn number_in(path: &Path) -> i32 {
         if let Some(number) = std::fs::read_to_string(path).ok().filter(|text| text.ends_with('\n')) {
             return number.trim().parse().unwrap();
         }
-        assert!(started.elapsed() < PATIENCE, "{} was not written", path.display());
+        assert!(started.elapsed() < patience(), "{} was not written", path.display());
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -447,7 +498,7 @@ fn a_program_that_runs_on_is_left_as_it_was() {
             }
             let started = Instant::now();
             while traced(process) {
-                assert!(started.elapsed() < PATIENCE, "run {repeat}: still traced");
+                assert!(started.elapsed() < patience(), "run {repeat}: still traced");
                 std::thread::sleep(Duration::from_millis(5));
             }
             assert_untouched(process);
@@ -469,7 +520,7 @@ fn a_program_that_runs_on_is_left_as_it_was() {
 fn wait(mut running: Running) -> Output {
     let started = Instant::now();
     while running.0.try_wait().unwrap().is_none() {
-        assert!(started.elapsed() < PATIENCE, "it does not end");
+        assert!(started.elapsed() < patience(), "it does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
     running.end_of_pipes()

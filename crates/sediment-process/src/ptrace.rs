@@ -51,6 +51,14 @@ fn next_status(flags: libc::c_int) -> Result<Option<(Pid, Status)>, Errno> {
     }
 }
 
+/// Next status of this thread; None where there is none yet.
+pub fn look_for(thread: Pid) -> Result<Option<Status>, Errno> {
+    let mut raw = 0;
+    // SAFETY: the kernel writes one int, which is there.
+    let found = unsafe { libc::waitpid(thread.as_raw(), &mut raw, libc::__WALL | libc::WNOHANG) };
+    Errno::result(found).map(|id| (id != 0).then(|| decode(raw)))
+}
+
 /// Waits for the next status of this thread.
 pub fn wait_for(thread: Pid) -> Result<Status, Errno> {
     loop {
@@ -88,6 +96,8 @@ pub enum Resume {
     Run,
     /// To the next system call, signal or event.
     ToSystemCall,
+    /// One instruction on, or to the signal or event before.
+    Step,
     /// Stays stopped with its process, but hears of its going on.
     Listen,
     /// Is traced no longer.
@@ -99,6 +109,7 @@ pub fn resume(thread: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
     let request = match how {
         Resume::Run => libc::PTRACE_CONT,
         Resume::ToSystemCall => libc::PTRACE_SYSCALL,
+        Resume::Step => libc::PTRACE_SINGLESTEP,
         Resume::Listen => libc::PTRACE_LISTEN,
         Resume::Detach => libc::PTRACE_DETACH,
     };

@@ -2,7 +2,7 @@
 //! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
 
 use super::support::{Need, case};
-use super::{PATIENCE, Running, Workshop, assert_untouched, code, err, number_in, repeats, text};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, patience, repeats, rounds, text};
 use crate::said::says_in_log;
 use libtest_mimic::Trial;
 use std::fs::Permissions;
@@ -158,11 +158,12 @@ fn shop_of_loads() -> (Workshop, PathBuf) {
 
 fn libraries_come_and_go() {
     let (shop, program) = shop_of_loads();
-    let without = Command::new(&program).arg("20000").current_dir(shop.path()).output().unwrap();
+    let rounds = rounds(20_000);
+    let without = Command::new(&program).arg(&rounds).current_dir(shop.path()).output().unwrap();
     assert_eq!(code(&without), 42);
     for seed in 0..repeats() {
         let options = ["--overhead", "60%", "--seed", &seed.to_string()];
-        let recorded = shop.record(&options, &[text(&program), "20000"]).output().unwrap();
+        let recorded = shop.record(&options, &[text(&program), &rounds]).output().unwrap();
         assert_eq!(code(&recorded), 42, "{}", err(&recorded));
         assert_eq!(recorded.stdout, without.stdout);
         shop.profile();
@@ -171,11 +172,12 @@ fn libraries_come_and_go() {
 
 fn let_go_while_it_loads() {
     let (shop, program) = shop_of_loads();
-    let without = Command::new(&program).arg("30000").current_dir(shop.path()).output().unwrap();
+    let rounds = rounds(30_000);
+    let without = Command::new(&program).arg(&rounds).current_dir(shop.path()).output().unwrap();
     for run in 0..2 * repeats() {
         let seconds = format!("0.{}", run % 4 + 1);
         let options = ["--startup", "--seconds", &seconds];
-        let recorded = shop.record(&options, &[text(&program), "30000"]).output().unwrap();
+        let recorded = shop.record(&options, &[text(&program), &rounds]).output().unwrap();
         assert_eq!(code(&recorded), 42, "{}", err(&recorded));
         assert_eq!(recorded.stdout, without.stdout);
     }
@@ -209,7 +211,7 @@ fn output_in_time(mut command: Command) -> std::process::Output {
     let mut running = Running(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let started = Instant::now();
     while running.0.try_wait().unwrap().is_none() {
-        assert!(started.elapsed() < PATIENCE, "the recorder hangs");
+        assert!(started.elapsed() < patience(), "the recorder hangs");
         std::thread::sleep(Duration::from_millis(10));
     }
     running.end_of_pipes()
@@ -322,7 +324,7 @@ fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
     // It stands behind a tracer and has breakpoints.
     let started = Instant::now();
     while traced_by(process) == "0" {
-        assert!(started.elapsed() < PATIENCE, "it is not recorded");
+        assert!(started.elapsed() < patience(), "it is not recorded");
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(400));
@@ -371,7 +373,7 @@ fn a_killed_front_lets_the_program_go() {
     recorder.0.wait().unwrap();
     let started = Instant::now();
     while !shop.path().join("recorded.gv").exists() {
-        assert!(started.elapsed() < PATIENCE, "nothing was kept");
+        assert!(started.elapsed() < patience(), "nothing was kept");
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(traced_by(process), "0");

@@ -2,7 +2,7 @@
 //! Programs that may not be recorded: refused with a hint, or warned about before they run.
 
 use super::support::{Need, case};
-use super::{PATIENCE, Running, Workshop, code, err, number_in, programs, text};
+use super::{Running, Workshop, code, err, number_in, patience, programs, text};
 use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::path::Path;
@@ -56,7 +56,7 @@ fn unrecordable_programs_are_refused() {
     assert!(Command::new("kill").args(["-KILL", tracer]).status().unwrap().success());
     let started = Instant::now();
     while Path::new(&format!("/proc/{process}/exe")).exists() {
-        assert!(started.elapsed() < PATIENCE, "the program outlived its killed recorder");
+        assert!(started.elapsed() < patience(), "the program outlived its killed recorder");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

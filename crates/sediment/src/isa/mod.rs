@@ -46,6 +46,8 @@ pub(crate) struct Isa {
     pub(crate) call_before: fn(before: &[u8], return_address: u64) -> Option<Reference>,
     /// Tells whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
+    /// Tells whether a thread that executes the instruction that code begins with stands at another then, without a system call. It may fault.
+    pub(crate) steps: fn(code: &[u8]) -> bool,
     /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
     pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
     /// Bytes up to the end of the first jump, call or return of code, or of `most` instructions; one byte where instructions are not
@@ -70,6 +72,7 @@ impl Isa {
         each_reference: None,
         call_before: |_, _| None,
         begins_with_code: |_| false,
+        steps: |_| false,
         whole_instructions: |_, _| None,
         straight: |_, _| 1,
         prologue: None,

@@ -157,6 +157,10 @@ impl Kernel for Model {
         })
     }
 
+    fn step(&self, _: Pid) -> Result<Option<Status>, Errno> {
+        panic!("no rates are modelled")
+    }
+
     fn is_breakpoint(&self, thread: Pid) -> bool {
         self.live(thread, |one| one.trapped.is_some()).unwrap_or(false)
     }

@@ -19,6 +19,7 @@ pub(crate) const X86_64: Isa = Isa {
     each_reference: Some(each_reference),
     call_before,
     begins_with_code,
+    steps: moved::steps,
     whole_instructions,
     straight,
     prologue: Some(prologue),

@@ -117,6 +117,11 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
     }
 }
 
+/// True for an instruction that could be executed elsewhere: a system call, a repeated one, or one that shows the flags could not.
+pub(super) fn steps(code: &[u8]) -> bool {
+    kind(code).is_some_and(|(length, kind)| kind != Kind::Jump(-(length as i32), None))
+}
+
 /// True for an instruction that does nothing.
 fn is_nop(instruction: &[u8]) -> bool {
     let prefixes = instruction.iter().take_while(|byte| matches!(byte, 0x66 | 0x2e)).count();
@@ -259,6 +264,17 @@ mod tests {
                 .is_some_and(|found| found.ends && found.begins == 1 << 2)
         );
         assert_eq!(movable(&[0x31, 0xc0, 0x53, 0x90, 0x90], 2), None, "the function ends before");
+    }
+
+    #[test]
+    fn a_step_is_one_instruction() {
+        for code in [&[0x55][..], &[0xf3, 0x0f, 0x1e, 0xfa], &[0x48, 0x89, 0xf8], &[0xc3], &[0x31, 0xc0]] {
+            assert!(steps(code), "{code:x?}");
+        }
+        // syscall, rep movsb, pushf, mov ss, and a jump to itself.
+        for code in [&[0x0f, 0x05][..], &[0xf3, 0xa4], &[0x9c], &[0x8e, 0xd0], &[0xeb, 0xfe]] {
+            assert!(!steps(code), "{code:x?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::pairing::Pair;
 use super::system::{self, Alarm, Requests, Resume, Status};
 use super::waiting::Waiting;
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::ptrace;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
@@ -45,6 +46,9 @@ pub(super) trait Kernel {
 
     /// Sets the program counter of a stopped thread, whose registers these are, and nothing else.
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno>;
+
+    /// Has a stopped thread execute one instruction. None once it has; else what it reported instead.
+    fn step(&self, thread: Pid) -> Result<Option<Status>, Errno>;
 
     /// True if a breakpoint instruction raised the SIGTRAP that stopped this thread; false if it was sent.
     fn is_breakpoint(&self, thread: Pid) -> bool;
@@ -173,6 +177,13 @@ impl Kernel for Linux {
 
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno> {
         registers.go_to(thread, address)
+    }
+
+    fn step(&self, thread: Pid) -> Result<Option<Status>, Errno> {
+        system::resume(thread, Resume::Step, 0)?;
+        let status = self.waiting.borrow_mut().status_of(thread)?;
+        let stepped = status == Status::Signal(libc::SIGTRAP) && system::is_step(thread);
+        Ok((!stepped).then_some(status))
     }
 
     fn is_breakpoint(&self, thread: Pid) -> bool {

@@ -7,6 +7,7 @@ use super::machine::ARCH;
 use super::modules::Site;
 use super::modules::{Calls, Modules, base_name};
 use super::space::Space;
+use super::step_times::StepTimes;
 use crate::plural::counted;
 use crate::profile::source::Source;
 use crate::random::Generator;
@@ -19,11 +20,11 @@ const SHORTEST: u64 = 500;
 /// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed: stops take tens of
 /// microseconds of the program's own time, which cannot be told exactly from its work.
 const TOO_OFTEN: u64 = 1_000_000;
-/// Processor time from call to call, in nanoseconds, of programs that call too often to tell it: SQLite's shell, gawk and perl take 5 to 7 on a
-/// fast processor. A program that calls rarely is timed.
-const FROM_CALL_TO_CALL: f64 = 10.0;
 /// So often must a function have been met for its rate to say how many calls a step stands for.
 const ENOUGH: u64 = 3;
+
+/// Calls of a run, in the mean, that are many.
+const LONG: u64 = 8;
 
 /// Standard deviations of a count by chance.
 const DEVIATIONS: f64 = 3.0;
@@ -63,6 +64,9 @@ pub(super) struct Facts {
     hits: u64,
     /// Number of executions in sequences of steps.
     steps: u64,
+    /// Calls that followed a step at once, and the runs of them that were seen to their end.
+    followed: u64,
+    ended: u64,
     /// Processor time of the processes after its first use in them, in nanoseconds.
     exposed: u64,
 }
@@ -71,6 +75,21 @@ impl Facts {
     /// Hits in windows of either kind, and their time in nanoseconds, as if all had been by time alone.
     pub(super) fn seen(&self) -> (u64, u64) {
         (self.hits, self.watched.max(self.hits * SHORTEST))
+    }
+
+    /// Calls of a step, in the mean: more than one where the function is called again with no other between.
+    fn run(&self) -> f64 {
+        1.0 + self.followed as f64 / self.ended.max(1) as f64
+    }
+
+    /// Calls of its steps.
+    fn called(&self) -> f64 {
+        self.steps as f64 * self.run()
+    }
+
+    /// True if hardly any of its runs were seen to their end.
+    pub(super) fn has_long_runs(&self) -> bool {
+        self.followed > LONG * (self.ended + 1)
     }
 
     /// Number of calls by its rate; None if that could not be timed.
@@ -92,9 +111,10 @@ impl Facts {
         steps - DEVIATIONS * steps.sqrt() > expected
     }
 
-    /// Number of calls, where a step stands for `of_a_step` calls: the likeliest number for the hits in windows and
+    /// Number of calls, where a step stands for `runs` runs of calls: the likeliest number for the hits in windows and
     /// the executions in sequences, if calls come at random; None if neither tells.
-    fn calls(&self, of_a_step: f64) -> Option<f64> {
+    fn calls(&self, runs: f64) -> Option<f64> {
+        let of_a_step = runs * self.run();
         if let Some(by_rate) = self.calls_by_rate() {
             let expected = by_rate / of_a_step;
             if self.repeats_itself(expected) {
@@ -134,54 +154,6 @@ pub(super) struct Log {
     /// Processor time of processes that are no more, in nanoseconds.
     retired: u64,
     step_times: StepTimes,
-}
-
-/// Processor time from step to step in sequences, in nanoseconds.
-#[derive(Debug, Clone, Default)]
-struct StepTimes {
-    sum: u64,
-    /// Number of steps by time, in classes of a quarter of an octave.
-    classes: BTreeMap<u32, u64>,
-}
-
-impl StepTimes {
-    /// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
-    const SHORTEST: f64 = 0.25;
-
-    fn add(&mut self, time: u64) {
-        self.sum += time;
-        *self.classes.entry(((time.max(1) as f64).log2() * 4.0) as u32).or_default() += 1;
-    }
-
-    /// Processor time of the program itself from step to step, as far as hits do not take most of it. Where only the longest tenth of the steps
-    /// says so, the truth lies somewhere between.
-    fn own(&self) -> f64 {
-        const LONGEST: f64 = 0.1;
-        let steps: u64 = self.classes.values().sum();
-        let time = |class: u32| (f64::from(class) / 4.0).exp2();
-        let (mut before, mut hit, mut usual) = (0, None, (0.0, 0));
-        for (class, count) in &self.classes {
-            if before as f64 >= steps as f64 * (1.0 - LONGEST) {
-                break;
-            }
-            before += count;
-            if before as f64 >= steps as f64 * Self::SHORTEST {
-                hit = hit.or(Some(time(class + 1)));
-            }
-            usual = (usual.0 + time(*class) * *count as f64, usual.1 + count);
-        }
-        let hit = hit.unwrap_or(0.0);
-        let usual = usual.0 / usual.1.max(1) as f64;
-        let all = self.sum as f64 / steps.max(1) as f64;
-        let measured = (all - hit).max(FROM_CALL_TO_CALL);
-        if usual > 2.0 * hit {
-            measured
-        } else if all > 2.0 * hit {
-            (measured * FROM_CALL_TO_CALL).sqrt()
-        } else {
-            FROM_CALL_TO_CALL
-        }
-    }
 }
 
 impl Log {
@@ -280,9 +252,23 @@ impl Log {
         (caller, self.calls.entry((caller, site)).or_default())
     }
 
-    /// Adds the processor time from the step before to a step of a sequence.
-    pub(super) fn step_took(&mut self, time: u64) {
-        self.step_times.add(time);
+    /// A function was called again, with no other since its step.
+    pub(super) fn again(&mut self, site: Site) {
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.followed += 1;
+        }
+    }
+
+    /// Another function was called than the one whose calls were followed.
+    pub(super) fn run_ended(&mut self, site: Site) {
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.ended += 1;
+        }
+    }
+
+    /// Processor time from step to step of sequences.
+    pub(super) fn step_times(&mut self) -> &mut StepTimes {
+        &mut self.step_times
     }
 
     /// Records a gap: the next step does not follow the one before.
@@ -325,7 +311,7 @@ impl Log {
 
     /// The recording, and the steps of its sequences.
     pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
-        let of_a_step = self.calls_of_a_step();
+        let runs = self.runs_of_a_step();
         let mut recording = Recording::default();
         recording.source = source;
         recording.arch = Some(ARCH.to_owned());
@@ -352,7 +338,7 @@ impl Log {
         let mut calls_of: BTreeMap<Site, u128> = BTreeMap::new();
         let mut calls_from: BTreeMap<(u32, u64), u128> = BTreeMap::new();
         for ((caller, site), seen) in &self.calls {
-            let count = self.count(*site, *seen, of_a_step);
+            let count = self.count(*site, *seen, runs);
             recording.total = recording.total.saturating_add(count);
             *calls_of.entry(*site).or_default() += count;
             calls += u128::from(seen.first + seen.hit + seen.steps);
@@ -396,28 +382,30 @@ impl Log {
         (recording, steps)
     }
 
-    /// Number of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
+    /// Number of runs of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
     /// call of a burst alone, or by the time of the program, which has no fewer calls than steps from call to call.
-    fn calls_of_a_step(&self) -> f64 {
+    fn runs_of_a_step(&self) -> f64 {
         let all: u64 = self.functions.values().map(|facts| facts.steps).sum();
         if all == 0 {
             return 1.0;
         }
-        let by_time = self.retired as f64 / self.step_times.own() / all as f64;
-        let (mut calls, mut steps) = (0.0, 0);
+        let called: f64 = self.functions.values().map(Facts::called).sum();
+        let own = self.step_times.own(called / all as f64);
+        let by_time = self.retired as f64 / own / all as f64;
+        let (mut calls, mut steps) = (0.0, 0.0);
         for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
             if let Some(by_rate) = facts.calls_by_rate() {
                 calls += by_rate;
-                steps += facts.steps;
+                steps += facts.called();
             }
         }
-        let by_rates = if steps == 0 { 1.0 } else { calls / steps as f64 };
+        let by_rates = if steps == 0.0 { 1.0 } else { calls / steps };
         by_rates.max(by_time).max(1.0)
     }
 
     /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
     /// seen from this caller.
-    fn count(&self, site: Site, seen: CallCounts, of_a_step: f64) -> u128 {
+    fn count(&self, site: Site, seen: CallCounts, runs: f64) -> u128 {
         let facts = self.facts(site);
         let observed = seen.first + seen.hit + seen.steps;
         // What is met in windows is the first call in a while, and its callers are not those of all calls where it is called often.
@@ -426,7 +414,7 @@ impl Log {
         } else {
             (facts.steps + facts.hits, seen.steps + seen.hit)
         };
-        let calls = facts.calls(of_a_step).filter(|_| all > 0).unwrap_or(0.0);
+        let calls = facts.calls(runs).filter(|_| all > 0).unwrap_or(0.0);
         let estimate = (calls * from_here as f64 / all.max(1) as f64).round() as u128;
         estimate.max(u128::from(observed))
     }
@@ -450,7 +438,7 @@ mod tests {
 
     /// A function that was watched for a tenth of its time.
     fn watched(hits: u64, steps: u64) -> Facts {
-        Facts { rank: 0, watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000 }
+        Facts { watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000, ..Facts::default() }
     }
 
     fn is_near(found: Option<f64>, expected: f64) -> bool {
@@ -466,6 +454,28 @@ mod tests {
     }
 
     #[test]
+    fn calls_come_in_runs() {
+        let log = |of_runs: Facts| {
+            let other = Facts { steps: 500, exposed: 1_000_000_000, ended: 60, ..Facts::default() };
+            let site = |entry| Site { module: 0, entry };
+            let functions = BTreeMap::from([(site(0), of_runs), (site(1), other)]);
+            // A call in 10 ns.
+            let log = Log { functions, retired: 1_000_000_000, ..Log::default() };
+            let runs = log.runs_of_a_step();
+            [0, 1].map(|entry| log.facts(site(entry)).calls(runs).unwrap())
+        };
+        let of_runs = Facts { steps: 500, exposed: 1_000_000_000, ..Facts::default() };
+        let [runs, other] = log(of_runs);
+        assert!((runs / other - 1.0).abs() < 0.01, "not followed");
+        // Of 60 runs, 900 calls followed.
+        let [runs, other] = log(Facts { followed: 900, ended: 60, ..of_runs });
+        assert!((runs / other - 16.0).abs() < 0.1, "{runs}, {other}");
+        assert!((runs + other - 1e8).abs() < 1e5, "as many calls as the time has room for");
+        let unended = Facts { followed: 100, ended: 0, ..of_runs };
+        assert!(unended.has_long_runs() && (unended.run() - 101.0).abs() < 0.1);
+    }
+
+    #[test]
     fn bursts_are_counted_by_steps() {
         // 1000 calls in bursts of 20: windows for rates meet bursts, sequences calls.
         assert!(is_near(watched(5, 100).calls(10.0), 1000.0));
@@ -478,29 +488,18 @@ mod tests {
         let exposed = SECONDS * 1_000_000_000;
         let site = |entry| Site { module: 0, entry };
         let mut log = Log { retired: exposed, ..Log::default() };
-        let frequent = Facts { rank: 0, watched: 200 * 100_000, hits: 200, steps: 3900, exposed };
+        let frequent = Facts { watched: 200 * 100_000, hits: 200, steps: 3900, exposed, ..Facts::default() };
         log.functions.insert(site(0), frequent);
         for entry in 1..=100 {
             // Called fifty times in a second, and watched for a fifth of one.
-            let rare = Facts { rank: u64::from(entry), watched: 200_000_000, hits: 10, steps: 0, exposed };
+            let rare = Facts { watched: 200_000_000, hits: 10, exposed, ..Facts::default() };
             log.functions.insert(site(entry), rare);
         }
-        let of_a_step = log.calls_of_a_step();
+        let of_a_step = log.runs_of_a_step();
         let calls = |entry| log.facts(site(entry)).calls(of_a_step).unwrap();
         let truth = 40_000_000.0 / 50.0;
         let found = calls(0) / calls(1);
         assert!(found > truth / 4.0 && found < truth * 4.0, "{found} beside {truth}");
-        // Each step takes what a hit takes: nothing new.
-        (0..100).for_each(|step| log.step_took(30_000 + step * 50));
-        assert!((log.calls_of_a_step() / of_a_step - 1.0).abs() < 0.1, "{}", log.calls_of_a_step());
-        // A program that calls every 55 µs, and from there at once: the time of its steps is measured.
-        let mut log = Log { step_times: StepTimes::default(), ..log };
-        (0..100).for_each(|_| {
-            log.step_took(12_000);
-            log.step_took(67_000);
-        });
-        let expected = exposed as f64 / 27_500.0 / 3900.0;
-        assert!((log.calls_of_a_step() / expected - 1.0).abs() < 0.2, "{}", log.calls_of_a_step());
     }
 
     #[test]
@@ -513,7 +512,7 @@ mod tests {
     #[test]
     fn hits_in_no_time_tell_no_rate() {
         // In a program that had a processor for 60 ms, windows are over before it has worked.
-        let starved = |hits| Facts { rank: 0, watched: 0, hits, steps: 0, exposed: 60_000_000 };
+        let starved = |hits| Facts { hits, exposed: 60_000_000, ..Facts::default() };
         assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
         assert!(is_near(starved(2).calls(1.0), 2.0));
         assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");

@@ -9,7 +9,8 @@
 //! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` knows the processor
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
 //! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
-//! - what was seen: `rates` opens windows, `walks` some of them, `log` keeps what was met, `block_log` blocks
+//! - what was seen: `rates` opens windows, of which `sequences` and `walks` are some, `log` keeps what was met, `block_log` blocks,
+//!   `step_times` what tells how often the program calls
 //! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
 //! - `pairing`: recorder and program on one processor, while stops come one after the other
 //! - inside functions: `blocks` reads a compiler's map, `coverage` limits what finding the executed blocks costs
@@ -35,8 +36,10 @@ mod pairing;
 mod rates;
 mod refusal;
 mod rights;
+mod sequences;
 mod space;
 mod start;
+mod step_times;
 mod system;
 mod tasks;
 mod tracer;

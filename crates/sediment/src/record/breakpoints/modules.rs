@@ -275,6 +275,11 @@ impl Module {
         self.bytes_at(address)?.starts_with(pad).then_some(address + pad.len() as u64)
     }
 
+    /// True if a thread may execute the first instruction of an entry alone.
+    pub(super) fn steps(&self, entry: u32) -> bool {
+        self.bytes_at(self.entries[entry as usize].address).is_some_and(ISA.steps)
+    }
+
     /// Where the dynamic linker calls a function for debuggers, if this is one.
     pub(super) fn debug_state(&self) -> Option<u64> {
         self.debug_state

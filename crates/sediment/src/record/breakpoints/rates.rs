@@ -3,8 +3,8 @@
 //!
 //! **Sequences.** All functions that have run are armed, and each that is hit is armed again as soon as another is
 //! hit: a short sequence of executions, with every caller. Such sequences are a sample of the calls, whatever their
-//! rates; a function that is called again and again with no other between is a single step. They take most of the
-//! cost.
+//! rates; a function that is called again and again with no other between is a single step, a run of calls, whose
+//! length is counted for some ([`super::sequences`]). They take most of the cost.
 //!
 //! **Rates.** Some functions are armed until they are met, or the window ends. Meetings over armed time, as long as the function was
 //! armed and not met, is the likeliest rate of calls that come at random (that of censored exponential times). Functions that run
@@ -23,6 +23,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
+use super::sequences::Sequence;
 use super::space::Space;
 use super::walks::Walk;
 use crate::random::Generator;
@@ -157,20 +158,10 @@ impl Kind {
     fn is_over(&self) -> bool {
         match self {
             Self::Rates => false,
-            Self::Sequence(sequence) => sequence.left == 0,
+            Self::Sequence(sequence) => sequence.is_over(),
             Self::Walk(walk) => walk.is_over(),
         }
     }
-}
-
-/// A sequence that is heard.
-struct Sequence {
-    /// Steps that are yet to come.
-    left: usize,
-    /// Processor time at the last step.
-    at: Option<u64>,
-    /// Last executed function, which is not armed.
-    last: Option<Site>,
 }
 
 /// Purpose for which a window armed the function that was hit.
@@ -184,6 +175,8 @@ pub(super) enum WindowHit {
     Rate,
     /// As a step of a sequence.
     Step,
+    /// As a call of the function that the last step was of.
+    Again,
     /// As a step through the blocks of a function.
     Block,
 }
@@ -341,15 +334,7 @@ impl Windows {
                 if !open.waiting.contains(&site) {
                     return WindowHit::NotArmed;
                 }
-                sequence.left = sequence.left.saturating_sub(1);
-                space.look_at_clock();
-                if let Some(before) = sequence.at.replace(space.processor_time) {
-                    log.step_took(space.processor_time - before);
-                }
-                if let Some(last) = sequence.last.replace(site) {
-                    space.arm_again(modules, &BTreeSet::from([last]));
-                }
-                return WindowHit::Step;
+                return sequence.hit((space, modules, log), &mut self.random, site, thread);
             }
             Kind::Rates => {}
         }
@@ -365,6 +350,23 @@ impl Windows {
             (open.since, open.meetings) = (now, 0);
         }
         WindowHit::Rate
+    }
+
+    /// The function, and its space, of which the next call is to be seen, if this thread stands at its begin.
+    pub(super) fn follows(&self, thread: Pid) -> Option<(u32, Site)> {
+        let open = self.open.as_ref()?;
+        match &open.kind {
+            Kind::Sequence(sequence) => sequence.follows(thread).map(|site| (open.space, site)),
+            _ => None,
+        }
+    }
+
+    /// That thread has executed one instruction, and the function is armed again, or not.
+    pub(super) fn has_stepped(&mut self, armed: bool) {
+        self.stops += 1;
+        if let Some(Open { kind: Kind::Sequence(sequence), .. }) = &mut self.open {
+            sequence.has_stepped(armed);
+        }
     }
 
     /// Removes the open window's breakpoints from a forked child.
@@ -434,7 +436,7 @@ impl Windows {
             For::Sequence => {
                 let waiting = all_executed(space, modules);
                 let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
-                (Kind::Sequence(Sequence { left, at: None, last: None }), waiting)
+                (Kind::Sequence(Sequence::of(left)), waiting)
             }
             For::Walk => {
                 let (walk, waiting) = self.some_blocks(id, space, modules, log);

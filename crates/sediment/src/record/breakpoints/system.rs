@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-pub(super) use sediment_process::ptrace::{Resume, Status, look, resume, wait};
+pub(super) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
 
 use super::machine::Registers;
 use nix::errno::Errno;
@@ -20,7 +20,6 @@ use nix::time::ClockId;
 use nix::unistd::{ForkResult, Pid, fork, gettid, pipe2};
 use sediment_process::Stop;
 use sediment_process::inherited::ignores_sigpipe;
-use sediment_process::ptrace::wait_for;
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -338,6 +337,12 @@ impl Drop for Alarm {
             let _ = unsafe { sigaction(ALARM, &self.before) };
         }
     }
+}
+
+/// True if the SIGTRAP that stopped this thread says that it has executed one instruction.
+pub(super) fn is_step(thread: Pid) -> bool {
+    const TRAP_TRACE: i32 = 2;
+    ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
 }
 
 /// True if the processor raised the SIGTRAP that stopped this thread at a breakpoint; false if somebody sent it.

@@ -41,6 +41,17 @@ impl Waiting {
         std::mem::take(&mut self.looked)
     }
 
+    /// Waits for the next status of a thread that will soon have one.
+    pub(super) fn status_of(&mut self, thread: Pid) -> Result<Status, Errno> {
+        let begun = Instant::now();
+        let mut found = None;
+        while self.has_its_own && !self.is_paired && found.is_none() && begun.elapsed() < MOMENT {
+            found = system::look_for(thread)?;
+        }
+        self.looked += begun.elapsed().min(PUT_ASIDE);
+        found.map_or_else(|| system::wait_for(thread), Ok)
+    }
+
     /// Waits for the next status; None when an alarm rang before.
     pub(super) fn next(&mut self) -> Result<Option<(Pid, Status)>, Errno> {
         let begun = Instant::now();

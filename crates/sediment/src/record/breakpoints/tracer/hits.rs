@@ -6,9 +6,11 @@ use crate::record::breakpoints::coverage::BlockCoverage;
 use crate::record::breakpoints::machine::Registers;
 use crate::record::breakpoints::modules::Site;
 use crate::record::breakpoints::rates::WindowHit;
+use crate::record::breakpoints::system::Status;
 use crate::record::breakpoints::tasks::Task;
 use crate::skipped::Reason;
 use nix::unistd::Pid;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// Functions whose blocks get breakpoints at once, of those that were put off.
@@ -48,7 +50,7 @@ impl Tracer<'_> {
         }
         let caller = registers.return_address(&*space.memory).and_then(|address| space.place(address));
         match hit {
-            WindowHit::Repeat | WindowHit::Block => {}
+            WindowHit::Repeat | WindowHit::Again | WindowHit::Block => {}
             WindowHit::Step => self.log.add_step(&self.modules, thread.as_raw() as u64, site, caller),
             WindowHit::Rate => self.log.add_hit(&self.modules, site, caller),
             WindowHit::NotArmed => {
@@ -62,6 +64,20 @@ impl Tracer<'_> {
                 }
             }
         }
+    }
+
+    /// Has a thread execute one instruction, if it stands at a function of which the next call is to be seen, and arms that again. What the
+    /// thread reported instead.
+    pub(super) fn step_off(&mut self, thread: Pid) -> Option<Status> {
+        let windows = self.windows.as_mut()?;
+        let (id, site) = windows.follows(thread)?;
+        let instead = self.kernel.step(thread);
+        let space = self.spaces.get_mut(&id).filter(|_| instead == Ok(None));
+        let armed =
+            space.is_some_and(|space| !space.arm_again(&self.modules, &BTreeSet::from([site])).is_empty());
+        windows.has_stepped(armed);
+        // A thread that is gone is reported so.
+        instead.ok().flatten()
     }
 
     /// Sets breakpoints at the blocks of a function that has run, now or when there is room for it.

@@ -277,7 +277,13 @@ impl<'a> Tracer<'a> {
             Status::Exited(code) => return self.ended(thread, Ending::Exited(code)),
             Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
             Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
-            Status::Signal(libc::SIGTRAP) if self.kernel.is_breakpoint(thread) => self.trap(thread),
+            Status::Signal(libc::SIGTRAP) if self.kernel.is_breakpoint(thread) => {
+                let done = self.trap(thread);
+                if let Some(status) = self.step_off(thread) {
+                    return self.handle(thread, status);
+                }
+                done
+            }
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
             Status::Signal(signal) => Ok(signal),
             Status::SystemCall => self.system_call(thread).map(|()| 0),
