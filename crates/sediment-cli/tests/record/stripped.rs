@@ -53,12 +53,12 @@ fn read(path: &Path) -> Profile {
     sediment::profile::text::parse(&std::fs::read(path).unwrap()).unwrap().0
 }
 
-/// Calls by the names of both ends, of those with an end in `plain`.
+/// Calls by the names of both ends, of those of functions of `plain`. On AArch64, one of the start files is in no unwind table.
 fn calls_of(profile: &Profile) -> BTreeMap<(String, String), u128> {
     let mut calls = BTreeMap::new();
     for (from, to, facts) in profile.edges() {
         let [from, to] = [from, to].map(|function| profile.key(function));
-        if to.dso.as_deref() == Some("plain") {
+        if to.dso.as_deref() == Some("plain") && to.name != "call_weak_fn" {
             *calls.entry((from.name.clone(), to.name.clone())).or_default() += facts.count.unwrap_or(0);
         }
     }

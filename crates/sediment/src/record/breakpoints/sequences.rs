@@ -18,8 +18,9 @@ use std::collections::BTreeSet;
 
 /// The share of steps whose runs are followed.
 const FOLLOWED: f64 = 1.0 / 8.0;
-/// The share of steps whose breakpoint is hit again at once.
+/// The share of steps whose breakpoint is hit again at once, and that share until what a hit takes is known.
 const EMPTY: f64 = 1.0 / 16.0;
+const EMPTY_AT_FIRST: f64 = 1.0 / 4.0;
 /// Calls that are counted of a run, at most, and of one of a function that is known for long ones.
 const IN_A_RUN: u32 = 16;
 const IN_A_LONG_RUN: u32 = 128;
@@ -91,7 +92,8 @@ impl Sequence {
         }
         // Of the first run, the begin may have been missed.
         let drawn = if last.is_some() { random.unit() } else { 0.5 };
-        if drawn > 1.0 - EMPTY {
+        let empty = if log.step_times().knows_hits() { EMPTY } else { EMPTY_AT_FIRST };
+        if drawn > 1.0 - empty {
             let armed = space.arm_again(modules, &BTreeSet::from([site]));
             self.again = (!armed.is_empty()).then_some((thread, now));
         } else if drawn < FOLLOWED && modules.get(site.module).steps(site.entry) {

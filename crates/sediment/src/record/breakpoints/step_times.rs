@@ -18,8 +18,10 @@ const SHORTEST: f64 = 0.25;
 const LONGEST: f64 = 0.1;
 /// Number of empty steps that tell what a hit takes.
 const ENOUGH: u64 = 12;
+/// Number that tells it exactly.
+const MANY: u64 = 50;
 /// Standard errors that are no chance.
-const DOUBT: f64 = 3.0;
+const DOUBT: f64 = 2.0;
 /// The part of a hit that may be of the circumstances.
 const INEXACT: f64 = 0.125;
 
@@ -39,6 +41,11 @@ impl StepTimes {
     /// From a step to the hit of the same breakpoint at once.
     pub(super) fn add_empty(&mut self, time: u64) {
         self.empty.add(time);
+    }
+
+    /// True once there are many empty steps.
+    pub(super) fn knows_hits(&self) -> bool {
+        self.empty.count() >= MANY
     }
 
     /// Processor time of the program itself for a step, in which it makes `calls`. Where it cannot be told beside the hits, the shortest that
