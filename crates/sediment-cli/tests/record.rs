@@ -36,7 +36,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
 
-/// How many times slower this machine is than usual ones: SEDIMENT_SLOWER, for emulated processors.
+/// Factor by which this machine is slower than usual ones: SEDIMENT_SLOWER, for emulated processors.
 fn slower() -> u64 {
     number_of("SEDIMENT_SLOWER").unwrap_or(1)
 }
@@ -44,6 +44,11 @@ fn slower() -> u64 {
 /// Time after which what should have happened counts as missing.
 fn patience() -> Duration {
     Duration::from_secs(60 * slower())
+}
+
+/// Time of a recording.
+fn seconds(usual: f64) -> String {
+    (usual * slower() as f64).to_string()
 }
 
 /// Rounds of a program that is recorded for long.
@@ -310,10 +315,9 @@ fn calls_come_in_runs() {
         (2.5..6.5).contains(&(few / one)) && (15.0..60.0).contains(&(many / one))
     };
     let all = [found(), found(), found()];
-    if slower() > 1 {
-        return; // few windows fit into its rounds
-    }
-    assert!(all.into_iter().filter(|found| is_near(*found)).count() >= 2, "{all:?}");
+    // On a slow machine, few windows fit into the rounds.
+    let near = all.into_iter().filter(|found| is_near(*found)).count();
+    assert!(near >= 2 || slower() > 1, "{all:?}");
 }
 
 fn libraries_loaded_late_are_recorded() {
@@ -408,7 +412,7 @@ fn a_server_is_recorded_under_load() {
         let process = number_in(&place);
         let id = process.to_string();
         let processes = ["--pid", &id, "--pid", ENDED];
-        let seconds = (0.3 * slower() as f64).to_string();
+        let seconds = seconds(0.3);
         let recorded = shop
             .record(&[&processes[..], &["--seconds", &seconds, "--overhead", "40%"]].concat(), &[])
             .output()
@@ -441,8 +445,9 @@ fn processes_below_a_process_are_recorded_too() {
         // Behind the two may stand one that ends soon.
         let below = &below[..2];
         let id = process.to_string();
+        let seconds = seconds(1.0);
         let recorded =
-            shop.record(&["--pid", &id, "--seconds", "1", "--overhead", "40%"], &[]).output().unwrap();
+            shop.record(&["--pid", &id, "--seconds", &seconds, "--overhead", "40%"], &[]).output().unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         for process in below.iter().copied().chain([process]) {
             assert_untouched(process);

@@ -23,7 +23,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
-use super::sequences::Sequence;
+use super::sequences::{Sequence, WindowHit};
 use super::space::Space;
 use super::walks::Walk;
 use crate::random::Generator;
@@ -162,23 +162,6 @@ impl Kind {
             Self::Walk(walk) => walk.is_over(),
         }
     }
-}
-
-/// Purpose for which a window armed the function that was hit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WindowHit {
-    /// It was none of the window's: the function was not armed by it.
-    NotArmed,
-    /// The second hit of a breakpoint that was left in place.
-    Repeat,
-    /// For its rate.
-    Rate,
-    /// As a step of a sequence.
-    Step,
-    /// As a call of the function that the last step was of.
-    Again,
-    /// As a step through the blocks of a function.
-    Block,
 }
 
 /// Functions that windows of one space draw from.

@@ -10,7 +10,6 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
-use super::rates::WindowHit;
 use super::space::Space;
 use crate::random::Generator;
 use nix::unistd::Pid;
@@ -24,6 +23,23 @@ const EMPTY_AT_FIRST: f64 = 1.0 / 4.0;
 /// Calls that are counted of a run, at most, and of one of a function that is known for long ones.
 const IN_A_RUN: u32 = 16;
 const IN_A_LONG_RUN: u32 = 128;
+
+/// Purpose for which a window armed the function that was hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WindowHit {
+    /// It was none of the window's: the function was not armed by it.
+    NotArmed,
+    /// The second hit of a breakpoint that was left in place.
+    Repeat,
+    /// For its rate.
+    Rate,
+    /// As a step of a sequence.
+    Step,
+    /// As a call of the function that the last step was of.
+    Again,
+    /// As a step through the blocks of a function.
+    Block,
+}
 
 /// A sequence that is heard.
 pub(super) struct Sequence {

@@ -3,7 +3,8 @@
 //!
 //! What the program takes for itself tells how many calls it makes in all. Beside what hits take, that is little: a program may call a
 //! thousand times in the time of one. So now and then a breakpoint is hit twice, with nothing between: an empty step. The difference in
-//! the mean is the program's own time, where it is more than chance and a part of the hits explain.
+//! the mean is the program's own time, if it is more than a part of a hit. That steps take longer must also be no chance, by their ranks
+//! among empty steps (Mann and Whitney): where others want the processor of a virtual machine, some times are a hundred times the usual.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +13,22 @@ use std::collections::BTreeMap;
 const FROM_CALL_TO_CALL: f64 = 10.0;
 /// Divisor: the part of what a hit takes that is no less than a call takes. On a fast processor, a hit takes some microseconds.
 const CALLS_OF_A_HIT: f64 = 2000.0;
+/// Classes of times in an octave.
+const CLASSES: f64 = 16.0;
 /// The share of steps that take what a hit takes, and hardly more: where a function begins by a call, say.
 const SHORTEST: f64 = 0.25;
 /// The share of the longest: of some of them, others had the processor.
-const LONGEST: f64 = 0.1;
+const LONGEST: f64 = 0.2;
 /// Number of empty steps that tell what a hit takes.
 const ENOUGH: u64 = 12;
 /// Number that tells it exactly.
 const MANY: u64 = 50;
-/// Standard errors that are no chance.
-const DOUBT: f64 = 2.0;
+/// Standard deviations of a sum of ranks that are no chance.
+const DOUBT: f64 = 3.0;
 /// The part of a hit that may be of the circumstances.
 const INEXACT: f64 = 0.125;
+/// The program's own time in the mean, as a multiple of that without the longest steps, at most: else it is not the program's.
+const TAIL: f64 = 4.0;
 
 /// Processor time of steps, in nanoseconds.
 #[derive(Debug, Clone, Default)]
@@ -49,23 +54,26 @@ impl StepTimes {
     }
 
     /// Processor time of the program itself for a step, in which it makes `calls`. Where it cannot be told beside the hits, the shortest that
-    /// programs take; where only the longest tenth of the steps says so, the truth lies somewhere between.
+    /// programs take; where only the longest steps say so, the truth lies somewhere between.
     pub(super) fn own(&self, calls: f64) -> f64 {
         let usual = self.steps.usual();
-        let (hit, mean_hit, least) = if self.empty.count() < ENOUGH {
-            let hit = self.steps.short();
-            (hit, hit, hit)
+        let is_known = self.empty.count() >= ENOUGH;
+        let (hit, mean_hit) = if is_known {
+            (self.empty.usual(), self.empty.mean())
         } else {
-            let empty = self.empty.usual();
-            let chance = DOUBT * usual.error.hypot(empty.error);
-            (empty.mean, self.empty.mean(), chance + INEXACT * empty.mean)
+            (self.steps.short(), self.steps.short())
         };
         let shortest = calls * FROM_CALL_TO_CALL.max(hit / CALLS_OF_A_HIT);
-        let measured = (self.steps.mean() - mean_hit).max(shortest);
-        if usual.mean - hit > least {
-            measured
-        } else if self.steps.mean() > 2.0 * mean_hit {
-            (measured * shortest).sqrt()
+        let (own, mean) = (usual - hit, self.steps.mean() - mean_hit);
+        let is_longer = if is_known {
+            own > INEXACT * hit && self.steps.rank_among(&self.empty) > DOUBT
+        } else {
+            own > hit
+        };
+        if is_longer {
+            mean.clamp(own, TAIL * own).max(shortest)
+        } else if mean > mean_hit {
+            (mean.max(shortest) * shortest).sqrt()
         } else {
             shortest
         }
@@ -76,21 +84,14 @@ impl StepTimes {
 #[derive(Debug, Clone, Default)]
 struct Times {
     sum: u64,
-    /// Number of times in classes of a quarter of an octave.
+    /// Number of times by their logarithm.
     classes: BTreeMap<u32, u64>,
-}
-
-/// Mean of the times but the longest, and its standard error.
-#[derive(Debug, Clone, Copy)]
-struct Usual {
-    mean: f64,
-    error: f64,
 }
 
 impl Times {
     fn add(&mut self, time: u64) {
         self.sum += time;
-        *self.classes.entry(((time.max(1) as f64).log2() * 4.0) as u32).or_default() += 1;
+        *self.classes.entry(((time.max(1) as f64).log2() * CLASSES) as u32).or_default() += 1;
     }
 
     fn count(&self) -> u64 {
@@ -103,7 +104,7 @@ impl Times {
 
     /// The shortest time of a class.
     fn time(class: u32) -> f64 {
-        (f64::from(class) / 4.0).exp2()
+        (f64::from(class) / CLASSES).exp2()
     }
 
     /// A time that only the shortest of them stay below.
@@ -116,22 +117,32 @@ impl Times {
         class.map_or(0.0, |(class, _)| Self::time(class + 1))
     }
 
-    fn usual(&self) -> Usual {
+    /// Mean of the times but the longest.
+    fn usual(&self) -> f64 {
         let most = self.count() as f64 * (1.0 - LONGEST);
-        let (mut count, mut sum, mut squares) = (0, 0.0, 0.0);
-        for (class, more) in &self.classes {
-            if count as f64 >= most {
-                break;
-            }
+        let (mut left, mut sum) = (most, 0.0);
+        for (class, count) in &self.classes {
+            let counted = left.min(*count as f64);
+            left -= counted;
             // In the middle of the class.
-            let time = Self::time(*class) * 1.09;
-            count += more;
-            sum += time * *more as f64;
-            squares += time * time * *more as f64;
+            sum += Self::time(*class) * (0.5 / CLASSES).exp2() * counted;
         }
-        let count = count.max(1) as f64;
-        let mean = sum / count;
-        Usual { mean, error: ((squares / count - mean * mean).max(0.0) / count).sqrt() }
+        sum / most.max(1.0)
+    }
+
+    /// The mean rank of these times among others, in standard deviations above that of times of one kind.
+    fn rank_among(&self, others: &Self) -> f64 {
+        let (ours, all) = (self.count() as f64, others.count() as f64);
+        let (mut before, mut above) = (0.0, 0.0);
+        let mut rest = others.classes.iter().peekable();
+        for (class, count) in &self.classes {
+            while let Some((_, shorter)) = rest.next_if(|(other, _)| *other < class) {
+                before += *shorter as f64;
+            }
+            let same = others.classes.get(class).map_or(0.0, |same| *same as f64);
+            above += *count as f64 * (before + same / 2.0);
+        }
+        (above / (ours * all) - 0.5) / ((ours + all + 1.0) / (12.0 * ours * all)).sqrt()
     }
 }
 
@@ -183,10 +194,20 @@ mod tests {
     }
 
     #[test]
-    fn few_empty_steps_tell_less_than_many() {
-        let own = |empty| times(10_000.0, empty, |_| 3_400.0).own(1.0);
-        assert!(own(13) < 100.0 || is_near(own(13), 3_400.0), "{}", own(13));
-        assert!(is_near(own(500), 3_400.0), "{}", own(500));
+    fn a_part_of_a_hit_tells_nothing() {
+        assert_eq!(times(10_000.0, 500, |_| 700.0).own(1.0), 10.0);
+        let found = times(10_000.0, 500, |_| 3_400.0).own(1.0);
+        assert!(is_near(found, 3_400.0), "{found}");
+    }
+
+    /// One time in eight is of others that have the processor.
+    #[test]
+    fn times_of_others_are_not_the_programs() {
+        let mut times = times(400_000.0, 40, |step| if step % 2 == 0 { 360_000.0 } else { 0.0 });
+        (0..7).for_each(|_| times.add_empty(27_000_000));
+        (0..50).for_each(|_| times.add(20_000_000));
+        let found = times.own(1.0);
+        assert!((120_000.0..800_000.0).contains(&found), "{found}");
     }
 
     #[test]

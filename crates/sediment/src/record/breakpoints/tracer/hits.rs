@@ -5,7 +5,7 @@ use super::Tracer;
 use crate::record::breakpoints::coverage::BlockCoverage;
 use crate::record::breakpoints::machine::Registers;
 use crate::record::breakpoints::modules::Site;
-use crate::record::breakpoints::rates::WindowHit;
+use crate::record::breakpoints::sequences::WindowHit;
 use crate::record::breakpoints::system::Status;
 use crate::record::breakpoints::tasks::Task;
 use crate::skipped::Reason;
