@@ -28,7 +28,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Options to trace a running process with: all that it makes is traced too.
 pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
@@ -227,8 +227,14 @@ impl Waiting {
 
 /// Forks this process, of which there must be one thread alone.
 pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
-    if super::mappings::threads(Pid::this())?.len() > 1 {
-        return Err(io::Error::other("this process has several threads"));
+    const ENDING: Duration = Duration::from_secs(10);
+    let begun = Instant::now();
+    // A thread that has been joined is listed until the kernel has removed it.
+    while super::mappings::threads(Pid::this())?.len() > 1 {
+        if begun.elapsed() > ENDING {
+            return Err(io::Error::other("this process has several threads"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
     // SAFETY: with one thread alone, all that the child has is in order.
     Ok(unsafe { fork() }?)
