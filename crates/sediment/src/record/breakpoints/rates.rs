@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Short windows in which some of the functions that have run are armed again, of two kinds; [`super::walks`] has a third.
 //!
-//! **Sequences.** All functions that have run are armed, and each that is hit is armed again as soon as another is
+//! **Sequences.** Some functions that have run are armed, each as likely, and each that is hit is armed again as soon as another is
 //! hit: a short sequence of executions, with every caller. Such sequences are a sample of the calls, whatever their
-//! rates; a function that is called again and again with no other between is a single step, a run of calls, whose
+//! rates. A quarter of the functions tells more than all of them: as many steps see a longer time of the program, whose calls
+//! within a short one are alike. A function that is called again and again with no other between is a single step, a run of calls, whose
 //! length is counted for some ([`super::sequences`]). They take most of the cost.
 //!
 //! **Rates.** Some functions are armed until they are met, or the window ends. Meetings over armed time, as long as the function was
@@ -63,8 +64,10 @@ const STOP: Duration = Duration::from_micros(10);
 /// More is not taken for it: then others had the processor meanwhile.
 const LONGEST_STOP: Duration = Duration::from_micros(60);
 
-/// Functions that are armed for a sequence, at most.
-const IN_A_SEQUENCE: usize = 16_384;
+/// Divisor: the part of the functions that have run which is armed for a sequence, but all if they are few, and never too many.
+const IN_A_SEQUENCE: usize = 4;
+const FEWEST_IN_A_SEQUENCE: usize = 256;
+const MOST_IN_A_SEQUENCE: usize = 16_384;
 /// Number of steps of a sequence: this, or more where many functions were armed for it, but not too many.
 const STEPS: usize = 400;
 const FUNCTIONS_TO_A_STEP: usize = 4;
@@ -417,7 +420,9 @@ impl Windows {
         let (kind, waiting) = match purpose {
             For::Rates => (Kind::Rates, self.some_executed(id, space, modules, log)),
             For::Sequence => {
-                let waiting = all_executed(space, modules);
+                let share = share_in_a_sequence(space.seen().count());
+                let drawn = space.seen().filter(|_| self.random.unit() < share).collect();
+                let waiting = space.arm_again(modules, &drawn);
                 let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
                 (Kind::Sequence(Sequence::of(left)), waiting)
             }
@@ -559,10 +564,10 @@ fn time_now((exact, since): (u64, Duration), kernels: u64, share: f64) -> u64 {
     kernels.max(exact + (since.as_nanos() as f64 * share).min(beyond) as u64)
 }
 
-/// Arms all functions that have run, or the first of them.
-fn all_executed(space: &mut Space, modules: &Modules<'_>) -> BTreeSet<Site> {
-    let executed = space.seen().take(IN_A_SEQUENCE).collect();
-    space.arm_again(modules, &executed)
+/// The share of this many executed functions that is armed for a sequence.
+fn share_in_a_sequence(executed: usize) -> f64 {
+    let armed = (executed / IN_A_SEQUENCE).clamp(FEWEST_IN_A_SEQUENCE, MOST_IN_A_SEQUENCE);
+    armed as f64 / executed.max(1) as f64
 }
 
 impl Draw {
@@ -613,6 +618,14 @@ mod tests {
             105 * MS,
             "it did not run"
         );
+    }
+
+    #[test]
+    fn a_quarter_of_many_functions_is_in_a_sequence() {
+        assert!(share_in_a_sequence(0) >= 1.0 && share_in_a_sequence(256) >= 1.0, "all of few");
+        assert_eq!(share_in_a_sequence(2400), 0.25);
+        assert_eq!(share_in_a_sequence(512), 0.5);
+        assert_eq!(share_in_a_sequence(16_384 * 8), 0.125, "no more than can be armed in time");
     }
 
     /// A function called every 20 ms, in windows of 4 ms on a process that always runs, with ticks of 4 ms.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequences of executions: a kind of window, for the rates of frequent functions.
 //!
-//! All functions that have run are armed. One that is hit gives way to its instruction, and is armed again as soon as another is hit:
+//! Some of the functions that have run are armed. One that is hit gives way to its instruction, and is armed again as soon as another is hit:
 //! a step. Calls of the same function that follow at once are a run, and are seen of some steps alone: there the thread executes one
 //! instruction, and the function is armed again before it goes on. The mean length of runs is the number of calls that follow, for
 //! each run that was seen to its end: the likeliest one if any call may be the last. Some breakpoints are hit twice with nothing between,
