@@ -369,6 +369,19 @@ split ()
   bbpart->execute (cfun);
 }
 
+// Cold blocks of the current function that are split off. Of those, `may_be_cold` says which its caller knows enough about.
+template <typename May>
+static std::vector<bool>
+split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_cold)
+{
+  std::vector<bool> cold = cold_blocks (counted, flow);
+  bool stays_whole = has_distances ();
+  for (size_t place = 0; place < counted.size (); ++place)
+    cold[place] = cold[place] && !stays_whole && may_be_cold (place);
+  keep_small_parts (counted, cold);
+  return cold;
+}
+
 // Applies counts to the current function. With counts matched from another graph, only matched blocks can be cold.
 static bool
 compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, bool is_of_same_graph)
@@ -378,12 +391,43 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   // A function that was never executed stays as it is: the linker places it.
   if (!infer_flow (counted, flow) || !flow.blocks[0])
     return false;
-  std::vector<bool> cold = cold_blocks (counted, flow);
-  bool stays_whole = has_distances ();
-  for (size_t place = 0; place < blocks.size (); ++place)
-    cold[place] = cold[place] && !stays_whole && (is_of_same_graph || counted[place].known);
-  keep_small_parts (counted, cold);
+  std::vector<bool> cold = split_blocks (counted, flow, [&] (size_t place) { return is_of_same_graph || counted[place].known; });
   set_flow (blocks, counted, flow, cold);
+  return true;
+}
+
+// GCC's counts of the current function, from its counters. Optimisations scale counts: one that was rounded to zero is unknown. GCC marks these
+// as adjusted, and zeros that it read of its counters, with -fprofile-partial-training, as guessed.
+static GraphCounts
+counts_by_counters (const std::vector<basic_block> &blocks)
+{
+  GraphCounts counts {};
+  for (size_t place = 0; place < blocks.size (); ++place)
+    {
+      profile_count count = blocks[place]->count.ipa ();
+      if (count.nonzero_p ())
+	counts.blocks[place + 1] = count.to_gcov_type ();
+      else if (!count.initialized_p () || (count.reliable_p () && !count.precise_p ()))
+	counts.unknown.push_back (place + 1);
+    }
+  return counts;
+}
+
+bool
+apply_counters ()
+{
+  // Other functions were not trained.
+  if (profile_status_for_fn (cfun) != PROFILE_READ || !ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.ipa ().nonzero_p ())
+    return false;
+  std::vector<basic_block> blocks = blocks_of (cfun);
+  std::vector<Block> counted = with_counts (counts_by_counters (blocks), blocks);
+  Flow flow;
+  if (blocks.empty () || !infer_flow (counted, flow) || !flow.blocks[0])
+    return false;
+  std::vector<bool> cold = split_blocks (counted, flow, [&] (size_t place) { return counted[place].known; });
+  for (size_t place = 0; place < blocks.size (); ++place)
+    if (cold[place])
+      blocks[place]->count = profile_count::zero ();
   return true;
 }
 

@@ -15,6 +15,10 @@ void mark_blocks ();
 // A damaged line of counts sets `is_damaged`.
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
+// Makes blocks of the current function cold that never ran by the counters that GCC was given. True: the function was trained; otherwise it
+// stays unchanged. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
+bool apply_counters ();
+
 // Enables or runs the split of the current function where GCC would not. Call it last, directly before bbpart: it changes the blocks.
 void split ();
 // Call it after the function is compiled.

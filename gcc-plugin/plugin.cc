@@ -235,6 +235,13 @@ public:
   unsigned int execute (function *) final override { return behind_inliner (); }
 };
 
+// True if counters say which blocks never ran. Counters of early ids can be of samples, where a block without any may still run.
+bool
+splits_by_counters ()
+{
+  return counters && !counters->is_early () && flag_profile_partial_training;
+}
+
 const pass_data block_pass = { RTL_PASS, "sediment_blocks", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0 };
 
 // Runs before bbpart, the pass that separates hot blocks from cold ones.
@@ -253,6 +260,7 @@ public:
 	bool counted = counts && sediment::apply_counts (*counts, is_damaged);
 	if (is_damaged)
 	  note_functions_without_counts ("the file of block counts has damaged lines");
+	counted = counted || (splits_by_counters () && sediment::apply_counters ());
 	if (marks_blocks)
 	  sediment::mark_blocks ();
 	if (counted)
@@ -484,7 +492,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
       if (counters->is_early ())
 	register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
-  if (counts || marks_blocks)
+  if (counts || marks_blocks || counters)
     {
       register_pass_info before { new BlockPass (g), "bbpart", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &before);
@@ -494,7 +502,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
       register_pass_info last { new LabelPass (g), "final", 0, PASS_POS_INSERT_BEFORE };
       register_callback (plugin->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &last);
     }
-  if (counts || marks_blocks || numbers_statements)
+  if (counts || marks_blocks || numbers_statements || counters)
     register_callback (plugin->base_name, PLUGIN_ALL_PASSES_END, after_function, NULL);
   if (!writes_graph)
     return 0;
