@@ -337,31 +337,43 @@ has_distances ()
   return has_label_distances ();
 }
 
-// The option of bbpart was set for the current function only.
-static bool is_partition_set;
+// The option of bbpart that holds for other functions, if it was changed for the current one; else -1.
+static int partition_of_others = -1;
+
+static void
+set_partition (int is_on)
+{
+  partition_of_others = flag_reorder_blocks_and_partition;
+  flag_reorder_blocks_and_partition = is_on;
+}
 
 void
 end_split ()
 {
-  if (is_partition_set)
-    flag_reorder_blocks_and_partition = 0;
-  is_partition_set = false;
+  if (partition_of_others >= 0)
+    flag_reorder_blocks_and_partition = partition_of_others;
+  partition_of_others = -1;
 }
 
 // By default GCC enables bbpart on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions of COMDAT
 // groups, because some systems lack groups. On systems with groups, the cold part is a section of the same group, and a linker keeps or
 // drops both. So the plugin runs the pass on these functions itself.
+// GCC's own counts can have cold blocks, too: bbpart would split functions with distances, which then cannot be assembled.
 void
-split ()
+split (bool is_counted)
 {
-  if (!may_be_split (cfun) || has_distances ())
+  if (!may_be_split (cfun))
+    return;
+  if (has_distances ())
+    {
+      set_partition (0);
+      return;
+    }
+  if (!is_counted)
     return;
 #ifdef GCC_AARCH64_H
   if (!flag_reorder_blocks_and_partition && optimize >= 2 && !global_options_set.x_flag_reorder_blocks_and_partition)
-    {
-      flag_reorder_blocks_and_partition = 1;
-      is_partition_set = true;
-    }
+    set_partition (1);
 #endif
   if (!flag_reorder_blocks_and_partition || !DECL_COMDAT_GROUP (cfun->decl))
     return;

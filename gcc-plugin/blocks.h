@@ -19,8 +19,9 @@ bool apply_counts (const Counts &counts, bool &is_damaged);
 // stays unchanged. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
 bool apply_counters ();
 
-// Enables or runs the split of the current function where GCC would not. Call it last, directly before bbpart: it changes the blocks.
-void split ();
+// Enables or runs the split of the current function where GCC would not: if it `is_counted`. Prevents the split where it cannot be assembled.
+// Call it last, directly before bbpart: it changes the blocks.
+void split (bool is_counted);
 // Call it after the function is compiled.
 void end_split ();
 

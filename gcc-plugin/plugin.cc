@@ -263,8 +263,8 @@ public:
 	counted = counted || (splits_by_counters () && sediment::apply_counters ());
 	if (marks_blocks)
 	  sediment::mark_blocks ();
-	if (counted)
-	  sediment::split ();
+	if (counts || counters)
+	  sediment::split (counted);
       }
     catch (...)
       {

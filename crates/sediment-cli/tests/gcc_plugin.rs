@@ -22,6 +22,8 @@ mod recorded;
 mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
+#[path = "gcc_plugin/split.rs"]
+mod split;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
 #[path = "gcc_plugin/tools.rs"]
@@ -120,6 +122,16 @@ const OF_NATIVE: &[OfOne] = &[
         "whatever_counters_say_the_program_is_the_same",
         counters::whatever_counters_say_the_program_is_the_same,
         &[],
+    ),
+    (
+        "counters_alone_split_trained_functions",
+        split::never_run_blocks_leave_trained_functions,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::Program("objdump")],
+    ),
+    (
+        "whatever_counters_split_the_program_is_the_same",
+        split::whatever_never_ran_the_program_is_the_same,
+        &[Need::Program("objdump")],
     ),
     ("exceptions_go_between_parts", tools::exceptions_go_between_parts, VALGRIND),
     ("whatever_jumps_there_are", tools::whatever_jumps_there_are, VALGRIND),
