@@ -177,6 +177,7 @@ const OF_ONE: &[OfOne] = &[
     ("fortran_is_split", odd::fortran_is_split, &[Need::Program("valgrind"), Need::Program("gfortran")]),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
+    ("counters_split_cross_builds", split::counters_split_cross_builds, CROSS),
     ("counts_serve_cross_builds", blocks::counts_serve_cross_builds, CROSS),
     (
         "debuggers_see_the_callers_of_cold_parts",

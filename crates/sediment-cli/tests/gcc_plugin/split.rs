@@ -2,7 +2,7 @@
 //! Functions split by counters alone: blocks that no training executed, without a recording of blocks.
 
 use super::blocks::{self, MARKS, ran};
-use super::compilers::Compiler;
+use super::compilers::{COMPILERS, Compiler};
 use super::counters::{COUNTERS, TRAIN, USE};
 use super::{done, sediment};
 use std::process::Command;
@@ -72,6 +72,29 @@ pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
         assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
     }
     assert!(!blocks::runs_in_cold_part(&folder, "used", "work"));
+}
+
+/// Counters of this machine, for a program of another one.
+pub fn counters_split_cross_builds(gcc: &'static Compiler) {
+    let folder = blocks::sources(gcc);
+    let cross = COMPILERS.iter().find(|compiler| compiler.name == "aarch64-gcc").unwrap();
+    let plugin = cross.plugin();
+    for (source, arguments) in [("work.c", &["0", "7"][..]), ("thrown.cc", &["thrown"])] {
+        let (compiler, other) = if source == "work.c" { (gcc.c, cross.c) } else { (gcc.cxx, cross.cxx) };
+        train(gcc, &folder, compiler, source, &[]);
+        let flags = ["-w", "-static", "-ffunction-sections", &plugin, COUNTERS, source, "-o", "used"];
+        cross.run(folder.path(), other, &[&flags[..], &USE].concat());
+        // Functions with exceptions stay whole there.
+        let is_split = symbols(&folder, "used").iter().any(|(symbol, _)| symbol == "work.cold");
+        assert_eq!(is_split, source == "work.c");
+        for arguments in [&[][..]].into_iter().chain(arguments.chunks(1)) {
+            let mut emulated = Command::new("qemu-aarch64");
+            let emulated =
+                emulated.current_dir(folder.path()).arg("./used").args(arguments).output().unwrap();
+            let expected = ran(&folder, "train", arguments);
+            assert_eq!((emulated.stdout, emulated.status.code()), expected, "{source} {arguments:?}");
+        }
+    }
 }
 
 /// Exceptions between the parts, jumps of all kinds, and what the trained work never reaches.

@@ -32,12 +32,12 @@ const COUNTED: &[&str] = &[
     "-Wno-missing-profile",
     "-Wno-coverage-mismatch",
 ];
-/// Words against optimisations that copy code, which counters turn on. Blocks on top of counters are split again: copies are larger than what they gain
-/// there (docs/proofs/pgo.md). The same words are in gcc-plugin/compiler.
+/// Words against optimisations that counters turn on, and whose copies of code are larger than what they gain (docs/proofs/pgo.md). The same words
+/// are in gcc-plugin/compiler.
+const FEWER: &[&str] = &["-fno-unroll-loops", "-fno-peel-loops"];
+/// More of them, where blocks are split by counts of their own.
 const LEAN: &[&str] = &[
     "-fno-tracer",
-    "-fno-unroll-loops",
-    "-fno-peel-loops",
     "-fno-split-loops",
     "-fno-unswitch-loops",
     "-fno-ipa-cp-clone",
@@ -213,7 +213,7 @@ impl Job<'_> {
         job.export(&profile, "counters", &counters)?;
         let mut words = of_plugin(plugin);
         words.push(format!("-fplugin-arg-sediment-counters={}", text(&counters)?));
-        words.extend(COUNTED.iter().map(|word| (*word).to_owned()));
+        words.extend(COUNTED.iter().chain(FEWER).map(|word| (*word).to_owned()));
         Ok(Level { name: "", words, profiles: vec![profile] })
     }
 
