@@ -45,7 +45,8 @@ pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
     train(gcc, &folder, gcc.c, "work.c", &[]);
     let plugin = gcc.plugin();
     let object = |more: &[&str], object: &str| {
-        let with = [&USE[..], &["-ffunction-sections", &plugin, COUNTERS], more, &["-c", "work.c", "-o", object]];
+        let with =
+            [&USE[..], &["-ffunction-sections", &plugin, COUNTERS], more, &["-c", "work.c", "-o", object]];
         gcc.run(folder.path(), gcc.c, &with.concat());
         symbols(&folder, object)
     };
