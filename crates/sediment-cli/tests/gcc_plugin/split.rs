@@ -32,7 +32,7 @@ fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
     fields.collect()
 }
 
-/// What a user relies on: the block that never ran leaves a trained function, an untrained function stays whole, and the program does the same.
+/// Promise to users: the block that never ran leaves a trained function, an untrained function stays whole, and the program does the same.
 pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
     let folder = gcc.folder();
     // `never` is called by other work alone. It has a branch that GCC itself does not take for unlikely.
