@@ -5,6 +5,7 @@ use super::apart::Link;
 use super::coverage::BlockCoverage;
 use super::join::join;
 use super::kernel::Linux;
+use super::machine::ISA;
 use super::mappings::mappings;
 use super::modules::{Module, Modules, Wanted};
 use super::refusal;
@@ -75,7 +76,8 @@ fn record_here(
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
     let blocks = settings.blocks != BlockCoverage::Never;
-    let trampolines = settings.trampolines && settings.rates.is_none();
+    // Where no instructions can be moved, breakpoints serve.
+    let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
     let wanted = Wanted { excluded: &excluded, blocks, trampolines };
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
