@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processor time from step to step of sequences, of which a hit takes a part.
 //!
-//! What the program takes for itself tells how many calls it makes in all. Beside what hits take, that is little: a program may call a
+//! The program's own time tells how many calls it makes in all. Beside what hits take, it is little: a program may call a
 //! thousand times in the time of one. So now and then a breakpoint is hit twice, with nothing between: an empty step. The difference in
 //! the mean is the program's own time, if it is more than a part of a hit. That steps take longer must also be no chance, by their ranks
 //! among empty steps (Mann and Whitney): where others want the processor of a virtual machine, some times are a hundred times the usual.
