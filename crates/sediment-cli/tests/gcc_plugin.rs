@@ -143,6 +143,7 @@ const OF_NUMBERED: &[OfOne] = &[
     ("early_ids_give_counters", early::recordings_give_counters, VALGRIND),
     ("early_ids_of_whatever_functions", early::whatever_functions_get_counters, VALGRIND),
     ("early_ids_by_other_recordings", early::other_recordings_give_the_same, VALGRIND),
+    ("early_ids_by_breakpoints", early::breakpoints_count_statements, &[]),
     ("early_ids_of_forged_maps", early::forged_maps_break_nothing, VALGRIND),
 ];
 

@@ -5,9 +5,10 @@ use crate::files::{self, Source, SystemFiles};
 use crate::inputs::recordings::Inputs;
 use crate::inputs::{read_profile, rows};
 use crate::llvm_profdata;
+use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
-use sediment::line_profile::{CallSites, Family, Lines, gcc, go, llvm};
+use sediment::line_profile::{CallSites, Lines, gcc, go};
 use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
 use sediment::read::{self, Settings, pprof};
@@ -68,6 +69,18 @@ enum Format {
     Rows,
 }
 
+impl Format {
+    /// The format of a sample profile; None for others.
+    fn sampled(self) -> Option<SampleFormat> {
+        match self {
+            Self::LlvmSample => Some(SampleFormat::LlvmSample),
+            Self::GccSample2 => Some(SampleFormat::GccSample2),
+            Self::GccSample3 => Some(SampleFormat::GccSample3),
+            _ => None,
+        }
+    }
+}
+
 /// A share in per cent, as thousandths.
 fn thousandths(text: &str) -> std::result::Result<u32, String> {
     let percent: f64 = text.trim_end_matches(['%', ' ']).parse().map_err(|_| "not a number".to_owned())?;
@@ -76,21 +89,21 @@ fn thousandths(text: &str) -> std::result::Result<u32, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let of_recordings = matches!(
-        arguments.format,
-        Format::LlvmSample | Format::GccSample2 | Format::GccSample3 | Format::GoPgo
-    );
+    let sampled = arguments.format.sampled();
+    let of_recordings = sampled.is_some() || arguments.format == Format::GoPgo;
     if !of_recordings && !arguments.binary.is_empty() {
         let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
         return Err(Error::new(ErrorCode::Usage, why));
     }
+    if let Some(format) = sampled {
+        return arguments.write_samples(format, ui);
+    }
     match arguments.format {
-        Format::LlvmSample | Format::GccSample2 | Format::GccSample3 => arguments.write_samples(ui),
         Format::GccOrder => arguments.write_order(ui),
         Format::GoPgo => arguments.write_calls(ui),
         Format::Rows => arguments.write_rows(ui),
         Format::Profdata | Format::Proftext => arguments.write_llvm_counters(ui),
-        Format::Blocks | Format::BbSections | Format::Counters => arguments.write_counts(ui),
+        _ => arguments.write_counts(ui),
     }
 }
 
@@ -149,25 +162,22 @@ impl Arguments {
         files::write(&self.output, text.as_bytes(), ui)
     }
 
-    fn write_samples(&self, ui: &Ui) -> Result<()> {
-        let family = if self.format == Format::LlvmSample { Family::Llvm } else { Family::Gcc };
+    fn write_samples(&self, format: SampleFormat, ui: &Ui) -> Result<()> {
         let mut lines = Lines::default();
         for path in &self.profiles {
             let (recording, files) = self.recording(path, ui)?;
-            let (found, skipped) =
-                resolve::lines::lines(&recording, &files, resolve::Settings::default(), family)
-                    .map_err(|error| error.with_input(files::display(path)))?;
+            let (found, skipped) = resolve::lines::lines(
+                &recording,
+                &files,
+                resolve::Settings::default(),
+                format.family(),
+                &|_| true,
+            )
+            .map_err(|error| error.with_input(files::display(path)))?;
             ui.skipped("resolving", &skipped);
             lines.absorb(&found);
         }
-        let (bytes, skipped) = match self.format {
-            Format::GccSample2 => gcc::auto_profile(&lines, gcc::Version::Two),
-            Format::GccSample3 => gcc::auto_profile(&lines, gcc::Version::Three),
-            _ => {
-                let (text, skipped) = llvm::sample_profile(&lines);
-                (text.into_bytes(), skipped)
-            }
-        };
+        let (bytes, skipped) = format.bytes(&lines);
         ui.skipped("writing", &skipped);
         files::write(&self.output, &bytes, ui)
     }

@@ -3,17 +3,19 @@
 
 use crate::exit;
 use crate::exit::ExitCode;
-use crate::files;
+use crate::files::{self, SystemFiles};
 use crate::inputs::summary;
 use crate::next_steps;
-use crate::recording::{Options, Side};
+use crate::recording::{Options, Recorded, Side, Wanted};
+use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use clap::Args;
+use sediment::plural::counted;
 use sediment::profile::split as parts;
 use sediment::profile::{self, Profile};
 use sediment::record::Target;
-use sediment::{Error, ErrorCode, Result};
+use sediment::{Error, ErrorCode, Result, resolve};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,6 +44,10 @@ pub(crate) struct Arguments {
     /// Keep only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
+    /// Write executions by source line instead, of what has debug information, as a sample profile in this format
+    /// [default: a profile]
+    #[arg(long, value_name = "FORMAT", conflicts_with = "startup")]
+    format: Option<SampleFormat>,
     #[command(flatten)]
     options: Options,
 }
@@ -50,20 +56,26 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     ui.keep_short(2);
     files::expect_to_write(&arguments.output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
-    let made = match arguments.options.record(&target, arguments.startup, ui)? {
+    let wanted = match (arguments.startup, arguments.format) {
+        (true, _) => Wanted::FirstUses,
+        (false, None) => Wanted::Profile,
+        (false, Some(_)) => Wanted::Lines,
+    };
+    let made = match arguments.options.record(&target, wanted, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
+    if let Some(format) = arguments.format {
+        return write_lines(&made, format, arguments, ui);
+    }
     let whole = &made.resolved.profile;
     let kept = match kept(whole, &arguments.only) {
         Ok(kept) => kept,
         Err(recorded) => return Err(set_aside_whole(whole, &recorded, &arguments.output, ui)?),
     };
     let profile = kept.as_ref().unwrap_or(whole);
-    let older = files::set_aside(&arguments.output)?;
+    let older = set_aside(&arguments.output)?;
     files::write(&arguments.output, profile::text::print(profile).as_bytes(), ui)?;
-    let older =
-        older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(&older)));
     ui.note(&format!(
         "recorded {} in {:.1} s -> {}{older}",
         summary(profile),
@@ -74,6 +86,38 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         ui.next(next_steps::after_profile(&[], profile, &arguments.output, Some(&made.recording)));
     }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// Writes the executions by source line.
+fn write_lines(
+    made: &Recorded,
+    format: SampleFormat,
+    Arguments { only, output, .. }: &Arguments,
+    ui: &Ui,
+) -> Result<ExitCode> {
+    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let files = SystemFiles::new(None, &[])?;
+    let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
+    let (lines, skipped) =
+        resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted)?;
+    ui.skipped("resolving", &skipped);
+    let (bytes, skipped) = format.bytes(&lines);
+    ui.skipped("writing", &skipped);
+    let older = set_aside(output)?;
+    files::write(output, &bytes, ui)?;
+    ui.note(&format!(
+        "recorded executed lines of {} in {:.1} s -> {}{older}",
+        counted(lines.functions.len(), "function"),
+        made.time.as_secs_f64(),
+        files::display(output)
+    ));
+    Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// Keeps an older output as another file, and tells where.
+fn set_aside(output: &Path) -> Result<String> {
+    let older = files::set_aside(output)?;
+    Ok(older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(&older))))
 }
 
 /// The part of a profile that `--only` names; None for all of it. The error is what was recorded, where none of it is named.

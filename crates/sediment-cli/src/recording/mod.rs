@@ -64,6 +64,17 @@ pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 /// The method that sees the order of first uses.
 const OF_STARTS: &str = "breakpoints";
 
+/// Use of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// First uses alone, by breakpoints.
+    FirstUses,
+    /// A profile of functions, and of blocks where a compiler has left a map of them.
+    Profile,
+    /// The same, and executions by source line.
+    Lines,
+}
+
 /// Result of a recording in this process.
 pub(crate) enum Side {
     /// The recording.
@@ -81,9 +92,10 @@ pub(crate) struct Recorded {
 }
 
 impl Options {
-    /// Records with the chosen method and resolves the recording. `startup`: first uses only, by breakpoints.
-    pub(crate) fn record(&self, target: &Target, startup: bool, ui: &Ui) -> Result<Side> {
-        let settings = self.settings(startup)?;
+    /// Records with the chosen method and resolves the recording.
+    pub(crate) fn record(&self, target: &Target, wanted: Wanted, ui: &Ui) -> Result<Side> {
+        let startup = wanted == Wanted::FirstUses;
+        let settings = self.settings(wanted)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         let mut link = None;
         if recorder.traces {
@@ -155,7 +167,8 @@ impl Options {
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
 
-    fn settings(&self, startup: bool) -> Result<Settings> {
+    fn settings(&self, wanted: Wanted) -> Result<Settings> {
+        let startup = wanted == Wanted::FirstUses;
         if self.trampolines && !startup {
             return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
                 .with_hint("add --startup"));
@@ -176,6 +189,7 @@ impl Options {
             trampolines: self.trampolines,
             rates,
             blocks,
+            lines: wanted == Wanted::Lines,
             until,
             stop: front::stop_on_signals()?,
         })

@@ -145,6 +145,26 @@ pub fn other_recordings_give_the_same(gcc: &'static Compiler) {
     assert_eq!(by_log["rare"], exact["rare"]);
 }
 
+/// Breakpoints find what was executed by the map of statements alone.
+pub fn breakpoints_count_statements(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, "work.c", "-o", "train"];
+    gcc.run(folder.path(), gcc.c, &flags);
+    let record = ["record", "--method", "breakpoints", "--blocks", "always", "-o", "b.gv", "--", "./train"];
+    let recorded = sediment(folder.path(), &record);
+    assert_eq!((recorded.stdout, recorded.status.code()), ran(&folder, "train", &[]));
+    let profile = read(&folder, "b.gv");
+    assert!(!profile.contains("blocks=\""), "there is no map of blocks: {profile}");
+    done(&sediment(folder.path(), &["export", "b.gv", "--format", "counters", "-o", "counters"]));
+    let (found, own) = (arcs(&read(&folder, "counters")), arcs(&instrumented(gcc, "work.c")));
+    let executed = |of: &BTreeMap<String, (String, String)>| {
+        let is_executed = |counts: &str| counts.split(' ').any(|count| !matches!(count, "0" | "" | "|"));
+        let ran = of.iter().filter(|(_, (_, counts))| is_executed(counts));
+        ran.map(|(name, (sums, _))| (name.clone(), sums.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(executed(&found), executed(&own), "{found:?} {own:?}");
+}
+
 /// A map that was changed anywhere is an error, or leads to counters that make no program wrong.
 pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
     let folder = sources(gcc);

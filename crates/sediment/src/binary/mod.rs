@@ -139,7 +139,7 @@ pub enum SymbolSource {
 }
 
 /// One function symbol.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BinaryFunction {
     /// Linkage name without `@VERSION`.
     pub name: String,
@@ -159,6 +159,13 @@ pub struct BinaryFunction {
     /// The symbol does not say that it is a function (STT_NOTYPE), as those of assembler code without `.type`: no breakpoint may
     /// be set there, as it may be data.
     pub untyped: bool,
+}
+
+impl BinaryFunction {
+    /// Behind its last byte of code.
+    pub(crate) fn end(&self) -> u64 {
+        self.address.saturating_add(self.size)
+    }
 }
 
 /// The functions of an ELF file and what identifies it.

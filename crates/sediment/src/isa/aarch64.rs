@@ -15,7 +15,8 @@ pub(crate) const AARCH64: Isa = Isa {
     begins_with_code,
     steps,
     straight,
-    whole_instructions: |code, most| (most <= code.len()).then_some(most & !3),
+    instruction: |code| word(code).map(|_| 4),
+    jump,
     ..Isa::UNKNOWN
 };
 
@@ -27,6 +28,22 @@ fn branch(word: u32, address: u64) -> Option<Reference> {
         0b10_0101 => Some(Reference::Call(target)),
         _ => None,
     }
+}
+
+/// Target of `b`, `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz` and `tbnz`.
+fn jump(code: &[u8], address: u64) -> Option<u64> {
+    let word = word(code)?;
+    if let Some(Reference::Jump(target)) = branch(word, address) {
+        return Some(target);
+    }
+    let is_conditional = word & 0xff00_0000 == 0x5400_0000;
+    let distance = match word & 0x7e00_0000 {
+        0x3400_0000 => signed(word >> 5, 19),
+        0x3600_0000 => signed(word >> 5, 14),
+        _ if is_conditional => signed(word >> 5, 19),
+        _ => return None,
+    };
+    Some(address.wrapping_add_signed(4 * distance))
 }
 
 /// Flow of branches to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.

@@ -48,8 +48,10 @@ pub(crate) struct Isa {
     pub(crate) begins_with_code: fn(function: &[u8]) -> bool,
     /// Tells whether a thread that executes the instruction that code begins with stands at another then, without a system call. It may fault.
     pub(crate) steps: fn(code: &[u8]) -> bool,
-    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
-    pub(crate) whole_instructions: fn(code: &[u8], most: usize) -> Option<usize>,
+    /// Bytes of the instruction that code begins with; None where that is none, or not known.
+    pub(crate) instruction: fn(code: &[u8]) -> Option<usize>,
+    /// Target of the direct jump, conditional or not, that the instruction at an address is.
+    pub(crate) jump: fn(code: &[u8], address: u64) -> Option<u64>,
     /// Bytes up to the end of the first jump, call or return of code, or of `most` instructions; one byte where instructions are not
     /// known.
     pub(crate) straight: fn(code: &[u8], most: usize) -> usize,
@@ -73,7 +75,8 @@ impl Isa {
         call_before: |_, _| None,
         begins_with_code: |_| false,
         steps: |_| false,
-        whole_instructions: |_, _| None,
+        instruction: |_| None,
+        jump: |_, _| None,
         straight: |_, _| 1,
         prologue: None,
         detour: None,
@@ -83,6 +86,19 @@ impl Isa {
     pub(crate) fn of(arch: Option<&str>) -> &'static Self {
         let named = |isa: &&Self| arch.is_some_and(|arch| isa.archs.contains(&arch));
         ISAS.into_iter().find(named).unwrap_or(&Self::UNKNOWN)
+    }
+
+    /// Bytes of the whole instructions among the first `most` bytes of this code; None if not all are instructions.
+    pub(crate) fn whole_instructions(&self, code: &[u8], most: usize) -> Option<usize> {
+        let mut whole = 0;
+        while whole < most {
+            let length = (self.instruction)(code.get(whole..)?)?;
+            if whole + length > most {
+                break;
+            }
+            whole += length;
+        }
+        Some(whole)
     }
 
     /// Tells whether an instruction may begin at this address.

@@ -67,6 +67,8 @@ pub struct Settings {
     pub rates: Option<breakpoints::Rates>,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
     pub blocks: breakpoints::BlockCoverage,
+    /// Search for them in every program with a line table, for executions by line.
+    pub lines: bool,
     /// When the recording is over, if nothing ends it before.
     pub until: Until,
     /// Ends the recording; what was recorded is kept.
@@ -85,6 +87,7 @@ impl Default for Settings {
             trampolines: false,
             rates: None,
             blocks: breakpoints::BlockCoverage::Never,
+            lines: false,
             until: Until::default(),
             stop: Stop::default(),
         }

@@ -41,14 +41,13 @@ pub(super) fn add(
             true => Vec::new(),
             false => Stretches::of(&evidence, recording, view, label, skipped).sums(),
         };
+        let unwatched: Vec<u64> =
+            evidence.unwatched.iter().filter_map(|spot| view.address_of(spot)).collect();
         if let Some(map) = &map {
             let functions = Functions { view, label, map };
             let counted = match recording.counts_by_samples {
                 true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
-                false => {
-                    let unwatched = evidence.unwatched.iter().filter_map(|spot| view.address_of(spot));
-                    functions.executed(&stretches, unwatched.collect(), skipped)
-                }
+                false => functions.executed(&stretches, &unwatched, skipped),
             };
             for (key, counted) in counted {
                 add_graph(profile, &key, counted, skipped);
@@ -57,7 +56,7 @@ pub(super) fn add(
         if let Some(map) = &early {
             let evidence = match recording.counts_by_samples {
                 true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
-                false => early::Evidence::Executed(&stretches),
+                false => early::Evidence::Executed(&stretches, &unwatched),
             };
             early::add(profile, view, label, map, &evidence, skipped);
         }
@@ -166,7 +165,7 @@ impl Functions<'_> {
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
-        unwatched: Vec<u64>,
+        unwatched: &[u64],
         skipped: &mut Skipped,
     ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
@@ -187,8 +186,8 @@ impl Functions<'_> {
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
         for address in unwatched {
-            let function = self.at(address).and_then(|key| functions.get_mut(&key));
-            if let (Some(counted), Some(block)) = (function, self.map.block_at(address)) {
+            let function = self.at(*address).and_then(|key| functions.get_mut(&key));
+            if let (Some(counted), Some(block)) = (function, self.map.block_at(*address)) {
                 counted.unknown.insert(block);
             }
         }

@@ -22,8 +22,8 @@ pub(super) const SAMPLED_BYTES: u128 = 64;
 
 /// Recorded executions or samples of the code of a DSO.
 pub(super) enum Evidence<'a> {
-    /// Executions of stretches of code.
-    Executed(&'a [(u64, u64, u128)]),
+    /// Executions of stretches of code, and where code begins of which nothing is known.
+    Executed(&'a [(u64, u64, u128)], &'a [u64]),
     /// Samples with their costs, and the cost below which those of a function tell nothing.
     Sampled(&'a [(&'a Spot, u128)], u128),
 }
@@ -45,11 +45,11 @@ pub(super) fn add(
         skipped.add(Reason::NoStatement, unknown, label);
     }
     let mut units: BTreeMap<u64, Statements> = BTreeMap::new();
-    for (code, count) in map.code.iter().zip(&counts) {
+    for (code, count) in map.code.iter().zip(&counts).filter_map(|(code, count)| Some((code, (*count)?))) {
         let statements = units.entry(code.unit).or_default();
         for statement in &code.statements {
             let sum = statements.entry(*statement).or_default();
-            *sum = sum.saturating_add(*count);
+            *sum = sum.saturating_add(count);
         }
     }
     let least = if let Evidence::Sampled(_, least) = evidence { *least } else { 0 };
@@ -63,12 +63,12 @@ pub(super) fn add(
     }
 }
 
-/// The count of each final block, and the executions in blocks without statements.
-fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (Vec<u128>, u128) {
+/// The count of each final block, where it is known, and the executions in blocks without statements.
+fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (Vec<Option<u128>>, u128) {
     let mut counts = vec![0u128; map.code.len()];
     let mut unknown = 0u128;
     match evidence {
-        Evidence::Executed(stretches) => {
+        Evidence::Executed(stretches, _) => {
             let mut all: Vec<Vec<u128>> = vec![Vec::new(); map.code.len()];
             for (begin, end, count) in *stretches {
                 let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
@@ -96,6 +96,12 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
             for (count, code) in counts.iter_mut().zip(&map.code).filter(|(count, _)| **count > 0) {
                 *count = (count.saturating_mul(SAMPLED_BYTES) / u128::from(code.size.max(1))).max(1);
             }
+        }
+    }
+    let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
+    if let Evidence::Executed(_, unwatched) = evidence {
+        for place in unwatched.iter().filter_map(|address| map.at(*address)) {
+            counts[place] = counts[place].filter(|count| *count > 0);
         }
     }
     (counts, unknown)

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
-/// Executions by line, with the discriminators of a family of compilers. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
+/// Executions by line of the DSOs whose label is wanted, with the discriminators of a family of compilers. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when nothing executed has a line.
@@ -23,6 +23,7 @@ pub fn lines(
     files: &dyn Files,
     settings: Settings,
     family: Family,
+    wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(Lines, Skipped)> {
     let mut skipped = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut skipped)?;
@@ -34,6 +35,9 @@ pub fn lines(
         let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
             continue;
         };
+        if !wanted(label) {
+            continue;
+        }
         if recording.counts_by_samples {
             for (spot, cost) in &code.samples {
                 let Some(address) = view.address_of(spot) else { continue };

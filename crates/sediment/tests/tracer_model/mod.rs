@@ -12,7 +12,7 @@ use super::super::coverage::BlockCoverage;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
-use super::super::modules::{Module, Wanted};
+use super::super::modules::{KnownBlocks, Module, Wanted};
 use super::super::system::Requests;
 use super::*;
 use crate::binary::NoFiles;
@@ -354,7 +354,7 @@ fn run(
         Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
     let excluded = BTreeSet::new();
     let mut modules =
-        Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: false, trampolines: false });
+        Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: KnownBlocks::None, trampolines: false });
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
     modules.put("/library", 2, module("/library", None, second));
     let model = Rc::new(Model(RefCell::new(world)));

@@ -11,7 +11,7 @@ use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::packages::{self, Package};
-use crate::recording::{Options, Side};
+use crate::recording::{Options, Side, Wanted};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::{Binary, Files as _};
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let place = place(package, output, several)?;
         files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
-    let made = match arguments.options.record(&target, false, ui)? {
+    let made = match arguments.options.record(&target, Wanted::Profile, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };

@@ -20,7 +20,8 @@ pub(crate) const X86_64: Isa = Isa {
     call_before,
     begins_with_code,
     steps: moved::steps,
-    whole_instructions,
+    instruction: |code| instruction(code).map(|(length, _)| length),
+    jump: moved::jump_target,
     straight,
     prologue: Some(prologue),
     detour: Some(moved::DETOUR),
@@ -57,18 +58,6 @@ fn begins_with_code(function: &[u8]) -> bool {
         rest = &rest[length..];
     }
     true
-}
-
-fn whole_instructions(code: &[u8], most: usize) -> Option<usize> {
-    let mut whole = 0;
-    while whole < most {
-        let (length, _) = instruction(&code[whole..])?;
-        if whole + length > most {
-            break;
-        }
-        whole += length;
-    }
-    Some(whole)
 }
 
 /// Address behind an instruction of `length` bytes that ends in a distance of four bytes, and that distance.
@@ -387,10 +376,10 @@ mod tests {
     #[test]
     fn a_prefix_belongs_to_its_instruction() {
         let locked = [0xf0, 0xff, 0x07, 0xc3]; // lock inc dword [rdi]; ret
-        let whole: Vec<_> = (0..=4).map(|most| whole_instructions(&locked, most)).collect();
+        let whole: Vec<_> = (0..=4).map(|most| X86_64.whole_instructions(&locked, most)).collect();
         assert_eq!(whole, [Some(0), Some(0), Some(0), Some(3), Some(4)]);
         assert_eq!(
-            whole_instructions(&[0x90, 0x06, 0x90], 3),
+            X86_64.whole_instructions(&[0x90, 0x06, 0x90], 3),
             None,
             "no instruction of this processor's mode"
         );

@@ -212,6 +212,17 @@ fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches {
     found
 }
 
+/// The target of the direct jump that an instruction is.
+pub(super) fn jump_target(code: &[u8], address: u64) -> Option<u64> {
+    let (length, _) = instruction(code)?;
+    let prefixes = Prefixes::of(&code[..length], true)?.length;
+    let mut found = None;
+    any_branch(&code[prefixes..length], address.wrapping_add(prefixes as u64), &mut |target, calls| {
+        found = (!calls).then_some(target);
+    });
+    found
+}
+
 /// The target of the direct branch that code begins with, if it does.
 fn any_branch(code: &[u8], address: u64, target: &mut Targets<'_>) {
     let (length, distance) = match code {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log of the executed blocks of functions.
 
-use super::modules::Modules;
-use super::modules::Site;
+use super::modules::{MappedFunction, Module, Modules, Site};
 use crate::plural::counted;
 use crate::read::{DsoId, RecordedAddress, Recording, Spot, StraightRun};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -112,6 +111,7 @@ impl Blocks {
                 executed.into_iter().filter(|entry| self.executed.contains(&site(*entry))).collect();
             let inside = executed.iter().any(|entry| !module.entries[*entry].is_function);
             if covered.in_part || covered.late && !inside {
+                add_unwatched(recording, module, dsos[*id as usize], function);
                 continue;
             }
             let place = |recording: &mut Recording, address: u64| {
@@ -141,9 +141,27 @@ impl Blocks {
                 recording.add_unwatched(unwatched);
             }
         }
+        // What ran without breakpoints inside is not what did not run.
+        for site in calls_of.keys() {
+            let module = modules.get(site.module);
+            let Some(owner) = module.entries[site.entry as usize].owner else { continue };
+            if !self.covered.contains_key(&(site.module, owner)) {
+                let function = &module.mapped[owner as usize];
+                add_unwatched(recording, module, dsos[site.module as usize], function);
+            }
+        }
         if found > 0 {
             recording.seen += &format!(", {}", counted(found, "block"));
         }
+    }
+}
+
+/// Adds all blocks of a function as unwatched.
+fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, function: &MappedFunction) {
+    let begins = function.blocks.iter().map(|entry| module.entries[*entry as usize].address);
+    for address in begins.chain(function.unwatched.iter().copied()) {
+        let place = recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) });
+        recording.add_unwatched(place);
     }
 }
 
@@ -202,7 +220,7 @@ mod tests {
     use super::*;
     use crate::binary::NoFiles;
     use crate::binary::gcc_block_map::Stretch;
-    use crate::record::breakpoints::modules::{Module, Wanted};
+    use crate::record::breakpoints::modules::{KnownBlocks, Wanted};
 
     fn seen(calls: impl Into<Option<u128>>, made: impl Into<Option<u128>>, visits: u64) -> Seen {
         Seen { calls: calls.into(), made: made.into(), visits }
@@ -215,8 +233,10 @@ mod tests {
         let block = |address, block| Stretch { address, size: 4, block: Some(block) };
         module.add_blocks(vec![vec![block(0, 1), block(4, 2)]]);
         let excluded = BTreeSet::new();
-        let mut modules =
-            Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: true, trampolines: false });
+        let mut modules = Modules::new(
+            &NoFiles,
+            Wanted { excluded: &excluded, blocks: KnownBlocks::Mapped, trampolines: false },
+        );
         modules.put("/program", 1, module);
         let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
         let mut blocks = Blocks::default();

@@ -98,7 +98,7 @@ impl<'a, Code: Fn(u64) -> Option<&'a [u8]>> Walk<'a, Code> {
         self.end = address.saturating_add(stretch.size);
         let known = self.instruction.and_then(|start| {
             let inside = usize::try_from(address.checked_sub(start)?).ok()?;
-            Some(start + (self.isa.whole_instructions)((self.code)(start)?, inside)? as u64)
+            Some(start + self.isa.whole_instructions((self.code)(start)?, inside)? as u64)
         });
         self.instruction = known;
         known == Some(address) && self.isa.may_begin_at(address)

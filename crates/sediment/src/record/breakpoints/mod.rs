@@ -13,7 +13,7 @@
 //!   `step_times` what tells how often the program calls
 //! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
 //! - `pairing`: recorder and program on one processor, while stops come one after the other
-//! - inside functions: `blocks` reads a compiler's map, `coverage` limits what finding the executed blocks costs
+//! - inside functions: `blocks` reads a compiler's map, `unmapped` does without one, `coverage` limits what finding the executed blocks costs
 //!
 //! docs/recording.md says what a user should know.
 
@@ -44,6 +44,7 @@ mod system;
 mod tasks;
 mod tracer;
 mod trampolines;
+mod unmapped;
 mod waiting;
 mod walks;
 

@@ -6,6 +6,10 @@ use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
 use super::pairing::TELL_PROCESSORS;
+use super::unmapped;
+use crate::binary::gcc_block_map::Stretch;
+use crate::binary::gcc_early_map::EarlyMap;
+use crate::binary::inlined::InlineFrames;
 use crate::binary::{Beside, Binary, Files, block_map, unwind};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
 use crate::skipped::{Reason, Skipped};
@@ -176,9 +180,7 @@ impl Module {
             skipped.add(Reason::OtherArchitecture, 0, path);
         } else if armed {
             module.find_entries(&binary, skipped);
-            if wanted.blocks {
-                module.find_blocks(bytes, files, skipped);
-            }
+            module.find_blocks(bytes, &binary, (files, wanted.blocks), skipped);
             // The dynamic linker changes such code while its jumps stand.
             let trampolines = wanted.trampolines && !has_text_relocations(bytes);
             if let (true, Some(detour)) = (trampolines, &ISA.detour) {
@@ -252,15 +254,53 @@ impl Module {
         skipped.add_many(Reason::FunctionInsideInstruction, inside.0, 0, base(inside.1));
     }
 
-    /// Adds the blocks that a compiler's map names. A map that cannot be read is that of a file without one.
-    fn find_blocks(&mut self, bytes: &[u8], files: &dyn Files, skipped: &mut Skipped) {
-        match block_map::code_by_function(bytes, files) {
+    /// Adds the blocks that are looked for. A map that cannot be read is that of a file without one.
+    fn find_blocks(
+        &mut self,
+        bytes: &[u8],
+        binary: &Binary,
+        (files, known): (&dyn Files, KnownBlocks),
+        skipped: &mut Skipped,
+    ) {
+        let functions = match known {
+            KnownBlocks::None => return,
+            KnownBlocks::Mapped => self.mapped_blocks(bytes, binary, files),
+            KnownBlocks::Lines => InlineFrames::read(bytes, files).map(|frames| {
+                let rows =
+                    |from, to| frames.as_ref().map_or_else(Vec::new, |frames| frames.changes(from, to));
+                frames.as_ref().map_or_else(Vec::new, |_| self.unmapped_blocks(binary, &rows))
+            }),
+        };
+        match functions {
             Ok(functions) => {
                 let unwatched = self.add_blocks(functions);
                 skipped.add_many(Reason::UnwatchedBlock, unwatched, 0, base_name(&self.path));
             }
             Err(_) => skipped.add(Reason::UnsupportedBlockMap, 0, base_name(&self.path)),
         }
+    }
+
+    /// Code by function and block: by the compiler's map of blocks, else by its map of statements.
+    fn mapped_blocks(
+        &self,
+        bytes: &[u8],
+        binary: &Binary,
+        files: &dyn Files,
+    ) -> crate::Result<Vec<Vec<Stretch>>> {
+        let mapped = block_map::code_by_function(bytes, files)?;
+        if !mapped.is_empty() {
+            return Ok(mapped);
+        }
+        let Some(early) = EarlyMap::read(bytes, files)? else { return Ok(Vec::new()) };
+        let begins = |from, to| {
+            let first = early.code.partition_point(|code| code.address < from);
+            early.code[first..].iter().map(|code| code.address).take_while(|address| *address < to).collect()
+        };
+        Ok(self.unmapped_blocks(binary, &begins))
+    }
+
+    fn unmapped_blocks(&self, binary: &Binary, begins: &dyn Fn(u64, u64) -> Vec<u64>) -> Vec<Vec<Stretch>> {
+        unmapped::code_by_function(&ISA, binary, &|address| self.bytes_at(address), begins)
     }
 
     /// True if a function does nothing but return.
@@ -424,7 +464,7 @@ impl Around {
         }
         let known = self.instruction.and_then(|start| {
             let inside = usize::try_from(address.checked_sub(start)?).ok()?;
-            Some(start + (ISA.whole_instructions)(module.bytes_at(start)?, inside)? as u64)
+            Some(start + ISA.whole_instructions(module.bytes_at(start)?, inside)? as u64)
         });
         self.instruction = known;
         known == Some(address)
@@ -480,13 +520,24 @@ pub(super) fn base_name(path: &str) -> &str {
 /// A file by its path and inode.
 type PathAndInode = (String, u64);
 
+/// Blocks of functions, by what knows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KnownBlocks {
+    /// None are looked for.
+    None,
+    /// Those of files with a compiler's map of them, or of statements.
+    Mapped,
+    /// Code between rows of a line table, and between jumps.
+    Lines,
+}
+
 /// Limits and wishes for what is read of files.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     /// Files that are not to be armed.
     pub(super) excluded: &'a BTreeSet<String>,
-    /// True if the blocks of functions may have breakpoints.
-    pub(super) blocks: bool,
+    /// The blocks of functions that may have breakpoints.
+    pub(super) blocks: KnownBlocks,
     /// True if functions may have trampolines.
     pub(super) trampolines: bool,
 }

@@ -7,7 +7,7 @@ use super::join::join;
 use super::kernel::Linux;
 use super::machine::ISA;
 use super::mappings::mappings;
-use super::modules::{Module, Modules, Wanted};
+use super::modules::{KnownBlocks, Module, Modules, Wanted};
 use super::refusal;
 use super::rights::has_other_rights;
 use super::system::{self, FOLLOW_AND_END};
@@ -75,7 +75,11 @@ fn record_here(
     link: Option<&mut Link>,
 ) -> Result<Recorded> {
     let excluded: BTreeSet<String> = settings.exclude.clone();
-    let blocks = settings.blocks != BlockCoverage::Never;
+    let blocks = match settings.blocks {
+        BlockCoverage::Never => KnownBlocks::None,
+        _ if settings.lines => KnownBlocks::Lines,
+        _ => KnownBlocks::Mapped,
+    };
     // Where no instructions can be moved, breakpoints serve.
     let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
     let wanted = Wanted { excluded: &excluded, blocks, trampolines };
