@@ -257,6 +257,7 @@ fn breakpoints_see_executed_lines() {
                 assert_eq!(lines("found", name), lines("exact", name), "{name} {flags:?} {argument:?}");
             }
             assert!(!read(&folder, "found").contains("fail:"), "it did not run");
+            assert!(!read(&folder, "found").contains("_dl_"), "of the program that was named alone");
         }
     }
 }

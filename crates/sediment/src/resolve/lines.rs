@@ -28,16 +28,13 @@ pub fn lines(
     let mut skipped = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let dsos = Dsos::new(recording, &loaded);
-    let sources = Sources::read(recording, &dsos, files, &mut skipped)?;
+    let sources = Sources::read(recording, &dsos, files, wanted, &mut skipped)?;
     let mut lines = Lines::default();
     let counting = Counting { family };
     for (id, code) in by_dso(recording) {
         let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
             continue;
         };
-        if !wanted(label) {
-            continue;
-        }
         if recording.counts_by_samples {
             for (spot, cost) in &code.samples {
                 let Some(address) = view.address_of(spot) else { continue };
@@ -72,7 +69,7 @@ pub fn call_sites(
     let mut skipped = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let dsos = Dsos::new(recording, &loaded);
-    let sources = Sources::read(recording, &dsos, files, &mut skipped)?;
+    let sources = Sources::read(recording, &dsos, files, &|_| true, &mut skipped)?;
     let mut sites = CallSites::default();
     let met: HashMap<AddressId, u128> = recording.samples().into_iter().collect();
     for (from, to, kind, count) in recording.transfers() {
@@ -126,12 +123,21 @@ fn saturated(count: u128) -> u64 {
 struct Sources(BTreeMap<DsoId, InlineFrames>);
 
 impl Sources {
-    fn read(recording: &Recording, dsos: &Dsos, files: &dyn Files, skipped: &mut Skipped) -> Result<Self> {
+    fn read(
+        recording: &Recording,
+        dsos: &Dsos,
+        files: &dyn Files,
+        wanted: &dyn Fn(&str) -> bool,
+        skipped: &mut Skipped,
+    ) -> Result<Self> {
         let mut all = BTreeMap::new();
         let used = recording.addresses().iter().filter_map(|address| address.dso);
         let used: BTreeSet<DsoId> = used.collect();
         for id in used {
             let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
+            if !wanted(label) {
+                continue;
+            }
             match InlineFrames::read(view.bytes(), files).map_err(|error| error.with_input(label))? {
                 Some(frames) => drop(all.insert(id, frames)),
                 None => skipped.add(Reason::NoLines, 0, label),
