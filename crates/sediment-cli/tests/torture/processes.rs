@@ -57,24 +57,24 @@ fn field(status: &str, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// The processes below one, in the order of their ids.
+/// The processes below one, parents before their children. Ids begin anew once the last was given: a child's may be the smaller.
 pub(crate) fn below(root: i32) -> Vec<Process> {
     let all: BTreeMap<i32, Process> =
         numbers_in("/proc").into_iter().filter_map(|id| Some((id, Process::read(id)?))).collect();
-    let is_below = |process: &Process| {
+    let depth = |process: &Process| {
         let mut parent = process.parent;
-        for _ in 0..all.len() {
+        for depth in 0..all.len() {
             if parent == root {
-                return true;
+                return Some(depth);
             }
-            match all.get(&parent) {
-                Some(further) => parent = further.parent,
-                None => return false,
-            }
+            parent = all.get(&parent)?.parent;
         }
-        false
+        None
     };
-    all.values().filter(|process| is_below(process)).cloned().collect()
+    let mut found: Vec<(usize, &Process)> =
+        all.values().filter_map(|process| Some((depth(process)?, process))).collect();
+    found.sort_by_key(|(depth, process)| (*depth, process.id));
+    found.into_iter().map(|(_, process)| process.clone()).collect()
 }
 
 /// True if a process runs this program.
