@@ -47,7 +47,7 @@ pub(super) fn add(
             let functions = Functions { view, label, map };
             let counted = match recording.counts_by_samples {
                 true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
-                false => functions.executed(&stretches, &unwatched, skipped),
+                false => functions.executed(&stretches, &unwatched, least_runs(recording), skipped),
             };
             for (key, counted) in counted {
                 add_graph(profile, &key, counted, skipped);
@@ -56,7 +56,7 @@ pub(super) fn add(
         if let Some(map) = &early {
             let evidence = match recording.counts_by_samples {
                 true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
-                false => early::Evidence::Executed(&stretches, &unwatched),
+                false => early::Evidence::Executed(&stretches, &unwatched, least_runs(recording)),
             };
             early::add(profile, view, label, map, &evidence, skipped);
         }
@@ -90,10 +90,17 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
     }
 }
 
+/// Samples of a function, or of its blocks by branch records, below which they do not tell which of its code is cold: a share of 2 % of what
+/// runs is seen once by so many.
+const SAMPLES: u128 = 50;
+
+/// The executions of a function's blocks below which they do not tell which of its code is cold; 0 where all were counted.
+fn least_runs(recording: &Recording) -> u128 {
+    if recording.samples_taken > 0 { SAMPLES } else { 0 }
+}
+
 /// The cost below which samples of a function do not tell which of its code is cold.
 fn least_cost(recording: &Recording) -> u128 {
-    /// A share of 2 % of what runs is seen once then.
-    const SAMPLES: u128 = 50;
     let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let taken = if recording.samples_taken == 0 { cost } else { u128::from(recording.samples_taken) };
     (cost / taken.max(1)).max(1).saturating_mul(SAMPLES)
@@ -140,6 +147,17 @@ impl Counted {
     }
 }
 
+/// Drops functions with a smaller sum of counts.
+fn drop_rarely_seen(functions: &mut HashMap<FunctionKey, Counted>, least: u128, skipped: &mut Skipped) {
+    functions.retain(|key, counted| {
+        let sum = counted.counts.values().fold(0u128, |sum, count| sum.saturating_add(*count));
+        if sum < least {
+            skipped.add(Reason::FewSamples, sum, &key.name);
+        }
+        sum >= least
+    });
+}
+
 /// The functions of a DSO whose blocks are numbered. A cold part is of its function.
 struct Functions<'a> {
     view: &'a View<'a>,
@@ -161,11 +179,12 @@ impl Functions<'_> {
 
     /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
     /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
-    /// other code of theirs has a count.
+    /// other code of theirs has a count. Functions with fewer executions of blocks than `least` have none.
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
         unwatched: &[u64],
+        least: u128,
         skipped: &mut Skipped,
     ) -> HashMap<FunctionKey, Counted> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
@@ -185,6 +204,7 @@ impl Functions<'_> {
             (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
         };
         let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
+        drop_rarely_seen(&mut functions, least, skipped);
         for address in unwatched {
             let function = self.at(*address).and_then(|key| functions.get_mut(&key));
             if let (Some(counted), Some(block)) = (function, self.map.block_at(*address)) {
@@ -210,13 +230,7 @@ impl Functions<'_> {
             let sum = functions.entry(key).or_default().counts.entry(block).or_default();
             *sum = sum.saturating_add(*cost);
         }
-        functions.retain(|key, counted| {
-            let cost = counted.counts.values().fold(0u128, |sum, cost| sum.saturating_add(*cost));
-            if cost < least {
-                skipped.add(Reason::FewSamples, cost, &key.name);
-            }
-            cost >= least
-        });
+        drop_rarely_seen(&mut functions, least, skipped);
         self.tell(&mut functions, skipped);
         for counted in functions.values_mut() {
             for (block, cost) in &mut counted.counts {

@@ -22,8 +22,9 @@ pub(super) const SAMPLED_BYTES: u128 = 64;
 
 /// Recorded executions or samples of the code of a DSO.
 pub(super) enum Evidence<'a> {
-    /// Executions of stretches of code, and where code begins of which nothing is known.
-    Executed(&'a [(u64, u64, u128)], &'a [u64]),
+    /// Executions of stretches of code; where code begins of which nothing is known; and the executions below which those of a function
+    /// tell nothing.
+    Executed(&'a [(u64, u64, u128)], &'a [u64], u128),
     /// Samples with their costs, and the cost below which those of a function tell nothing.
     Sampled(&'a [(&'a Spot, u128)], u128),
 }
@@ -52,7 +53,7 @@ pub(super) fn add(
             *sum = sum.saturating_add(count);
         }
     }
-    let least = if let Evidence::Sampled(_, least) = evidence { *least } else { 0 };
+    let (Evidence::Sampled(_, least) | Evidence::Executed(.., least)) = *evidence;
     for (key, statements) in units {
         let Some(unit) = map.units.get(&key) else { continue };
         for graph in &unit.graphs {
@@ -68,7 +69,7 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
     let mut counts = vec![0u128; map.code.len()];
     let mut unknown = 0u128;
     match evidence {
-        Evidence::Executed(stretches, _) => {
+        Evidence::Executed(stretches, ..) => {
             let mut all: Vec<Vec<u128>> = vec![Vec::new(); map.code.len()];
             for (begin, end, count) in *stretches {
                 let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
@@ -99,7 +100,7 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
         }
     }
     let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
-    if let Evidence::Executed(_, unwatched) = evidence {
+    if let Evidence::Executed(_, unwatched, _) = evidence {
         for place in unwatched.iter().filter_map(|address| map.at(*address)) {
             counts[place] = counts[place].filter(|count| *count > 0);
         }
