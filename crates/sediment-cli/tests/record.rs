@@ -127,7 +127,7 @@ fn main() {
 }
 
 thread_local! {
-    /// Whether the case of this thread is a repeated one, and whether it has asked how often.
+    /// Two flags of the case of this thread: it is a repeated one, and it has asked how often.
     static REPEATED: Cell<(bool, bool)> = const { Cell::new((false, false)) };
 }
 

@@ -9,7 +9,7 @@ use sediment::profile::Profile;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// How a program is built.
+/// Form in which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Whole,
