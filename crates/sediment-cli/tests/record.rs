@@ -2,10 +2,17 @@
 //! `sediment record` on programs that are hard on a tracer: what they print and how they exit stays the same, nothing is left in
 //! them, and what ran is in the profile.
 //!
-//! SEDIMENT_REPEATS repeats each so often; scripts/proofs/recorder does so two hundred times.
+//! SEDIMENT_REPEATS repeats so often those that the list of tests calls [repeated]; scripts/proofs/recorder does so two hundred times.
 
 #[path = "record/answers.rs"]
 mod answers;
+#[path = "record/architectures.rs"]
+mod architectures;
+#[allow(dead_code)] // a part is for other tests
+#[path = "gcc_plugin/compilers.rs"]
+mod compilers;
+#[path = "record/forms.rs"]
+mod forms;
 #[path = "record/harm.rs"]
 mod harm;
 #[path = "record/means.rs"]
@@ -27,9 +34,11 @@ mod support;
 #[path = "record/trampolines.rs"]
 mod trampolines;
 
-use libtest_mimic::Arguments;
+use forms::Form;
+use libtest_mimic::{Arguments, Trial};
 use programs::FUNCTIONS;
 use running::{code, err};
+use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -62,25 +71,26 @@ fn number_of(variable: &str) -> Option<u64> {
 
 fn main() {
     let compiler = [Need::Program("cc")];
+    let strips = [Need::Program("cc"), Need::Program("strip")];
     let cases = vec![
         case("first_uses_stand_in_their_order", &compiler, first_uses_stand_in_their_order),
         case("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
         case("calls_come_in_runs", &compiler, calls_come_in_runs),
-        case("threads_reach_the_same_breakpoint", &compiler, || {
-            same_as_without("threads", &programs::threads(), &["f0", "f59"])
+        repeated("libraries_loaded_late_are_recorded", &compiler, libraries_loaded_late_are_recorded),
+        repeated("a_server_is_recorded_under_load", &compiler, || {
+            a_server_is_recorded_under_load(Form::Whole)
         }),
-        case("forked_processes_share_no_breakpoints", &compiler, || {
-            same_as_without("forks", &programs::forks(), &["f0", "f59"])
+        repeated("a_stripped_server_is_recorded_under_load", &strips, || {
+            a_server_is_recorded_under_load(Form::Stripped)
         }),
-        case("spawned_programs_are_followed", &compiler, || {
-            same_as_without("spawns", &programs::spawns(), &["f0", "spawn"])
+        repeated("blocks_of_a_server_are_recorded_under_load", compilers::COMPILERS[0].needs, || {
+            a_server_is_recorded_under_load(Form::Mapped)
         }),
-        case("signals_pass", &compiler, || {
-            same_as_without("signals", &programs::signals(), &["f0", "note", "on_signal"])
-        }),
-        case("libraries_loaded_late_are_recorded", &compiler, libraries_loaded_late_are_recorded),
-        case("a_server_is_recorded_under_load", &compiler, a_server_is_recorded_under_load),
-        case("a_program_that_runs_on_is_left_as_it_was", &compiler, a_program_that_runs_on_is_left_as_it_was),
+        repeated(
+            "a_program_that_runs_on_is_left_as_it_was",
+            &compiler,
+            a_program_that_runs_on_is_left_as_it_was,
+        ),
         case(
             "the_interrupt_key_keeps_what_was_recorded",
             &compiler,
@@ -94,7 +104,7 @@ fn main() {
         case("a_recording_may_end_at_the_first_output", &compiler, a_recording_may_end_at_the_first_output),
         case("static_programs_are_recorded", &compiler, static_programs_are_recorded),
         case("excluded_files_get_no_breakpoints", &compiler, excluded_files_get_no_breakpoints),
-        case(
+        repeated(
             "processes_below_a_process_are_recorded_too",
             &compiler,
             processes_below_a_process_are_recorded_too,
@@ -103,6 +113,8 @@ fn main() {
     ];
     let parts = [
         answers::cases(),
+        architectures::cases(),
+        forms::cases(),
         harm::cases(),
         means::cases(),
         packages::cases(),
@@ -114,9 +126,28 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
 }
 
-/// Repetitions of a case.
+thread_local! {
+    /// Two flags of the case of this thread: it is a repeated one, and it has asked how often.
+    static REPEATED: Cell<(bool, bool)> = const { Cell::new((false, false)) };
+}
+
+/// Repetitions of a [`repeated`] case.
 fn repeats() -> usize {
+    let (is_repeated, _) = REPEATED.get();
+    assert!(is_repeated, "the list of cases does not call this one repeated");
+    REPEATED.set((true, true));
     number_of("SEDIMENT_REPEATS").unwrap_or(3) as usize
+}
+
+/// A case that runs as often as SEDIMENT_REPEATS says, and is listed as such.
+fn repeated(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
+    let asks = move || {
+        REPEATED.set((true, false));
+        run();
+        let (_, has_asked) = REPEATED.replace((false, false));
+        assert!(has_asked, "it ran once");
+    };
+    case(name, needs, asks).with_kind("repeated")
 }
 
 struct Workshop(tempfile::TempDir);
@@ -189,30 +220,6 @@ fn calls(profile: &sediment::profile::Profile, caller: &str, callee: &str) -> u1
     let named = |function, name: &str| profile.key(function).name == name;
     let between = edges.iter().filter(|(from, to, _)| named(*from, caller) && named(*to, callee));
     between.map(|(_, _, facts)| facts.count.unwrap_or(0)).sum()
-}
-
-/// Runs a program without and under the recorder, which may not show, and expects functions of it in the profile.
-fn same_as_without(name: &str, source: &str, expected: &[&str]) {
-    let shop = Workshop::new();
-    let program = shop.compile(name, source, &[]);
-    let without = Command::new(&program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
-    assert!(!without.stdout.is_empty(), "{without:?}");
-    for repeat in 0..repeats() {
-        // A large share, so that much is armed again and again.
-        let seed = repeat.to_string();
-        let recorded =
-            shop.record(&["--overhead", "40%", "--seed", &seed], &[text(&program)]).output().unwrap();
-        assert_eq!(code(&recorded), code(&without), "run {repeat}: {}", err(&recorded));
-        assert_eq!(
-            String::from_utf8_lossy(&recorded.stdout),
-            String::from_utf8_lossy(&without.stdout),
-            "run {repeat}"
-        );
-        let firsts = firsts(&shop.profile(), name);
-        for function in expected {
-            assert!(firsts.iter().any(|(_, found)| found == function), "run {repeat}: {function} is missing");
-        }
-    }
 }
 
 /// Functions of the C library's start files, on some architectures.
@@ -400,31 +407,31 @@ fn assert_untouched(process: i32) {
     assert!(compared > 100_000, "only {compared} bytes of code");
 }
 
-fn a_server_is_recorded_under_load() {
+fn a_server_is_recorded_under_load(form: Form) {
     /// A process that has ended meanwhile: no process has so large a number.
     const ENDED: &str = "4194304";
     let shop = Workshop::new();
-    let program = shop.compile("server", &programs::server(), &[]);
+    let server = form.build(&shop, "server", &programs::server());
+    let program = &server.program;
     let place = shop.path().join("server.pid");
     for repeat in 0..repeats() {
         let _ = std::fs::remove_file(&place);
-        let server = Running(Command::new(&program).arg(&place).stdout(Stdio::piped()).spawn().unwrap());
+        let running = Running(Command::new(program).arg(&place).stdout(Stdio::piped()).spawn().unwrap());
         let process = number_in(&place);
         let id = process.to_string();
         let processes = ["--pid", &id, "--pid", ENDED];
         let seconds = seconds(0.3);
-        let recorded = shop
-            .record(&[&processes[..], &["--seconds", &seconds, "--overhead", "40%"]].concat(), &[])
-            .output()
-            .unwrap();
+        let how = ["--seconds", &seconds, "--overhead", "40%"];
+        let recorded = shop.record(&[&processes[..], &how, form.options()].concat(), &[]).output().unwrap();
         assert_eq!(code(&recorded), 0, "run {repeat}: {}", err(&recorded));
         assert_untouched(process);
         // It goes on serving.
         std::thread::sleep(Duration::from_millis(20));
-        let ended = server.end("-TERM");
+        let ended = running.end("-TERM");
         assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]), "run {repeat}");
         let found = firsts(&shop.profile(), "server");
         assert!(found.len() > FUNCTIONS, "run {repeat}: {} functions of the server", found.len());
+        server.expect(&shop.profile(), &["f0", "f59", "work"], &format!("run {repeat}"));
     }
 }
 

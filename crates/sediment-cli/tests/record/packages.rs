@@ -73,7 +73,12 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
     assert_eq!(code(&shown), 7, "{}", err(&shown));
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
-    assert!(err(&shown).contains(&file), "all that is in the file is shown");
+    // All that is in the file is shown, below a few lines that say what it is.
+    let said = err(&shown);
+    let (before, after) = said.split_once(&file).unwrap_or_else(|| panic!("{said}"));
+    let summary: Vec<&str> = before.lines().skip_while(|line| !line.ends_with(" has:")).collect();
+    assert!((4..=10).contains(&summary.len()), "{summary:?} in {said}");
+    assert!(!after.contains(" has:"), "{after}");
     assert!(!err(&shown).contains("https://bugs.example.org/plain"), "it did not ask: {}", err(&shown));
     let (profile, skipped) = sediment::profile::text::parse(file.as_bytes()).unwrap();
     assert!(skipped.is_empty());
@@ -105,9 +110,15 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let none = collect(&shop, "scripts", &[], &installed, None);
     assert_eq!(code(&none), 1);
     says("record/packages/of_a_package_only_its_own_functions_are_collected", err(&none));
-    // An address is named where the package asks for profiles, and nowhere else.
-    for field in ["Source: plain", "Sediment-Profiles: https://example.org/profiles"] {
+    // An address is named where the package asks for profiles, or ships one, and nowhere else.
+    let fields = ["Source: plain", "Sediment-Profiles: https://example.org/profiles"];
+    for (field, ships) in [(fields[0], false), (fields[1], false), (fields[0], true)] {
         let status = status.replace("Bugs: https://bugs.example.org/plain", field);
+        let shipped = if ships { "/usr/share/sediment/plain.gv\n" } else { "" };
+        let list = format!("/.\n/bin\n/bin/plain\n{shipped}");
+        std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), list).unwrap();
+        std::fs::create_dir_all(at("usr/share/sediment")).unwrap();
+        std::fs::copy(shop.path().join("plain-tools.gv"), at("usr/share/sediment/plain.gv")).unwrap();
         std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
         let told = collect(&shop, "plain-tools", &[], &installed, None);
         assert_eq!(err(&told).contains("https://example.org/profiles"), field.starts_with("Sediment"));

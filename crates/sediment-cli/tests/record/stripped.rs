@@ -3,14 +3,14 @@
 
 use super::running::sediment;
 use super::support::{Need, case};
-use super::{Workshop, code, err, programs, text};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, programs, seconds, text};
 use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use sediment::profile::Profile;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 pub fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("objcopy"), Need::Program("strip")];
@@ -29,6 +29,7 @@ pub fn cases() -> Vec<Trial> {
             &[Need::Program("cc"), Need::Program("strip"), Need::Program("dpkg-query")],
             stripped_packages_scripts_and_services_are_collected,
         ),
+        case("addresses_of_two_builds_of_one_name_are_not_mixed", &tools, two_builds_of_one_name),
     ]
 }
 
@@ -215,6 +216,8 @@ fn stripped_packages_scripts_and_services_are_collected() {
     for path in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
         std::fs::create_dir_all(at(path)).unwrap();
     }
+    // One folder, as on merged systems. dpkg knows a file by the name in its package.
+    std::os::unix::fs::symlink("usr/bin", at("bin")).unwrap();
     let (_, stripped) = built(&shop, &[]);
     std::fs::copy(&stripped, at("usr/bin/plain")).unwrap();
     std::fs::write(at("usr/bin/script"), "#!/usr/bin/plain\n").unwrap();
@@ -224,7 +227,8 @@ fn stripped_packages_scripts_and_services_are_collected() {
         )
     };
     std::fs::write(at("var/lib/dpkg/status"), entry("plain-tools") + &entry("scripts")).unwrap();
-    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin/plain\n/usr/bin/plain\n").unwrap();
+    let list = |files: &str| std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), files).unwrap();
+    list("/.\n/bin/plain\n/usr/bin/served\n");
     std::fs::write(at("var/lib/dpkg/info/scripts.list"), "/.\n/usr/bin/script\n").unwrap();
     let collect = |arguments: &[&str], program: &str, path: &str| {
         let mut command = super::running::command(folder, &["collect", "--root", "root"]);
@@ -237,7 +241,8 @@ fn stripped_packages_scripts_and_services_are_collected() {
     let system = std::env::var("PATH").unwrap();
     let done = collect(&["plain-tools"], text(&at("usr/bin/plain")), &system);
     assert_eq!(code(&done), 7, "{}", err(&done));
-    assert!(done.stdout.ends_with(b"the end\n"), "the program's output is its own");
+    let without = Command::new(at("usr/bin/plain")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&without.stdout));
     let profile = read(&folder.join("plain-tools.gv"));
     assert_eq!(profile.dsos().keys().collect::<Vec<_>>(), ["plain"]);
     assert!(profile.dsos()["plain"].unresolved);
@@ -248,10 +253,14 @@ fn stripped_packages_scripts_and_services_are_collected() {
         &["file about", "build-id", "of them", "nothing", "wrote"],
     );
     assert!(!told.contains("list@example.org"), "{told}");
-    // A script's package is that of its interpreter.
-    let none = collect(&["scripts"], text(&at("usr/bin/script")), &system);
-    assert_eq!(code(&none), 1);
-    says_like("record/stripped/scripts", err(&none));
+    // A script's package is that of its interpreter, by either name of its folder.
+    for (listed, interpreter) in [("/bin", "/usr/bin"), ("/usr/bin", "/bin"), ("/bin", "/bin")] {
+        list(&format!("/.\n{listed}/plain\n/usr/bin/served\n"));
+        std::fs::write(at("usr/bin/script"), format!("#!{interpreter}/plain\n")).unwrap();
+        let none = collect(&["scripts"], text(&at("usr/bin/script")), &system);
+        assert_eq!(code(&none), 1);
+        says_like("record/stripped/scripts", err(&none));
+    }
     // A shim of the same name before it on PATH.
     let shims = folder.join("shims");
     std::fs::create_dir(&shims).unwrap();
@@ -263,7 +272,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     let path = format!("{}:{}:{system}", text(&shims), text(&at("usr/bin")));
     let done = collect(&["plain-tools"], "plain", &path);
     assert_eq!(code(&done), 7, "{}", err(&done));
-    // A service that is not there, and one that runs.
+    // A service that is not there, and one that runs: what its manager says is made up.
     executable(
         &shims.join("systemctl"),
         "#!/bin/sh\necho MainPID=${SERVICE:-0}\necho ControlGroup=\necho ActiveState=inactive\n",
@@ -271,4 +280,66 @@ fn stripped_packages_scripts_and_services_are_collected() {
     let gone = collect(&["plain-tools", "--service", "plain.service"], "", &path);
     assert_eq!(code(&gone), 1);
     says_like("record/stripped/services", err(&gone));
+    let served = shop.compile("served", &programs::server(), &["-Wl,--build-id"]);
+    tool(folder, "strip", &["-o", text(&at("usr/bin/served")), text(&served)]);
+    let place = folder.join("served.pid");
+    let server = Command::new(at("usr/bin/served")).arg(&place).stdout(Stdio::piped()).spawn().unwrap();
+    let server = Running(server);
+    let process = number_in(&place);
+    let time = seconds(0.5);
+    let options =
+        ["plain-tools", "--service", "plain.service", "--seconds", &time, "--method", "breakpoints"];
+    let mut command = super::running::command(folder, &["collect", "--root", "root"]);
+    command.args(options).env("PATH", &path).env("SERVICE", process.to_string());
+    let collected = command.output().unwrap();
+    assert_eq!(code(&collected), 0, "{}", err(&collected));
+    assert!(collected.stdout.is_empty());
+    let profile = read(&folder.join("plain-tools.gv"));
+    assert_eq!(profile.dsos().keys().collect::<Vec<_>>(), ["served"]);
+    assert!(profile.functions().len() > programs::FUNCTIONS, "{}", profile.functions().len());
+    assert_untouched(process);
+    let ended = server.end("-TERM");
+    assert_eq!((code(&ended), ended.stdout.as_slice()), (8, &b"served\n"[..]));
+}
+
+/// Two stripped programs of one name in one recording: an address could be of either, so only named functions are kept, and that is said.
+fn two_builds_of_one_name() {
+    let shop = Workshop::new();
+    let folder = shop.path();
+    let mut programs = Vec::new();
+    for number in ["1", "2"] {
+        let source = format!(
+            "#include <stdio.h>\n__attribute__((noinline)) static int f(int x) {{ __asm__ volatile(\"\"); return x + {number}; }}\n\
+             __attribute__((noinline)) int exported(int x) {{ __asm__ volatile(\"\"); return f(x); }}\n\
+             int main(int count, char **words) {{ printf(\"%d\\n\", exported(count)); return 0; }}"
+        );
+        let whole = shop.compile("two", &source, &["-Wl,--build-id", "-Wl,--export-dynamic-symbol=exported"]);
+        let place = folder.join(number);
+        std::fs::create_dir(&place).unwrap();
+        tool(folder, "strip", &["-o", text(&place.join("two")), text(&whole)]);
+        programs.push(place.join("two"));
+    }
+    let script = format!("{}; {}; exit 5", text(&programs[0]), text(&programs[1]));
+    let done = shop.record(&["--startup"], &["sh", "-c", &script]).output().unwrap();
+    assert_eq!((code(&done), done.stdout.as_slice()), (5, &b"2\n3\n"[..]), "{}", err(&done));
+    let profile = read(&folder.join("recorded.gv"));
+    let of_two =
+        |function: &sediment::profile::FunctionIndex| profile.key(*function).dso.as_deref() == Some("two");
+    let names: Vec<String> = profile
+        .functions()
+        .into_iter()
+        .filter(of_two)
+        .map(|function| profile.key(function).name.clone())
+        .collect();
+    assert_eq!(names, ["exported"]);
+    says_in_log("record/stripped/two_builds_of_one_name", err(&done), &["two is stripped", "called two"]);
+    // One of them is known by its addresses.
+    recorded_as_one(&shop, &programs[0]);
+}
+
+fn recorded_as_one(shop: &Workshop, program: &Path) {
+    let done = shop.record(&["--startup", "--only", "two"], &[text(program)]).output().unwrap();
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let profile = read(&shop.path().join("recorded.gv"));
+    assert!(profile.functions().iter().any(|function| profile.is_nameless(*function)));
 }

@@ -2,9 +2,10 @@
 //! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
 
 use super::support::{self, Need, case};
-use super::{Workshop, code, err, firsts, programs, repeats, text};
+use super::{Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 const OPTIONS: [&str; 2] = ["--startup", "--trampolines"];
 
@@ -13,7 +14,7 @@ pub fn cases() -> Vec<Trial> {
     let of_cpp = [Need::Program("cc"), Need::Program("c++")];
     vec![
         case("trampolines_record_what_breakpoints_do", &compiler, trampolines_record_what_breakpoints_do),
-        case("trampolines_end_with_the_first_thread_or_process", &compiler, || {
+        repeated("trampolines_end_with_the_first_thread_or_process", &compiler, || {
             for (name, source) in [
                 ("threads", programs::threads()),
                 ("forks", programs::forks()),
@@ -24,10 +25,11 @@ pub fn cases() -> Vec<Trial> {
             }
         }),
         case("switches_do_not_keep_functions_from_trampolines", &compiler, switches),
-        case("faults_are_told_where_they_happen", &compiler, faults_are_told_where_they_happen),
+        repeated("faults_are_told_where_they_happen", &compiler, faults_are_told_where_they_happen),
         case("trampolines_keep_registers_flags_and_memory", &compiler, registers_flags_and_memory_are_kept),
         case("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
         case("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
+        case("no_page_is_writable_and_executable", &compiler, no_page_is_writable_and_executable),
     ]
 }
 
@@ -139,6 +141,7 @@ fn same_as_by_breakpoints(name: &str, source: &str) {
 
 /// A handler sees the instruction that faulted in its function, at its beginning or between the bytes of the jump, and can repeat it.
 fn faults_are_told_where_they_happen() {
+    let times = repeats();
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("its program is x86-64 assembly");
     }
@@ -187,7 +190,7 @@ int main(void) {{
     assert!(
         String::from_utf8_lossy(&without.stdout).starts_with("first 41 at 0\ninner 42 at 4\nstore 9 at 0\n")
     );
-    for _ in 0..repeats() {
+    for _ in 0..times {
         let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
         assert_eq!(code(&recorded), 0, "{}", err(&recorded));
         assert!(has_trampolines(&err(&recorded)), "{}", err(&recorded));
@@ -260,7 +263,7 @@ int main() {{
     assert_eq!(has_trampolines(&err(&recorded)), cfg!(target_arch = "x86_64"));
 }
 
-/// Where a limit could tell the program that there is more memory, or a filter what it calls, there are breakpoints alone.
+/// Where a limit could tell the program that there is more memory, or a filter sees what it calls, there are breakpoints alone.
 fn limited_programs_have_no_trampolines() {
     let source = format!(
         "#include <stdio.h>\n#include <string.h>\n{LOOKS}\n__attribute__((noinline)) int f(int x) {{ return x + 1; }}\n\
@@ -268,11 +271,61 @@ fn limited_programs_have_no_trampolines() {
     );
     let shop = Workshop::new();
     let program = shop.compile("limited", &source, &[]);
-    for limit in ["ulimit -v 4000000", "ulimit -f 100000"] {
-        let command = format!("{limit}; exec {}", text(&program));
+    let filter = format!("exec {}", text(&shop.compile("filter", crate::sandbox::SANDBOX, &[])));
+    for limit in ["ulimit -v 4000000; exec", "ulimit -f 100000; exec", &filter] {
+        let command = format!("{limit} {}", text(&program));
         let recorded = shop.record(&OPTIONS, &["sh", "-c", &command]).output().unwrap();
         assert_eq!((code(&recorded), &recorded.stdout[..]), (0, &b"2\n"[..]), "{}", err(&recorded));
         assert!(!has_trampolines(&err(&recorded)), "{limit}: {}", err(&recorded));
         assert!(firsts(&shop.profile(), "limited").iter().any(|(_, name)| name == "f"));
     }
+}
+
+/// Looked at all the time while functions are noted, get their instructions back, and libraries are loaded.
+fn no_page_is_writable_and_executable() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("trampolines are made on x86-64");
+    }
+    let functions: String = (0..120)
+        .map(|index| {
+            format!("__attribute__((noinline)) long f{index}(long x) {{ return x * 3 + {index}; }}\n")
+        })
+        .collect();
+    let calls: String = (0..120)
+        .map(|index| {
+            format!("s += f{index}(s & 511); if ({index} % 4 == 0) {{ usleep(4000); load({index}); }}\n")
+        })
+        .collect();
+    let source = format!(
+        "#include <dlfcn.h>\n#include <stdio.h>\n#include <unistd.h>\n{functions}\
+         static void load(int index) {{ void *library = dlopen(\"./libone.so\", RTLD_NOW); if (index % 8) dlclose(library); }}\n\
+         int main(int count, char **words) {{ long s = 1;\n\
+         FILE *file = fopen(words[1], \"w\"); fprintf(file, \"%d\\n\", getpid()); fclose(file);\n{calls} printf(\"%ld\\n\", s); return 6; }}"
+    );
+    let shop = Workshop::new();
+    shop.compile("libone.so", &programs::library(), &["-shared", "-fPIC"]);
+    let program = shop.compile("slow", &source, &["-ldl"]);
+    let place = shop.path().join("slow.pid");
+    let command = [text(&program), text(&place)];
+    let without = Command::new(command[0]).arg(command[1]).current_dir(shop.path()).output().unwrap();
+    assert_eq!(code(&without), 6);
+    std::fs::remove_file(&place).unwrap();
+    let mut record = shop.record(&OPTIONS, &command);
+    let mut recorder = Running(record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let process = number_in(&place);
+    let (mut looks, started) = (0, Instant::now());
+    while let Ok(maps) = std::fs::read_to_string(format!("/proc/{process}/maps")) {
+        let rights = |line: &str| line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let both = maps.lines().find(|line| rights(line).contains('w') && rights(line).contains('x'));
+        assert_eq!(both, None, "{maps}");
+        looks += usize::from(maps.contains("/memfd:sediment"));
+        if maps.is_empty() {
+            break;
+        }
+        assert!(started.elapsed() < patience(), "it does not end");
+    }
+    let ended = recorder.end_of_pipes();
+    assert_eq!((code(&ended), &ended.stdout), (6, &without.stdout), "{}", err(&ended));
+    assert!(looks > 20, "looked {looks} times");
+    assert!(firsts(&shop.profile(), "slow").iter().any(|(_, name)| name == "f119"));
 }

@@ -2,6 +2,7 @@
 //! Where the runs are made: programs compiled once, a folder for each run, commands that are watched to the end of all they start.
 
 use super::fault::{Fault, Kind};
+use super::parameters::Parameters;
 use super::processes::{self, Process};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -121,7 +122,28 @@ impl Bench {
     pub(crate) fn room(&self) -> Room<'_> {
         let folder = tempfile::tempdir_in(self.folder.path()).unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        Room { bench: self, path: folder.path().canonicalize().unwrap(), _folder: folder }
+        Room { bench: self, path: folder.path().canonicalize().unwrap(), stripped: false, _folder: folder }
+    }
+
+    /// The same, for programs as they are drawn.
+    pub(crate) fn room_of(&self, parameters: &Parameters) -> Room<'_> {
+        Room { stripped: parameters.stripped == 1, ..self.room() }
+    }
+
+    /// A copy of a compiled program or library without what `strip` takes: symbols, and maps of blocks.
+    fn without_symbols(&self, whole: &Path) -> PathBuf {
+        let name = whole.file_name().unwrap().to_str().unwrap();
+        let place = self.compiled.lock().unwrap().entry(format!("{name} stripped")).or_default().clone();
+        place
+            .get_or_init(|| {
+                let folder = self.programs().join("stripped");
+                std::fs::create_dir_all(&folder).unwrap();
+                let program = folder.join(name);
+                let done = Command::new("strip").arg("-o").arg(&program).arg(whole).status();
+                assert!(done.is_ok_and(|done| done.success()), "strip {name}");
+                program
+            })
+            .clone()
     }
 }
 
@@ -129,6 +151,8 @@ impl Bench {
 pub(crate) struct Room<'a> {
     pub(crate) bench: &'a Bench,
     pub(crate) path: PathBuf,
+    /// True if its programs have no symbols.
+    pub(crate) stripped: bool,
     _folder: TempDir,
 }
 
@@ -138,13 +162,16 @@ impl Room<'_> {
         for library in made.libraries {
             let flags: Vec<&str> =
                 ["-shared", "-fPIC"].into_iter().chain(library.flags.iter().copied()).collect();
-            let there = self.bench.compile(library.name, library.source, &flags);
-            let _ = std::fs::hard_link(there, self.path.join(library.name));
+            self.put(self.bench.compile(library.name, library.source, &flags));
         }
-        let there = self.bench.compile(made.name, made.source, made.flags);
-        let here = self.path.join(made.name);
+        self.put(self.bench.compile(made.name, made.source, made.flags)).to_str().unwrap().to_owned()
+    }
+
+    fn put(&self, compiled: PathBuf) -> PathBuf {
+        let there = if self.stripped { self.bench.without_symbols(&compiled) } else { compiled };
+        let here = self.path.join(there.file_name().unwrap());
         let _ = std::fs::hard_link(there, &here);
-        here.to_str().unwrap().to_owned()
+        here
     }
 
     /// A copy of a program under another name, with these rights.

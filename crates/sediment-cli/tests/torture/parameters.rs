@@ -21,6 +21,10 @@ pub(crate) struct Parameters {
     pub(crate) startup: u32,
     /// The signal that is sent, by its number.
     pub(crate) signal: u32,
+    /// `--share-processor`: 1.
+    pub(crate) share: u32,
+    /// A program without its symbols and its map of blocks: 1.
+    pub(crate) stripped: u32,
 }
 
 /// Between which values a scenario draws, both included.
@@ -63,16 +67,19 @@ impl Ranges {
             // Call rates are where most can go wrong.
             startup: [2, 1, 0, 0][between((0, 3)) as usize].clamp(self.startup.0, self.startup.1),
             signal: turn(self.signals),
+            share: u32::from(between((0, 2)) == 0),
+            stripped: u32::from(between((0, 2)) == 0),
         }
     }
 }
 
 impl std::fmt::Display for Parameters {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { seed, rounds, threads, delay, time, overhead, startup, signal } = self;
+        let Self { seed, rounds, threads, delay, time, overhead, startup, signal, share, stripped } = self;
         write!(
             out,
-            "seed={seed} rounds={rounds} threads={threads} delay={delay} time={time} overhead={overhead} startup={startup} signal={signal}"
+            "seed={seed} rounds={rounds} threads={threads} delay={delay} time={time} overhead={overhead} startup={startup} signal={signal} \
+             share={share} stripped={stripped}"
         )
     }
 }
@@ -91,6 +98,8 @@ impl Parameters {
                 "overhead" => self.overhead = number,
                 "startup" => self.startup = number,
                 "signal" => self.signal = number,
+                "share" => self.share = number,
+                "stripped" => self.stripped = number,
                 _ => panic!("there is no parameter {name}"),
             }
         }
@@ -117,6 +126,8 @@ impl Parameters {
             }
         }
         with(&|simpler| simpler.startup = ranges.startup.1.min(1));
+        with(&|simpler| simpler.share = 0);
+        with(&|simpler| simpler.stripped = 0);
         found
     }
 }
@@ -128,4 +139,12 @@ pub(crate) fn printed_parameters_can_be_run_again() {
     assert_eq!(ranges.draw(1).replaced_by(&drawn.to_string()), drawn);
     assert!(!drawn.simpler(&ranges).is_empty());
     assert!(drawn.simpler(&ranges).iter().all(|simpler| *simpler != drawn));
+    // Few seeds draw every form, each with and without the other.
+    let mut forms: Vec<_> = (1..40)
+        .map(|seed| ranges.draw(seed))
+        .map(|drawn| (drawn.startup, drawn.share, drawn.stripped))
+        .collect();
+    forms.sort_unstable();
+    forms.dedup();
+    assert_eq!(forms.len(), 12, "{forms:?}");
 }

@@ -109,7 +109,7 @@ impl Plan {
     }
 
     pub(crate) fn run(&self, bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
-        let room = bench.room();
+        let room = bench.room_of(parameters);
         (self.prepare)(&room);
         let program = self.program_words(&room, parameters);
         let without = {
@@ -451,9 +451,12 @@ pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
         words.extend(["--seed".to_owned(), parameters.seed.to_string()]);
     }
+    if parameters.share == 1 {
+        words.push("--share-processor".to_owned());
+    }
     if parameters.startup == 2 {
         words.push("--trampolines".to_owned());
-    } else if room.bench.maps_blocks() {
+    } else if room.bench.maps_blocks() && !room.stripped {
         words.extend(words_of(&["--blocks", "always"]));
     }
     words

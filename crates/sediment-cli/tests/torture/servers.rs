@@ -21,11 +21,13 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         own("a_server_of_events_under_load", POLLS).ranges(|ranges| ranges.time = (100, 700)),
         special("redis_under_load", redis).needs(&["redis-server"]).short(0).at_most(20),
         special("nginx_under_load", nginx).needs(&["nginx"]).short(0).at_most(20),
-        special("postgresql_under_load", postgresql)
-            .needs(&["postgres", "pgbench", "initdb"])
-            .short(0)
-            .at_most(1),
+        postgresql_row("postgresql_under_load").rates(),
+        postgresql_row("postgresql_under_load_for_first_uses").ranges(|ranges| ranges.startup = (1, 1)),
     ]
+}
+
+fn postgresql_row(name: &'static str) -> Scenario {
+    special(name, postgresql).needs(&["postgres", "pgbench", "initdb"]).short(0).at_most(1)
 }
 
 /// Asks for lines over one connection until told to end; what came wrong.
@@ -45,7 +47,7 @@ fn under_load(
         let clients: Vec<_> = (0..parameters.threads.max(2))
             .map(|_| scope.spawn(move || client(address, over, answers)))
             .collect();
-        let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program));
+        let recorded = (0..times).try_for_each(|_| record_once(room, parameters, target, program, &[]));
         // Whatever was left would be met now.
         std::thread::sleep(Duration::from_millis(50));
         over.store(true, Ordering::Relaxed);
@@ -67,9 +69,11 @@ fn record_once(
     parameters: &Parameters,
     target: &Watched,
     program: i32,
+    options: &[&str],
 ) -> Result<(), Fault> {
     let mut words = record(room, parameters);
     words.extend(seconds(parameters));
+    words.extend(words_of(options));
     words.extend(["--pid".to_owned(), program.to_string()]);
     let mut recorder = room.start("recorder", &words);
     attached(&recorder, program)?;
@@ -85,7 +89,7 @@ fn record_once(
 }
 
 fn own_server(bench: &Bench, parameters: &Parameters, made: Made) -> Result<(), Fault> {
-    let room = bench.room();
+    let room = bench.room_of(parameters);
     let mut target = room.start("recorded", &[room.place(&made)]);
     target.printed("ready\n")?;
     let port = std::fs::read_to_string(room.path.join("port")).unwrap_or_default();
@@ -238,6 +242,8 @@ fn page() -> Vec<u8> {
 
 /// PostgreSQL under pgbench for SEDIMENT_SERVER_SECONDS (600): attached to and let go every second, its sums right at the end.
 fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
+    // Its processes and their libraries have more code than is recorded by default.
+    const MEMORY: &[&str] = &["--max-memory", "256M"];
     let room = bench.room();
     let seconds = super::number("SEDIMENT_SERVER_SECONDS").unwrap_or(600);
     let port = free_port();
@@ -284,7 +290,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let clients_id = clients.command()?;
     let mut times = 0;
     while std::path::Path::new(&format!("/proc/{clients_id}/exe")).exists() {
-        record_once(&room, &parameters, &target, program)?;
+        record_once(&room, &parameters, &target, program, MEMORY)?;
         times += 1;
         std::thread::sleep(Duration::from_millis(300));
     }

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, and with a map of blocks.
+
+use super::support::Need;
+use super::{Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeats, text};
+use libtest_mimic::Trial;
+use sediment::binary::{Binary, NoFiles};
+use sediment::profile::Profile;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Form in which a program is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Whole,
+    /// Recorded by addresses.
+    Stripped,
+    /// Recorded block by block.
+    Mapped,
+}
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    let strips = [Need::Program("cc"), Need::Program("strip")];
+    let row = |name, form: Form, program: &'static str, source: fn() -> String, expected| {
+        let needs: &[Need] = match form {
+            Form::Whole => &compiler,
+            Form::Stripped => &strips,
+            Form::Mapped => COMPILERS[0].needs,
+        };
+        repeated(name, needs, move || same_as_without(form, program, &source(), expected))
+    };
+    use Form::{Mapped, Stripped, Whole};
+    use programs::{forks, signals, spawns, threads};
+    let [of_work, of_spawns, of_signals] =
+        [&["f0", "f59"][..], &["f0", "spawn"], &["f0", "note", "on_signal"]];
+    vec![
+        row("threads_reach_the_same_breakpoint", Whole, "threads", threads, of_work),
+        row("forked_processes_share_no_breakpoints", Whole, "forks", forks, of_work),
+        row("spawned_programs_are_followed", Whole, "spawns", spawns, of_spawns),
+        row("signals_pass", Whole, "signals", signals, of_signals),
+        row("stripped_threads_reach_the_same_breakpoint", Stripped, "threads", threads, of_work),
+        row("stripped_processes_share_no_breakpoints", Stripped, "forks", forks, of_work),
+        row("stripped_programs_spawn_others", Stripped, "spawns", spawns, of_spawns),
+        row("signals_pass_in_stripped_programs", Stripped, "signals", signals, of_signals),
+        row("threads_reach_the_same_block", Mapped, "threads", threads, of_work),
+        row("forked_processes_share_no_breakpoints_of_blocks", Mapped, "forks", forks, of_work),
+        row("programs_with_blocks_spawn_others", Mapped, "spawns", spawns, of_spawns),
+        // The program handles SIGTRAP and has traps of its own.
+        row("signals_pass_between_blocks", Mapped, "signals", signals, of_signals),
+    ]
+}
+
+impl Form {
+    /// Options of `record` for all that is to be found.
+    pub(crate) fn options(self) -> &'static [&'static str] {
+        if self == Self::Mapped { &["--blocks", "always"] } else { &[] }
+    }
+
+    pub(crate) fn build(self, shop: &Workshop, name: &str, source: &str) -> Built {
+        let plugin;
+        let flags: &[&str] = match self {
+            Self::Mapped => {
+                plugin = COMPILERS[0].plugin();
+                &["-g", &plugin, "-fplugin-arg-sediment-blocks"]
+            }
+            _ => &["-Wl,--build-id"],
+        };
+        let whole = shop.compile(name, source, flags);
+        let mut program = whole.clone();
+        if self == Self::Stripped {
+            let folder = shop.path().join("stripped");
+            std::fs::create_dir_all(&folder).unwrap();
+            program = folder.join(name);
+            let done = Command::new("strip").arg("-o").arg(&program).arg(&whole).status().unwrap();
+            assert!(done.success());
+        }
+        Built { form: self, whole, program }
+    }
+}
+
+/// A program, and the file that has its symbols.
+pub(crate) struct Built {
+    form: Form,
+    whole: PathBuf,
+    pub(crate) program: PathBuf,
+}
+
+impl Built {
+    /// Checks that functions of the program have run, by a profile.
+    pub(crate) fn expect(&self, profile: &Profile, expected: &[&str], when: &str) {
+        let name = self.program.file_name().unwrap().to_str().unwrap();
+        let found = firsts(profile, name);
+        let bytes = std::fs::read(&self.whole).unwrap();
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        for function in expected {
+            let known = match self.form {
+                Form::Stripped => {
+                    let symbol = binary.functions.iter().find(|symbol| symbol.name == *function);
+                    format!("{:#x}", symbol.unwrap_or_else(|| panic!("no {function}")).address)
+                }
+                _ => (*function).to_owned(),
+            };
+            assert!(
+                found.iter().any(|(_, name)| *name == known),
+                "{when}: {function} is missing in {found:?}"
+            );
+        }
+        let of_program = profile.functions().into_iter().filter(|function| {
+            profile.key(*function).dso.as_deref() == Some(name) && profile.facts(*function).blocks.is_some()
+        });
+        let with_blocks = of_program.count();
+        assert_eq!(
+            with_blocks >= expected.len(),
+            self.form == Form::Mapped,
+            "{when}: {with_blocks} with blocks"
+        );
+    }
+}
+
+/// Runs a program without and under the recorder, which may not show, and expects functions of it in the profile.
+fn same_as_without(form: Form, name: &str, source: &str, expected: &[&str]) {
+    let shop = Workshop::new();
+    let built = form.build(&shop, name, source);
+    let program = &built.program;
+    let without = Command::new(program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(!without.stdout.is_empty(), "{without:?}");
+    for repeat in 0..repeats() {
+        // A large share, so that much is armed again and again.
+        let seed = repeat.to_string();
+        let options = [&["--overhead", "40%", "--seed", &seed], form.options()].concat();
+        let recorded = shop.record(&options, &[text(program)]).output().unwrap();
+        let when = format!("run {repeat}: {}", err(&recorded));
+        assert_eq!(code(&recorded), code(&without), "{when}");
+        assert_eq!(
+            String::from_utf8_lossy(&recorded.stdout),
+            String::from_utf8_lossy(&without.stdout),
+            "run {repeat}"
+        );
+        built.expect(&shop.profile(), expected, &when);
+    }
+}
