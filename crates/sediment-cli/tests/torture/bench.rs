@@ -93,7 +93,7 @@ impl Bench {
                 let compiler = if source.ends_with(".cc") { "c++" } else { "cc" };
                 let mut compile = Command::new(compiler);
                 compile
-                    .args(["-O1", "-w", "-pthread", "-o"])
+                    .args(["-O1", "-g", "-w", "-pthread", "-o"])
                     .arg(&program)
                     .arg(sources.join(source))
                     .args(flags);
@@ -200,11 +200,17 @@ impl Room<'_> {
         Watched { warden, report, out: file("out"), err: file("err"), sediment: self.bench.sediment.clone() }
     }
 
-    /// Checks that the profile exists and can be shown.
+    /// Checks that the profile exists and can be shown; of a sample profile of lines, that it has a function.
     pub(crate) fn profile(&self) -> Result<(), String> {
         let path = self.path.join("recorded.gv");
-        if !path.exists() {
+        let Ok(text) = std::fs::read_to_string(&path) else {
             return Err("no profile was written".to_owned());
+        };
+        let head: Vec<&str> = text.lines().next().unwrap_or_default().split(':').collect();
+        if let [_, total, calls] = head[..]
+            && [total, calls].iter().all(|count| count.parse::<u64>().is_ok())
+        {
+            return Ok(());
         }
         let shown = Command::new(&self.bench.sediment).arg("show").arg(&path).output().unwrap();
         if shown.status.success() && !shown.stdout.is_empty() {

@@ -25,6 +25,8 @@ pub(crate) struct Parameters {
     pub(crate) share: u32,
     /// A program without its symbols and its map of blocks: 1.
     pub(crate) stripped: u32,
+    /// Executed lines with call rates, where the program is the test's own and not stripped: 1.
+    pub(crate) lines: u32,
 }
 
 /// Between which values a scenario draws, both included.
@@ -69,17 +71,19 @@ impl Ranges {
             signal: turn(self.signals),
             share: u32::from(between((0, 2)) == 0),
             stripped: u32::from(between((0, 2)) == 0),
+            lines: u32::from(between((0, 2)) == 0),
         }
     }
 }
 
 impl std::fmt::Display for Parameters {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { seed, rounds, threads, delay, time, overhead, startup, signal, share, stripped } = self;
+        let Self { seed, rounds, threads, delay, time, overhead, startup, signal, share, stripped, lines } =
+            self;
         write!(
             out,
             "seed={seed} rounds={rounds} threads={threads} delay={delay} time={time} overhead={overhead} startup={startup} signal={signal} \
-             share={share} stripped={stripped}"
+             share={share} stripped={stripped} lines={lines}"
         )
     }
 }
@@ -100,6 +104,7 @@ impl Parameters {
                 "signal" => self.signal = number,
                 "share" => self.share = number,
                 "stripped" => self.stripped = number,
+                "lines" => self.lines = number,
                 _ => panic!("there is no parameter {name}"),
             }
         }
@@ -128,6 +133,7 @@ impl Parameters {
         with(&|simpler| simpler.startup = ranges.startup.1.min(1));
         with(&|simpler| simpler.share = 0);
         with(&|simpler| simpler.stripped = 0);
+        with(&|simpler| simpler.lines = 0);
         found
     }
 }

@@ -185,6 +185,10 @@ impl Plan {
 
     fn record(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         let mut words = record(room, parameters);
+        let is_whole = !room.stripped && !self.own_code && self.expect == Expect::Same;
+        if parameters.lines == 1 && parameters.startup == 0 && is_whole {
+            words.extend(words_of(&["--format", "llvm-sample"]));
+        }
         match self.end {
             End::Seconds => words.extend(seconds(parameters)),
             End::Output => words.extend(words_of(&["--until", "OUTPUT"])),

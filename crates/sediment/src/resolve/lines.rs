@@ -49,7 +49,7 @@ pub fn lines(
         }
     }
     counting.add_calls(&mut lines, recording, &dsos, &sources);
-    if lines.functions.is_empty() {
+    if lines.functions.values().all(|body| body.total() == 0) {
         let why = "nothing that was executed has source lines";
         return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
     }
