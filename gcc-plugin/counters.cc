@@ -29,6 +29,8 @@ namespace sediment {
 namespace {
 
 const char header[] = "sediment-counters 1 ";
+// In front of the unit of counters that are of early ids.
+const char early[] = "early+";
 // More counters than any unit has: a profile can say anything.
 const uint64_t most_arcs = 1 << 22;
 // Most values that GCC keeps of a statement.
@@ -121,7 +123,8 @@ read_variant (const std::string &line, Variant &variant)
   size_t unit = line.find ('\t'), graph = unit == std::string::npos ? unit : line.find ('\t', unit + 1);
   if (graph == std::string::npos || graph - unit != 18)
     return false;
-  variant.unit = line.substr (0, unit);
+  variant.is_early = line.compare (0, sizeof early - 1, early) == 0;
+  variant.unit = line.substr (variant.is_early ? sizeof early - 1 : 0, unit - (variant.is_early ? sizeof early - 1 : 0));
   if (!number (line.substr (unit + 10, 8), 16, variant.graph))
     return false;
   // GCC's numbers.
@@ -170,7 +173,7 @@ number_of (cgraph_node *node, std::set<unsigned> &taken)
   return ident;
 }
 
-// The variant of this unit, else of one of its name, else the heaviest.
+// The variant of this unit, else of one of its name, else the heaviest. In a unit of early ids no variant of instrumentation is of the unit.
 const Variant &
 best (const std::vector<Variant> &variants, const std::string &name, const std::string &unit)
 {
@@ -286,12 +289,9 @@ Counters::open (const std::string &path, std::string &why)
       return false;
     }
   text_ = all.str ();
-  size_t begin = text_.find ('\n'), end = begin;
-  const std::string early = " early";
-  is_early_ = begin != std::string::npos && begin > early.size () && text_.compare (begin - early.size (), early.size (), early) == 0;
-  end -= is_early_ ? early.size () : 0;
+  size_t begin = text_.find ('\n');
   if (text_.compare (0, sizeof header - 1, header) || begin == std::string::npos
-      || !number (text_.substr (sizeof header - 1, end - (sizeof header - 1)), 10, largest_))
+      || !number (text_.substr (sizeof header - 1, begin - (sizeof header - 1)), 10, largest_))
     {
       why = "not a file of counters, or an unsupported version";
       return false;
@@ -305,6 +305,13 @@ Counters::open (const std::string &path, std::string &why)
 	{
 	  auto known = lines_.insert ({ text_.substr (begin, key - begin), { begin, end } }).first;
 	  known->second.second = end;
+	  size_t unit = key + 1;
+	  bool is_early = text_.compare (unit, sizeof early - 1, early) == 0;
+	  unit += is_early ? sizeof early - 1 : 0;
+	  // With `@`, as unit_name has it. A damaged line has none.
+	  size_t sign = std::find (text_.begin () + std::min (unit, end), text_.begin () + end, '@') - text_.begin ();
+	  if (sign < end)
+	    (is_early ? early_ : instrumented_).insert (text_.substr (unit, sign + 1 - unit));
 	}
       begin = end;
     }
@@ -329,7 +336,20 @@ Counters::of (const std::string &name, const std::string &file, bool &is_damaged
       else
 	is_damaged = true;
     }
+  // Zeros of early ids are not exact: they stay out of a unit that is split by its zeros.
+  if (!is_early ())
+    variants.erase (std::remove_if (variants.begin (), variants.end (), [] (const Variant &variant) { return variant.is_early; }), variants.end ());
   return variants;
+}
+
+bool
+Counters::is_early () const
+{
+  if (in_lto_p)
+    return !early_.empty ();
+  // A renamed unit has counters of functions by their names alone.
+  std::string unit = unit_name ();
+  return !instrumented_.count (unit) && (early_.count (unit) || (instrumented_.empty () && !early_.empty ()));
 }
 
 // FNV-1a hash of the names of functions, in order.

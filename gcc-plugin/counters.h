@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace sediment {
@@ -16,8 +17,9 @@ namespace sediment {
 // Counts of the arcs of one variant of a function: of the unit and the control-flow graph that were trained.
 struct Variant
 {
-  // Base name of the unit's source file, escaped, `@`, and a checksum of its functions.
+  // Base name of the unit's source file, escaped, `@`, and a checksum of its functions; without the mark of early ids.
   std::string unit;
+  bool is_early;
   uint32_t graph;
   // Counts by the number that GCC gives their kind (0: executions of arcs), each with how many in a row are equal.
   std::map<unsigned, std::vector<std::pair<uint64_t, uint32_t>>> runs;
@@ -31,17 +33,18 @@ class Counters
 public:
   // Reads the file. False: `why` has the error.
   bool open (const std::string &path, std::string &why);
-  // Variants of a function, the heaviest first. Damaged lines are skipped, and set `is_damaged`.
+  // Variants of a function that are usable in this unit, the heaviest first. Damaged lines are skipped, and set `is_damaged`.
   std::vector<Variant> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // The largest count.
   uint32_t largest () const { return largest_; }
-  // True if the counters are of early ids: GCC split functions before they were numbered.
-  bool is_early () const { return is_early_; }
+  // True if the counters of this unit are of early ids, and none of instrumentation. At a link, where code of many units comes together, if any are.
+  bool is_early () const;
 
 private:
   std::string text_;
   uint32_t largest_ = 0;
-  bool is_early_ = false;
+  // Base names of units with counters of instrumentation, and of early ids.
+  std::unordered_set<std::string> instrumented_, early_;
   // Of name and file, where their lines begin and end.
   std::unordered_map<std::string, std::pair<size_t, size_t>> lines_;
 };

@@ -235,7 +235,7 @@ public:
   unsigned int execute (function *) final override { return behind_inliner (); }
 };
 
-// True if counters say which blocks never ran. Counters of early ids can be of samples, where a block without any may still run.
+// True if counters say which blocks never ran. Those of early ids can be of samples, where a block without any may still run.
 bool
 splits_by_counters ()
 {
@@ -348,7 +348,7 @@ give_counters ()
 void
 split_before_counters (void *gate, void *)
 {
-  if (current_pass && current_pass->name && !strcmp (current_pass->name, "fnsplit"))
+  if (current_pass && current_pass->name && !strcmp (current_pass->name, "fnsplit") && counters->is_early ())
     *static_cast<bool *> (gate) = optimize && flag_partial_inlining;
 }
 
@@ -489,8 +489,7 @@ plugin_init (plugin_name_args *plugin, plugin_gcc_version *version)
     {
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_BEFORE, give_counters);
       place_counters_pass (plugin->base_name, PASS_POS_INSERT_AFTER, sediment::report_unused_counters);
-      if (counters->is_early ())
-	register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
+      register_callback (plugin->base_name, PLUGIN_OVERRIDE_GATE, split_before_counters, NULL);
     }
   if (counts || marks_blocks || counters)
     {

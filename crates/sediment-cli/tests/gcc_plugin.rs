@@ -15,6 +15,8 @@ mod maps;
 mod odd;
 #[path = "gcc_plugin/parts.rs"]
 mod parts;
+#[path = "../../sediment/tests/support/perf_data_writer.rs"]
+mod perf_data_writer;
 #[path = "../../sediment/tests/support/pprof_writer.rs"]
 mod pprof_writer;
 #[path = "gcc_plugin/recorded.rs"]
@@ -26,6 +28,8 @@ mod said;
 mod split;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "gcc_plugin/together.rs"]
+mod together;
 #[path = "gcc_plugin/tools.rs"]
 mod tools;
 
@@ -118,6 +122,12 @@ const OF_NATIVE: &[OfOne] = &[
     ("blocks_on_top_of_counters_are_split", counters::blocks_on_top_of_counters_are_split, VALGRIND),
     ("two_configurations_of_a_unit", counters::two_configurations_of_a_unit, &[]),
     ("damaged_files_of_counters", counters::damaged_files_of_counters, &[]),
+    ("counters_of_several_trees_add_up", together::trees_of_several_runs_add_up, &[]),
+    (
+        "counters_with_link_time_optimisation",
+        together::counters_with_link_time_optimisation,
+        &[Need::Program("objdump")],
+    ),
     (
         "whatever_counters_say_the_program_is_the_same",
         counters::whatever_counters_say_the_program_is_the_same,
@@ -144,7 +154,14 @@ const OF_NUMBERED: &[OfOne] = &[
     ("early_ids_of_whatever_functions", early::whatever_functions_get_counters, VALGRIND),
     ("early_ids_by_other_recordings", early::other_recordings_give_the_same, VALGRIND),
     ("early_ids_by_breakpoints", early::breakpoints_count_statements, &[]),
+    ("early_ids_by_samples", early::samples_give_counters, VALGRIND),
+    ("early_ids_by_branch_records", early::branch_records_give_counters, VALGRIND),
     ("early_ids_of_forged_maps", early::forged_maps_break_nothing, VALGRIND),
+    (
+        "mixed_profiles_split_what_was_instrumented",
+        together::mixed_profiles_split_what_was_instrumented,
+        &[Need::Program("valgrind"), Need::Program("objdump")],
+    ),
 ];
 
 /// With this system's.
@@ -170,6 +187,12 @@ const OF_ONE: &[OfOne] = &[
     ),
     ("damaged_maps_are_errors", maps::damaged_maps_are_errors, &[]),
     ("early_ids_or_a_note", early::others_get_a_note, &[]),
+    ("a_folder_of_the_wrapper_has_the_counters", together::a_folder_of_the_wrapper_has_the_counters, &[]),
+    (
+        "units_of_two_compilers",
+        together::units_of_two_compilers,
+        &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")],
+    ),
     ("whatever_functions_and_flags", odd::whatever_functions_and_flags, VALGRIND),
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("small_parts_stay", odd::small_parts_stay, VALGRIND),

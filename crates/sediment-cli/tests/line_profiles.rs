@@ -140,7 +140,7 @@ fn clang_reads_executions_by_line() {
     let twice = ["export", "recorded", "recorded", "--binary", "program", "--format", "llvm-sample"];
     let twice = sediment(folder.path(), &twice);
     assert!(String::from_utf8(twice.stdout).unwrap().contains(":4000\n"));
-    // The compiler takes it, and splits functions by it.
+    // The compiler takes it, also where it may split functions by it.
     let with = ["-fprofile-sample-use=samples", "-fsplit-machine-functions", "-o", "optimised"];
     let used = run(folder.path(), &[&flags[..], &with].concat());
     assert!(!err(&used).contains("error"), "{}", err(&used));

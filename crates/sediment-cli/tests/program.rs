@@ -138,6 +138,12 @@ fn counters_and_functions_without_names_are_shown_merged_and_split() {
     let same = sediment(folder.path(), &["diff", "counters.gv", "counters.gv"]);
     assert_eq!(code(&same), 0, "{}", err(&same));
     assert!(out(&same).contains("100.00 %"), "{}", out(&same));
+    // By their sums: 9 and 816 in one, 7002 and 816 in the other.
+    let text = read(&folder, "counters.gv").replace("0*4 7\"", "0*4 7000\"").replace("=1000]", "=10000]");
+    std::fs::write(folder.path().join("other.gv"), text).unwrap();
+    let other = sediment(folder.path(), &["diff", "counters.gv", "other.gv"]);
+    assert_eq!(code(&other), 0, "{}", err(&other));
+    assert!(out(&other).contains("11.52 %"), "{}", out(&other));
     let ordered = sediment(
         folder.path(),
         &["order", "-v", "nameless.gv", "--dso", "libstripped.so.1", "--linker", "list"],

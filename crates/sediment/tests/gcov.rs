@@ -6,6 +6,7 @@ mod support;
 
 use sediment::gcov::{self, Units};
 use sediment::profile::Profile;
+use sediment::profile::merge::{Weight, merge};
 use sediment::profile::text::{parse, print};
 use sediment::skipped::Reason;
 use sediment::{ErrorCode, Result, Skipped};
@@ -60,6 +61,28 @@ fn counters_reach_the_compiler_as_text() {
     let large = print(&profile).replace("250*2", "25000000000 3");
     let text = gcov::counters(&parse(large.as_bytes()).unwrap().0).0;
     assert!(text.contains("\t1 4166666666 1"), "{text}");
+}
+
+/// Zeros of a recording are not exact: its counters are never added to those of instrumentation.
+#[test]
+fn counters_of_early_ids_stay_apart() {
+    let of = |source: &str, unit: &str| {
+        let graph = format!("sediment=3, source=\"{source}\", unit=calls, total=0, counters_total=9");
+        let text = format!(
+            "digraph {{ graph [{graph}]; \"work\" [counters=\"{unit}@00000001 00000002.00000003: 9 0\"]; }}"
+        );
+        parse(text.as_bytes()).unwrap().0
+    };
+    let units = |profile: &Profile| -> Vec<String> {
+        let text = gcov::counters(profile).0;
+        text.lines().skip(1).map(|line| line.split('\t').nth(2).unwrap().to_owned()).collect()
+    };
+    let (early, own) = (of("callgrind", "early+work.c"), of("gcc -fprofile-generate", "work.c"));
+    let both = merge(&[(&early, Weight::ONE), (&own, Weight::ONE)], false).unwrap();
+    assert_eq!(units(&both), ["early+work.c@00000001", "work.c@00000001"]);
+    assert_eq!(units(&early), ["early+work.c@00000001"]);
+    // An older profile has no mark.
+    assert_eq!(units(&of("callgrind", "work.c")), ["early+work.c@00000001"]);
 }
 
 #[test]

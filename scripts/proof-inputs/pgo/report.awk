@@ -22,6 +22,7 @@ function note(name, row, plain,    entries) {
         sum[name, entries] += log(tlb[row, entries] / tlb[plain, entries])
         means[name, entries]++
     }
+    of_mean[name] = of_mean[name] (of_mean[name] == "" ? "" : "; ") program[row] ", " input[row]
 }
 
 function less(one, other) { return one < other ? one : other }
@@ -57,8 +58,8 @@ END {
         if (form[row] == "text-partial:input" && input[row] != "record")
             claim(part[1] ", instructions with partial training, by those without a profile", instructions[row] / instructions[plain], 1.005, 1)
         if (form[row] == "text-partial:ordered" && placed in l1i) {
-            claim(part[1] ", L1I misses with counters and order, by those with order alone", l1i[row] / l1i[placed], 1.05, 0)
-            claim(part[1] ", iTLB misses (64) with counters and order, by those with order alone", tlb[row, 64] / tlb[placed, 64], 1.05, 0)
+            claim(part[1] ", L1I misses with counters and order, by those with order alone", l1i[row] / l1i[placed], 1.05, 1)
+            claim(part[1] ", iTLB misses (64) with counters and order, by those with order alone", tlb[row, 64] / tlb[placed, 64], 1.05, 1)
             note("counters and order", row, plain)
         }
         if (form[row] == "blocks:ordered" && input[row] != "record") note("blocks and order", row, plain)
@@ -77,7 +78,7 @@ END {
     for (at = 1; at <= kinds; at++)
         for (entries = 32; entries <= 64; entries += 32) {
             number = means[kind[at], entries]
-            claim(sprintf("iTLB misses (%d) with %s, by those in input order, geometric mean of %d", entries, kind[at], number), exp(sum[kind[at], entries] / number), entries == 64 ? 0.22 : 0.3, kind[at] == "counters and order")
+            claim(sprintf("iTLB misses (%d) with %s, by those in input order, geometric mean of %d (%s)", entries, kind[at], number, of_mean[kind[at]]), exp(sum[kind[at], entries] / number), entries == 64 ? 0.22 : 0.3, kind[at] == "counters and order")
         }
     printf "\n%s", claims
     exit missed

@@ -3,13 +3,13 @@
 
 use crate::files::{self, Source, SystemFiles};
 use crate::inputs::recordings::Inputs;
-use crate::inputs::{read_profile, rows};
+use crate::inputs::weights::{Weighable, Weighed};
+use crate::inputs::{self, rows};
 use crate::llvm_profdata;
 use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
 use sediment::line_profile::{CallSites, Lines, gcc, go};
-use sediment::profile::Profile;
 use sediment::profile::merge::{Weight, merge};
 use sediment::read::{self, Settings, pprof};
 use sediment::{Error, ErrorCode, Result, blocks, gcov, link, llvm_counters, resolve};
@@ -18,10 +18,13 @@ use std::path::{Path, PathBuf};
 /// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample, gcc-sample-2, gcc-sample-3 and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`."
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample, gcc-sample-2, gcc-sample-3 and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next; each file counts alike by default, whatever its length."
 )]
-pub(crate) struct Arguments {
-    /// Profiles (for samples and go-pgo: recordings; for gcc-order: an ordering file) to read, merged with equal weights but for rows; - reads standard input
+pub(crate) struct Options {
+    /// Weight of the files that follow, not for samples, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
+    #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
+    weight: Vec<String>,
+    /// Profiles (for samples and go-pgo: recordings; for gcc-order: an ordering file) to read, merged but for rows; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
@@ -40,6 +43,15 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
 }
+
+impl Weighable for Options {
+    const FILES: &'static [&'static str] = &["profiles"];
+}
+
+pub(crate) type Arguments = Weighed<Options>;
+
+/// A file to read, with its weight among the others.
+type Input = (PathBuf, Weight);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
@@ -89,10 +101,17 @@ fn thousandths(text: &str) -> std::result::Result<u32, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+    let inputs = arguments.files("profiles")?;
+    let arguments = &arguments.options;
     let sampled = arguments.format.sampled();
     let of_recordings = sampled.is_some() || arguments.format == Format::GoPgo;
     if !of_recordings && !arguments.binary.is_empty() {
         let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
+        return Err(Error::new(ErrorCode::Usage, why));
+    }
+    let has_weights = sampled.is_none() && !matches!(arguments.format, Format::Rows | Format::GccOrder);
+    if !has_weights && !arguments.weight.is_empty() {
+        let why = "-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo";
         return Err(Error::new(ErrorCode::Usage, why));
     }
     if let Some(format) = sampled {
@@ -100,16 +119,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     match arguments.format {
         Format::GccOrder => arguments.write_order(ui),
-        Format::GoPgo => arguments.write_calls(ui),
+        Format::GoPgo => arguments.write_calls(&inputs, ui),
         Format::Rows => arguments.write_rows(ui),
-        Format::Profdata | Format::Proftext => arguments.write_llvm_counters(ui),
-        _ => arguments.write_counts(ui),
+        Format::Profdata | Format::Proftext => arguments.write_llvm_counters(&inputs, ui),
+        _ => arguments.write_counts(&inputs, ui),
     }
 }
 
-impl Arguments {
-    fn write_counts(&self, ui: &Ui) -> Result<()> {
-        let profile = merged(&self.profiles, ui)?;
+impl Options {
+    fn write_counts(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
+        let profile = inputs::merged(inputs, ui)?;
         let at_input = |error: Error| error.with_input(files::display(&self.profiles[0]));
         let (text, skipped) = match self.format {
             Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
@@ -130,8 +149,8 @@ impl Arguments {
         files::write(&self.output, text.as_bytes(), ui)
     }
 
-    fn write_llvm_counters(&self, ui: &Ui) -> Result<()> {
-        let profile = merged(&self.profiles, ui)?;
+    fn write_llvm_counters(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
+        let profile = inputs::merged(inputs, ui)?;
         let (text, skipped) = llvm_counters::text(&profile).ok_or_else(|| {
             Error::new(ErrorCode::NotInProfile, "the profile has no counters of LLVM's instrumentation")
                 .with_input(files::display(&self.profiles[0]))
@@ -151,7 +170,7 @@ impl Arguments {
     fn write_rows(&self, ui: &Ui) -> Result<()> {
         let mut text = String::new();
         for (number, path) in self.profiles.iter().enumerate() {
-            let profile = read_profile(path, ui)?;
+            let profile = inputs::read_profile(path, ui)?;
             if profile.counters_total > 0 {
                 ui.warn(&format!("{}: counters of instrumentation have no rows", files::display(path)));
             }
@@ -195,9 +214,9 @@ impl Arguments {
         files::write(&self.output, &bytes, ui)
     }
 
-    fn write_calls(&self, ui: &Ui) -> Result<()> {
+    fn write_calls(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
         let mut all = Vec::new();
-        for path in &self.profiles {
+        for (path, weight) in inputs {
             let named = |error: Error| error.with_input(files::display(path));
             let source = Source::open(path)?;
             let (sites, skipped) = if is_pprof(&source).map_err(named)? {
@@ -212,7 +231,7 @@ impl Arguments {
                 return Err(named(Error::new(ErrorCode::Unresolved, why))
                     .with_hint("let Go 1.20 or later write the profile"));
             }
-            all.push(sites);
+            all.push((sites, *weight));
         }
         let sites = CallSites::merged(&all).trimmed(self.keep);
         files::write(&self.output, &go::default_pgo(&sites), ui)
@@ -238,16 +257,4 @@ fn of_blocks(flag: &str) -> String {
     format!(
         "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"
     )
-}
-
-/// The profile of one file as it is, or the sum of several.
-fn merged(paths: &[PathBuf], ui: &Ui) -> Result<Profile> {
-    let profiles = paths.iter().map(|path| read_profile(path, ui)).collect::<Result<Vec<_>>>()?;
-    match <[Profile; 1]>::try_from(profiles) {
-        Ok([profile]) => Ok(profile),
-        Err(profiles) => {
-            let inputs: Vec<_> = profiles.iter().map(|profile| (profile, Weight::ONE)).collect();
-            merge(&inputs, false)
-        }
-    }
 }

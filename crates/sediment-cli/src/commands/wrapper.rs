@@ -6,14 +6,17 @@ use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper;
 use clap::Args;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment::profile::merge::{Weight, merge};
+use sediment::profile::{Profile, text};
+use sediment::skipped::Skipped;
+use sediment::{Error, ErrorCode, Result, blocks, escape, gcov};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Write a folder in which compilers find sediment as their linker
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders what PROF_DIR has a profile of, and changes no other link."
+    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders what PROF_DIR has a profile of, and changes no other link.\n\nOf --profiles, counters and block counts are written beside. With sediment-gcc-plugin installed, the folder also has scripts for GCC's own compilers, which use them. Call the command again after a change of the profile."
 )]
 pub(crate) struct Arguments {
     /// Folder to write to; created if missing
@@ -34,7 +37,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     ui.note(&format!("wrote {count} links to {shown}"));
     match &arguments.profiles {
         Some(profiles) => {
-            let labels = add_profiles(&folder, profiles, ui)?;
+            let found = add_profiles(&folder, profiles, ui)?;
+            let labels: BTreeSet<&str> = found.labels().collect();
+            let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
+            add_counts(&folder, found.files(), ui)?;
             ui.note(&format!("build with -ffunction-sections -B{typed}; profiles of {labels}"));
         }
         None => ui.note(&format!("build with -ffunction-sections -B{typed} and PROF_DIR=DIR")),
@@ -42,8 +48,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Links the profiles into the folder, where the wrapper looks for them; what they are of.
-fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<String> {
+/// Links the profiles into the folder, where the wrapper looks for them.
+fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Profiles> {
     let absolute = profiles.canonicalize().map_err(|error| {
         Error::new(ErrorCode::NotFound, format!("cannot be found: {error}"))
             .with_input(files::display(profiles))
@@ -62,12 +68,102 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<String> {
         files::symbolic_link(&absolute, &files::folder(&own)?.join(named))?;
     }
     let found = wrapper::Profiles::open(&own, ui)?;
-    let labels: BTreeSet<&str> = found.labels().collect();
-    match labels.len() {
-        0 => Err(Error::new(ErrorCode::EmptyProfile, "no profile of any program")
-            .with_input(files::display(profiles))),
-        _ => Ok(labels.into_iter().collect::<Vec<_>>().join(", ")),
+    if found.labels().next().is_none() {
+        let why = "no profile of any program";
+        return Err(Error::new(ErrorCode::EmptyProfile, why).with_input(files::display(profiles)));
     }
+    Ok(found)
+}
+
+/// Folder of the scripts in front of GCC's own compilers (`make -C gcc-plugin compilers`), and the variable with another one.
+const COMPILERS: (&str, &str) = ("/usr/libexec/sediment/compilers", "SEDIMENT_COMPILERS");
+
+/// What the compiler takes of a profile: a file's name and its variable, the name for people, and how its text is made.
+type Kind = (&'static str, &'static str, &'static str, fn(&Profile) -> (String, Skipped));
+const KINDS: [Kind; 2] = [
+    ("counters.sediment", "SEDIMENT_COUNTERS", "counters", gcov::counters),
+    ("blocks.sediment", "SEDIMENT_BLOCKS", "block counts", blocks::counts),
+];
+
+/// Writes counters and block counts of the profiles into the folder, and in it scripts by which GCC's own compilers use them.
+fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<()> {
+    let profile = sum_of(profiles)?;
+    let (mut begin, mut used) = ("#!/bin/sh\n".to_owned(), Vec::new());
+    for (name, variable, of_what, make) in KINDS {
+        let path = folder.join(name);
+        let (text, skipped) = make(&profile);
+        if text.lines().nth(1).is_none() {
+            // Those of an earlier profile.
+            let _ = std::fs::remove_file(&path);
+            continue;
+        }
+        ui.skipped(of_what, &skipped);
+        files::write_owned(&path, text.as_bytes())?;
+        // A build can name a file of its own, or none.
+        let quoted = quoted(&path)?;
+        begin += &format!("test -n \"${{{variable}+set}}\" || export {variable}={quoted}\n");
+        used.push(of_what);
+    }
+    if used.is_empty() {
+        return Ok(());
+    }
+    let what = used.join(" and ");
+    let installed = std::env::var_os(COMPILERS.1).map_or_else(|| PathBuf::from(COMPILERS.0), PathBuf::from);
+    let installed = installed.canonicalize().unwrap_or(installed);
+    let mut versions = BTreeSet::new();
+    for script in scripts_below(&installed) {
+        let Ok(within) = script.strip_prefix(&installed) else { continue };
+        let own = folder.join(within);
+        if let Some(parent) = own.parent() {
+            files::folder(parent)?;
+        }
+        files::write_owned(&own, format!("{begin}exec {} \"$@\"\n", quoted(&script)?).as_bytes())?;
+        files::make_executable(&own)?;
+        versions.extend(
+            within.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned()),
+        );
+    }
+    if versions.is_empty() {
+        ui.warn(&format!(
+            "{what} of the profile are not used: {} is missing; install sediment-gcc-plugin",
+            files::display(&installed)
+        ));
+    } else {
+        let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
+        ui.note(&format!("{what} of the profile for GCC {}", escape::terminal(&versions)));
+    }
+    Ok(())
+}
+
+/// The sum of the profiles that can be read; the wrapper names the others.
+fn sum_of(paths: &[PathBuf]) -> Result<Profile> {
+    let read = |path: &PathBuf| Some(text::parse(&files::read(path).ok()?).ok()?.0);
+    match <[Profile; 1]>::try_from(paths.iter().filter_map(read).collect::<Vec<_>>()) {
+        Ok([profile]) => Ok(profile),
+        Err(profiles) if profiles.is_empty() => Ok(Profile::default()),
+        Err(profiles) => {
+            merge(&profiles.iter().map(|profile| (profile, Weight::ONE)).collect::<Vec<_>>(), false)
+        }
+    }
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> Result<String> {
+    escape::shell(&path.to_string_lossy()).ok_or_else(|| {
+        Error::new(ErrorCode::Usage, "a script cannot name this path").with_input(files::display(path))
+    })
+}
+
+/// The scripts of each machine and version, in order of their paths.
+fn scripts_below(folder: &Path) -> Vec<PathBuf> {
+    let entries = |folder: &Path| -> Vec<PathBuf> {
+        let mut paths: Vec<PathBuf> =
+            std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let versions = entries(folder).iter().flat_map(|machine| entries(machine)).collect::<Vec<_>>();
+    versions.iter().flat_map(|version| entries(version)).filter(|path| path.is_file()).collect()
 }
 
 /// Removes the profiles of an earlier call: a link to a folder, or a folder of links.

@@ -11,8 +11,9 @@ pub(crate) mod weights;
 use crate::ui::Ui;
 use sediment::order::Selection;
 use sediment::plural::{counted, grouped};
+use sediment::profile::merge::{Weight, merge};
 use sediment::{Error, ErrorCode, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Reads a profile, reports what was skipped in it, and names it in errors.
 pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
@@ -25,6 +26,18 @@ fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment::profile::Profi
         sediment::profile::text::parse(bytes).map_err(|error| error.with_input(name.clone()))?;
     ui.skipped(&name, &skipped);
     Ok(profile)
+}
+
+/// The profile of one file as it is, or the sum of several by their weights.
+pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment::profile::Profile> {
+    let profiles = paths.iter().map(|(path, _)| read_profile(path, ui)).collect::<Result<Vec<_>>>()?;
+    match <[sediment::profile::Profile; 1]>::try_from(profiles) {
+        Ok([profile]) => Ok(profile),
+        Err(profiles) => {
+            let weights = paths.iter().map(|(_, weight)| *weight);
+            merge(&profiles.iter().zip(weights).collect::<Vec<_>>(), false)
+        }
+    }
 }
 
 /// The same of a profile that may also be rows of a table.

@@ -4,6 +4,9 @@
 use crate::blocks::{MARKS, THROWN, edited, ran};
 use crate::compilers::Compiler;
 use crate::counters::{COUNTERS, TRAIN, USE, WORK};
+use crate::perf_data_writer::{Branch, JUMP, PerfData};
+use crate::pprof_writer::Form;
+use crate::recorded::{self, EXECUTIONS_OF_A_SAMPLE};
 use crate::running::{done, err, sediment};
 use crate::{has, read};
 use sediment::binary::NoFiles;
@@ -34,7 +37,7 @@ fn compiler_of(gcc: &Compiler, source: &str) -> &'static str {
 }
 
 /// The counters of a run of the source, built with early ids and whatever else; the program is `train`, the profile `early.gv`.
-fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> String {
+pub fn recorded(gcc: &Compiler, folder: &TempDir, source: &str, more: &[&str]) -> String {
     let flags = ["-O2", "-g", "-w", "-static", &gcc.plugin(), EARLY, source, "-o", "train"];
     gcc.run(folder.path(), compiler_of(gcc, source), &[&flags, more].concat());
     let mut valgrind = Command::new("valgrind");
@@ -76,6 +79,7 @@ fn arcs(counters: &str) -> BTreeMap<String, (String, String)> {
             panic!("{line}")
         };
         let arcs = counts.split(" | ").next().unwrap().trim();
+        let unit = unit.strip_prefix("early+").unwrap_or(unit);
         (name.to_owned(), (format!("{unit} {sums}"), arcs.to_owned()))
     };
     counters.lines().skip(1).map(line).collect()
@@ -105,7 +109,7 @@ pub fn ids_change_nothing_else(gcc: &'static Compiler) {
 pub fn recordings_give_counters(gcc: &'static Compiler) {
     let folder = sources(gcc);
     let early = arcs(&recorded(gcc, &folder, "work.c", &[MARKS]));
-    has(&read(&folder, "early.gv"), &["counters=\"work.c@", "blocks=\""]);
+    has(&read(&folder, "early.gv"), &["counters=\"early+work.c@", "blocks=\""]);
     assert_eq!(early, arcs(&instrumented(gcc, "work.c")));
 }
 
@@ -163,6 +167,78 @@ pub fn breakpoints_count_statements(gcc: &'static Compiler) {
         ran.map(|(name, (sums, _))| (name.clone(), sums.clone())).collect::<Vec<_>>()
     };
     assert_eq!(executed(&found), executed(&own), "{found:?} {own:?}");
+}
+
+/// The counts of arcs, one by one.
+fn counts(arcs: &str) -> Vec<u64> {
+    let run = |run: &str| {
+        let (count, times) = run.split_once('*').unwrap_or((run, "1"));
+        vec![count.parse().unwrap(); times.parse().unwrap()]
+    };
+    arcs.split(' ').flat_map(run).collect()
+}
+
+/// What is executed often has samples, and arcs without any are the rare ones.
+pub fn samples_give_counters(gcc: &'static Compiler) {
+    let folder = sources(gcc);
+    let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
+    let bytes = recorded::sampled(&folder).encode(Form { gzip: true, ..Form::default() });
+    std::fs::write(folder.path().join("cpu.pb.gz"), bytes).unwrap();
+    let sampled = arcs(&import(&folder, "cpu.pb.gz"));
+    for function in ["step", "main"] {
+        assert_eq!(sampled[function].0, exact[function].0, "{function}");
+        let [sampled, exact] = [&sampled, &exact].map(|all| counts(&all[function].1));
+        let often = |count: &u64| *count >= EXECUTIONS_OF_A_SAMPLE;
+        assert!(exact.iter().any(often), "{function}: {exact:?}");
+        let same = sampled.iter().zip(&exact).all(|(sampled, exact)| (*sampled > 0) == often(exact));
+        assert!(same && sampled.len() == exact.len(), "{function}: {sampled:?} {exact:?}");
+    }
+    // Too few samples tell nothing of a function.
+    assert!(!sampled.contains_key("rare"), "{sampled:?}");
+    by_counters_the_same(gcc, &folder);
+}
+
+/// Of every fiftieth execution of a block, the branch to its begin and the one at its end.
+pub fn branch_records_give_counters(gcc: &'static Compiler) {
+    const EXECUTIONS_OF_A_RECORD: u64 = 50;
+    let folder = sources(gcc);
+    let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
+    let executed = recorded::instructions(&folder);
+    let map =
+        EarlyMap::read(&std::fs::read(folder.path().join("train")).unwrap(), &NoFiles).unwrap().unwrap();
+    let mut file = PerfData::new();
+    let program = folder.path().join("train").display().to_string();
+    file.mmap2(10, (0x40_0000, 0x40_0000, 0), &program, &[], 1);
+    for code in &map.code {
+        let mut own = executed.range(code.address..code.address + code.size);
+        let Some((begin, executions)) = own.next() else { continue };
+        let last = own.next_back().map_or(*begin, |(address, _)| *address);
+        let branches = [Branch::new(last, *begin, JUMP), Branch::new(last, *begin, JUMP)];
+        for _ in 0..executions / EXECUTIONS_OF_A_RECORD {
+            file.sample(10, 2, last, &branches);
+        }
+    }
+    std::fs::write(folder.path().join("perf.data"), file.finish()).unwrap();
+    let recorded = arcs(&import(&folder, "perf.data"));
+    for function in ["step", "main"] {
+        assert_eq!(recorded[function].0, exact[function].0, "{function}");
+        let [recorded, exact] = [&recorded, &exact].map(|all| counts(&all[function].1));
+        let is_near = |(recorded, exact): (&u64, &u64)| {
+            (recorded * EXECUTIONS_OF_A_RECORD).abs_diff(*exact) <= 2 * EXECUTIONS_OF_A_RECORD
+        };
+        let same = recorded.len() == exact.len() && recorded.iter().zip(&exact).all(is_near);
+        assert!(same, "{function}: {recorded:?} {exact:?}");
+    }
+    by_counters_the_same(gcc, &folder);
+}
+
+/// A program by the counters does what the recorded one did.
+fn by_counters_the_same(gcc: &Compiler, folder: &TempDir) {
+    let plugin = gcc.plugin();
+    let program = [&USE[..], &[&plugin, COUNTERS, "-static", "work.c", "-o", "used"]].concat();
+    let used = gcc.run(folder.path(), gcc.c, &program);
+    assert!(!err(&used).contains("have changed"), "{}", err(&used));
+    assert_eq!(ran(folder, "used", &[]), ran(folder, "train", &[]));
 }
 
 /// A map that was changed anywhere is an error, or leads to counters that make no program wrong.

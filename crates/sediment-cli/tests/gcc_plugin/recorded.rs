@@ -97,7 +97,7 @@ pub fn wrong_maps_harm_no_program(gcc: &'static Compiler) {
 }
 
 /// Executions of each instruction of `train`, by address.
-fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
+pub fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
     let options = ["--tool=callgrind", "--dump-instr=yes", "--compress-pos=no"];
     let valgrind = Command::new("valgrind")
         .current_dir(folder.path())
@@ -118,13 +118,12 @@ fn instructions(folder: &TempDir) -> BTreeMap<u64, u64> {
     executed
 }
 
-/// A profile of pprof whose locations are addresses, of one sample for so many executions of an instruction; and one without addresses.
-pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
-    const EXECUTIONS_OF_A_SAMPLE: u64 = 300;
-    let folder = blocks::sources(gcc);
-    blocks::recorded(gcc, &folder, "work.c");
-    let exact = read(&folder, "p.gv");
-    let sampled: Vec<(u64, i64)> = instructions(&folder)
+/// Executions of an instruction for which it has a sample.
+pub const EXECUTIONS_OF_A_SAMPLE: u64 = 300;
+
+/// A profile of pprof of `train` whose locations are addresses, of one sample for so many executions of an instruction.
+pub fn sampled(folder: &TempDir) -> Profile {
+    let sampled: Vec<(u64, i64)> = instructions(folder)
         .into_iter()
         .map(|(address, executions)| (address, (executions / EXECUTIONS_OF_A_SAMPLE) as i64))
         .filter(|(_, samples)| *samples > 0)
@@ -132,7 +131,7 @@ pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
     // The program is linked to the address 0x400000, where its file begins.
     let path = folder.path().join("train").display().to_string();
     let whole = Mapping { id: 1, start: 0x40_0000, limit: 0x80_0000, path, ..Mapping::default() };
-    let by_address = Profile {
+    Profile {
         types: vec![("samples".into(), "count".into())],
         mappings: vec![whole],
         locations: (1..)
@@ -144,18 +143,22 @@ pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
             .map(|(id, (_, samples))| Sample { locations: vec![id], values: vec![*samples] })
             .collect(),
         ..Profile::default()
-    };
+    }
+}
+
+/// Samples by address, and samples by name alone.
+pub fn sampled_addresses_tell_of_blocks(gcc: &'static Compiler) {
+    let folder = blocks::sources(gcc);
+    blocks::recorded(gcc, &folder, "work.c");
+    let exact = read(&folder, "p.gv");
     let imported = |profile: &Profile| {
-        std::fs::write(
-            folder.path().join("cpu.pb.gz"),
-            profile.encode(Form { gzip: true, ..Form::default() }),
-        )
-        .unwrap();
+        let bytes = profile.encode(Form { gzip: true, ..Form::default() });
+        std::fs::write(folder.path().join("cpu.pb.gz"), bytes).unwrap();
         let arguments = ["import", "--blocks", "cpu.pb.gz", "--binary", "train", "-o", "sampled.gv"];
         done(&sediment(folder.path(), &arguments));
         read(&folder, "sampled.gv")
     };
-    let found = imported(&by_address);
+    let found = imported(&sampled(&folder));
     has(&found, &["blocks_unit=samples"]);
     for function in ["work", "main"] {
         let (found, exact) = (blocks_of(&found, function), blocks_of(&exact, function));

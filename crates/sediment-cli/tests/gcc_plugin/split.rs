@@ -21,7 +21,7 @@ fn train(gcc: &Compiler, folder: &TempDir, compiler: &str, source: &str, argumen
 }
 
 /// Symbols of an object, each with its section, as objdump writes them.
-fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
+pub fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
     let output = Command::new("objdump").arg("-t").arg(folder.path().join(object)).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let fields = text.lines().filter_map(|line| {
@@ -32,16 +32,20 @@ fn symbols(folder: &TempDir, object: &str) -> Vec<(String, String)> {
     fields.collect()
 }
 
-/// Promise to users: the block that never ran leaves a trained function, an untrained function stays whole, and the program does the same.
-pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
-    let folder = gcc.folder();
-    // `never` is called by other work alone. It has a branch that GCC itself does not take for unlikely.
+/// A source where `never` is called by other work alone. It has a branch that GCC itself does not take for unlikely.
+pub fn work() -> String {
     let text = blocks::WORK.replace(
         "return x * 31 + table[x & 63];",
         "if (x % 5 == 3)\n    for (int j = 0; j < x % 7; j++)\n      table[j] += x ^ table[x & 63];\n  return x * 31 + table[x & 63];",
     );
     assert!(text.contains("table[j] += x"));
-    std::fs::write(folder.path().join("work.c"), text).unwrap();
+    text
+}
+
+/// Promise to users: the block that never ran leaves a trained function, an untrained function stays whole, and the program does the same.
+pub fn never_run_blocks_leave_trained_functions(gcc: &'static Compiler) {
+    let folder = gcc.folder();
+    std::fs::write(folder.path().join("work.c"), work()).unwrap();
     train(gcc, &folder, gcc.c, "work.c", &[]);
     let plugin = gcc.plugin();
     let object = |more: &[&str], object: &str| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file by which sediment's plugin for GCC gives a compilation its counters.
 //!
-//! Behind the [`HEADER`] and the largest count stands `early` if the counters are of early ids: GCC splits functions before it instruments them
-//! only in builds without instrumentation. Then comes a line for each variant: name, file, unit, checksums and counts of the
-//! function, with tabs between; by name and file, then the heaviest first. gcc-plugin/counters.cc is the reader.
+//! Behind the [`HEADER`] and the largest count comes a line for each variant: name, file, unit, checksums and counts of the
+//! function, with tabs between; by name and file, then the heaviest first. `early+` stands before units whose counters are of early ids: of
+//! them the plugin splits nothing, and has GCC split functions where it does without instrumentation. gcc-plugin/counters.cc is the reader.
 
 use super::INSTRUMENTED;
 use crate::profile::Profile;
@@ -43,11 +43,13 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
     let divisor = largest.div_ceil(LARGEST).max(1);
     let scale =
         |count: u128| -> Result<u128, std::convert::Infallible> { Ok((count / divisor).max(count.min(1))) };
-    let is_early = !profile.source.iter().any(|source| source.starts_with(INSTRUMENTED));
-    let mut text = format!("{HEADER} {}{}\n", largest / divisor, if is_early { " early" } else { "" });
+    // Counters without a mark and without instrumentation: of an older profile by early ids.
+    let are_early = !profile.source.iter().any(|source| source.starts_with(INSTRUMENTED));
+    let mut text = format!("{HEADER} {}\n", largest / divisor);
     for (line, counters) in &functions {
         let Ok(scaled) = counters.scaled(scale);
         for (variant, counted) in scaled.variants() {
+            let variant = if are_early { &variant.as_early() } else { variant };
             let _ = writeln!(
                 text,
                 "{line}{}\t{:08x}.{:08x}\t{}{}",

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls by the line of the caller that they stand in.
 
+use crate::profile::merge::Weight;
 use std::collections::BTreeMap;
 
-/// Weight of an input that is added to others: all inputs count alike.
+/// Sum of an input of weight 1 that is added to others, whatever its length.
 const SHARE: u128 = 1_000_000_000_000;
 
 /// A line of a calling function.
@@ -68,21 +69,23 @@ impl CallSites {
         self.functions.get(function).copied().unwrap_or(0)
     }
 
-    /// The sum of several, each of the same total.
+    /// The sum of several: the total of each becomes its weight. What one of them counted stays above 0, unless its weight is 0.
     #[must_use]
-    pub fn merged(all: &[Self]) -> Self {
-        if let [only] = all {
+    pub fn merged(all: &[(Self, Weight)]) -> Self {
+        if let [(only, _)] = all {
             return only.clone();
         }
         let mut sum = Self::default();
-        for one in all {
+        for (one, of_all) in all.iter().filter(|(_, of_all)| *of_all != Weight::ZERO) {
             let total = one.total().max(1);
+            let of_all = u128::from(of_all.billionths());
             for (name, line) in &one.functions {
                 let known = sum.functions.entry(name.clone()).or_default();
                 *known = (*known).max(*line);
             }
             for (call, weight) in &one.calls {
-                let share = weight.saturating_mul(SHARE) / total;
+                let share = (weight.saturating_mul(SHARE) / total).saturating_mul(of_all)
+                    / u128::from(Weight::ONE.billionths());
                 let kept = sum.calls.entry(call.clone()).or_default();
                 *kept = kept.saturating_add(share.max(1));
             }
@@ -133,12 +136,17 @@ mod tests {
     fn inputs_count_alike() {
         let small = sites(&[("a", 12, "b", 1), ("a", 13, "c", 1)]);
         let large = sites(&[("a", 12, "b", 3_000_000), ("a", 9, "d", 1_000_000)]);
-        let both = CallSites::merged(&[small.clone(), large.clone()]);
-        assert_eq!(both, CallSites::merged(&[large, small.clone()]));
+        let alike = |sites: &CallSites| (sites.clone(), Weight::ONE);
+        let both = CallSites::merged(&[alike(&small), alike(&large)]);
+        assert_eq!(both, CallSites::merged(&[alike(&large), alike(&small)]));
         let found: Vec<_> =
             both.calls().map(|(_, line, callee, weight)| (line, callee, weight * 4 / SHARE)).collect();
         assert_eq!(found, [(-1, "d", 1), (2, "b", 5), (3, "c", 2)]);
-        assert_eq!(CallSites::merged(std::slice::from_ref(&small)), small);
+        assert_eq!(CallSites::merged(&[alike(&small)]), small);
+        let weighed = CallSites::merged(&[(small.clone(), Weight::parse("3").unwrap()), alike(&large)]);
+        assert_eq!(weighed.total(), 4 * SHARE);
+        let without = CallSites::merged(&[(small, Weight::ZERO), alike(&large)]);
+        assert_eq!(without.total(), SHARE);
     }
 
     #[test]

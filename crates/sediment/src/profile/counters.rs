@@ -17,7 +17,7 @@ use std::fmt::{self, Write as _};
 /// Identity of a variant: where a compiler instrumented the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
-    /// Base name of the unit's source file. Never a path.
+    /// Base name of the unit's source file, behind `early+` if a recording gave the counters. Never a path.
     pub unit: String,
     /// Checksum of the functions of the unit: different units may have one name.
     pub functions: u32,
@@ -30,6 +30,10 @@ pub struct Variant {
 /// Kinds of LLVM's instrumentation, in the place of a unit: of its intermediate code, of that code again after inlining by counts, and of
 /// clang's front end. Behind it stand a plus sign and the source file of a local function. LLVM knows no other identity but name and graph.
 pub(crate) const LLVM_KINDS: [&str; 3] = ["llvm-ir", "llvm-csir", "llvm-fe"];
+
+/// Mark in front of the unit of counters that a recording gave through early ids. Their zeros can be of samples, and GCC splits functions
+/// before it numbers them: they are variants of their own beside those of the instrumentation.
+const EARLY: &str = "early+";
 
 /// Counts of a function's arcs, by variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -143,6 +147,22 @@ impl Variant {
     /// The variant of a unit, by the name of its source file, which may be a path; None where a profile cannot hold the name.
     pub(crate) fn new(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
+    }
+
+    /// The same, of counters that a recording gave through early ids.
+    pub(crate) fn of_early_ids(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
+        Some(Self::new(unit, functions, line, graph)?.as_early())
+    }
+
+    /// The variant with the mark of early ids.
+    pub(crate) fn as_early(&self) -> Self {
+        let unit = if self.is_early() { self.unit.clone() } else { format!("{EARLY}{}", self.unit) };
+        Self { unit, ..self.clone() }
+    }
+
+    /// True if a recording gave the counters through early ids.
+    pub(crate) fn is_early(&self) -> bool {
+        self.unit.starts_with(EARLY)
     }
 
     /// The variant of a function that LLVM instruments: `kind` is a place in [`LLVM_KINDS`], `file` the source file of a local one, and `hash`

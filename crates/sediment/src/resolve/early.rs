@@ -146,7 +146,7 @@ fn add_function(
         skipped.add(Reason::NoFlow, 0, &graph.name);
         return;
     };
-    let variant = Variant::new(&unit.name, unit.functions, graph.line, graph.graph);
+    let variant = Variant::of_early_ids(&unit.name, unit.functions, graph.line, graph.graph);
     let (Some(key), Some(variant)) = (key, variant) else {
         skipped.add(Reason::UnacceptableName, 0, &graph.name);
         return;

@@ -250,6 +250,19 @@ mod tests {
         }
     }
 
+    /// Promise to users: where no level gains, the line says so and why.
+    #[test]
+    fn a_program_that_no_level_makes_faster_is_told_so() {
+        let million = 1_000_000;
+        let same = level("before", 100 * million, million, million);
+        let none = shipped(&[same.clone(), Figures { name: "order".to_owned(), ..same }]);
+        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the estimated cost");
+        assert_eq!(none.level(), None);
+        let none = shipped(&[cycles("before", 1.0, 1.0), cycles("counts", 0.999, 1.01)]);
+        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the cycles");
+        assert_eq!(none.json()["level"], "none");
+    }
+
     #[test]
     fn cycles_judge_if_they_are_counted() {
         let before = cycles("before", 1.0, 1.0);
