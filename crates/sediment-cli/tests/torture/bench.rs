@@ -206,10 +206,9 @@ impl Room<'_> {
         let Ok(text) = std::fs::read_to_string(&path) else {
             return Err("no profile was written".to_owned());
         };
-        let head: Vec<&str> = text.lines().next().unwrap_or_default().split(':').collect();
-        if let [_, total, calls] = head[..]
-            && [total, calls].iter().all(|count| count.parse::<u64>().is_ok())
-        {
+        let mut head = text.lines().next().unwrap_or_default().split(':').skip(1);
+        let counts = [head.next(), head.next()].map(|count| count?.parse::<u64>().ok());
+        if counts.iter().all(Option::is_some) {
             return Ok(());
         }
         let shown = Command::new(&self.bench.sediment).arg("show").arg(&path).output().unwrap();

@@ -90,8 +90,8 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
     }
 }
 
-/// Samples of a function, or of its blocks by branch records, below which they do not tell which of its code is cold: a share of 2 % of what
-/// runs is seen once by so many.
+/// Samples of a function, or of its blocks by branch records, below which they do not tell which of its code is cold. By this number, a share of
+/// 2 % of what runs is seen once.
 const SAMPLES: u128 = 50;
 
 /// The executions of a function's blocks below which they do not tell which of its code is cold; 0 where all were counted.

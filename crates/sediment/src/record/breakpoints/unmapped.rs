@@ -22,7 +22,8 @@ pub(super) fn code_by_function<'a>(
     let mut parts: BTreeMap<u64, Part> = BTreeMap::new();
     for function in binary.functions.iter().filter(|function| !function.untyped && function.size > 0) {
         let known = parts.get(&function.address).is_some_and(|known| known.end >= function.end());
-        if !known && let Some(part) = Part::of(isa, function, code_at, begins) {
+        let part = if known { None } else { Part::of(isa, function, code_at, begins) };
+        if let Some(part) = part {
             parts.insert(function.address, part);
         }
     }
