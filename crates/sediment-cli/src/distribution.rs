@@ -106,9 +106,11 @@ pub(crate) fn debug_symbols(
 /// A command with the names of packages; None where one is no word of a shell.
 fn filled(install: &str, owner: &Owner, os_release: &str) -> Option<String> {
     let Owner { name, version, is_deb } = owner;
-    // The C library of Debian has had its debug package before all packages got one.
-    let debug = if name == "libc6" { "libc6-dbg".to_owned() } else { format!("{name}-dbgsym") };
-    let debug = format!("{}={}", escape::shell(&debug)?, escape::shell(version)?);
+    // The C library's debug package is older than the archives of the others, and stands beside it.
+    if *is_deb && name == "libc6" {
+        return Some(format!("apt install libc6-dbg={}", escape::shell(version)?));
+    }
+    let debug = format!("{}={}", escape::shell(&format!("{name}-dbgsym"))?, escape::shell(version)?);
     let package = if *is_deb { name.clone() } else { format!("{name}-{version}") };
     let codename = value(os_release, "VERSION_CODENAME").unwrap_or_else(|| "CODENAME".to_owned());
     let filled = install.replace("PACKAGE-debuginfo", &escape::shell(&format!("{name}-debuginfo"))?);
@@ -173,7 +175,8 @@ mod tests {
             assert!(said.contains(expected), "{os_release}: {said}");
         }
         let libc = Owner { name: "libc6".to_owned(), ..deb.clone() };
-        assert!(debug_symbols(Some("ID=debian"), Some(&libc), "/x", None).contains("libc6-dbg=1.2-3"));
+        let of_libc = debug_symbols(Some("ID=debian"), Some(&libc), "/x", None);
+        assert!(of_libc.starts_with("apt install libc6-dbg=1.2-3; or: "), "{of_libc}");
         // A path from a recording is quoted; one that cannot be is left out.
         assert!(debug_symbols(None, None, "/x y;rm", None).ends_with("debuginfo '/x y;rm'"));
         assert_eq!(debug_symbols(Some("ID=debian"), None, "/x\n", None), "");

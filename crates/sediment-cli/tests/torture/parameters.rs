@@ -146,7 +146,7 @@ pub(crate) fn printed_parameters_can_be_run_again() {
     assert!(!drawn.simpler(&ranges).is_empty());
     assert!(drawn.simpler(&ranges).iter().all(|simpler| *simpler != drawn));
     // Few seeds draw every form, each with and without the other.
-    let mut forms: Vec<_> = (1..40)
+    let mut forms: Vec<_> = (1..100)
         .map(|seed| ranges.draw(seed))
         .map(|drawn| (drawn.startup, drawn.share, drawn.stripped))
         .collect();
