@@ -214,7 +214,8 @@ pub fn branch_records_give_counters(gcc: &'static Compiler) {
 
 /// A program by the counters does what the recorded one did.
 fn by_counters_the_same(gcc: &Compiler, folder: &TempDir) {
-    let program = [&USE[..], &[&gcc.plugin(), COUNTERS, "-static", "work.c", "-o", "used"]].concat();
+    let plugin = gcc.plugin();
+    let program = [&USE[..], &[&plugin, COUNTERS, "-static", "work.c", "-o", "used"]].concat();
     let used = gcc.run(folder.path(), gcc.c, &program);
     assert!(!err(&used).contains("have changed"), "{}", err(&used));
     assert_eq!(ran(folder, "used", &[]), ran(folder, "train", &[]));

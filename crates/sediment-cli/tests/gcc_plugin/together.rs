@@ -167,7 +167,8 @@ pub fn units_of_two_compilers(gcc: &'static Compiler) {
         "clang.profdata",
     ];
     done(&sediment(folder.path(), &words));
-    let flags = [&USE[..], &[&gcc.plugin(), COUNTERS, "-c", "work.c"]].concat();
+    let plugin = gcc.plugin();
+    let flags = [&USE[..], &[&plugin, COUNTERS, "-c", "work.c"]].concat();
     let [(functions, changed)] = build_logged(gcc, folder.path(), &flags)[..] else { panic!("one unit") };
     assert!(functions >= 3 && changed == 0, "{changed} of {functions}");
     clang(&[
