@@ -78,7 +78,7 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Prof
 /// Folder of the scripts in front of GCC's own compilers (`make -C gcc-plugin compilers`), and the variable with another one.
 const COMPILERS: (&str, &str) = ("/usr/libexec/sediment/compilers", "SEDIMENT_COMPILERS");
 
-/// What the compiler takes of a profile: a file's name and its variable, the name for people, and how its text is made.
+/// Part of a profile for the compiler: a file's name and its variable, the name for people, and how its text is made.
 type Kind = (&'static str, &'static str, &'static str, fn(&Profile) -> (String, Skipped));
 const KINDS: [Kind; 2] = [
     ("counters.sediment", "SEDIMENT_COUNTERS", "counters", gcov::counters),

@@ -161,7 +161,7 @@ fn ran_in(folder: &TempDir) -> Option<i32> {
     train.output().unwrap().status.code()
 }
 
-/// What a build says of its counters with SEDIMENT_LOG: functions with counters, and those of them that have changed.
+/// Builds with SEDIMENT_LOG, and reads from it for each unit the functions with counters, and those of them that have changed.
 pub fn build_logged(gcc: &Compiler, folder: &Path, flags: &[&str]) -> Vec<(u64, u64)> {
     let _ = std::fs::remove_dir_all(folder.join("log"));
     let mut command = gcc.command(folder, gcc.c);

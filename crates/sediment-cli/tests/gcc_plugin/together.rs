@@ -237,7 +237,7 @@ pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     assert_eq!(build(&[], "log3"), "");
 }
 
-/// What a program prints that is run in the folder.
+/// Output and exit code of a program that is run in the folder.
 fn ran_there(folder: &TempDir, program: &str) -> (Vec<u8>, Option<i32>) {
     let output = Command::new(folder.path().join(program)).current_dir(folder.path()).output().unwrap();
     (output.stdout, output.status.code())
