@@ -10,7 +10,7 @@ import json
 import math
 import sys
 
-DEFAULT, PEER = "engine", "cdsort"
+DEFAULT = "engine"
 
 
 def comparisons(report, event):
@@ -34,28 +34,37 @@ def cell(values):
     return f"{ratio:.3f}" if lower is None else f"{ratio:.3f} ({lower:.3f}–{upper:.3f})"
 
 
-def main():
-    split = sys.argv.index("--")
-    events, reports = sys.argv[1:split], sys.argv[split + 1 :]
+def table(arguments):
+    """Prints the table of what the command line names. Returns the first event, and for each title its ratios of that event by build."""
+    split = arguments.index("--")
+    events, reports = arguments[:split], arguments[split + 1 :]
     print("| program, input | order | " + " | ".join(events) + " |")
     print("|---|---|" + "--:|" * len(events))
-    logs, above = [], []
+    found = {}
     for argument in reports:
         title, path = argument.rsplit("=", 1)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
         by_event = {event: comparisons(report, event) for event in events}
-        builds = [build["name"] for build in report["builds"] if not build["probe"] and build["name"] != PEER]
-        for build in builds:
-            print(f"| {title} | {build} | " + " | ".join(cell(by_event[event].get(build)) for event in events) + " |")
-        ratio, lower, _ = by_event[events[0]][DEFAULT]
+        for build in (build["name"] for build in report["builds"] if not build["probe"]):
+            if build in by_event[events[0]]:
+                print(f"| {title} | {build} | " + " | ".join(cell(by_event[event].get(build)) for event in events) + " |")
+        found[title] = by_event[events[0]]
+    return events[0], found
+
+
+def main():
+    event, found = table(sys.argv[1:])
+    logs, above = [], []
+    for title, by_build in found.items():
+        ratio, lower, _ = by_build[DEFAULT]
         logs.append(math.log(ratio))
         if lower is not None and lower > 1:
             above.append(title)
     mean = math.exp(sum(logs) / len(logs))
-    print(f"\nThe default order has {mean:.3f} of CDSort's {events[0]}, in geometric mean over {len(logs)} cells; ", end="")
+    print(f"\nThe default order has {mean:.3f} of CDSort's {event}, in geometric mean over {len(logs)} cells; ", end="")
     print(f"wholly above 1: {', '.join(above) or 'none'}.", end="")
-    if events[0] != "cycles":
+    if event != "cycles":
         print()
         return
     holds = mean <= 1.0 and not above
@@ -63,4 +72,5 @@ def main():
     sys.exit(0 if holds else 1)
 
 
-main()
+if __name__ == "__main__":
+    main()
