@@ -283,7 +283,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     a_running_service_is_collected(&shop, &path);
 }
 
-/// What the manager of services says is made up.
+/// A service, by a made-up answer of its manager.
 fn a_running_service_is_collected(shop: &Workshop, path: &str) {
     let folder = shop.path();
     let installed = folder.join("root/usr/bin/served");
