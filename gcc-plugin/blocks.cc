@@ -467,13 +467,16 @@ apply_counts (const Counts &counts, bool &is_damaged)
   if (!node)
     return false;
   std::vector<GraphCounts> graphs = graphs_of (node, counts, is_damaged);
-  if (graphs.empty ())
+  // Another build may number clones otherwise: those of equal graph serve, too.
+  std::vector<GraphCounts> clones = counts.clones_beside (source_identity_of (node).name, is_damaged);
+  if (graphs.empty () && clones.empty ())
     return false;
   std::vector<basic_block> blocks = blocks_of (cfun);
   uint32_t hash = hash_of (cfun, blocks);
-  for (const GraphCounts &graph : graphs)
-    if (graph.hash == hash)
-      return compile_by (graph, blocks, true);
+  for (const std::vector<GraphCounts> *some : { &graphs, &clones })
+    for (const GraphCounts &graph : *some)
+      if (graph.hash == hash)
+	return compile_by (graph, blocks, true);
   std::vector<Signature> present = signatures_of (blocks);
   // The heaviest come first.
   graphs.resize (std::min (graphs.size (), most_matched));

@@ -26,6 +26,8 @@ const size_t most_of_function = size_t (1) << 24;
 const size_t none = size_t (-1);
 // GCC's suffix of local functions that became visible to other parts of a program; a number follows.
 const char made_visible_suffix[] = ".lto_priv.";
+// GCC's suffixes of clones, which it numbers in the order of its work.
+const char *const clone_suffixes[] = { ".constprop.", ".isra.", ".part." };
 
 // Reads a number at `rest`, and moves `rest` past it.
 template <typename Number>
@@ -204,6 +206,21 @@ std::vector<GraphCounts>
 Counts::made_visible (const std::string &name, bool &is_damaged) const
 {
   return with_key (name + made_visible_suffix, is_damaged);
+}
+
+std::vector<GraphCounts>
+Counts::clones_beside (const std::string &name, bool &is_damaged) const
+{
+  size_t number = name.find_last_not_of ("0123456789") + 1;
+  if (number == name.size ())
+    return {};
+  for (const char *suffix : clone_suffixes)
+    {
+      size_t length = strlen (suffix);
+      if (number > length && !name.compare (number - length, length, suffix))
+	return with_key (name.substr (0, number), is_damaged);
+    }
+  return {};
 }
 
 std::vector<GraphCounts>

@@ -37,6 +37,8 @@ public:
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // Counts of all local functions of a name that link-time optimisation made visible, as `name.lto_priv.0`.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
+  // Counts of all clones of the kind and the function of a name such as `name.constprop.0`, whatever their numbers; none for other names.
+  std::vector<GraphCounts> clones_beside (const std::string &name, bool &is_damaged) const;
 
 private:
   // Graphs of the lines that begin with a key.
