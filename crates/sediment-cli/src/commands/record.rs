@@ -98,8 +98,8 @@ fn write_lines(
     let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
-    let (lines, skipped) =
-        resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted)?;
+    let (lines, skipped) = resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted)
+        .map_err(|error| error.with_hint("build the program with -g, or install its debug symbols"))?;
     ui.skipped("resolving", &skipped);
     let (bytes, skipped) = format.bytes(&lines);
     ui.skipped("writing", &skipped);
