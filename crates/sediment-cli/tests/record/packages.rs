@@ -18,6 +18,11 @@ pub fn cases() -> Vec<Trial> {
             of_a_package_only_its_own_functions_are_collected,
         ),
         case(
+            "files_of_many_libraries_are_told_in_ten_lines",
+            &[Need::Program("cc"), Need::Program("dpkg-query")],
+            files_of_many_libraries_are_told_in_ten_lines,
+        ),
+        case(
             "a_profile_is_sent_only_where_that_is_asked_for",
             &[Need::Program("cc"), Need::Program("dpkg-query"), Need::Program("curl")],
             a_profile_is_sent_only_where_that_is_asked_for,
@@ -73,12 +78,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let shown = collect(&shop, "plain-tools", &["--show"], &installed, None);
     assert_eq!(code(&shown), 7, "{}", err(&shown));
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
-    // All that is in the file is shown, below a few lines that say what it is.
-    let said = err(&shown);
-    let (before, after) = said.split_once(&file).unwrap_or_else(|| panic!("{said}"));
-    let summary: Vec<&str> = before.lines().skip_while(|line| !line.ends_with(" has:")).collect();
-    assert!((4..=10).contains(&summary.len()), "{summary:?} in {said}");
-    assert!(!after.contains(" has:"), "{after}");
+    assert_eq!(lines_of_summary(&err(&shown), &file), 4);
     assert!(!err(&shown).contains("https://bugs.example.org/plain"), "it did not ask: {}", err(&shown));
     let (profile, skipped) = sediment::profile::text::parse(file.as_bytes()).unwrap();
     assert!(skipped.is_empty());
@@ -126,6 +126,47 @@ fn of_a_package_only_its_own_functions_are_collected() {
         let last = told.find("sediment: wrote ").map(|at| &told[at..]);
         says_like("record/packages/of_a_package_only_its_own_functions_are_collected", last.unwrap());
     }
+}
+
+/// Lines that say what is in a file, before it is shown to the last byte.
+fn lines_of_summary(said: &str, file: &str) -> usize {
+    let (before, after) = said.split_once(file).unwrap_or_else(|| panic!("{said}"));
+    assert!(!after.contains(" has:"), "{after}");
+    before.lines().skip_while(|line| !line.ends_with(" has:")).count()
+}
+
+fn files_of_many_libraries_are_told_in_ten_lines() {
+    const LIBRARIES: usize = 9;
+    let shop = Workshop::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin", "usr/lib"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    let status = "Package: plain-tools\nStatus: install ok installed\nMaintainer: M <list@example.org>\n\
+        Architecture: all\nVersion: 1.2-3\nDescription: a test\n\n";
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    let (mut list, mut calls) = ("/.\n/usr/bin/many\n".to_owned(), String::new());
+    let mut flags = vec!["-Wl,--no-as-needed".to_owned(), format!("-L{}", text(shop.path()))];
+    for number in 0..LIBRARIES {
+        let (name, function) = (format!("libl{number}.so"), format!("int l{number}(int x)"));
+        let library = shop.compile(&name, &format!("{function} {{ return x + 1; }}"), &["-shared", "-fPIC"]);
+        std::fs::copy(&library, at(&format!("usr/lib/{name}"))).unwrap();
+        list += &format!("/usr/lib/{name}\n");
+        calls += &format!("{{ {function}; sum = l{number}(sum); }}\n");
+        flags.push(format!("-l:{name}"));
+    }
+    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), list).unwrap();
+    let source = format!("int main(void) {{ int sum = 0; {calls} return sum; }}");
+    let program = shop.compile("many", &source, &flags.iter().map(String::as_str).collect::<Vec<_>>());
+    let installed = at("usr/bin/many");
+    std::fs::rename(program, &installed).unwrap();
+    let shown = collect(&shop, "plain-tools", &["--show"], &installed, Some(&at("usr/lib")));
+    assert_eq!(code(&shown), LIBRARIES as i32, "{}", err(&shown));
+    let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
+    let (profile, _) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    assert_eq!(profile.dsos().len(), LIBRARIES + 1);
+    let lines = lines_of_summary(&err(&shown), &file);
+    assert!((5..=10).contains(&lines), "{lines}: {}", err(&shown));
 }
 
 /// An intake that answers one request after the other with these statuses; what it received.
