@@ -70,8 +70,8 @@ END {
     for (k = 1; k <= cells; k++) {
         cell = cell_of[k]
         if (!whole(cell) || cell ~ /^cppcheck/) continue
-        aim("L1I of C programs, of " bolt_of(cell) "'s, " cell, mean_l1i(cell, "blocks-auto") / mean_l1i(cell, bolt_of(cell)), 1.10)
-        aim("L1I of C programs with a trace, of " bolt_of(cell) "'s, " cell, mean_l1i(cell, "blocks-trace") / mean_l1i(cell, bolt_of(cell)), 1.10)
+        aim("L1I of C programs, of BOLT's, " cell, mean_l1i(cell, "blocks-auto") / mean_l1i(cell, bolt_of(cell)), 1.10)
+        aim("L1I of C programs with a trace, of BOLT's, " cell, mean_l1i(cell, "blocks-trace") / mean_l1i(cell, bolt_of(cell)), 1.10)
     }
     aim("L1I, mean", mean("blocks-auto", "l1i"), 0.66)
     aim("iTLB with a trace, mean, of CDSort's", mean("blocks-trace", "itlb"), 0.66)
