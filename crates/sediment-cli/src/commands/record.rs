@@ -98,8 +98,23 @@ fn write_lines(
     let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
-    let (lines, skipped) = resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted)
-        .map_err(|error| error.with_hint("build the program with -g, or install its debug symbols"))?;
+    let whole = &made.resolved.profile;
+    if let Err(recorded) = kept(whole, only) {
+        return Err(set_aside_whole(whole, &recorded, output, ui)?);
+    }
+    let resolved = resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted);
+    let (lines, skipped) = match resolved {
+        Ok(resolved) => resolved,
+        // Of standard output, nothing can be set aside.
+        Err(error) if files::is_standard_output(output) => return Err(error),
+        Err(error) => {
+            let all = write_whole(whole, output, ui)?;
+            return Err(error.with_hint(format!(
+                "build the program with -g, or install its debug symbols; the profile of its functions is in {}",
+                files::display(&all)
+            )));
+        }
+    };
     ui.skipped("resolving", &skipped);
     let (bytes, skipped) = format.bytes(&lines);
     ui.skipped("writing", &skipped);
@@ -136,21 +151,27 @@ fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>
 
 /// Keeps a recording of which `--only` names nothing beside the output: it may have taken hours.
 fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) -> Result<Error> {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".all");
-    let all = PathBuf::from(name);
     let what = "--only matches no recorded program or library";
     if files::is_standard_output(output) {
         return Ok(Error::new(ErrorCode::EmptyRecording, what)
             .with_hint(format!("recorded: {recorded}; with -o FILE all of them are kept")));
     }
-    files::set_aside(&all)?;
-    files::write(&all, profile::text::print(profile).as_bytes(), ui)?;
+    let all = write_whole(profile, output, ui)?;
     Ok(Error::new(ErrorCode::EmptyRecording, format!("{what}; all of them are in {}", files::display(&all)))
         .with_hint(match next_steps::word(&all) {
             Some(all) => format!("recorded: {recorded}; sediment split {all} parts them"),
             None => format!("recorded: {recorded}"),
         }))
+}
+
+/// Writes a whole profile beside an output that cannot be written, as OUTPUT.all.
+fn write_whole(profile: &Profile, output: &Path, ui: &Ui) -> Result<PathBuf> {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".all");
+    let all = PathBuf::from(name);
+    files::set_aside(&all)?;
+    files::write(&all, profile::text::print(profile).as_bytes(), ui)?;
+    Ok(all)
 }
 
 /// Target of a recording on the command line.

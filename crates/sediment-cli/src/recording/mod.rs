@@ -173,6 +173,10 @@ impl Options {
             return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
                 .with_hint("add --startup"));
         }
+        if wanted == Wanted::Lines && self.blocks.as_deref() == Some("never") {
+            let why = "--format of lines needs what --blocks never leaves out";
+            return Err(Error::new(ErrorCode::Usage, why).with_hint("use --blocks auto or always"));
+        }
         let rates = (!startup).then_some(Rates { overhead: self.overhead, seed: self.seed });
         let blocks = match self.blocks.as_deref() {
             Some("always") => BlockCoverage::Always,
@@ -204,6 +208,12 @@ impl Options {
     ) -> Result<&'static Recorder> {
         let named = self.method.as_deref().or(startup.then_some(OF_STARTS));
         if let Some(recorder) = named.and_then(record::recorder) {
+            if settings.lines && !recorder.tells_addresses && !recorder.traces {
+                let why = format!("{} tells no executed lines here", recorder.name);
+                return Err(Error::new(ErrorCode::Usage, why).with_hint(
+                    "use --method breakpoints, or run valgrind with --dump-instr=yes and export its file",
+                ));
+            }
             (recorder.suits)(target, settings)?;
             (recorder.available)()?;
             return Ok(recorder);

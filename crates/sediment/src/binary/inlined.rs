@@ -140,6 +140,16 @@ impl InlineFrames {
         changes
     }
 
+    /// Where rows of the line table begin between the two.
+    #[must_use]
+    pub fn rows(&self, begin: u64, end: u64) -> Vec<u64> {
+        let from = self.rows.partition_point(|row| row.address < begin);
+        let inside = self.rows[from..].iter().take_while(|row| row.address < end);
+        let mut rows: Vec<u64> = inside.filter(|row| !row.is_end).map(|row| row.address).collect();
+        rows.dedup();
+        rows
+    }
+
     /// The first byte of the function at an address.
     #[must_use]
     pub fn start_of(&self, address: u64) -> Option<u64> {

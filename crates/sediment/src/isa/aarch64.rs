@@ -17,6 +17,7 @@ pub(crate) const AARCH64: Isa = Isa {
     straight,
     instruction: |code| word(code).map(|_| 4),
     jump,
+    ends,
     ..Isa::UNKNOWN
 };
 
@@ -44,6 +45,13 @@ fn jump(code: &[u8], address: u64) -> Option<u64> {
         _ => return None,
     };
     Some(address.wrapping_add_signed(4 * distance))
+}
+
+fn ends(code: &[u8]) -> bool {
+    word(code).is_none_or(|word| {
+        let jumps = matches!(branch(word, 0), Some(Reference::Jump(_)));
+        jumps || matches!(through_register(word), Some(0 | 2)) || !begins_with_code(code)
+    })
 }
 
 /// Flow of branches to an address in a register, authenticated or not: `br` 0, `blr` 1, `ret` 2.

@@ -35,6 +35,8 @@ pub(crate) struct Isa {
     pub(crate) landing_pad: &'static [u8],
     /// Flow of the instruction that code begins with.
     pub(crate) flow: fn(code: &[u8]) -> Flow,
+    /// Tells whether code does not run over the instruction that it begins with: a jump without a condition, a return, a trap.
+    pub(crate) ends: fn(code: &[u8]) -> bool,
     /// Linkage stubs begin at multiples of this many bytes, from the beginning of their section.
     pub(crate) stub_step: usize,
     /// Stub of the procedure linkage table that code at an address begins with: the way to its target.
@@ -69,6 +71,7 @@ impl Isa {
         alignment: 1,
         landing_pad: &[],
         flow: |_| Flow::Other,
+        ends: |_| true,
         stub_step: 4,
         stub: |_, _, _| None,
         each_reference: None,

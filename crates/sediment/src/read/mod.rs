@@ -306,6 +306,8 @@ pub struct Recording {
     unwatched: Vec<AddressId>,
     /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
     pub counts_by_samples: bool,
+    /// Nothing is known of code inside functions that are not among the executed ones.
+    pub tells_of_executed_functions: bool,
     /// Number of samples taken; 0 where the source counts, or does not say.
     pub samples_taken: u64,
 }
@@ -464,6 +466,7 @@ impl Recording {
         self.straight_runs.extend(runs);
         self.unwatched.extend(part.unwatched.iter().map(|begin| here(*begin)));
         self.counts_by_samples &= part.counts_by_samples;
+        self.tells_of_executed_functions |= part.tells_of_executed_functions;
         self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);
         Ok(())
     }

@@ -56,7 +56,12 @@ pub(super) fn add(
         if let Some(map) = &early {
             let evidence = match recording.counts_by_samples {
                 true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
-                false => early::Evidence::Executed(&stretches, &unwatched, least_runs(recording)),
+                false => early::Evidence::Executed(early::Executed {
+                    stretches: &stretches,
+                    unwatched: &unwatched,
+                    least: least_runs(recording),
+                    of_executed_functions: recording.tells_of_executed_functions,
+                }),
             };
             early::add(profile, view, label, map, &evidence, skipped);
         }

@@ -8,25 +8,37 @@
 //!    of them more, and some less. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
-use super::dsos::{Named, View};
+use super::dsos::{At, Named, View};
 use crate::binary::gcc_early_map::{EarlyGraph, EarlyMap, EarlyUnit};
+use crate::binary::names::split_from;
 use crate::flow::{self, Edge};
 use crate::profile::counters::{Counted, Counters, Variant};
 use crate::profile::{FunctionKey, Profile};
 use crate::read::Spot;
 use crate::skipped::{Reason, Skipped};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Bytes of code for which samples are counted.
 pub(super) const SAMPLED_BYTES: u128 = 64;
 
 /// Recorded executions or samples of the code of a DSO.
 pub(super) enum Evidence<'a> {
-    /// Executions of stretches of code; where code begins of which nothing is known; and the executions below which those of a function
-    /// tell nothing.
-    Executed(&'a [(u64, u64, u128)], &'a [u64], u128),
+    /// Executions of code.
+    Executed(Executed<'a>),
     /// Samples with their costs, and the cost below which those of a function tell nothing.
     Sampled(&'a [(&'a Spot, u128)], u128),
+}
+
+/// Executions of the code of a DSO.
+pub(super) struct Executed<'a> {
+    /// Stretches of code, with their counts.
+    pub(super) stretches: &'a [(u64, u64, u128)],
+    /// Beginnings of code of which nothing is known.
+    pub(super) unwatched: &'a [u64],
+    /// Executions below which those of a function tell nothing.
+    pub(super) least: u128,
+    /// Nothing is known of functions without executions.
+    pub(super) of_executed_functions: bool,
 }
 
 /// Counts of the statements of a unit, by their number.
@@ -53,7 +65,16 @@ pub(super) fn add(
             *sum = sum.saturating_add(count);
         }
     }
-    let (Evidence::Sampled(_, least) | Evidence::Executed(.., least)) = *evidence;
+    // Other copies of what was not executed may have been.
+    for (code, _) in map.code.iter().zip(&counts).filter(|(_, count)| count.is_none()) {
+        let Some(statements) = units.get_mut(&code.unit) else { continue };
+        for statement in &code.statements {
+            if statements.get(statement) == Some(&0) {
+                statements.remove(statement);
+            }
+        }
+    }
+    let (Evidence::Sampled(_, least) | Evidence::Executed(Executed { least, .. })) = *evidence;
     for (key, statements) in units {
         let Some(unit) = map.units.get(&key) else { continue };
         for graph in &unit.graphs {
@@ -69,7 +90,7 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
     let mut counts = vec![0u128; map.code.len()];
     let mut unknown = 0u128;
     match evidence {
-        Evidence::Executed(stretches, ..) => {
+        Evidence::Executed(Executed { stretches, .. }) => {
             let mut all: Vec<Vec<u128>> = vec![Vec::new(); map.code.len()];
             for (begin, end, count) in *stretches {
                 let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
@@ -100,12 +121,26 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
         }
     }
     let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
-    if let Evidence::Executed(_, unwatched, _) = evidence {
-        for place in unwatched.iter().filter_map(|address| map.at(*address)) {
+    if let Evidence::Executed(executed) = evidence {
+        for place in executed.unwatched.iter().filter_map(|address| map.at(*address)) {
             counts[place] = counts[place].filter(|count| *count > 0);
+        }
+        if executed.of_executed_functions {
+            let names: HashSet<&str> =
+                executed.stretches.iter().filter_map(|(begin, ..)| function_at(view, *begin)).collect();
+            for (code, count) in map.code.iter().zip(&mut counts) {
+                *count = count
+                    .filter(|_| function_at(view, code.address).is_some_and(|name| names.contains(name)));
+            }
         }
     }
     (counts, unknown)
+}
+
+/// The function at an address, a cold part under the name of its function.
+fn function_at<'a>(view: &View<'a>, address: u64) -> Option<&'a str> {
+    let Ok(At::Function { function, .. }) = view.at_address(address) else { return None };
+    Some(split_from(&function.name).unwrap_or(&function.name))
 }
 
 /// Counts of the blocks of a graph; None where none of its code is known.

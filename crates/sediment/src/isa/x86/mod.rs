@@ -22,6 +22,7 @@ pub(crate) const X86_64: Isa = Isa {
     steps: moved::steps,
     instruction: |code| instruction(code).map(|(length, _)| length),
     jump: moved::jump_target,
+    ends,
     straight,
     prologue: Some(prologue),
     detour: Some(moved::DETOUR),
@@ -297,6 +298,13 @@ fn flow(code: &[u8], long_mode: bool) -> Flow {
         [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5) => Flow::Jump,
         _ => Flow::Other,
     }
+}
+
+/// `instruction` says it of direct jumps, returns and `ud2`; jumps through a register or memory, `hlt` and `int3` are added.
+fn ends(code: &[u8]) -> bool {
+    let rest = Prefixes::of(code, true).map_or(&[][..], |prefixes| &code[prefixes.length.min(code.len())..]);
+    let jumps = matches!(rest, [0xff, modrm, ..] if matches!(operation(*modrm), 4 | 5));
+    jumps || matches!(rest, [0xf4 | 0xcc, ..]) || instruction(code).is_none_or(|(_, ends)| ends)
 }
 
 /// Entry of the linkage table, on x86-64, or on i386 with the address of its global offset table.

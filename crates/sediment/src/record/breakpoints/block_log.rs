@@ -101,6 +101,7 @@ impl Blocks {
         calls_of: &BTreeMap<Site, u128>,
         calls_from: &BTreeMap<(u32, u64), u128>,
     ) {
+        recording.tells_of_executed_functions = true;
         let mut found = 0u64;
         for ((id, owner), covered) in &self.covered {
             let module = modules.get(*id);

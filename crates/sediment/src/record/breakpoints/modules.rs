@@ -266,8 +266,7 @@ impl Module {
             KnownBlocks::None => return,
             KnownBlocks::Mapped => self.mapped_blocks(bytes, binary, files),
             KnownBlocks::Lines => InlineFrames::read(bytes, files).map(|frames| {
-                let rows =
-                    |from, to| frames.as_ref().map_or_else(Vec::new, |frames| frames.changes(from, to));
+                let rows = |from, to| frames.as_ref().map_or_else(Vec::new, |frames| frames.rows(from, to));
                 frames.as_ref().map_or_else(Vec::new, |_| self.unmapped_blocks(binary, &rows))
             }),
         };
