@@ -3,6 +3,7 @@
 
 use super::bench::{Bench, Ended, Made, Report, Room, Watched, step_limit};
 use super::fault::{Fault, Kind};
+use super::made::LOOKS;
 use super::parameters::Parameters;
 use super::processes;
 use std::path::Path;
@@ -185,6 +186,10 @@ impl Plan {
 
     fn record(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         let mut words = record(room, parameters);
+        // It prints on which processors it may run, where this is seen (docs/recording.md).
+        if self.program.name == LOOKS.name {
+            words.retain(|word| word != "--share-processor");
+        }
         let is_whole = !room.stripped && !self.own_code && self.expect == Expect::Same;
         if parameters.lines == 1 && parameters.startup == 0 && is_whole {
             words.extend(words_of(&["--format", "llvm-sample"]));
