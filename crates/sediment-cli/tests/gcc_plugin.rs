@@ -197,6 +197,7 @@ const OF_ONE: &[OfOne] = &[
     ("few_calls_make_nothing_cold", odd::few_calls_make_nothing_cold, VALGRIND),
     ("small_parts_stay", odd::small_parts_stay, VALGRIND),
     ("locals_of_one_name_with_lto", odd::locals_of_one_name_with_lto, VALGRIND),
+    ("clones_with_other_numbers", odd::clones_with_other_numbers, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
     ("fortran_is_split", odd::fortran_is_split, &[Need::Program("valgrind"), Need::Program("gfortran")]),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),

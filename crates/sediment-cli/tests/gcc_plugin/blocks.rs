@@ -2,6 +2,7 @@
 //! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
 
 use crate::compilers::{COMPILERS, Compiler, Runs};
+use crate::odd::has_cold_part;
 use crate::running::{done, err, sediment};
 use crate::said::says_in_log;
 use crate::{has, read, support};
@@ -255,6 +256,10 @@ pub fn counts_of_another_compiler(gcc: &'static Compiler) {
         for arguments in [&[][..], &[arguments]] {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{source}");
         }
+        if source == "work.c" {
+            let has_part = |program| has_cold_part(&folder, program, "work");
+            assert!(has_part("used") && !has_part("plain"), "the counts did not apply");
+        }
     }
 }
 
@@ -422,6 +427,9 @@ pub fn exceptions_pass_through_cold_parts(gcc: &'static Compiler) {
     };
     build(&[], "plain");
     build(&[&gcc.plugin(), COUNTS], "used");
+    assert!(has_cold_part(&folder, "used", "guarded"));
+    let object = |more: &[&str]| stripped(gcc, &folder, "thrown.cc", more);
+    assert!(object(&[&gcc.plugin(), COUNTS]) != object(&[]), "the counts did not apply");
     for arguments in [&[][..], &["thrown"]] {
         assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{arguments:?}");
     }
@@ -488,6 +496,14 @@ pub fn verify_tells_what_was_split(gcc: &'static Compiler) {
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         let functions = report["functions"].as_array().unwrap().clone();
         let work = functions.into_iter().find(|function| function["name"] == "work").unwrap();
+        let coverage = report["coverage_per_million"].as_u64().unwrap();
+        // All functions have the counted graphs, or no numbers, or one of them has another graph.
+        let expected = match (flags.contains(&MARKS), source) {
+            (false, _) => coverage == 0,
+            (true, "work.c") => coverage == 1_000_000,
+            (true, _) => coverage > 0 && coverage < 1_000_000,
+        };
+        assert!(expected, "{source} {flags:?}: {coverage}");
         (
             work["layout"].as_str().unwrap().to_owned(),
             report["cold_parts_per_million"].as_u64(),
@@ -584,6 +600,7 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
         let found = [&[][..], &["0"]].map(|arguments| ran(&folder, "used", arguments));
         assert_eq!(found, expected, "{text}");
     }
+    counts_beyond_64_bits(gcc, &folder, &expected);
     let without = stripped(gcc, &folder, "work.c", &[]);
     // Of the other graphs of a function, the four heaviest are compared with it.
     for (unlike, is_used) in [(3, true), (4, false)] {
@@ -596,6 +613,32 @@ pub fn whatever_a_profile_says_the_program_is_the_same(gcc: &'static Compiler) {
         assert_eq!(with != without, is_used, "{unlike} other graphs");
     }
     useless_files_leave_the_object_as_without(gcc, &folder, &counts, &without);
+}
+
+/// A profile with counts of 2^77: its file for the compiler has smaller ones, by which functions are split.
+fn counts_beyond_64_bits(gcc: &'static Compiler, folder: &TempDir, expected: &[(Vec<u8>, Option<i32>); 2]) {
+    let profile = read(folder, "p.gv");
+    let large = profile.split_inclusive("blocks=\"").enumerate().map(|(place, text)| {
+        let (blocks, rest) = text.split_once('"').filter(|_| place > 0).unwrap_or(("", text));
+        let counts = blocks.split(' ').map(|item| {
+            let Some((block, count)) = item.split_once('=') else { return item.to_owned() };
+            let digits = count.bytes().take_while(u8::is_ascii_digit).count();
+            let larger = if digits > 2 { (1u128 << 77).to_string() } else { count[..digits].to_owned() };
+            format!("{block}={larger}{}", &count[digits..])
+        });
+        let counts: Vec<String> = counts.collect();
+        if place > 0 { format!("{}\"{rest}", counts.join(" ")) } else { rest.to_owned() }
+    });
+    let large: String = large.collect();
+    assert!(large.contains("=151115727451828646838272"), "{large}");
+    std::fs::write(folder.path().join("large.gv"), large).unwrap();
+    done(&sediment(folder.path(), &["export", "large.gv", "--format", "blocks", "-o", "blocks"]));
+    let arguments = [&FLAGS[..], &[&gcc.plugin(), COUNTS, "work.c", "-o", "used"]].concat();
+    let said = err(&gcc.run(folder.path(), gcc.c, &arguments));
+    assert!(!said.contains("sediment: "), "{said}");
+    assert!(has_cold_part(folder, "used", "work"));
+    let found = [&[][..], &["0"]].map(|arguments| ran(folder, "used", arguments));
+    assert_eq!(&found, expected);
 }
 
 /// Counts of another program, and what is no file of counts.

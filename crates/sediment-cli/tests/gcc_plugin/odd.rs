@@ -107,6 +107,48 @@ fn notes(folder: &TempDir, program: &str) -> Vec<String> {
     notes
 }
 
+/// True if a program has a cold part of a function.
+pub fn has_cold_part(folder: &TempDir, program: &str, function: &str) -> bool {
+    let bytes = std::fs::read(folder.path().join(program)).unwrap();
+    let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+    let cold = format!("{function}.cold");
+    binary.functions.iter().any(|function| function.name == cold)
+}
+
+/// Clones of a function, which another build numbers otherwise: counts of an equal graph serve, others do not.
+pub fn clones_with_other_numbers(gcc: &'static Compiler) {
+    let (folder, plugin) = (gcc.folder(), gcc.plugin());
+    let source = SELDOM
+        .replace("int seldom(int i, int unusual)", "static int seldom(int i, int unusual, int step)")
+        .replace("* 3;", "* step;")
+        .replace("seldom(i, count > 2)", "seldom(i, count > 2, 3)");
+    std::fs::write(folder.path().join("clone.c"), source).unwrap();
+    let build = |more: &[&str], program: &str| {
+        let flags = ["-O2", "-g", "-static", "clone.c", "-o", program];
+        gcc.run(folder.path(), gcc.c, &[&flags, more].concat());
+    };
+    build(&[&plugin, MARKS], "train");
+    let counts = record(&folder, &["2000"]);
+    let line = counts.lines().find(|line| line.starts_with("seldom.constprop.0\t")).unwrap();
+    let [name, file, hash, blocks]: [&str; 4] = line.split('\t').collect::<Vec<_>>().try_into().unwrap();
+    let of = |number: u32, kind: &str, hash: &str| {
+        counts.replace(line, &format!("seldom.{kind}.{number}\t{file}\t{hash}\t{blocks}"))
+    };
+    for (text, is_split) in [
+        (of(0, "constprop", hash), true),
+        (of(7, "constprop", hash), true),
+        (of(7, "constprop", "00000001"), false),
+        (of(7, "part", hash), false),
+    ] {
+        std::fs::write(folder.path().join("blocks"), &text).unwrap();
+        build(&[&plugin, COUNTS], "used");
+        assert_eq!(has_cold_part(&folder, "used", name), is_split, "{text}");
+        for arguments in [&["2000"][..], &["2000", "unusual"]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
+        }
+    }
+}
+
 pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
     let (folder, plugin) = (gcc.folder(), gcc.plugin());
     std::fs::write(folder.path().join("odd.c"), FUNCTIONS).unwrap();
@@ -147,6 +189,13 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{flags:?}");
         }
         assert_eq!(notes(&folder, "used"), notes(&folder, "plain"), "{flags:?}");
+        // Functions optimised for size stay whole, and so do those with sections of their own.
+        let is_split = !flags.contains(&"-Os");
+        assert!(!has_cold_part(&folder, "plain", "with_goto"), "{flags:?}");
+        assert_eq!(has_cold_part(&folder, "used", "with_goto"), is_split, "{flags:?}");
+        for whole in ["own_section", "bare", "coldfn", "small"] {
+            assert!(!has_cold_part(&folder, "used", whole), "{whole} {flags:?}");
+        }
         // The counts of one set of flags under another, without debug information.
         build(&[&plugin, COUNTS, "-O1", "-g0"], "used");
         assert_eq!(ran(&folder, "used", &["other"]), ran(&folder, "plain", &["other"]), "{flags:?}");
@@ -174,6 +223,14 @@ pub fn few_calls_make_nothing_cold(gcc: &'static Compiler) {
         for arguments in [&[calls][..], &[calls, "unusual"]] {
             assert_eq!(ran(&folder, "used", arguments), ran(&folder, "train", arguments), "{arguments:?}");
         }
+        build(&[&plugin, COUNTS, MARKS], "train");
+        let verified =
+            sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv", "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&verified.stdout).unwrap();
+        let functions = report["functions"].as_array().unwrap();
+        let seldom = functions.iter().find(|function| function["name"] == "seldom").unwrap();
+        assert_eq!(seldom["layout"], if is_split { "split" } else { "too-few-executions" }, "{report}");
+        build(&[&plugin, MARKS], "train");
     }
 }
 

@@ -59,6 +59,25 @@ pub fn units_are_compiled_by_counters() {
     assert_eq!(package.digest(), without, "without it is not the stock build");
 }
 
+/// Builds the package in another folder: the program has the same code and data. Its debug information tells the folder, and so does its
+/// build-id.
+fn code_is_the_same_elsewhere(package: &Package, compilers: &str) {
+    let elsewhere = package.0.path("elsewhere");
+    let defined = format!("_topdir {}", elsewhere.display());
+    let define = ["--noclean", "--define", DEBUG, "--define", compilers, "--define", &defined];
+    let mut build = package.rpm("rpmbuild", &define);
+    said_when_done(&build.args(["-bb", "--nodeps", "prog.spec"]).output().unwrap());
+    let code = |top: &std::path::Path| {
+        let bare = package.0.path("bare");
+        let mut objcopy = Command::new("objcopy");
+        objcopy.args(["--strip-debug", "-R", ".note.gnu.build-id"]);
+        assert!(objcopy.arg(top.join("BUILD/prog-1.0/prog")).arg(&bare).status().unwrap().success());
+        std::fs::read(bare).unwrap()
+    };
+    let here = code(&package.0.path("top"));
+    assert!(here == code(&elsewhere));
+}
+
 /// From a build whose blocks are numbered to one that is compiled by the counts of a recording.
 pub fn functions_are_compiled_by_counts() {
     let (package, compilers, without) = stock();
@@ -81,6 +100,7 @@ pub fn functions_are_compiled_by_counts() {
     let said = package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert!(symbols().contains(" work.cold\n") && !said.contains("-fplugin"), "{said}");
     let first = package.digest();
+    code_is_the_same_elsewhere(&package, &compilers);
     package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert_eq!(package.digest(), first, "a rebuild differs");
     package.built(&["--noclean", "--define", DEBUG, "--define", &compilers, "--without", "sediment"]);

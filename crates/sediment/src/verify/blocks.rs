@@ -21,8 +21,10 @@ pub enum Layout {
     Split,
     /// Compiled by its counts, all of its blocks executed.
     AllExecuted,
-    /// Compiled by its counts and not split, although blocks of it did not run: the compiler splits no function with a
-    /// section attribute or optimised for size, and too few executions do not tell which blocks are cold.
+    /// Compiled by its counts and not split: none of its blocks executed often enough to tell which are cold.
+    TooFewExecutions,
+    /// Compiled by its counts and not split, although blocks of it did not run. The file does not tell why: the parts may be too small,
+    /// GCC may expect too few executions of them, or it splits no function of this kind.
     Whole,
     /// Its control-flow graph is none of those counted, and it was split: by blocks that were matched, or by the compiler's own estimate.
     SplitOtherGraph,
@@ -36,16 +38,25 @@ pub enum Layout {
 
 impl Layout {
     /// Every state, and its name for programs.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Split, "split"),
         (Self::AllExecuted, "all-ran"),
+        (Self::TooFewExecutions, "too-few-executions"),
         (Self::Whole, "whole"),
         (Self::SplitOtherGraph, "split-other-graph"),
         (Self::OtherGraph, "other-graph"),
         (Self::Unnumbered, "unnumbered"),
         (Self::NotInBinary, "not-in-binary"),
     ];
+
+    /// True if the function was compiled by its own counts, with exactly their graph.
+    fn is_by_counts(self) -> bool {
+        matches!(self, Self::Split | Self::AllExecuted | Self::TooFewExecutions | Self::Whole)
+    }
 }
+
+/// Executions that the plugin has to expect of a block before a count of zero makes it cold: `least_expected` of gcc-plugin/flow.cc.
+const LEAST_EXPECTED: u128 = 4;
 
 /// A function whose blocks were counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +65,8 @@ pub struct CountedFunction {
     pub name: String,
     /// State in the binary.
     pub layout: Layout,
+    /// Executions of its blocks in the profile, of all of its graphs.
+    pub executions: u128,
     /// Weight of its blocks, and of those of them in its cold part; 0 where its graph is not that of the counts.
     pub weight: u128,
     /// Weight in its cold part.
@@ -80,15 +93,29 @@ impl BlocksReport {
     /// Share of the weight in cold parts, in parts per million; None without a weight.
     #[must_use]
     pub fn cold_parts_per_million(&self) -> Option<u64> {
-        let sum = |weight: fn(&CountedFunction) -> u128| {
-            self.functions.iter().map(weight).fold(0u128, u128::saturating_add)
-        };
-        let (all, cold) = (sum(|function| function.weight), sum(|function| function.cold_weight));
-        // A million times the weight has to fit: the lowest bits do not count.
-        let shift = 20u32.saturating_sub(all.leading_zeros());
-        let (all, cold) = (all >> shift, cold >> shift);
-        (all > 0).then(|| u64::try_from(cold * 1_000_000 / all).unwrap_or(1_000_000))
+        share(self.sum(|function| function.weight), self.sum(|function| function.cold_weight))
     }
+
+    /// Coverage: share of the executions of blocks whose functions were compiled by exactly these counts, in parts per million; None without
+    /// executions.
+    #[must_use]
+    pub fn coverage_per_million(&self) -> Option<u64> {
+        let by_counts =
+            |function: &CountedFunction| if function.layout.is_by_counts() { function.executions } else { 0 };
+        share(self.sum(|function| function.executions), self.sum(by_counts))
+    }
+
+    fn sum(&self, of: impl Fn(&CountedFunction) -> u128) -> u128 {
+        self.functions.iter().map(of).fold(0u128, u128::saturating_add)
+    }
+}
+
+/// A part of a whole, in parts per million; None if the whole is 0.
+fn share(whole: u128, part: u128) -> Option<u64> {
+    // A million times the part has to fit: the lowest bits do not count.
+    let shift = 20u32.saturating_sub(whole.leading_zeros());
+    let (whole, part) = (whole >> shift, part >> shift);
+    (whole > 0).then(|| u64::try_from(part * 1_000_000 / whole).unwrap_or(1_000_000))
 }
 
 /// Compares a linked file with the counts of a profile. `map`: the blocks of the file, None where it numbers none; `file_name`: its base
@@ -176,9 +203,12 @@ fn judged(
         parts.iter().partition(|part| split_from(&part.name).is_some());
     let bytes =
         |parts: &[&BinaryFunction]| parts.iter().map(|part| part.size).fold(0u64, u64::saturating_add);
+    let graphs = profile.facts(function).blocks.as_ref().map(|blocks| blocks.graphs()).unwrap_or_default();
+    let executions = graphs.iter().map(|(_, counts)| counts.sum().unwrap_or(u128::MAX));
     let mut found = CountedFunction {
         name: profile.key(function).name.clone(),
         layout: Layout::NotInBinary,
+        executions: executions.fold(0, u128::saturating_add),
         weight: 0,
         cold_weight: 0,
         bytes: bytes(&whole),
@@ -189,7 +219,6 @@ fn judged(
         found.layout = Layout::Unnumbered;
         return found;
     };
-    let graphs = profile.facts(function).blocks.as_ref().map(|blocks| blocks.graphs()).unwrap_or_default();
     let Some((_, counts)) = graphs.into_iter().find(|(graph, _)| *graph == hash) else {
         found.layout = if cold.is_empty() { Layout::OtherGraph } else { Layout::SplitOtherGraph };
         return found;
@@ -201,8 +230,9 @@ fn judged(
     let is_zero = |block: u32| counts.is_zero(block);
     found.layout = match cold.is_empty() {
         false => Layout::Split,
-        true if extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => Layout::Whole,
-        true => Layout::AllExecuted,
+        true if !extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => Layout::AllExecuted,
+        true if counts.seen.iter().all(|(_, count)| *count < LEAST_EXPECTED) => Layout::TooFewExecutions,
+        true => Layout::Whole,
     };
     found
 }

@@ -67,11 +67,14 @@ pub(super) fn in_short(
     super::rename(&mut profile, known);
     let Ok(report) = report_on(path, &read_binary(path)?, &profile) else { return Ok(None) };
     let count = |layout: Layout| report.of(layout).count();
+    let coverage = report.coverage_per_million().map_or_else(String::new, |coverage| {
+        format!("; {} of the counted executions in functions compiled by their counts", as_percent(coverage))
+    });
     let cold = report.cold_parts_per_million().map_or_else(String::new, |cold| {
         format!("; {} of the recorded weight in cold parts", as_percent(cold))
     });
     let line = format!(
-        "{} split by their block counts, {} of another graph or unnumbered{cold}",
+        "{} split by their block counts, {} of another graph or unnumbered{coverage}{cold}",
         counted(count(Layout::Split), "function"),
         count(Layout::SplitOtherGraph) + count(Layout::OtherGraph) + count(Layout::Unnumbered),
     );
@@ -93,6 +96,13 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
             );
         }
     }
+    if let Some(coverage) = report.coverage_per_million() {
+        let _ = writeln!(
+            text,
+            "{} of the counted executions are in functions compiled by their counts",
+            as_percent(coverage)
+        );
+    }
     for (layout, _) in Layout::ALL {
         let of: Vec<&CountedFunction> = report.of(layout).collect();
         if of.is_empty() {
@@ -109,6 +119,11 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
             _ => String::new(),
         };
         let _ = writeln!(text, "{:>8} functions {}{sizes}", of.len(), explained(layout));
+        if layout == Layout::Whole {
+            for reason in REASONS_TO_STAY_WHOLE {
+                let _ = writeln!(text, "{:>10}{reason}", "");
+            }
+        }
     }
     let mut heaviest: Vec<&CountedFunction> =
         report.functions.iter().filter(|function| function.cold_weight > 0).collect();
@@ -133,13 +148,24 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     text
 }
 
+/// Reasons why GCC or its plugin splits no function; the file does not tell which of them holds.
+const REASONS_TO_STAY_WHOLE: [&str; 6] = [
+    "GCC expects fewer than 4 executions of the blocks",
+    "the blocks have no more instructions than there are jumps into and out of them",
+    "attribute section, naked, cold or optimize, or flags for size (-Os)",
+    "static tables have distances between labels (&&one - &&zero)",
+    "on AArch64: exceptions, jump tables or asm goto",
+    "-fno-reorder-blocks-and-partition",
+];
+
 fn explained(layout: Layout) -> &'static str {
     match layout {
         Layout::Split => "split",
         Layout::AllExecuted => "not split: all of their blocks ran",
-        Layout::Whole => {
-            "not split, although blocks did not run: section attribute, optimised for size, or too few executions to tell"
+        Layout::TooFewExecutions => {
+            "not split: none of their blocks executed 4 times, too few to tell which are cold"
         }
+        Layout::Whole => "not split, although blocks did not run, for one of these reasons:",
         Layout::SplitOtherGraph => {
             "split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
@@ -158,6 +184,7 @@ fn in_json(report: &BlocksReport) -> Value {
             "name": function.name,
             "demangled": demangled(&function.name),
             "layout": name(function.layout),
+            "executions": function.executions.to_string(),
             "weight": function.weight.to_string(),
             "cold_weight": function.cold_weight.to_string(),
             "bytes": function.bytes,
@@ -167,6 +194,7 @@ fn in_json(report: &BlocksReport) -> Value {
     json!({
         "schema": 1,
         "cold_parts_per_million": report.cold_parts_per_million(),
+        "coverage_per_million": report.coverage_per_million(),
         "functions": report.functions.iter().map(function).collect::<Vec<_>>(),
     })
 }
