@@ -633,7 +633,8 @@ fn counts_beyond_64_bits(gcc: &'static Compiler, folder: &TempDir, expected: &[(
     assert!(large.contains("=151115727451828646838272"), "{large}");
     std::fs::write(folder.path().join("large.gv"), large).unwrap();
     done(&sediment(folder.path(), &["export", "large.gv", "--format", "blocks", "-o", "blocks"]));
-    let arguments = [&FLAGS[..], &[&gcc.plugin(), COUNTS, "work.c", "-o", "used"]].concat();
+    let plugin = gcc.plugin();
+    let arguments = [&FLAGS[..], &[&plugin, COUNTS, "work.c", "-o", "used"]].concat();
     let said = err(&gcc.run(folder.path(), gcc.c, &arguments));
     assert!(!said.contains("sediment: "), "{said}");
     assert!(has_cold_part(folder, "used", "work"));
