@@ -181,50 +181,7 @@ fn gcc_reads_executions_by_line() {
 }
 
 /// Cases of a switch, of which half run, behind a jump through a table; a loop; a condition on one line; code that is split off.
-const CASES: &str = "#include <stdio.h>
-#include <stdlib.h>
-static volatile int table[8] = { 3, 1, 4, 1, 5, 9, 2, 6 };
-__attribute__((noinline, cold)) void fail(int i)
-{
-  fprintf(stderr, \"%d\\n\", i);
-  exit(9);
-}
-__attribute__((noinline)) int choose(int i)
-{
-  switch (i) {
-  case 0: return table[1] + 7;
-  case 1: return table[2] ^ 21;
-  case 2: return table[3] - table[4];
-  case 3: return table[4] * 3;
-  case 4: table[0] = (table[0] + 1) & 3; return 11;
-  case 5: table[5] = 3; return table[5] / 3;
-  case 6: return table[6] << table[0];
-  case 7: fail(i);
-  }
-  return 0;
-}
-__attribute__((noinline)) int search(int n, int wanted)
-{
-  int found = -1;
-  for (int i = 0; i < n; i++)
-    if (table[i & 7] == wanted && i > 100)
-      found = i;
-    else if (table[i & 7] > 100)
-      fail(i);
-  if (found < 0)
-    return 1000;
-  return found;
-}
-int main(int argc, char **argv)
-{
-  int sum = 0, half = argc > 1 ? 4 : 0;
-  for (int i = 0; i < 4000; i++)
-    sum += choose(half + (i & 3) % 3);
-  sum += search(200, argc > 1 ? 77 : 9);
-  printf(\"%d\\n\", sum);
-  return 0;
-}
-";
+const CASES: &str = include_str!("../../../scripts/proof-inputs/aarch64/cases.c");
 
 /// The executed lines are those that callgrind sees, of code that has no map of blocks.
 fn breakpoints_see_executed_lines() {
@@ -253,7 +210,7 @@ fn breakpoints_see_executed_lines() {
                 let executed = body[1..].iter().filter(|line| !line.ends_with(": 0"));
                 executed.filter_map(|line| line.split(':').next()).map(str::to_owned).collect::<Vec<_>>()
             };
-            for name in ["choose", "search", "main"] {
+            for name in ["choose", "search", "increase", "main"] {
                 assert_eq!(lines("found", name), lines("exact", name), "{name} {flags:?} {argument:?}");
             }
             assert!(!read(&folder, "found").contains("fail:"), "it did not run");

@@ -59,5 +59,5 @@ int main(int count, char **words)
         sum += choose(half + (i & 3) % 3) + increase(&value) % 5;
     sum += search(200, count > 1 ? 77 : 9);
     printf("%d %s\n", sum, words[0] ? "done" : "");
-    return 7;
+    return 0;
 }
