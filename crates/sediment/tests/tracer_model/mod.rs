@@ -39,6 +39,7 @@ impl Model {
 impl Kernel for Model {
     fn next(&self, _: Duration) -> Result<Option<(Pid, Status)>, Errno> {
         let mut world = self.0.borrow_mut();
+        world.look_at_writes();
         world.told += 1;
         assert!(world.told < 400, "it does not end: {:?}", world.trail);
         loop {
@@ -82,6 +83,7 @@ impl Kernel for Model {
 
     fn resume(&self, thread: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
         let id = thread.as_raw();
+        self.0.borrow_mut().look_at_writes();
         let child = self.live(thread, |one| {
             if one.run != Run::Stopped || one.report.is_some() {
                 return Err(Errno::ESRCH);
@@ -149,6 +151,7 @@ impl Kernel for Model {
     }
 
     fn go_to(&self, thread: Pid, _: &Registers, address: u64) -> Result<(), Errno> {
+        self.0.borrow_mut().look_at_writes();
         self.live(thread, |one| {
             // Behind the first instruction, the call is done.
             if one.trapped.take().is_some_and(|trapped| trapped != address) {
@@ -298,6 +301,7 @@ impl Memory for Bytes {
         let mut space = self.0.borrow_mut();
         for (address, byte) in (address..).zip(bytes) {
             *space.get_mut(address).ok_or(Errno::EIO)? = *byte;
+            space.written.push(address);
         }
         Ok(())
     }
@@ -339,10 +343,36 @@ thread_local! {
     static PAIRS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 
+/// Time that the tracer waits for all threads of an address space to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    None,
+    /// As long as it takes. Nothing in a model stops such a wait.
+    Endless,
+}
+
+/// True if these steps, or those of children, change what is mapped.
+fn maps(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Load | Unload => true,
+        Fork(steps) | Vfork(steps) | Spawn(steps) | Exec(steps) => maps(steps),
+        _ => false,
+    })
+}
+
+/// True if a thread waits in the kernel for a child.
+fn waits(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Vfork(_) => true,
+        Fork(steps) | Spawn(steps) | Exec(steps) => waits(steps),
+        _ => false,
+    })
+}
+
 /// Runs the tracer once; what is wrong then.
 fn run(
     steps: &'static [Step],
-    (start, second): (Start, Second),
+    (start, second, patience): (Start, Second, Patience),
     chooser: Chooser,
 ) -> (Chooser, Vec<String>, Vec<Happening>) {
     let mut world = World::new(steps, chooser);
@@ -357,12 +387,15 @@ fn run(
         Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: KnownBlocks::None, trampolines: false });
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
     modules.put("/library", 2, module("/library", None, second));
+    // Blocks get breakpoints when their function has run, libraries as they are mapped.
+    world.is_calm = patience == Patience::Endless && second == Second::Function && !maps(steps);
     let model = Rc::new(Model(RefCell::new(world)));
     let mut watch = |_| {};
     let first = Pid::from_raw(10);
     {
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
         tracer.orphan_timeout = Duration::ZERO;
+        tracer.halt_timeout = if patience == Patience::None { Duration::ZERO } else { Duration::MAX };
         tracer.pairing = Pairing::after(1);
         model.seize(first).unwrap();
         if start != Start::Begun {
@@ -417,8 +450,13 @@ fn check(steps: &'static [Step]) {
 
 fn check_from(starts: &[Start], steps: &'static [Step]) {
     const RUNS: usize = 6000;
+    let patiences = [Patience::None, Patience::Endless];
+    let patiences = &patiences[..if waits(steps) { 1 } else { 2 }];
     let of_start = |start: &Start| [(*start, Second::Function), (*start, Second::Block)];
-    for start in starts.iter().flat_map(of_start) {
+    let ways = starts.iter().flat_map(of_start);
+    let ways =
+        ways.flat_map(|(start, second)| patiences.iter().map(move |patience| (start, second, *patience)));
+    for start in ways {
         let mut chooser = Chooser { taken: Vec::new(), at: 0, random: None };
         for _ in 0..RUNS {
             let (after, wrong, trail) = run(steps, start, chooser);
@@ -445,7 +483,7 @@ fn functions_are_called() {
 fn a_program_that_was_started_shares_the_processor() {
     let pairs = |start| {
         let chooser = Chooser { taken: Vec::new(), at: 0, random: None };
-        let (_, wrong, _) = run(&[F, F, Exit], (start, Second::Function), chooser);
+        let (_, wrong, _) = run(&[F, F, Exit], (start, Second::Function, Patience::Endless), chooser);
         assert!(wrong.is_empty(), "{wrong:?}");
         PAIRS.take()
     };

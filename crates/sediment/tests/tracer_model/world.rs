@@ -81,27 +81,31 @@ pub(super) struct Thread {
 
 /// Bytes of mapped code, by the page that they begin.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Space(BTreeMap<u64, [u8; CODE.len()]>);
+pub(super) struct Space {
+    pages: BTreeMap<u64, [u8; CODE.len()]>,
+    /// Where the tracer has written since this was last looked at.
+    pub(super) written: Vec<u64>,
+}
 
 impl Space {
     fn of(base: u64) -> Self {
-        Self(BTreeMap::from([(base, CODE)]))
+        Self { pages: BTreeMap::from([(base, CODE)]), written: Vec::new() }
     }
 
     pub(super) fn is_mapped(&self, page: u64) -> bool {
-        self.0.contains_key(&page)
+        self.pages.contains_key(&page)
     }
 
     pub(super) fn get(&self, address: u64) -> Option<u8> {
-        self.0.get(&(address & !0xfff))?.get((address & 0xfff) as usize).copied()
+        self.pages.get(&(address & !0xfff))?.get((address & 0xfff) as usize).copied()
     }
 
     pub(super) fn get_mut(&mut self, address: u64) -> Option<&mut u8> {
-        self.0.get_mut(&(address & !0xfff))?.get_mut((address & 0xfff) as usize)
+        self.pages.get_mut(&(address & !0xfff))?.get_mut((address & 0xfff) as usize)
     }
 
     pub(super) fn has_breakpoint(&self) -> bool {
-        self.0.values().any(|code| code.contains(&TRAP[0]))
+        self.pages.values().any(|code| code.contains(&TRAP[0]))
     }
 }
 
@@ -121,6 +125,8 @@ pub(super) struct World {
     /// Thread on the tracer's processor, and the number of those so far.
     pub(super) paired: Option<nix::unistd::Pid>,
     pub(super) pairs: u32,
+    /// True if code changes only while all threads that have it stand still, but where one of them stands at a breakpoint.
+    pub(super) is_calm: bool,
     pub(super) wrong: Vec<String>,
     pub(super) trail: Vec<Happening>,
 }
@@ -175,6 +181,7 @@ impl World {
             told: 0,
             paired: None,
             pairs: 0,
+            is_calm: false,
             wrong: Vec::new(),
             trail: Vec::new(),
         };
@@ -241,6 +248,20 @@ impl World {
         }
     }
 
+    /// Notes where the tracer has written to code that a thread might have changed just then.
+    pub(super) fn look_at_writes(&mut self) {
+        for (index, memory) in self.memories.iter().enumerate() {
+            let written = std::mem::take(&mut memory.borrow_mut().written);
+            let users = || self.threads.values().filter(|one| one.memory == index);
+            let runs = users().any(|one| one.run == Run::Ready);
+            for address in written.into_iter().filter(|_| self.is_calm && runs) {
+                if users().all(|one| one.run != Run::Stopped || one.trapped != Some(address)) {
+                    self.wrong.push(format!("{address:#x} was written to while threads run"));
+                }
+            }
+        }
+    }
+
     pub(super) fn is_ready(&self, id: i32) -> bool {
         self.threads[&id].run == Run::Ready
     }
@@ -278,7 +299,7 @@ impl World {
                 }
             }
             Load | Unload => {
-                let pages = &mut self.memories[memory].borrow_mut().0;
+                let pages = &mut self.memories[memory].borrow_mut().pages;
                 if step == Load {
                     pages.entry(LIBRARY).or_insert(CODE);
                 } else {

@@ -2,7 +2,8 @@
 //! One file mapped at one place of an address space, and the breakpoints in it.
 //!
 //! Memory is read in runs of pages; what is written is the bytes of one breakpoint, never more: whatever the program stores beside
-//! it meanwhile stays. Only while a program is loaded, and stands still, neighbouring pages are written at once.
+//! it meanwhile stays. Just before, it is looked at again what stands there. Only while all threads of a program stand still,
+//! neighbouring pages are written at once.
 
 use super::budget::{OwnPages, PAGE, Purpose};
 use super::machine::TRAP;
@@ -77,13 +78,7 @@ impl Image {
 
     /// Notes which entries hold breakpoints that others of us have set.
     pub(super) fn find_set(&mut self, module: &Module, memory: &dyn Memory) {
-        let mut found = Vec::new();
-        self.look_at(module, memory, 0..module.entries.len(), |index, now| {
-            if now == TRAP {
-                found.push(index);
-            }
-        });
-        for index in found {
+        for index in self.standing(module, memory, 0..module.entries.len()) {
             self.armed[index] = true;
         }
     }
@@ -118,7 +113,7 @@ impl Image {
             let address = self.address(&module.entries[index]);
             if !pages.has_room(address, purpose) {
                 missing += 1;
-            } else if memory.write(address, &TRAP).is_ok() {
+            } else if replace(memory, address, module.entries[index].original, TRAP) {
                 pages.wrote(address);
                 self.armed[index] = true;
                 set(index);
@@ -245,16 +240,59 @@ impl Image {
         pages: &mut OwnPages,
         entries: impl IntoIterator<Item = usize>,
     ) {
+        for index in self.standing(module, memory, entries) {
+            let entry = &module.entries[index];
+            self.armed[index] = false;
+            if replace(memory, self.address(entry), TRAP, entry.original) {
+                pages.wrote(self.address(entry));
+            }
+        }
+    }
+
+    /// Takes all breakpoints out, where they still stand; `at_rest`: neighbouring pages at once, as all threads of the program stand still.
+    pub(super) fn disarm_all(
+        &mut self,
+        module: &Module,
+        memory: &dyn Memory,
+        pages: &mut OwnPages,
+        at_rest: bool,
+    ) {
+        let all = 0..module.entries.len();
+        if !at_rest {
+            return self.disarm(module, memory, pages, all);
+        }
+        let standing = self.standing(module, memory, all);
+        let changes = standing.iter().map(|index| {
+            let entry = &module.entries[*index];
+            let mut change = Change::new(self.address(entry), &entry.original);
+            change.expects(change.address, &TRAP);
+            change
+        });
+        let changes: Vec<Change> = changes.collect();
+        for ((index, change), made) in
+            standing.iter().zip(&changes).zip(write_at_rest(memory, &changes, true))
+        {
+            self.armed[*index] = false;
+            if made {
+                pages.wrote(change.address);
+            }
+        }
+    }
+
+    /// Those of these entries, which rise, where a breakpoint stands in memory.
+    fn standing(
+        &self,
+        module: &Module,
+        memory: &dyn Memory,
+        entries: impl IntoIterator<Item = usize>,
+    ) -> Vec<usize> {
         let mut standing = Vec::new();
         self.look_at(module, memory, entries, |index, now| {
             if now == TRAP {
                 standing.push(index);
             }
         });
-        for index in standing {
-            self.armed[index] = false;
-            self.put_back(module, memory, pages, index);
-        }
+        standing
     }
 
     /// Removes all breakpoints in a copy of its code: a thread may move its code to other memory.
@@ -335,6 +373,12 @@ impl Image {
             }
         }
     }
+}
+
+/// Puts bytes in the place of others, if these stand there now; whether it has done so.
+fn replace(memory: &dyn Memory, address: u64, before: [u8; TRAP.len()], after: [u8; TRAP.len()]) -> bool {
+    let mut now = [0; TRAP.len()];
+    memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
 }
 
 /// Items from which on two threads work at them.

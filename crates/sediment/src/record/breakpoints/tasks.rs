@@ -9,9 +9,9 @@
 //!   │                │ first stop                                  │ its parent's report
 //!   │                ▼                                             ▼
 //!   │            Following ◄───────────────────────────────── Following, or Leaving as its parent
-//!   │                │ the recording ends, or its process cannot be followed
+//!   │                │ the recording ends, or its process cannot be followed: breakpoints are taken out while all threads there are held
 //!   │                ▼
-//!   │             Leaving ── next stop ──► detached
+//!   │             Leaving ── held, or next stop ──► detached
 //!   │
 //!   └ no breakpoint is set anywhere while a thread is Joining: what it forks just then has a copy of its memory, and is not traced
 //! ```
@@ -42,6 +42,17 @@ pub(super) struct Task {
     pub(super) state: State,
     /// Number of its system calls whose ends are still to be checked.
     pub(super) looked_at: u8,
+    /// The stop that it stays in until its whole address space has stopped.
+    pub(super) held: Option<Held>,
+}
+
+/// Stop that a thread stays in for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Signal that it is to have afterwards, 0 for none.
+    pub(super) signal: i32,
+    /// True if its whole process has been stopped by a signal.
+    pub(super) by_group: bool,
 }
 
 /// Action for a thread that has stopped.
@@ -86,7 +97,7 @@ impl Tasks {
 
     /// Takes on a thread.
     pub(super) fn add(&mut self, thread: Pid, process: Pid, space: u32, state: State) {
-        self.known.insert(thread, Task { process, space, state, looked_at: 0 });
+        self.known.insert(thread, Task { process, space, state, looked_at: 0, held: None });
     }
 
     /// The known threads of an address space.
@@ -132,10 +143,20 @@ impl Tasks {
     }
 
     /// A parent has reported this child; whether it waits stopped already.
-    pub(super) fn announced(&mut self, child: Pid, parent: Pid, process: Pid, space: u32) -> bool {
-        let leaves = self.known.get(&parent).is_some_and(|parent| parent.state == State::Leaving);
-        self.add(child, process, space, if leaves { State::Leaving } else { State::Following });
+    pub(super) fn announced(&mut self, child: Pid, process: Pid, space: u32, state: State) -> bool {
+        self.add(child, process, space, state);
         self.born.remove(&child).is_some()
+    }
+
+    /// True if all threads of an address space are held.
+    pub(super) fn are_held(&self, space: u32) -> bool {
+        self.known.values().filter(|task| task.space == space).all(|task| task.held.is_some())
+    }
+
+    /// The threads of an address space that were held, and are no longer.
+    pub(super) fn release(&mut self, space: u32) -> Vec<(Pid, Held)> {
+        let there = self.known.iter_mut().filter(|(_, task)| task.space == space);
+        there.filter_map(|(thread, task)| Some((*thread, task.held.take()?))).collect()
     }
 
     /// A thread does not wait for its parent's report any more.
@@ -159,16 +180,11 @@ impl Tasks {
         self.born.iter().filter(|(_, since)| **since < before).map(|(thread, _)| *thread).collect()
     }
 
-    /// Lets the threads of an address space leave; those that are to be stopped for it.
-    pub(super) fn leave(&mut self, space: u32) -> Vec<Pid> {
-        let leaving = self.known.iter_mut().filter(|(_, task)| task.space == space);
-        leaving
-            .filter(|(_, task)| task.state != State::Leaving)
-            .map(|(thread, task)| {
-                task.state = State::Leaving;
-                *thread
-            })
-            .collect()
+    /// Lets the threads of an address space leave.
+    pub(super) fn leave(&mut self, space: u32) {
+        for task in self.known.values_mut().filter(|task| task.space == space) {
+            task.state = State::Leaving;
+        }
     }
 
     /// A thread is traced no longer; its address space, if it was the last one there.

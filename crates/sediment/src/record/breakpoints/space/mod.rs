@@ -506,13 +506,19 @@ impl Space {
         }
     }
 
-    /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before.
-    pub(super) fn let_go(&mut self, modules: &Modules<'_>) {
+    /// Lets no breakpoint be set any more.
+    pub(super) fn arms_no_more(&mut self) {
         self.let_go = true;
+    }
+
+    /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before. `at_rest`: whether
+    /// all threads here stand still.
+    pub(super) fn let_go(&mut self, modules: &Modules<'_>, at_rest: bool) {
+        self.arms_no_more();
         let Self { images, moved, memory, pages, .. } = self;
         for image in images {
             let module = modules.get(image.module);
-            image.disarm(module, &**memory, pages, 0..module.entries.len());
+            image.disarm_all(module, &**memory, pages, at_rest);
         }
         for image in moved {
             image.disarm_copy(modules.get(image.module), &**memory, pages);

@@ -19,6 +19,7 @@ impl Tracer<'_> {
         let opened = threads.iter().map(|thread| self.new_space(process, *thread));
         let space = opened.fold(gone, |found, next| found.or(next))?;
         let space = self.add_space(space);
+        self.halt_to_arm(space);
         self.unarmed.insert(space);
         self.join_threads(process, space, threads);
         Ok(())
@@ -77,12 +78,19 @@ impl Tracer<'_> {
                 .of_space(id)
                 .into_iter()
                 .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
-            let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else { continue };
+            let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else {
+                self.end_halt(id);
+                continue;
+            };
             if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
                 told_of_less_memory(&mut self.modules, left, self.budget.bytes());
             }
-            if let Err(error) = space.look_at_mappings(thread, &mut self.modules) {
-                self.give_up(id, &unreadable(error));
+            space.at_rest = self.halts.contains_key(&id) && self.tasks.are_held(id);
+            let looked = space.look_at_mappings(thread, &mut self.modules);
+            space.at_rest = false;
+            match looked {
+                Ok(()) => self.end_halt(id),
+                Err(error) => self.give_up(id, &unreadable(error)),
             }
         }
     }

@@ -9,8 +9,9 @@
 //! ```
 //!
 //! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
-//! are let go in the end, also after an error or a panic.
+//! are let go in the end, also after an error or a panic. The threads of a process [stand still](halts) meanwhile.
 
+mod halts;
 mod hits;
 mod joining;
 #[cfg(test)]
@@ -29,10 +30,11 @@ use super::rates::Windows;
 use super::rights::has_other_rights;
 use super::space::{BreakpointHit, Space};
 use super::system::{Resume, Status};
-use super::tasks::{AtStop, State, Tasks};
+use super::tasks::{AtStop, Held, State, Tasks};
 use crate::error::{Error, ErrorCode, Result};
 use crate::record::{Progress, Settings, Until};
 use crate::skipped::Reason;
+use halts::Halt;
 use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
@@ -53,6 +55,8 @@ const JOINING: Duration = Duration::from_secs(10);
 /// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
 /// first thread of a process, say, which has ended while others run on.
 const SILENT: u32 = 4;
+/// Longest time that threads stay stopped until the others of their address space have stopped.
+const HALTING: Duration = Duration::from_millis(200);
 /// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
 const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
@@ -76,6 +80,10 @@ pub(super) struct Tracer<'a> {
     next_space: u32,
     /// Spaces that are armed once no thread joins any more.
     unarmed: BTreeSet<u32>,
+    /// Spaces whose threads are to stand still together.
+    halts: BTreeMap<u32, Halt>,
+    /// Spaces that are let go after those.
+    to_let_go: BTreeSet<u32>,
     tasks: Tasks,
     /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
     unreadable: BTreeMap<Pid, Space>,
@@ -96,6 +104,8 @@ pub(super) struct Tracer<'a> {
     letting_go: bool,
     /// Time that a child waits for its parent's report before it is let go.
     orphan_timeout: Duration,
+    /// Longest time that threads stay stopped for others.
+    halt_timeout: Duration,
 }
 
 impl<'a> Tracer<'a> {
@@ -114,6 +124,8 @@ impl<'a> Tracer<'a> {
             spaces: BTreeMap::new(),
             next_space: 0,
             unarmed: BTreeSet::new(),
+            halts: BTreeMap::new(),
+            to_let_go: BTreeSet::new(),
             tasks: Tasks::default(),
             unreadable: BTreeMap::new(),
             is_limited,
@@ -130,6 +142,7 @@ impl<'a> Tracer<'a> {
             arming: Duration::ZERO,
             letting_go: false,
             orphan_timeout: ORPHANED,
+            halt_timeout: HALTING,
         }
     }
 
@@ -201,6 +214,7 @@ impl<'a> Tracer<'a> {
             if !self.unarmed.is_empty() && !self.tasks.anyone_joins() {
                 self.arm_those_that_joined();
             }
+            self.end_halts();
             if let Some(windows) = &mut self.windows {
                 windows.turn(&mut self.spaces, &self.modules, &mut self.log);
                 if windows.is_open() {
@@ -254,7 +268,7 @@ impl<'a> Tracer<'a> {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
                             self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
                         }
-                        space.let_go(&self.modules);
+                        space.let_go(&self.modules, true);
                         self.add_space(space)
                     }
                     Err(error) => {
@@ -302,27 +316,35 @@ impl<'a> Tracer<'a> {
 
     /// A thread has stopped because it begins, because we asked, or with its whole process.
     fn has_stopped(&mut self, thread: Pid, status: Status) {
+        let space = self.tasks.get(thread).map(|task| task.space);
+        let halts = space.is_some_and(|id| self.halts_to_let_go(id));
         match self.tasks.stopped(thread) {
             AtStop::Hold => self.free_unreadable(thread),
             // It may have run a breakpoint just before it was stopped: that is reported next.
-            AtStop::LetGo if self.stands_behind_a_breakpoint(thread) => {
+            at_stop if (halts || at_stop == AtStop::LetGo) && self.stands_behind_a_breakpoint(thread) => {
                 let _ = self.kernel.resume(thread, Resume::Run, 0);
             }
-            AtStop::GoOn if status == Status::GroupStop => {
-                let _ = self.kernel.resume(thread, Resume::Listen, 0);
+            AtStop::GoOn | AtStop::LetGo => {
+                let by_group = status == Status::GroupStop;
+                self.hold_or_go_on(thread, Held { signal: 0, by_group });
             }
-            AtStop::GoOn | AtStop::LetGo => self.go_on(thread, 0),
         }
     }
 
-    /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
+    /// Lets a stopped thread go on, or go, unless it is to stand still for a while.
     fn go_on(&mut self, thread: Pid, signal: i32) {
+        self.hold_or_go_on(thread, Held { signal, by_group: false });
+    }
+
+    /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
+    fn resume(&mut self, thread: Pid, Held { signal, by_group }: Held) {
         let task = self.tasks.get(thread).copied();
         let space = task.and_then(|task| self.spaces.get(&task.space));
         let loading = space.is_some_and(|space| space.loading && !space.hears_of_mappings);
         let how = match task {
             Some(task) if task.state == State::Leaving => Resume::Detach,
             None => Resume::Detach,
+            Some(_) if by_group => Resume::Listen,
             Some(task) if loading || task.looked_at > 0 || self.settings.until == Until::Output => {
                 Resume::ToSystemCall
             }
@@ -353,25 +375,18 @@ impl<'a> Tracer<'a> {
             if let Some(space) = self.spaces.remove(&id) {
                 self.log.retire(&space);
             }
+            self.halts.remove(&id);
+            self.to_let_go.remove(&id);
         }
     }
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
+        if self.halts_to_let_go(id) {
+            return;
+        }
         self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
-        self.let_space_go(id);
-    }
-
-    fn let_space_go(&mut self, id: u32) {
-        self.kernel.part();
-        if let Some(space) = self.spaces.get_mut(&id) {
-            space.look_at_clock();
-            space.let_go(&self.modules);
-        }
-        for thread in self.tasks.leave(id) {
-            // One that is stopped already, or gone, needs none.
-            let _ = self.kernel.interrupt(thread);
-        }
+        self.halt_to_let_go(id);
     }
 
     /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
@@ -487,6 +502,7 @@ impl<'a> Tracer<'a> {
         let shares = ignore_gone(self.kernel.registers(parent))?
             .is_some_and(|registers| registers.system_call().shares_memory(&*space.memory));
         let process = self.kernel.process_of(child).unwrap_or(child);
+        let (mut state, leaves) = (task.state, self.lets_go(task));
         let id = if shares || process == task.process {
             task.space
         } else {
@@ -503,12 +519,14 @@ impl<'a> Tracer<'a> {
                         space.known_blocks = copy.known_blocks;
                         space.disarm(&self.modules, &found);
                     }
-                    if task.state == State::Leaving {
-                        copy.let_go(&self.modules);
+                    if leaves {
+                        copy.let_go(&self.modules, true);
+                        state = State::Leaving;
                     }
                     let id = self.add_space(copy);
                     if self.unarmed.contains(&task.space) {
                         self.unarmed.insert(id);
+                        self.halt_to_arm(id);
                     }
                     id
                 }
@@ -525,7 +543,9 @@ impl<'a> Tracer<'a> {
                 }
             }
         };
-        let stopped = self.tasks.announced(child, parent, process, id);
+        // It joins nothing: it has stopped where it begins.
+        let state = if state == State::Joining { State::Following } else { state };
+        let stopped = self.tasks.announced(child, process, id, state);
         // A new process becomes another program after a few system calls, or hardly ever.
         if process != task.process {
             self.look_at_system_calls(child);
@@ -542,7 +562,7 @@ impl<'a> Tracer<'a> {
         let freed = self.kernel.force_memory(child).and_then(|memory| {
             copy.memory = memory;
             copy.settle(false);
-            copy.let_go(&self.modules);
+            copy.let_go(&self.modules, false);
             self.kernel.close_memory(child)
         });
         if let Err(error) = freed {
@@ -555,7 +575,7 @@ impl<'a> Tracer<'a> {
     /// A process has become another program: its other threads are gone, and the one that is left has its id.
     fn became_a_program(&mut self, process: Pid) -> Result<()> {
         let stopped = Instant::now();
-        let leaves = self.tasks.get(process).is_some_and(|task| task.state == State::Leaving);
+        let leaves = self.tasks.get(process).copied().is_some_and(|task| self.lets_go(task));
         let mut threads: BTreeSet<Pid> = self.tasks.of_process(process).into_iter().collect();
         threads.extend(ignore_gone(self.kernel.event_about(process))?);
         for thread in threads {
@@ -597,15 +617,17 @@ impl<'a> Tracer<'a> {
         }
         self.kernel.part();
         if let Some(windows) = &mut self.windows {
-            windows.close(&mut self.spaces, &self.modules, &mut self.log);
+            windows.end(&mut self.spaces, &mut self.log);
         }
         self.unarmed.clear();
-        for id in self.spaces.keys().copied().collect::<Vec<_>>() {
-            self.let_space_go(id);
+        for id in self.halts.keys().copied().filter(|id| !self.halts_to_let_go(*id)).collect::<Vec<_>>() {
+            self.end_halt(id);
         }
+        self.to_let_go = self.spaces.keys().copied().collect();
         let (mut moved, mut silent) = (Instant::now(), 0);
         // Children may be about to stop of whom nothing is known yet.
         while silent < SILENT || !self.tasks.is_empty() {
+            self.end_halts();
             match self.kernel.next(LOOK_AROUND) {
                 Ok(Some((thread, status))) => {
                     (moved, silent) = (Instant::now(), 0);
@@ -620,7 +642,8 @@ impl<'a> Tracer<'a> {
                         }
                     }
                     // The kernel lets go with us what cannot be stopped now; but it would end a program that was started here.
-                    if self.root.is_none() && moved.elapsed() > UNSTOPPABLE {
+                    let all_out = self.halts.is_empty() && self.to_let_go.is_empty();
+                    if self.root.is_none() && all_out && moved.elapsed() > UNSTOPPABLE {
                         break;
                     }
                 }
