@@ -77,6 +77,12 @@ impl Kernel for Model {
         }
     }
 
+    /// One millisecond for each event.
+    fn now(&self) -> Instant {
+        let world = self.0.borrow();
+        world.begun + Duration::from_millis(u64::from(world.told))
+    }
+
     fn take_looked(&self) -> Duration {
         Duration::ZERO
     }
@@ -347,6 +353,8 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Patience {
     None,
+    /// For some events.
+    Short,
     /// As long as it takes. Nothing in a model stops such a wait.
     Endless,
 }
@@ -395,7 +403,11 @@ fn run(
     {
         let mut tracer = Tracer::new(&settings, Rc::<Model>::clone(&model), modules, &mut watch);
         tracer.orphan_timeout = Duration::ZERO;
-        tracer.halt_timeout = if patience == Patience::None { Duration::ZERO } else { Duration::MAX };
+        tracer.halt_timeout = match patience {
+            Patience::None => Duration::ZERO,
+            Patience::Short => Duration::from_millis(4),
+            Patience::Endless => Duration::MAX,
+        };
         tracer.pairing = Pairing::after(1);
         model.seize(first).unwrap();
         if start != Start::Begun {
@@ -450,8 +462,8 @@ fn check(steps: &'static [Step]) {
 
 fn check_from(starts: &[Start], steps: &'static [Step]) {
     const RUNS: usize = 6000;
-    let patiences = [Patience::None, Patience::Endless];
-    let patiences = &patiences[..if waits(steps) { 1 } else { 2 }];
+    let patiences = [Patience::None, Patience::Short, Patience::Endless];
+    let patiences = &patiences[..if waits(steps) { 2 } else { 3 }];
     let of_start = |start: &Start| [(*start, Second::Function), (*start, Second::Block)];
     let ways = starts.iter().flat_map(of_start);
     let ways =

@@ -8,6 +8,7 @@ use nix::libc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Instant;
 
 /// Code of the program and of its library: plain instructions, and a function for debuggers that only returns.
 pub(super) const CODE: [u8; 0x40] = {
@@ -122,6 +123,7 @@ pub(super) struct World {
     pub(super) kills: u32,
     pub(super) asks: u32,
     pub(super) told: u32,
+    pub(super) begun: Instant,
     /// Thread on the tracer's processor, and the number of those so far.
     pub(super) paired: Option<nix::unistd::Pid>,
     pub(super) pairs: u32,
@@ -179,6 +181,7 @@ impl World {
             kills: 1,
             asks: 1,
             told: 0,
+            begun: Instant::now(),
             paired: None,
             pairs: 0,
             is_calm: false,

@@ -113,7 +113,7 @@ impl Image {
             let address = self.address(&module.entries[index]);
             if !pages.has_room(address, purpose) {
                 missing += 1;
-            } else if replace(memory, address, module.entries[index].original, TRAP) {
+            } else if memory.replace(address, module.entries[index].original, TRAP) {
                 pages.wrote(address);
                 self.armed[index] = true;
                 set(index);
@@ -122,7 +122,7 @@ impl Image {
         missing
     }
 
-    /// As [`Self::agrees`], of a process that stands still with one thread: whether also all pages with entries are what the file holds. None
+    /// As [`Self::agrees`], of a process whose threads stand still: whether also all pages with entries are what the file holds. None
     /// where an entry does not agree.
     pub(super) fn agrees_at_rest(&self, module: &Module, memory: &dyn Memory) -> Option<bool> {
         let entries =
@@ -159,7 +159,7 @@ impl Image {
         Some(whole)
     }
 
-    /// As [`Self::arm`] for first uses at all functions, of a process that stands still with one thread, and whose pages with entries
+    /// As [`Self::arm`] for first uses at all functions, of a process whose threads stand still, and whose pages with entries
     /// [are the file's][Self::agrees_at_rest]: one write for neighbouring pages. `jump` may give a jump, and its address, to stand at an
     /// entry instead of a breakpoint.
     pub(super) fn arm_at_rest(
@@ -243,7 +243,7 @@ impl Image {
         for index in self.standing(module, memory, entries) {
             let entry = &module.entries[index];
             self.armed[index] = false;
-            if replace(memory, self.address(entry), TRAP, entry.original) {
+            if memory.replace(self.address(entry), TRAP, entry.original) {
                 pages.wrote(self.address(entry));
             }
         }
@@ -373,12 +373,6 @@ impl Image {
             }
         }
     }
-}
-
-/// Puts bytes in the place of others, if these stand there now; whether it has done so.
-fn replace(memory: &dyn Memory, address: u64, before: [u8; TRAP.len()], after: [u8; TRAP.len()]) -> bool {
-    let mut now = [0; TRAP.len()];
-    memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
 }
 
 /// Items from which on two threads work at them.

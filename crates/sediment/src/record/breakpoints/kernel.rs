@@ -16,12 +16,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
 pub(super) trait Kernel {
     /// Waits for the next report of any traced thread, for this time at most. [`Errno::ECHILD`] when none is traced.
     fn next(&self, at_most: Duration) -> Result<Option<(Pid, Status)>, Errno>;
+
+    /// The time.
+    fn now(&self) -> Instant;
 
     /// Time spent looking for reports since this was last asked.
     fn take_looked(&self) -> Duration;
@@ -145,6 +148,10 @@ impl Kernel for Linux {
         }
         self.alarm.borrow_mut().ring(at_most)?;
         self.waiting.borrow_mut().next()
+    }
+
+    fn now(&self) -> Instant {
+        Instant::now()
     }
 
     fn take_looked(&self) -> Duration {

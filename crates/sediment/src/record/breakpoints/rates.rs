@@ -516,23 +516,11 @@ impl Windows {
         best.map(|(_, id)| id)
     }
 
-    /// Ends the open window, and takes its breakpoints out.
+    /// Ends the open window: what was not met was armed to its end.
     pub(super) fn close(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
-        let Some((space, waiting)) = self.end(spaces, log) else { return };
-        if let Some(space) = spaces.get_mut(&space) {
-            space.disarm(modules, &waiting);
-        }
-    }
-
-    /// Ends the open window: what was not met was armed to its end. The address space, and what stands armed there.
-    pub(super) fn end(
-        &mut self,
-        spaces: &mut BTreeMap<u32, Space>,
-        log: &mut Log,
-    ) -> Option<(u32, BTreeSet<Site>)> {
         let (latency, _) = self.cost_of_meeting();
-        let open = self.open.take()?;
-        let space = spaces.get_mut(&open.space)?;
+        let Some(open) = self.open.take() else { return };
+        let Some(space) = spaces.get_mut(&open.space) else { return };
         space.look_at_clock();
         let kernels = space.processor_time;
         let now = match open.last {
@@ -541,13 +529,13 @@ impl Windows {
             }
             None => kernels,
         };
+        space.disarm(modules, &open.waiting);
         if open.kind.purpose() == For::Rates {
             let time = open.time_to(now, latency);
-            for site in &open.waiting {
-                log.watched(*site, time, false);
+            for site in open.waiting {
+                log.watched(site, time, false);
             }
         }
-        Some((open.space, open.waiting))
     }
 }
 

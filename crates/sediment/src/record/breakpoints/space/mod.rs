@@ -67,7 +67,7 @@ pub(super) struct Space {
     debug_state: Option<Watch>,
     /// True while the dynamic linker works before the program's first instruction.
     pub(super) loading: bool,
-    /// True while its one thread stands still, and nobody else has its memory.
+    /// True while all its threads stand still, and nobody else has its memory.
     pub(super) at_rest: bool,
     /// True if all breakpoints were removed, and none is to be set any more.
     let_go: bool,
@@ -182,7 +182,7 @@ impl Space {
 
     /// Sets a breakpoint in the code of an image where it is no function's.
     fn watch(&mut self, modules: &Modules<'_>, address: u64) -> Option<Watch> {
-        let image = self.images.iter().find(|image| image.is_settable(address))?;
+        let image = self.images.iter().find(|image| image.is_settable(address) && !self.let_go)?;
         let inside = address.wrapping_sub(image.bias);
         let expected = modules.get(image.module).bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
         let mut original = [0; TRAP.len()];
@@ -190,7 +190,9 @@ impl Space {
         if original != *expected || original == TRAP || !self.pages.has_room(address, Purpose::Rate) {
             return None;
         }
-        self.memory.write(address, &TRAP).ok()?;
+        if !self.memory.replace(address, original, TRAP) {
+            return None;
+        }
         self.pages.wrote(address);
         Some(Watch { address, original, stands: true })
     }
@@ -402,7 +404,7 @@ impl Space {
 
     /// Puts back what was at a breakpoint, if it stands.
     fn restore(&mut self, watch: Watch) {
-        if self.stands(watch.address) && self.memory.write(watch.address, &watch.original).is_ok() {
+        if self.memory.replace(watch.address, TRAP, watch.original) {
             self.pages.wrote(watch.address);
         }
     }
@@ -511,6 +513,18 @@ impl Space {
         self.let_go = true;
     }
 
+    /// True if no breakpoint is set any more.
+    pub(super) fn arms_nothing(&self) -> bool {
+        self.let_go
+    }
+
+    /// Reads the files that a thread of the process has mapped, as far as they are not known.
+    pub(super) fn read_files(&self, thread: Pid, modules: &mut Modules<'_>) {
+        for mapping in self.kernel.mappings(thread).unwrap_or_default() {
+            modules.of(&mapping, || self.kernel.content(thread, &mapping));
+        }
+    }
+
     /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before. `at_rest`: whether
     /// all threads here stand still.
     pub(super) fn let_go(&mut self, modules: &Modules<'_>, at_rest: bool) {
@@ -524,10 +538,7 @@ impl Space {
             image.disarm_copy(modules.get(image.module), &**memory, pages);
         }
         for watch in self.debug_state.iter_mut().chain(self.entry.iter_mut().flat_map(|(_, watch)| watch)) {
-            let mut now = [0; TRAP.len()];
-            if memory.read(watch.address, &mut now).is_ok() && now == TRAP {
-                let _ = memory.write(watch.address, &watch.original);
-            }
+            memory.replace(watch.address, TRAP, watch.original);
             watch.stands = false;
         }
     }

@@ -1,49 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Address spaces that stand still: no thread writes to code while breakpoints are set in all of it, or taken out.
+//! Address spaces that stand still: no thread writes to code while all breakpoints are set in it, or taken out.
 //!
-//! A space is let go in four steps: its threads are interrupted; each stays in the stop that comes first; breakpoints are taken out;
-//! the threads are detached. Spaces are let go one after another, so that each stands still for its own sake alone. A thread that
-//! sleeps in the kernel may not stop in time. Then the others do not wait for it.
+//! Four steps: the threads are interrupted; each stays in the stop that comes first; breakpoints are set or taken out; the threads go
+//! on, or are detached. One address space stands still at a time, so that it waits for no other. A thread that sleeps in the kernel
+//! may not stop in time. Then the others do not wait for it. Nor is it known of processes that share memory and were attached one by one.
 
-use super::{Held, State, Tracer};
+use super::{Held, State, Tracer, told_of_less_memory, unreadable};
 use crate::record::breakpoints::tasks::Task;
 use nix::unistd::Pid;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-/// Wait for the threads of an address space to stand still.
+/// Longest time that threads stay stopped until the others of their address space have stopped.
+pub(super) const TIMEOUT: Duration = Duration::from_millis(200);
+
+/// Change of an address space that stands still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Arm,
+    LetGo,
+}
+
+/// Wait for the threads of an address space to stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Halt {
     since: Instant,
-    lets_go: bool,
+    purpose: Purpose,
 }
 
 impl Tracer<'_> {
-    /// Has the threads of an address space stay stopped until it is armed, whose threads are being interrupted.
-    pub(super) fn halt_to_arm(&mut self, id: u32) {
-        self.halts.insert(id, Halt { since: Instant::now(), lets_go: false });
-    }
-
-    /// Stops the threads of an address space, to take its breakpoints out and let it go.
-    pub(super) fn halt_to_let_go(&mut self, id: u32) {
+    /// Stops the threads of an address space until it is armed or let go.
+    pub(super) fn halt(&mut self, id: u32, purpose: Purpose) {
         self.kernel.part();
-        self.to_let_go.remove(&id);
+        for waiting in [&mut self.unarmed, &mut self.to_let_go] {
+            waiting.remove(&id);
+        }
+        self.to_arm.retain(|waiting| *waiting != id);
         let Some(space) = self.spaces.get_mut(&id) else { return };
-        space.arms_no_more();
-        self.halts.insert(id, Halt { since: Instant::now(), lets_go: true });
-        for thread in self.tasks.of_space(id) {
-            // One that is stopped already, or gone, needs none.
-            let _ = self.kernel.interrupt(thread);
+        let threads = self.tasks.of_space(id);
+        if purpose == Purpose::LetGo {
+            space.arms_no_more();
+        } else if let Some(thread) = threads.first() {
+            // The program may be the one who serves its files.
+            space.read_files(*thread, &mut self.modules);
+        }
+        self.halts.insert(id, Halt { since: self.kernel.now(), purpose });
+        for thread in threads {
+            if self.kernel.has_ended(thread) {
+                // A first thread, whose end is told after those of the others.
+                self.forget(thread);
+            } else {
+                // One that is stopped already, or gone, needs none.
+                let _ = self.kernel.interrupt(thread);
+            }
         }
     }
 
     /// True if an address space stands still, or is about to, to be let go.
-    pub(super) fn halts_to_let_go(&self, id: u32) -> bool {
-        self.halts.get(&id).is_some_and(|halt| halt.lets_go)
+    pub(super) fn halts_to_leave(&self, id: u32) -> bool {
+        self.halts.get(&id).is_some_and(|halt| halt.purpose == Purpose::LetGo)
     }
 
     /// True if the address space of a task is let go, or will be.
-    pub(super) fn lets_go(&self, task: Task) -> bool {
-        task.state == State::Leaving || self.halts_to_let_go(task.space) || self.letting_go
+    pub(super) fn is_to_leave(&self, task: Task) -> bool {
+        task.state == State::Leaving || self.halts_to_leave(task.space) || self.letting_go
+    }
+
+    /// True if an address space has no breakpoints yet, but will have.
+    pub(super) fn is_to_be_armed(&self, id: u32) -> bool {
+        self.to_arm.contains(&id) || self.halts.get(&id).is_some_and(|halt| halt.purpose == Purpose::Arm)
     }
 
     /// Holds a stopped thread whose address space is to stand still, or lets it go on.
@@ -56,23 +80,45 @@ impl Tracer<'_> {
         }
     }
 
-    /// Lets go what stands still for that, and next what is to be let go. No thread waits longer than it should.
-    pub(super) fn end_halts(&mut self) {
-        loop {
-            let over = |id: u32, halt: &Halt| {
-                halt.since.elapsed() >= self.halt_timeout || halt.lets_go && self.tasks.are_held(id)
-            };
-            let over = self.halts.iter().find(|(id, halt)| over(**id, halt)).map(|(id, halt)| (*id, *halt));
-            match over {
-                Some((id, halt)) if halt.lets_go => self.take_out(id),
-                Some((id, _)) => self.end_halt(id),
-                None if self.halts.is_empty() => match self.to_let_go.first().copied() {
-                    Some(id) => self.halt_to_let_go(id),
-                    None => return,
-                },
-                None => return,
+    /// Changes the address spaces that stand still, or have had their time to, and stops the next.
+    pub(super) fn turn_halts(&mut self) {
+        let Self { kernel, tasks, halts, halt_timeout, .. } = self;
+        let now = kernel.now();
+        let is_over = |id: u32, halt: &Halt| tasks.are_held(id) || now - halt.since >= *halt_timeout;
+        let over = halts.iter().filter(|(id, halt)| is_over(**id, halt));
+        for (id, halt) in over.map(|(id, halt)| (*id, *halt)).collect::<Vec<_>>() {
+            match halt.purpose {
+                Purpose::Arm => self.arm_all(id),
+                Purpose::LetGo => self.take_out(id),
             }
         }
+        while self.halts.is_empty() {
+            let to_arm = self.to_arm.front().map(|id| (*id, Purpose::Arm));
+            let to_let_go = self.to_let_go.first().map(|id| (*id, Purpose::LetGo));
+            let Some((id, purpose)) = to_arm.or(to_let_go) else { return };
+            self.halt(id, purpose);
+        }
+    }
+
+    /// Sets the breakpoints of an address space, and lets its threads go on.
+    fn arm_all(&mut self, id: u32) {
+        // A thread that has ended has no memory any more, though its end was not reported yet.
+        let threads = self.tasks.of_space(id);
+        let thread = threads
+            .into_iter()
+            .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
+        if let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) {
+            if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
+                told_of_less_memory(&mut self.modules, left, self.budget.bytes());
+            }
+            space.at_rest = self.tasks.are_held(id);
+            let looked = space.look_at_mappings(thread, &mut self.modules);
+            space.at_rest = false;
+            if let Err(error) = looked {
+                return self.give_up(id, &unreadable(error));
+            }
+        }
+        self.end_halt(id);
     }
 
     /// Takes the breakpoints of an address space out, and lets its threads go, now or as they stop.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that existed before they were traced.
 
-use super::{State, Tracer, told_of_less_memory, unreadable};
+use super::{State, Tracer};
 use crate::error::{Error, ErrorCode};
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -13,13 +13,12 @@ use std::time::Instant;
 const NO_SPACE: u32 = u32::MAX;
 
 impl Tracer<'_> {
-    /// Takes on a running process, whose threads were seized. Breakpoints are set once each has stopped.
+    /// Takes on a running process, whose threads were seized. Breakpoints are set once each of any process has stopped.
     pub(in super::super) fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
         let gone = Err(Errno::ESRCH.into());
         let opened = threads.iter().map(|thread| self.new_space(process, *thread));
         let space = opened.fold(gone, |found, next| found.or(next))?;
         let space = self.add_space(space);
-        self.halt_to_arm(space);
         self.unarmed.insert(space);
         self.join_threads(process, space, threads);
         Ok(())
@@ -33,7 +32,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Arms the processes that were running, now that all of their threads have stopped since they were attached.
+    /// Has the processes armed that were running, now that all of their threads have stopped since they were attached.
     pub(super) fn arm_those_that_joined(&mut self) {
         // A thread may have made others before it stopped.
         for id in self.unarmed.clone() {
@@ -51,7 +50,6 @@ impl Tracer<'_> {
             self.join_threads(process, id, &seized);
             // The first breakpoint that an untraced thread meets would kill it.
             if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
-                self.unarmed.remove(&id);
                 self.give_up(
                     id,
                     &Error::new(
@@ -71,28 +69,7 @@ impl Tracer<'_> {
             let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));
             (std::cmp::Reverse(time), *id)
         });
-        for id in joined {
-            // A thread that has ended has no memory any more, though its end was not reported yet.
-            let thread = self
-                .tasks
-                .of_space(id)
-                .into_iter()
-                .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
-            let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) else {
-                self.end_halt(id);
-                continue;
-            };
-            if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
-                told_of_less_memory(&mut self.modules, left, self.budget.bytes());
-            }
-            space.at_rest = self.halts.contains_key(&id) && self.tasks.are_held(id);
-            let looked = space.look_at_mappings(thread, &mut self.modules);
-            space.at_rest = false;
-            match looked {
-                Ok(()) => self.end_halt(id),
-                Err(error) => self.give_up(id, &unreadable(error)),
-            }
-        }
+        self.to_arm.extend(joined);
     }
 
     /// Lets threads go that were seized of a process which cannot be taken on.

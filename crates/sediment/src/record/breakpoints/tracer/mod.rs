@@ -34,11 +34,11 @@ use super::tasks::{AtStop, Held, State, Tasks};
 use crate::error::{Error, ErrorCode, Result};
 use crate::record::{Progress, Settings, Until};
 use crate::skipped::Reason;
-use halts::Halt;
+use halts::{Halt, Purpose};
 use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -55,8 +55,6 @@ const JOINING: Duration = Duration::from_secs(10);
 /// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
 /// first thread of a process, say, which has ended while others run on.
 const SILENT: u32 = 4;
-/// Longest time that threads stay stopped until the others of their address space have stopped.
-const HALTING: Duration = Duration::from_millis(200);
 /// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
 const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
@@ -78,12 +76,14 @@ pub(super) struct Tracer<'a> {
     budget: Rc<Budget>,
     spaces: BTreeMap<u32, Space>,
     next_space: u32,
-    /// Spaces that are armed once no thread joins any more.
+    /// Spaces that are to be armed once no thread joins any more.
     unarmed: BTreeSet<u32>,
-    /// Spaces whose threads are to stand still together.
-    halts: BTreeMap<u32, Halt>,
-    /// Spaces that are let go after those.
+    /// Those that are armed next, one after another.
+    to_arm: VecDeque<u32>,
+    /// Spaces that are let go next, one after another.
     to_let_go: BTreeSet<u32>,
+    /// Spaces that stand still, or are about to.
+    halts: BTreeMap<u32, Halt>,
     tasks: Tasks,
     /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
     unreadable: BTreeMap<Pid, Space>,
@@ -104,7 +104,7 @@ pub(super) struct Tracer<'a> {
     letting_go: bool,
     /// Time that a child waits for its parent's report before it is let go.
     orphan_timeout: Duration,
-    /// Longest time that threads stay stopped for others.
+    /// Longest time that threads stay stopped until others are.
     halt_timeout: Duration,
 }
 
@@ -124,8 +124,9 @@ impl<'a> Tracer<'a> {
             spaces: BTreeMap::new(),
             next_space: 0,
             unarmed: BTreeSet::new(),
-            halts: BTreeMap::new(),
+            to_arm: VecDeque::new(),
             to_let_go: BTreeSet::new(),
+            halts: BTreeMap::new(),
             tasks: Tasks::default(),
             unreadable: BTreeMap::new(),
             is_limited,
@@ -142,7 +143,7 @@ impl<'a> Tracer<'a> {
             arming: Duration::ZERO,
             letting_go: false,
             orphan_timeout: ORPHANED,
-            halt_timeout: HALTING,
+            halt_timeout: halts::TIMEOUT,
         }
     }
 
@@ -214,7 +215,7 @@ impl<'a> Tracer<'a> {
             if !self.unarmed.is_empty() && !self.tasks.anyone_joins() {
                 self.arm_those_that_joined();
             }
-            self.end_halts();
+            self.turn_halts();
             if let Some(windows) = &mut self.windows {
                 windows.turn(&mut self.spaces, &self.modules, &mut self.log);
                 if windows.is_open() {
@@ -231,7 +232,7 @@ impl<'a> Tracer<'a> {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         // The time counts from when breakpoints were set, unless a thread does not stop for long.
-        let late = late && (self.unarmed.is_empty() || elapsed >= JOINING);
+        let late = late && (self.unarmed.is_empty() && self.to_arm.is_empty() || elapsed >= JOINING);
         self.over |= late || self.settings.stop.asked();
         self.tell(elapsed, None);
         if self.looked_around.elapsed() >= LOOK_AROUND {
@@ -268,7 +269,7 @@ impl<'a> Tracer<'a> {
                         if let Err(error) = space.find_breakpoints(child, &mut self.modules) {
                             self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
                         }
-                        space.let_go(&self.modules, true);
+                        space.let_go(&self.modules, false);
                         self.add_space(space)
                     }
                     Err(error) => {
@@ -317,11 +318,11 @@ impl<'a> Tracer<'a> {
     /// A thread has stopped because it begins, because we asked, or with its whole process.
     fn has_stopped(&mut self, thread: Pid, status: Status) {
         let space = self.tasks.get(thread).map(|task| task.space);
-        let halts = space.is_some_and(|id| self.halts_to_let_go(id));
+        let leaves = space.is_some_and(|id| self.halts_to_leave(id));
         match self.tasks.stopped(thread) {
             AtStop::Hold => self.free_unreadable(thread),
             // It may have run a breakpoint just before it was stopped: that is reported next.
-            at_stop if (halts || at_stop == AtStop::LetGo) && self.stands_behind_a_breakpoint(thread) => {
+            at_stop if (leaves || at_stop == AtStop::LetGo) && self.stands_behind_a_breakpoint(thread) => {
                 let _ = self.kernel.resume(thread, Resume::Run, 0);
             }
             AtStop::GoOn | AtStop::LetGo => {
@@ -376,17 +377,15 @@ impl<'a> Tracer<'a> {
                 self.log.retire(&space);
             }
             self.halts.remove(&id);
-            self.to_let_go.remove(&id);
         }
     }
 
     /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
     fn give_up(&mut self, id: u32, error: &Error) {
-        if self.halts_to_let_go(id) {
-            return;
+        if self.spaces.get(&id).is_some_and(|space| !space.arms_nothing()) {
+            self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
+            self.halt(id, Purpose::LetGo);
         }
-        self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
-        self.halt_to_let_go(id);
     }
 
     /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
@@ -502,7 +501,7 @@ impl<'a> Tracer<'a> {
         let shares = ignore_gone(self.kernel.registers(parent))?
             .is_some_and(|registers| registers.system_call().shares_memory(&*space.memory));
         let process = self.kernel.process_of(child).unwrap_or(child);
-        let (mut state, leaves) = (task.state, self.lets_go(task));
+        let (mut state, leaves) = (task.state, self.is_to_leave(task));
         let id = if shares || process == task.process {
             task.space
         } else {
@@ -526,7 +525,8 @@ impl<'a> Tracer<'a> {
                     let id = self.add_space(copy);
                     if self.unarmed.contains(&task.space) {
                         self.unarmed.insert(id);
-                        self.halt_to_arm(id);
+                    } else if !leaves && self.is_to_be_armed(task.space) {
+                        self.to_arm.push_back(id);
                     }
                     id
                 }
@@ -575,8 +575,9 @@ impl<'a> Tracer<'a> {
     /// A process has become another program: its other threads are gone, and the one that is left has its id.
     fn became_a_program(&mut self, process: Pid) -> Result<()> {
         let stopped = Instant::now();
-        let leaves = self.tasks.get(process).copied().is_some_and(|task| self.lets_go(task));
         let mut threads: BTreeSet<Pid> = self.tasks.of_process(process).into_iter().collect();
+        let tasks = threads.iter().filter_map(|thread| self.tasks.get(*thread).copied());
+        let leaves = self.letting_go || tasks.into_iter().any(|task| self.is_to_leave(task));
         threads.extend(ignore_gone(self.kernel.event_about(process))?);
         for thread in threads {
             self.forget(thread);
@@ -617,17 +618,19 @@ impl<'a> Tracer<'a> {
         }
         self.kernel.part();
         if let Some(windows) = &mut self.windows {
-            windows.end(&mut self.spaces, &mut self.log);
+            windows.close(&mut self.spaces, &self.modules, &mut self.log);
         }
         self.unarmed.clear();
-        for id in self.halts.keys().copied().filter(|id| !self.halts_to_let_go(*id)).collect::<Vec<_>>() {
+        self.to_arm.clear();
+        for id in self.halts.keys().copied().filter(|id| !self.halts_to_leave(*id)).collect::<Vec<_>>() {
             self.end_halt(id);
         }
-        self.to_let_go = self.spaces.keys().copied().collect();
+        let armed = self.spaces.iter().filter(|(_, space)| !space.arms_nothing());
+        self.to_let_go = armed.map(|(id, _)| *id).collect();
         let (mut moved, mut silent) = (Instant::now(), 0);
         // Children may be about to stop of whom nothing is known yet.
         while silent < SILENT || !self.tasks.is_empty() {
-            self.end_halts();
+            self.turn_halts();
             match self.kernel.next(LOOK_AROUND) {
                 Ok(Some((thread, status))) => {
                     (moved, silent) = (Instant::now(), 0);
@@ -670,7 +673,10 @@ impl<'a> Tracer<'a> {
 
 impl Drop for Tracer<'_> {
     fn drop(&mut self) {
-        // After a panic of our own, too.
+        // After a panic of our own, or an error while they are let go, no breakpoint may stay for a reason that we do not know.
+        if std::thread::panicking() || self.letting_go {
+            self.spaces.values_mut().for_each(|space| space.let_go(&self.modules, false));
+        }
         let _ = self.let_go();
     }
 }
