@@ -7,6 +7,8 @@
 //   measure hit                        one hit, and what the program can see
 //   measure killed                     what is left in a program when the recorder is killed
 //   measure forked                     hits in a forked child
+//   measure machine FILE COUNT         a link for the whole machine, where so many processes map the file already
+//   measure others                     hits in processes that are there, or begin, while a link for the whole machine is
 //   measure stops                      one stop of a breakpoint by ptrace, and one signal that the program handles itself
 //   measure start FILE... -- PROGRAM   a start: first uses by a link for each file, from the program's first instruction
 //   measure plain -- PROGRAM           the same start without probes
@@ -367,6 +369,108 @@ static void measure_forked(void) {
            WIFEXITED(status) && WEXITSTATUS(status) ? "keeps" : "has lost");
 }
 
+// --- The whole machine ---
+
+enum { EVERY_PROCESS = 0, MOST_PROCESSES = 64 };
+
+// Private memory of a process that was written to, in KiB.
+static long written_memory(int process) {
+    char name[64], line[256];
+    long all = 0, size;
+    snprintf(name, sizeof name, "/proc/%d/smaps_rollup", process);
+    FILE *sums = fopen(name, "r");
+    while (sums && fgets(line, sizeof line, sums))
+        if (sscanf(line, "Private_Dirty: %ld", &size) == 1) all += size;
+    if (sums) fclose(sums);
+    return all;
+}
+
+// Removes the functions from a file that make the kernel refuse all of them, as their first instructions take no probe.
+static int leave_out_refused(struct file *file, int from, int to) {
+    struct file part = *file;
+    part.offsets += from;
+    part.cookies += from;
+    part.count = to - from;
+    if (from == to) return 0;
+    int link = attach(&part, EVERY_PROCESS);
+    if (link >= 0) return close(link), 0;
+    if (to - from == 1) {
+        file->count--;
+        memmove(file->offsets + from, file->offsets + to, (file->count - from) * sizeof *file->offsets);
+        memmove(file->cookies + from, file->cookies + to, (file->count - from) * sizeof *file->cookies);
+        return 1;
+    }
+    int middle = (from + to) / 2, second = leave_out_refused(file, middle, to);
+    return second + leave_out_refused(file, from, middle);
+}
+
+static void measure_machine(int count) {
+    pid_t processes[MOST_PROCESSES];
+    int ready[2];
+    if (count < 1 || count > MOST_PROCESSES || pipe(ready)) fail("processes");
+    for (int i = 0; i < count; i++) {
+        if ((processes[i] = fork())) continue;
+        char *code;
+        size_t length;
+        map_code(&code, &length);
+        if (write(ready[1], "x", 1) == 1) pause();
+        _exit(1);
+    }
+    char byte;
+    for (int i = 0; i < count; i++)
+        if (read(ready[0], &byte, 1) != 1) fail("processes");
+    prepare_bpf();
+    int refused = leave_out_refused(&files[0], 0, files[0].count);
+    long before = written_memory(processes[0]);
+    double begun = now(), per_function = 1e6 / function_count;
+    if ((files[0].link = attach(&files[0], EVERY_PROCESS)) < 0) fail("no link");
+    double attaching = now() - begun;
+    long after = written_memory(processes[0]);
+    double closing = close_all();
+    for (int i = 0; i < count; i++) {
+        kill(processes[i], SIGKILL);
+        waitpid(processes[i], NULL, 0);
+    }
+    printf("| a link of BPF for the whole machine, where %d processes map the file: attached, with all breakpoints set | %.2f µs |\n", count,
+           attaching * per_function);
+    printf("| the same: closed | %.2f µs |\n", closing * per_function);
+    printf("| the same: memory of each process for %d functions, %d of which take no probe | %.1f MiB |\n", function_count, refused,
+           (after - before) / 1024.0);
+}
+
+static int hits_of(pid_t process, uint64_t before) {
+    int status;
+    waitpid(process, &status, 0);
+    return (int)(hits[0] - before);
+}
+
+static void measure_others(void) {
+    add_function(adds);
+    prepare_bpf();
+    int gate[2];
+    if (pipe(gate)) fail("pipe");
+    pid_t there = fork();
+    if (!there) {
+        char byte;
+        if (read(gate[0], &byte, 1) != 1) _exit(1);
+        for (int i = 0; i < 100; i++) adds(i);
+        _exit(0);
+    }
+    if ((files[0].link = attach(&files[0], EVERY_PROCESS)) < 0) fail("no link");
+    if (write(gate[1], "x", 1) != 1) fail("gate");
+    int first = hits_of(there, 0);
+    uint64_t before = hits[0];
+    pid_t begins = fork();
+    if (!begins) {
+        execl("/proc/self/exe", "measure", "add", NULL);
+        _exit(1);
+    }
+    int second = hits_of(begins, before);
+    close(files[0].link);
+    printf("A link for the whole machine: a process that was there has 100 hits, %d of them reported; one that begins has 100, %d reported.\n",
+           first, second);
+}
+
 // --- Breakpoints by other means ---
 
 static void stay_on(int processor) {
@@ -493,16 +597,18 @@ int main(int count, char **words) {
     setrlimit(RLIMIT_NOFILE, &limit);
     const char *what = count > 1 ? words[1] : "";
     int at = 2;
-    for (; at < count && strcmp(words[at], "--") && strcmp(what, "events"); at++) add_file(words[at]);
-    if (!strcmp(what, "events") && count == 4) {
-        add_file(words[2]);
-        measure_events(atoi(words[3]));
-    } else if (!strcmp(what, "links")) {
-        measure_links();
-    } else if (!strcmp(what, "hit")) measure_hit();
+    int counts = count == 4 && (!strcmp(what, "events") || !strcmp(what, "machine"));
+    for (; at < count - counts && strcmp(words[at], "--"); at++) add_file(words[at]);
+    if (counts && !strcmp(what, "events")) measure_events(atoi(words[3]));
+    else if (counts) measure_machine(atoi(words[3]));
+    else if (!strcmp(what, "links")) measure_links();
+    else if (!strcmp(what, "hit")) measure_hit();
     else if (!strcmp(what, "killed")) measure_killed();
     else if (!strcmp(what, "stops")) measure_stops();
     else if (!strcmp(what, "forked")) measure_forked();
+    else if (!strcmp(what, "others")) measure_others();
+    else if (!strcmp(what, "add"))
+        for (int i = 0; i < 100; i++) adds(i);
     else if ((!strcmp(what, "start") || !strcmp(what, "plain")) && at + 1 < count) measure_start(words + at + 1);
     else return fprintf(stderr, "measure: see the comment in measure.c\n"), 2;
     return 0;
