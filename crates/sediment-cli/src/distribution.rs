@@ -10,8 +10,88 @@ pub(crate) struct Owner {
     pub(crate) name: String,
     /// Its version, and with rpm its release.
     pub(crate) version: String,
+    /// Its source package, with dpkg.
+    pub(crate) source: Option<String>,
     /// True for a package of dpkg.
     pub(crate) is_deb: bool,
+}
+
+impl Owner {
+    /// The packages that may have its debug symbols, with dpkg: that of the archives of debug symbols first, then those that stand beside
+    /// other packages.
+    pub(crate) fn debug_packages(&self) -> Vec<String> {
+        let beside = std::iter::once(&self.name).chain(&self.source).map(|name| format!("{name}-dbg"));
+        std::iter::once(format!("{}-dbgsym", self.name)).chain(beside).collect()
+    }
+
+    /// The package with its debug symbols, by what `apt-cache policy` prints.
+    pub(crate) fn debug_package(&self, policy: &str) -> String {
+        if !self.is_deb {
+            return format!("{}-debuginfo", self.name);
+        }
+        // The C library's has no other, whatever apt knows.
+        if self.name == "libc6" {
+            return "libc6-dbg".to_owned();
+        }
+        let mut names = self.debug_packages();
+        let is_known = |name: &String| versions(policy, name).any(|version| !version.suites.is_empty());
+        let known = names.iter().position(is_known).unwrap_or(0);
+        names.swap_remove(known)
+    }
+
+    /// True for an update of a stable release, by its suites or its version, that the release itself does not have. Its debug symbols are in
+    /// another suite than those of the release.
+    fn is_update(&self, policy: &str) -> bool {
+        let mut suites = Vec::new();
+        for version in versions(policy, &self.name).filter(|version| version.number == self.version) {
+            suites.extend(version.suites);
+        }
+        let is_of_release = suites.iter().any(|suite| !suite.contains('-'));
+        let is_of_security = suites.iter().any(|suite| suite.ends_with("-security"));
+        !is_of_release && (is_of_security || is_numbered_as_update(&self.version))
+    }
+}
+
+/// A version of a package that apt knows.
+#[derive(Debug, PartialEq, Eq)]
+struct Version<'a> {
+    number: &'a str,
+    /// The suites that have it, such as `bookworm-security`.
+    suites: Vec<&'a str>,
+}
+
+/// The versions of a package in the answer of `apt-cache policy`.
+fn versions<'a>(policy: &'a str, name: &str) -> impl Iterator<Item = Version<'a>> {
+    let mut lines = policy.lines().skip_while(move |line| line.strip_suffix(':') != Some(name));
+    lines.next();
+    let mut found: Vec<Version<'_>> = Vec::new();
+    for line in lines.take_while(|line| line.starts_with(' ')) {
+        // A version has its priority behind it and the mark of the installed one before, a source its priority before.
+        match line.strip_prefix(" *** ").or_else(|| line.strip_prefix("     ")) {
+            Some(rest) if !rest.starts_with(' ') => {
+                let number = rest.split(' ').next().unwrap_or(rest);
+                found.push(Version { number, suites: Vec::new() });
+            }
+            Some(rest) => {
+                let suite = rest.split_whitespace().nth(2).and_then(|place| place.split_once('/'));
+                found.last_mut().into_iter().for_each(|version| version.suites.extend(suite.map(|of| of.0)));
+            }
+            None => {}
+        }
+    }
+    found.into_iter()
+}
+
+/// True for a version of an update of a stable release of Debian, such as `1.2-3+deb12u1`.
+fn is_numbered_as_update(version: &str) -> bool {
+    let starts = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    version.split(['+', '~']).filter_map(|part| part.strip_prefix("deb")).any(|rest| {
+        starts(rest)
+            && rest
+                .trim_start_matches(|digit: char| digit.is_ascii_digit())
+                .strip_prefix('u')
+                .is_some_and(starts)
+    })
 }
 
 /// A family of distributions.
@@ -21,6 +101,8 @@ struct Family {
     /// The command, with PACKAGE for the package of the stripped file, DEBUG for that of its debug symbols and CODENAME for the release;
     /// None where there are no packages of debug symbols.
     install: Option<&'static str>,
+    /// The same for an update of a stable release, where those are elsewhere.
+    install_update: Option<&'static str>,
     /// The command for a file of an unknown package, with PATH for the file.
     unowned: Option<&'static str>,
     /// Its debuginfod server.
@@ -33,6 +115,7 @@ const FAMILIES: &[Family] = &[
         install: Some(
             "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://ddebs.ubuntu.com CODENAME main restricted universe multiverse, and the package ubuntu-dbgsym-keyring)",
         ),
+        install_update: None,
         unowned: Some(
             "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from ddebs.ubuntu.com, package ubuntu-dbgsym-keyring)",
         ),
@@ -43,6 +126,9 @@ const FAMILIES: &[Family] = &[
         install: Some(
             "apt install DEBUG (with this line in /etc/apt/sources.list.d/debug.list: deb http://deb.debian.org/debian-debug CODENAME-debug main)",
         ),
+        install_update: Some(
+            "apt install DEBUG (with these two lines in /etc/apt/sources.list.d/debug.list: \"deb http://deb.debian.org/debian-debug CODENAME-debug main\" and \"deb http://deb.debian.org/debian-debug CODENAME-proposed-updates-debug main\")",
+        ),
         unowned: Some(
             "apt install PACKAGE-dbgsym, PACKAGE as named by: dpkg -S PATH (from the archive debian-debug)",
         ),
@@ -51,18 +137,26 @@ const FAMILIES: &[Family] = &[
     Family {
         ids: &["fedora", "rhel", "centos"],
         install: Some("dnf debuginfo-install PACKAGE"),
+        install_update: None,
         unowned: Some("dnf debuginfo-install \"$(rpm -qf PATH)\""),
         debuginfod: "https://debuginfod.fedoraproject.org",
     },
     Family {
         ids: &["opensuse", "suse"],
         install: Some("zypper --plus-content debug install PACKAGE-debuginfo"),
+        install_update: None,
         unowned: Some(
             "zypper --plus-content debug install \"$(rpm -qf --queryformat '%{NAME}' PATH)-debuginfo\"",
         ),
         debuginfod: "https://debuginfod.opensuse.org",
     },
-    Family { ids: &["arch"], install: None, unowned: None, debuginfod: "https://debuginfod.archlinux.org" },
+    Family {
+        ids: &["arch"],
+        install: None,
+        install_update: None,
+        unowned: None,
+        debuginfod: "https://debuginfod.archlinux.org",
+    },
 ];
 
 /// Serves what the servers of several distributions have.
@@ -74,18 +168,22 @@ pub(crate) fn servers() -> String {
     std::iter::once(OF_ALL).chain(own).collect::<Vec<_>>().join(", ")
 }
 
-/// Command for the debug symbols of the file recorded under this path, of this package, on the system of this os-release.
+/// Command for the debug symbols of the file recorded under this path, of this package, on the system of this os-release, by what
+/// `apt-cache policy` prints of the package and of those of its debug symbols.
 pub(crate) fn debug_symbols(
     os_release: Option<&str>,
     owner: Option<&Owner>,
     path: &str,
     build_id: Option<&str>,
+    policy: &str,
 ) -> String {
     let family = os_release.and_then(family);
     let mut ways = Vec::new();
     ways.extend(match (family, owner) {
         (Some(family), Some(owner)) => {
-            family.install.and_then(|install| filled(install, owner, os_release.unwrap_or_default()))
+            let update = family.install_update.filter(|_| owner.is_update(policy));
+            let install = update.or(family.install);
+            install.and_then(|install| filled(install, owner, os_release.unwrap_or_default(), policy))
         }
         (Some(family), None) => {
             family.unowned.and_then(|unowned| Some(unowned.replace("PATH", &escape::shell(path)?)))
@@ -104,13 +202,14 @@ pub(crate) fn debug_symbols(
 }
 
 /// A command with the names of packages; None where one is no word of a shell.
-fn filled(install: &str, owner: &Owner, os_release: &str) -> Option<String> {
-    let Owner { name, version, is_deb } = owner;
-    // The C library's debug package is older than the archives of the others, and stands beside it.
-    if *is_deb && name == "libc6" {
-        return Some(format!("apt install libc6-dbg={}", escape::shell(version)?));
+fn filled(install: &str, owner: &Owner, os_release: &str, policy: &str) -> Option<String> {
+    let Owner { name, version, is_deb, .. } = owner;
+    let package = owner.debug_package(policy);
+    let debug = format!("{}={}", escape::shell(&package)?, escape::shell(version)?);
+    // Such as the C library's, which is older than the archives of debug symbols and stands beside the package.
+    if *is_deb && package.ends_with("-dbg") {
+        return Some(format!("apt install {debug}"));
     }
-    let debug = format!("{}={}", escape::shell(&format!("{name}-dbgsym"))?, escape::shell(version)?);
     let package = if *is_deb { name.clone() } else { format!("{name}-{version}") };
     let codename = value(os_release, "VERSION_CODENAME").unwrap_or_else(|| "CODENAME".to_owned());
     let filled = install.replace("PACKAGE-debuginfo", &escape::shell(&format!("{name}-debuginfo"))?);
@@ -140,7 +239,7 @@ fn family(os_release: &str) -> Option<&'static Family> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Owner, debug_symbols};
+    use super::{Owner, Version, debug_symbols, is_numbered_as_update, versions};
 
     #[test]
     fn each_distribution_has_its_own_way() {
@@ -160,25 +259,139 @@ mod tests {
             ("ID=arch\n", "DEBUGINFOD_URLS=https://debuginfod.archlinux.org debuginfod-find debuginfo abcd"),
             ("ID=void\n", "DEBUGINFOD_URLS=https://debuginfod.elfutils.org debuginfod-find debuginfo abcd"),
         ];
-        let deb = Owner { name: "x".to_owned(), version: "1.2-3".to_owned(), is_deb: true };
+        let deb = deb("x", "1.2-3", "x");
         for (os_release, expected) in cases {
-            let said = debug_symbols(Some(os_release), Some(&deb), "/usr/bin/x", Some("abcd"));
+            let said = debug_symbols(Some(os_release), Some(&deb), "/usr/bin/x", Some("abcd"), "");
             assert!(said.contains(expected), "{os_release}: {said}");
         }
-        let rpm = Owner { name: "x".to_owned(), version: "1.2-3.fc42.x86_64".to_owned(), is_deb: false };
+        let version = "1.2-3.fc42.x86_64".to_owned();
+        let rpm = Owner { name: "x".to_owned(), version, source: None, is_deb: false };
+        assert_eq!(rpm.debug_package(""), "x-debuginfo");
         for (os_release, expected) in [
             ("NAME=Fedora\nID=fedora\n", "dnf debuginfo-install x-1.2-3.fc42.x86_64; or: "),
             ("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n", "dnf debuginfo-install"),
             ("ID=\"opensuse-tumbleweed\"\n", "zypper --plus-content debug install x-debuginfo"),
         ] {
-            let said = debug_symbols(Some(os_release), Some(&rpm), "/usr/bin/x", Some("abcd"));
+            let said = debug_symbols(Some(os_release), Some(&rpm), "/usr/bin/x", Some("abcd"), "");
             assert!(said.contains(expected), "{os_release}: {said}");
         }
         let libc = Owner { name: "libc6".to_owned(), ..deb.clone() };
-        let of_libc = debug_symbols(Some("ID=debian"), Some(&libc), "/x", None);
+        let of_libc = debug_symbols(Some("ID=debian"), Some(&libc), "/x", None, "");
         assert!(of_libc.starts_with("apt install libc6-dbg=1.2-3; or: "), "{of_libc}");
         // A path from a recording is quoted; one that cannot be is left out.
-        assert!(debug_symbols(None, None, "/x y;rm", None).ends_with("debuginfo '/x y;rm'"));
-        assert_eq!(debug_symbols(Some("ID=debian"), None, "/x\n", None), "");
+        assert!(debug_symbols(None, None, "/x y;rm", None, "").ends_with("debuginfo '/x y;rm'"));
+        assert_eq!(debug_symbols(Some("ID=debian"), None, "/x\n", None, ""), "");
+    }
+
+    fn deb(name: &str, version: &str, source: &str) -> Owner {
+        let [name, version, source] = [name, version, source].map(str::to_owned);
+        Owner { name, version, source: Some(source), is_deb: true }
+    }
+
+    /// An answer of `apt-cache policy` in apt's form, with versions made up: one of the release, one of the security archive, one that only
+    /// the machine has.
+    const POLICY: &str = "\
+tool:
+  Installed: 1.2-3+deb12u2
+  Candidate: 1.2-3+deb12u2
+  Version table:
+ *** 1.2-3+deb12u2 500
+        500 http://deb.debian.org/debian-security bookworm-security/main amd64 Packages
+        100 /var/lib/dpkg/status
+     1.2-3+deb12u1 500
+        500 http://deb.debian.org/debian bookworm/main amd64 Packages
+script3-minimal:
+  Installed: 3.1-2
+  Candidate: 3.1-2
+  Version table:
+ *** 3.1-2 500
+        500 http://deb.debian.org/debian bookworm/main amd64 Packages
+        100 /var/lib/dpkg/status
+script3-dbg:
+  Installed: (none)
+  Candidate: 3.1-2
+  Version table:
+     3.1-2 500
+        500 http://deb.debian.org/debian bookworm/main amd64 Packages
+old-dbg:
+  Installed: 1-1
+  Candidate: 1-1
+  Version table:
+ *** 1-1 100
+        100 /var/lib/dpkg/status
+both-dbgsym:
+  Installed: (none)
+  Candidate: 1-1
+  Version table:
+     1-1 500
+        500 http://deb.debian.org/debian-debug bookworm-debug/main amd64 Packages
+both-dbg:
+  Installed: (none)
+  Candidate: 1-1
+  Version table:
+     1-1 500
+        500 http://deb.debian.org/debian bookworm/main amd64 Packages
+";
+
+    #[test]
+    fn answers_of_apt_are_read() {
+        let found: Vec<_> = versions(POLICY, "tool").collect();
+        let expected = [
+            Version { number: "1.2-3+deb12u2", suites: vec!["bookworm-security"] },
+            Version { number: "1.2-3+deb12u1", suites: vec!["bookworm"] },
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(versions(POLICY, "too").count(), 0);
+        assert_eq!(versions("", "tool").count(), 0);
+    }
+
+    #[test]
+    fn updates_of_stable_releases_have_the_line_of_proposed_updates() {
+        let said = |owner: &Owner, policy: &str| {
+            debug_symbols(Some("ID=debian\nVERSION_CODENAME=bookworm\n"), Some(owner), "/x", None, policy)
+        };
+        let line = "\"deb http://deb.debian.org/debian-debug bookworm-proposed-updates-debug main\"";
+        let cases = [
+            // Of the security archive; of the release since; of a time that apt no longer knows; unchanged since the release.
+            ("1.2-3+deb12u2", true),
+            ("1.2-3+deb12u1", false),
+            ("1.2-3+deb12u3", true),
+            ("1.2-3", false),
+        ];
+        for (version, is_update) in cases {
+            let said = said(&deb("tool", version, "tool"), POLICY);
+            assert_eq!(said.contains(line), is_update, "{version}: {said}");
+            assert!(said.starts_with(&format!("apt install tool-dbgsym={version} (with th")), "{said}");
+            assert!(said.contains("deb http://deb.debian.org/debian-debug bookworm-debug main"), "{said}");
+        }
+        // Without apt, the version decides.
+        assert!(said(&deb("tool", "1.2-3+deb12u1", "tool"), "").contains(line));
+        for (version, is_numbered) in [
+            ("3.0.19-1~deb12u2", true),
+            ("1+deb13u10+b1", true),
+            ("1+deb12", false),
+            ("1+debu1", false),
+            ("1deb1u1", false),
+        ] {
+            assert_eq!(is_numbered_as_update(version), is_numbered, "{version}");
+        }
+    }
+
+    #[test]
+    fn debug_packages_beside_others_are_named_where_apt_knows_them() {
+        for (name, source, expected) in [
+            ("script3", "script3", "script3-dbg"),
+            ("script3-minimal", "script3", "script3-dbg"),
+            ("both", "both", "both-dbgsym"),
+            ("tool", "tool", "tool-dbgsym"),
+            // It is installed, and in no archive.
+            ("old", "old", "old-dbgsym"),
+        ] {
+            let owner = deb(name, "3.1-2", source);
+            assert_eq!(owner.debug_package(POLICY), expected, "{name}");
+            let said = debug_symbols(Some("ID=debian"), Some(&owner), "/x", None, POLICY);
+            assert!(said.starts_with(&format!("apt install {expected}=3.1-2")), "{said}");
+        }
+        assert_eq!(deb("script3", "3.1-2", "script3").debug_package(""), "script3-dbgsym");
     }
 }

@@ -2,7 +2,7 @@
 //! The package manager's knowledge (dpkg or rpm) of an installed package: its version, its files, and where its maintainers
 //! want reports. Asks by its own commands.
 
-use crate::distribution::Owner;
+use crate::distribution::{self, Owner};
 use crate::files;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::Command;
@@ -82,6 +82,11 @@ impl Package {
             .any(|real| self.files.contains(&real))
     }
 
+    /// Folder below which it is installed.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Base names of its files.
     pub(crate) fn file_names(&self) -> impl Iterator<Item = String> {
         self.files.iter().map(|path| files::base_name(path))
@@ -139,6 +144,40 @@ pub(crate) fn owner(path: &Path, root: Option<&Path>) -> Option<Owner> {
     DATABASES.iter().find_map(|database| (database.owner)(&paths, &root, kept(database)?))
 }
 
+/// The debug symbols of a file.
+#[derive(Debug)]
+pub(crate) struct DebugSymbols {
+    /// The package that has them, where that of the file is known.
+    pub(crate) package: Option<String>,
+    /// Command that gets them.
+    pub(crate) command: String,
+}
+
+/// The debug symbols of the file recorded under this path, of this package, on the system of this os-release below the root.
+pub(crate) fn debug_symbols(
+    os_release: Option<&str>,
+    owner: Option<&Owner>,
+    path: &str,
+    build_id: Option<&str>,
+    root: Option<&Path>,
+) -> DebugSymbols {
+    // apt knows the packages of this machine.
+    let is_here = root.is_none_or(|root| root == Path::new("/"));
+    let policy = owner.filter(|owner| owner.is_deb && is_here).map(apt_policy).unwrap_or_default();
+    DebugSymbols {
+        package: owner.map(|owner| owner.debug_package(&policy)),
+        command: distribution::debug_symbols(os_release, owner, path, build_id, &policy),
+    }
+}
+
+/// The answer of `apt-cache policy` about a package and those that may have its debug symbols; empty without apt.
+fn apt_policy(owner: &Owner) -> String {
+    let names = owner.debug_packages();
+    let arguments: Vec<&str> =
+        ["policy", "--", &owner.name].into_iter().chain(names.iter().map(String::as_str)).collect();
+    answer("apt-cache", &arguments).unwrap_or_default()
+}
+
 /// A path, and the same below /usr or without it.
 fn names_of(path: &Path) -> [PathBuf; 2] {
     let other = match path.strip_prefix("/usr") {
@@ -161,10 +200,12 @@ fn owner_by_dpkg(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
             continue;
         };
         let name = name.split(", ").next().unwrap_or(name).to_owned();
-        let version =
-            answer("dpkg-query", &[&admindir, "--show", "--showformat=${Version}", "--", &name]).ok()?;
+        let format = "--showformat=${Version}\\t${source:Package}";
+        let said = answer("dpkg-query", &[&admindir, "--show", format, "--", &name]).ok()?;
+        let (version, source) = said.split_once('\t')?;
         let plain = name.split(':').next().unwrap_or(&name).to_owned();
-        return Some(Owner { name: plain, version, is_deb: true });
+        let (version, source) = (version.to_owned(), Some(source.to_owned()));
+        return Some(Owner { name: plain, version, source, is_deb: true });
     }
     None
 }
@@ -176,7 +217,7 @@ fn owner_by_rpm(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
         let format = "--queryformat=%{NAME}\\t%{VERSION}-%{RELEASE}.%{ARCH}\\n";
         let said = answer("rpm", &[&root_option, &database, "--query", format, "--file", "--", path]).ok()?;
         let (name, version) = said.lines().next()?.split_once('\t')?;
-        Some(Owner { name: name.to_owned(), version: version.to_owned(), is_deb: false })
+        Some(Owner { name: name.to_owned(), version: version.to_owned(), source: None, is_deb: false })
     })
 }
 
@@ -201,12 +242,12 @@ const DATABASES: &[Database] = &[
 
 fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
     let admindir = format!("--admindir={}", root.join(at).display());
-    let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${Sediment-Profiles}\\t${Bugs}\\t${Maintainer}\\n";
+    let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${Sediment-Profiles}\\t${Bugs}\\t${source:Package}\\t${Maintainer}\\n";
     let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name])?;
     let installed = said.lines().map(|line| line.split('\t').collect::<Vec<_>>());
-    let mut installed = installed.filter(|fields| fields.len() == 6 && fields[2].starts_with("ii"));
-    let Some([package, version, _, takes_profiles, bugs, maintainer]) =
-        installed.next().and_then(|fields| <[&str; 6]>::try_from(fields).ok())
+    let mut installed = installed.filter(|fields| fields.len() == 7 && fields[2].starts_with("ii"));
+    let Some([package, version, _, takes_profiles, bugs, source, maintainer]) =
+        installed.next().and_then(|fields| <[&str; 7]>::try_from(fields).ok())
     else {
         return Err(Error::new(ErrorCode::NotFound, format!("{name} is not installed")));
     };
@@ -216,7 +257,8 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
         contacts.push(format!("the package's bug tracker: {bugs}"));
     }
     contacts.push(format!("its maintainer: {maintainer}"));
-    let owner = Owner { name: package.to_owned(), version: version.to_owned(), is_deb: true };
+    let source = Some(source.to_owned());
+    let owner = Owner { name: package.to_owned(), version: version.to_owned(), source, is_deb: true };
     let mut found = Package::new(name, owner, format!("{package}-{version}"), &listed, contacts, root);
     found.takes_profiles = Some(takes_profiles.to_owned()).filter(|place| !place.is_empty());
     Ok(found)
@@ -244,7 +286,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     let contacts =
         [said("the package's bug tracker", bugs), said("its vendor", vendor), said("its project", url)];
     let release = version.strip_prefix(plain).and_then(|rest| rest.strip_prefix('-')).unwrap_or(version);
-    let owner = Owner { name: plain.to_owned(), version: release.to_owned(), is_deb: false };
+    let owner = Owner { name: plain.to_owned(), version: release.to_owned(), source: None, is_deb: false };
     let contacts = contacts.into_iter().flatten().collect();
     let mut found = Package::new(name, owner, version.to_owned(), &listed, contacts, root);
     let place =

@@ -616,11 +616,13 @@ fn static_programs_are_recorded() {
 }
 
 fn excluded_files_get_no_breakpoints() {
-    let source = "#include <stdio.h>\n\
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
         __attribute__((noinline)) int checked(void) { __asm__ volatile(\"\"); return 3; }\n\
-        int main(void) { volatile unsigned char *code = (unsigned char *)checked; unsigned sum = 0;\n\
+        int main(int count, char **words) { volatile unsigned char *code = (unsigned char *)checked; unsigned sum = 0;\n\
             for (int i = 0; i < 4; i++) sum = sum * 31 + code[i];\n\
-            printf(\"%u\\n\", sum + checked()); return 0; }\n";
+            printf(\"%u\\n\", sum + checked()); fflush(stdout);\n\
+            if (count > 2 && sum + 3 != strtoul(words[1], 0, 10)) { if (*words[2] == 'a') abort(); return 9; }\n\
+            return 0; }\n";
     let shop = Workshop::new();
     let program = shop.compile("checksum", source, &[]);
     let without = Command::new(&program).output().unwrap();
@@ -628,4 +630,14 @@ fn excluded_files_get_no_breakpoints() {
     assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
+    // A program that aborts then gets a hint; one that exits has its own reasons.
+    let expected = String::from_utf8(without.stdout).unwrap();
+    let refuses = |how: &str| {
+        let program = [text(&program), expected.trim(), how];
+        shop.record(&["--startup"], &program).output().unwrap()
+    };
+    let [aborted, exited] = ["abort", "exit"].map(refuses);
+    assert_eq!((code(&aborted), code(&exited)), (134, 9), "{}", err(&aborted));
+    said::says_in_log("record/programs_that_abort_get_a_hint", err(&aborted), &["--exclude"]);
+    assert!(!err(&exited).contains("--exclude"), "{}", err(&exited));
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens, reads, resolves and replays recordings, and prints what was skipped.
 
-use crate::distribution;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
@@ -382,14 +381,15 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
             ui.warn(&format!("{} is stripped: no names for {weight}", dso.path));
         }
         let owner = packages::owner(Path::new(&dso.path), files.root());
-        let how = distribution::debug_symbols(
+        let symbols = packages::debug_symbols(
             os_release.as_deref(),
             owner.as_ref(),
             &dso.path,
             dso.build_id.as_deref(),
+            files.root(),
         );
-        if !how.is_empty() {
-            ui.note(&format!("  for its symbols: {how}"));
+        if !symbols.command.is_empty() {
+            ui.note(&format!("  for its symbols: {}", symbols.command));
         }
     }
     if all.len() > SAID {

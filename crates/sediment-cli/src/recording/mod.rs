@@ -14,6 +14,8 @@ use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
+use signal_hook::consts::signal;
+use signal_hook::low_level::signal_name;
 use std::time::{Duration, Instant};
 
 mod front;
@@ -164,6 +166,9 @@ impl Options {
         if let Some(warning) = (!startup).then(|| rough_rates(time, recorded.worked)).flatten() {
             ui.warn(&warning);
         }
+        if let Some(warning) = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault) {
+            ui.warn(&warning);
+        }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
 
@@ -245,6 +250,24 @@ fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
     })
 }
 
+/// Signals by which a program ends itself, or the processor ends it. Others are sent by somebody.
+const FAULTS: &[i32] = &[
+    signal::SIGILL,
+    signal::SIGTRAP,
+    signal::SIGABRT,
+    signal::SIGBUS,
+    signal::SIGFPE,
+    signal::SIGSEGV,
+    signal::SIGSYS,
+];
+
+/// Warning of a recorded program that ended by a fault, as one may that finds breakpoints in its code; None of other ends.
+fn ended_by_fault(outcome: Outcome) -> Option<String> {
+    let Outcome::Signalled(number) = outcome else { return None };
+    let name = signal_name(number).filter(|_| FAULTS.contains(&number))?;
+    Some(format!("{name} ended the program; if it checks its own code, record it with --exclude NAME"))
+}
+
 /// Checks that a program can be recorded on this machine; `startup`: its start.
 ///
 /// # Errors
@@ -271,6 +294,14 @@ fn until(text: &str) -> std::result::Result<Until, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_alone_are_warned_of() {
+        let warned = |outcome| ended_by_fault(outcome).is_some();
+        assert!(warned(Outcome::Signalled(signal::SIGSEGV)) && warned(Outcome::Signalled(signal::SIGABRT)));
+        assert!(!warned(Outcome::Signalled(signal::SIGTERM)) && !warned(Outcome::Signalled(signal::SIGKILL)));
+        assert!(!warned(Outcome::Exited(139)));
+    }
 
     #[test]
     fn programs_without_a_processor_have_rough_rates() {

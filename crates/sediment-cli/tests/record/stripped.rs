@@ -250,7 +250,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
     says_in_log(
         "record/stripped/collected",
         &told,
-        &["file about", "build-id", "of them", "nothing", "wrote"],
+        &["file about", "build-id", "of them", "their names", "nothing", "wrote"],
     );
     assert!(!told.contains("list@example.org"), "{told}");
     // A script's package is that of its interpreter, by either name of its folder.

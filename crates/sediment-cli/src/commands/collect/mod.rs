@@ -42,8 +42,8 @@ pub(crate) struct Arguments {
     /// Record this running service of systemd instead; PACKAGE can then be left away [default: run COMMAND]
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
     service: Option<String>,
-    /// Record all programs of installed packages that run, and what they start, as root; a file for each package, or for those
-    /// of PACKAGE. Needs --seconds
+    /// Record all programs of installed packages that run now, and what they start, but no services and logins that begin
+    /// meanwhile; as root; a file for each package, or for those of PACKAGE. Needs --seconds
     #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
     all: bool,
     /// File to write, or a folder with one file per program and library [default: PACKAGE.gv]
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             Err(error) if may_lack && error.code() != ErrorCode::Io => continue,
             kept => kept?,
         };
-        summary::tell_contents(&kept, package, ui);
+        summary::tell_contents(&kept, package, &files, ui);
         if arguments.show {
             ui.show(&text::print(&kept));
         }
@@ -114,7 +114,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         if !arguments.show {
             ui.note("to see its contents: --show, or any editor");
         }
-        summary::tell_symbols(&kept, package, &files, ui);
         if arguments.send.is_meant() {
             arguments.send.send(&kept, package, ui)?;
         } else {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contents of a collected file, in ten lines at most, and where it may go.
 
-use crate::distribution;
 use crate::files::SystemFiles;
-use crate::packages::Package;
+use crate::packages::{self, Package};
 use crate::ui::Ui;
 use sediment::plural::{counted, grouped};
 use sediment::profile::Profile;
 
 /// Says in a few lines what would be sent.
-pub(super) fn tell_contents(profile: &Profile, package: &Package, ui: &Ui) {
+pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     const TOLD: usize = 4;
     let functions = profile.functions();
     let labels = profile.dsos();
@@ -30,21 +29,28 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, ui: &Ui) {
             "  {} of them as addresses in the stripped file; the maintainer's debug file has the names",
             grouped(nameless)
         ));
+        tell_symbols(profile, package, files, ui);
     }
     ui.note(&format!("  the order of first use, {} between them", counted(profile.edge_count(), "edge")));
     ui.note("  nothing of you, this machine, your files, arguments and data, of times and other programs");
 }
 
-/// Says how to get the symbols of a package's stripped files, for those who want to see names.
-pub(super) fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
+/// Says in a line how to get the symbols of a package's stripped files, for those who want to see names.
+fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     let nameless = |facts: &&sediment::profile::DsoFacts| facts.unresolved;
     let Some(build_id) = profile.dsos().values().find(nameless).and_then(|facts| facts.build_id.as_deref())
     else {
         return;
     };
-    let how =
-        distribution::debug_symbols(files.os_release().as_deref(), Some(&package.owner), "", Some(build_id));
-    ui.detail(&format!("to see names, not needed for sending: {how}"));
+    let os_release = files.os_release();
+    let owner = Some(&package.owner);
+    let symbols =
+        packages::debug_symbols(os_release.as_deref(), owner, "", Some(build_id), Some(package.root()));
+    let how = match symbols.package {
+        Some(package) if !ui.is_verbose() => format!("install {package} (-v tells how)"),
+        _ => symbols.command,
+    };
+    ui.note(&format!("  to see their names, not needed for sending: {how}"));
 }
 
 /// Says where the package takes profiles, if it does.

@@ -2,7 +2,6 @@
 //! Facts of this machine: linkers, tools, debug symbols, page sizes.
 
 use crate::compiler;
-use crate::distribution;
 use crate::files;
 use crate::inputs;
 use crate::packages;
@@ -196,8 +195,8 @@ fn symbols_of_libc() -> Option<Fact> {
     let os_release = std::fs::read_to_string("/etc/os-release").ok();
     let owner = packages::owner(Path::new(path), None);
     let build_id = binary.build_id.as_deref();
-    let fix = distribution::debug_symbols(os_release.as_deref(), owner.as_ref(), path, build_id);
-    Some(Fact { name, state: "exported only".to_owned(), fix: Some(fix) })
+    let symbols = packages::debug_symbols(os_release.as_deref(), owner.as_ref(), path, build_id, None);
+    Some(Fact { name, state: "exported only".to_owned(), fix: Some(symbols.command) })
 }
 
 /// Page sizes.
