@@ -6,7 +6,7 @@
 //! neighbouring pages are written at once.
 
 use super::budget::{OwnPages, PAGE, Purpose};
-use super::machine::TRAP;
+use super::machine::{TRAP, replace};
 use super::memory::Memory;
 use super::modules::{Entry, Module};
 use super::pairing::leave_pair;
@@ -113,7 +113,7 @@ impl Image {
             let address = self.address(&module.entries[index]);
             if !pages.has_room(address, purpose) {
                 missing += 1;
-            } else if memory.replace(address, module.entries[index].original, TRAP) {
+            } else if replace(memory, address, module.entries[index].original, TRAP) {
                 pages.wrote(address);
                 self.armed[index] = true;
                 set(index);
@@ -243,7 +243,7 @@ impl Image {
         for index in self.standing(module, memory, entries) {
             let entry = &module.entries[index];
             self.armed[index] = false;
-            if memory.replace(self.address(entry), TRAP, entry.original) {
+            if replace(memory, self.address(entry), TRAP, entry.original) {
                 pages.wrote(self.address(entry));
             }
         }

@@ -290,3 +290,14 @@ mod aarch64 {
 }
 #[cfg(target_arch = "aarch64")]
 pub(super) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};
+
+/// Puts a breakpoint in the place of an instruction, or the other way round, if that stands there now; whether it has done so.
+pub(super) fn replace(
+    memory: &dyn Memory,
+    address: u64,
+    before: [u8; TRAP.len()],
+    after: [u8; TRAP.len()],
+) -> bool {
+    let mut now = [0; TRAP.len()];
+    memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
+}

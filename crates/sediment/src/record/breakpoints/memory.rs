@@ -2,7 +2,6 @@
 //! The memory of another process, read and written through `/proc/ID/mem`: also where it may not write itself, and while its
 //! threads run. A breakpoint is one instruction as the processor fetches it, so a thread sees either it or what was there before.
 
-use super::machine::TRAP;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -41,12 +40,6 @@ impl dyn Memory + '_ {
             read if read == buffer.len() => Ok(()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
         }
-    }
-
-    /// Puts an instruction in the place of another, if that stands there now; whether it has done so.
-    pub(super) fn replace(&self, address: u64, before: [u8; TRAP.len()], after: [u8; TRAP.len()]) -> bool {
-        let mut now = [0; TRAP.len()];
-        self.read(address, &mut now).is_ok() && now == before && self.write(address, &after).is_ok()
     }
 
     /// The 64-bit number at this address.

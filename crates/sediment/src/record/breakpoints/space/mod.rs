@@ -13,7 +13,7 @@ mod jumps;
 use super::budget::{Budget, OwnPages, Purpose};
 use super::image::Image;
 use super::kernel::Kernel;
-use super::machine::TRAP;
+use super::machine::{TRAP, replace};
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::modules::{Module, Modules, Site, base_name};
@@ -190,7 +190,7 @@ impl Space {
         if original != *expected || original == TRAP || !self.pages.has_room(address, Purpose::Rate) {
             return None;
         }
-        if !self.memory.replace(address, original, TRAP) {
+        if !replace(&*self.memory, address, original, TRAP) {
             return None;
         }
         self.pages.wrote(address);
@@ -404,7 +404,7 @@ impl Space {
 
     /// Puts back what was at a breakpoint, if it stands.
     fn restore(&mut self, watch: Watch) {
-        if self.memory.replace(watch.address, TRAP, watch.original) {
+        if replace(&*self.memory, watch.address, TRAP, watch.original) {
             self.pages.wrote(watch.address);
         }
     }
@@ -538,7 +538,7 @@ impl Space {
             image.disarm_copy(modules.get(image.module), &**memory, pages);
         }
         for watch in self.debug_state.iter_mut().chain(self.entry.iter_mut().flat_map(|(_, watch)| watch)) {
-            memory.replace(watch.address, TRAP, watch.original);
+            replace(&**memory, watch.address, TRAP, watch.original);
             watch.stands = false;
         }
     }
