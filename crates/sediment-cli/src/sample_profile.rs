@@ -27,6 +27,14 @@ impl SampleFormat {
         }
     }
 
+    /// File name where nobody gives one. GCC itself looks for `fbdata.afdo`.
+    pub(crate) fn usual_name(self) -> &'static str {
+        match self {
+            Self::LlvmSample => "sediment.prof",
+            Self::GccSample2 | Self::GccSample3 => "fbdata.afdo",
+        }
+    }
+
     /// The content of a file.
     pub(crate) fn bytes(self, lines: &Lines) -> (Vec<u8>, Skipped) {
         match self {

@@ -198,8 +198,9 @@ fn breakpoints_see_executed_lines() {
             done(&sediment(folder.path(), &export));
             let record =
                 ["record", "--method", "breakpoints", "--blocks", "always", "--format", "llvm-sample"];
-            let words = ["--only", "program", "-o", "found", "--", "./program"];
+            let words = ["--only", "program", "--", "./program"];
             let recorded = sediment(folder.path(), &[&record[..], &words, argument].concat());
+            std::fs::rename(folder.path().join("sediment.prof"), folder.path().join("found")).unwrap();
             let plain = run(folder.path(), &[&["./program"], argument].concat());
             assert_eq!(recorded.stdout, plain.stdout, "{}", err(&recorded));
             done(&recorded);

@@ -35,9 +35,10 @@ pub(crate) struct Arguments {
     /// Record the whole machine, by perf
     #[arg(long, conflicts_with_all = ["command", "pid"])]
     system: bool,
-    /// Profile to write; an older one is kept as FILE.old
-    #[arg(short, long, value_name = "FILE", default_value = "sediment.gv")]
-    output: PathBuf,
+    /// Profile to write; an older one is kept as FILE.old [default: sediment.gv, or with --format sediment.prof or, as GCC
+    /// looks for it, fbdata.afdo]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Record only the order of first use, exactly, from the first instruction on
     #[arg(long)]
     startup: bool,
@@ -54,7 +55,9 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     ui.keep_short(2);
-    files::expect_to_write(&arguments.output)?;
+    let usual = arguments.format.map_or("sediment.gv", SampleFormat::usual_name);
+    let output = arguments.output.as_deref().unwrap_or_else(|| Path::new(usual));
+    files::expect_to_write(output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
     let wanted = match (arguments.startup, arguments.format) {
         (true, _) => Wanted::FirstUses,
@@ -66,24 +69,24 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Side::Front(code) => return Ok(code),
     };
     if let Some(format) = arguments.format {
-        return write_lines(&made, format, arguments, ui);
+        return write_lines(&made, format, (&arguments.only, output), ui);
     }
     let whole = &made.resolved.profile;
     let kept = match kept(whole, &arguments.only) {
         Ok(kept) => kept,
-        Err(recorded) => return Err(set_aside_whole(whole, &recorded, &arguments.output, ui)?),
+        Err(recorded) => return Err(set_aside_whole(whole, &recorded, output, ui)?),
     };
     let profile = kept.as_ref().unwrap_or(whole);
-    let older = set_aside(&arguments.output)?;
-    files::write(&arguments.output, profile::text::print(profile).as_bytes(), ui)?;
+    let older = set_aside(output)?;
+    files::write(output, profile::text::print(profile).as_bytes(), ui)?;
     ui.note(&format!(
         "recorded {} in {:.1} s -> {}{older}",
         summary(profile),
         made.time.as_secs_f64(),
-        files::display(&arguments.output)
+        files::display(output)
     ));
-    if arguments.output.is_file() {
-        ui.next(next_steps::after_profile(&[], profile, &arguments.output, Some(&made.recording)));
+    if output.is_file() {
+        ui.next(next_steps::after_profile(&[], profile, output, Some(&made.recording)));
     }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
@@ -92,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 fn write_lines(
     made: &Recorded,
     format: SampleFormat,
-    Arguments { only, output, .. }: &Arguments,
+    (only, output): (&[Glob], &Path),
     ui: &Ui,
 ) -> Result<ExitCode> {
     let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
@@ -105,14 +108,14 @@ fn write_lines(
     let resolved = resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted);
     let (lines, skipped) = match resolved {
         Ok(resolved) => resolved,
-        // Of standard output, nothing can be set aside.
-        Err(error) if files::is_standard_output(output) => return Err(error),
         Err(error) => {
-            let all = write_whole(whole, output, ui)?;
-            return Err(error.with_hint(format!(
-                "build the program with -g, or install its debug symbols; the profile of its functions is in {}",
-                files::display(&all)
-            )));
+            let mut hint = "build the program with -g, or install its debug symbols".to_owned();
+            // Of standard output, nothing can be set aside.
+            if !files::is_standard_output(output) {
+                let all = write_whole(whole, output, ui)?;
+                hint = format!("{hint}; the profile of its functions is in {}", files::display(&all));
+            }
+            return Err(error.with_hint(hint));
         }
     };
     ui.skipped("resolving", &skipped);
