@@ -72,7 +72,7 @@ impl Form {
                 plugin = COMPILERS[0].plugin();
                 &["-g", &plugin, "-fplugin-arg-sediment-blocks"]
             }
-            _ => &["-Wl,--build-id"],
+            _ => &["-g", "-Wl,--build-id"],
         };
         let whole = shop.compile(name, source, flags);
         let mut program = whole.clone();
