@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, and with a map of blocks.
+//! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, with a map of blocks, and
+//! with lines alone.
 
 use super::support::Need;
 use super::{Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeats, text};
 use libtest_mimic::Trial;
 use sediment::binary::{Binary, NoFiles};
 use sediment::profile::Profile;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
 /// Form in which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub fn cases() -> Vec<Trial> {
         };
         repeated(name, needs, move || same_as_without(form, program, &source(), expected))
     };
+    let lines = |name, program: &'static str, source: fn() -> String, expected| {
+        repeated(name, &compiler, move || lines_are_the_same(program, &source(), expected))
+    };
     use Form::{Mapped, Stripped, Whole};
     use programs::{forks, signals, spawns, threads};
     let [of_work, of_spawns, of_signals] =
@@ -48,6 +53,9 @@ pub fn cases() -> Vec<Trial> {
         row("programs_with_blocks_spawn_others", Mapped, "spawns", spawns, of_spawns),
         // The program handles SIGTRAP and has traps of its own.
         row("signals_pass_between_blocks", Mapped, "signals", signals, of_signals),
+        lines("threads_reach_the_same_line", "threads", threads, &["f0", "f59", "work", "main"]),
+        lines("forked_processes_share_no_breakpoints_of_lines", "forks", forks, &["f0", "f59", "main"]),
+        lines("signals_pass_between_lines", "signals", signals, &["f0", "note", "on_signal", "main"]),
     ]
 }
 
@@ -64,7 +72,7 @@ impl Form {
                 plugin = COMPILERS[0].plugin();
                 &["-g", &plugin, "-fplugin-arg-sediment-blocks"]
             }
-            _ => &["-Wl,--build-id"],
+            _ => &["-g", "-Wl,--build-id"],
         };
         let whole = shop.compile(name, source, flags);
         let mut program = whole.clone();
@@ -123,20 +131,74 @@ fn same_as_without(form: Form, name: &str, source: &str, expected: &[&str]) {
     let shop = Workshop::new();
     let built = form.build(&shop, name, source);
     let program = &built.program;
-    let without = Command::new(program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
-    assert!(!without.stdout.is_empty(), "{without:?}");
+    let without = alone(&shop, program);
     for repeat in 0..repeats() {
         // A large share, so that much is armed again and again.
         let seed = repeat.to_string();
         let options = [&["--overhead", "40%", "--seed", &seed], form.options()].concat();
         let recorded = shop.record(&options, &[text(program)]).output().unwrap();
         let when = format!("run {repeat}: {}", err(&recorded));
-        assert_eq!(code(&recorded), code(&without), "{when}");
-        assert_eq!(
-            String::from_utf8_lossy(&recorded.stdout),
-            String::from_utf8_lossy(&without.stdout),
-            "run {repeat}"
-        );
+        same(&recorded, &without, &when);
         built.expect(&shop.profile(), expected, &when);
     }
+}
+
+fn alone(shop: &Workshop, program: &Path) -> Output {
+    let without = Command::new(program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(!without.stdout.is_empty(), "{without:?}");
+    without
+}
+
+fn same(recorded: &Output, without: &Output, when: &str) {
+    assert_eq!(code(recorded), code(without), "{when}");
+    let [recorded, without] = [recorded, without].map(|output| String::from_utf8_lossy(&output.stdout));
+    assert_eq!(recorded, without, "{when}");
+}
+
+/// Runs a program without and under the recorder of executed lines, and expects the same executed lines of each function each time.
+fn lines_are_the_same(name: &str, source: &str, expected: &[&str]) {
+    let shop = Workshop::new();
+    let program = shop.compile(name, source, &["-g"]);
+    let without = alone(&shop, &program);
+    let mut first = None;
+    // The first run is one of text.
+    for (repeat, format) in ["llvm-sample", "gcc-sample-3"].into_iter().cycle().take(repeats()).enumerate() {
+        let seed = repeat.to_string();
+        let options = ["--overhead", "40%", "--seed", &seed, "--blocks", "always", "--only", name];
+        let options = [&options[..], &["--format", format]].concat();
+        let recorded = shop.record(&options, &[text(&program)]).output().unwrap();
+        let when = format!("run {repeat}: {}", err(&recorded));
+        same(&recorded, &without, &when);
+        let samples = std::fs::read(shop.path().join("recorded.gv")).unwrap();
+        if format == "gcc-sample-3" {
+            assert!(samples.starts_with(b"adcg\x03\0\0\0"), "{when}");
+            for function in expected {
+                let name = [function.as_bytes(), b"\0"].concat();
+                assert!(samples.windows(name.len()).any(|bytes| bytes == name), "no {function}: {when}");
+            }
+            continue;
+        }
+        let lines = executed_lines(&String::from_utf8(samples).unwrap());
+        for function in expected {
+            assert!(lines.get(*function).is_some_and(|lines| !lines.is_empty()), "no {function}: {when}");
+        }
+        let before = first.get_or_insert_with(|| lines.clone());
+        assert_eq!(*before, lines, "{when}");
+    }
+}
+
+/// Positions of the executed lines of each function, of text as LLVM reads it.
+fn executed_lines(samples: &str) -> BTreeMap<String, Vec<String>> {
+    let (mut functions, mut name) = (BTreeMap::<String, Vec<String>>::new(), String::new());
+    for line in samples.lines() {
+        let (position, _) = line.split_once(':').unwrap_or_else(|| panic!("{line}"));
+        if line.starts_with(' ') {
+            if !line.ends_with(": 0") {
+                functions.entry(name.clone()).or_default().push(position.to_owned());
+            }
+        } else {
+            position.clone_into(&mut name);
+        }
+    }
+    functions
 }

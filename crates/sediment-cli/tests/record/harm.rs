@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
 
+use super::forms::Form;
 use super::support::{Need, case};
 use super::{
-    Running, Workshop, assert_untouched, code, err, number_in, patience, repeated, repeats, rounds, text,
+    Running, Workshop, assert_untouched, code, compilers, err, number_in, patience, programs, repeated,
+    repeats, rounds, text,
 };
 use crate::said::says_in_log;
 use libtest_mimic::Trial;
@@ -24,6 +26,12 @@ pub fn cases() -> Vec<Trial> {
             &another_user,
             program_that_becomes_unreadable_runs_on,
         ),
+        repeated("code_that_is_unmapped_harms_no_program", &compiler, || {
+            code_is_unmapped(Form::Whole, &UNMAPPED);
+        }),
+        repeated("blocks_that_are_unmapped_harm_no_program", compilers::COMPILERS[0].needs, || {
+            code_is_unmapped(Form::Mapped, &[&["--overhead", "40%"]]);
+        }),
         case("unreadable_programs_go_on", &another_user, unreadable_programs_go_on),
         case("programs_that_give_up_rights_go_on", &another_user, programs_that_give_up_rights_go_on),
         case("every_signal_takes_the_breakpoints_out", &compiler, every_signal_takes_the_breakpoints_out),
@@ -40,6 +48,43 @@ pub fn cases() -> Vec<Trial> {
             programs_do_not_see_the_recorders_processor,
         ),
     ]
+}
+
+const UNMAPPED: [&[&str]; 4] = [
+    &["--overhead", "40%"],
+    &["--startup"],
+    &["--startup", "--trampolines"],
+    &["--overhead", "40%", "--blocks", "always", "--format", "llvm-sample"],
+];
+
+/// Data in the place of code that a program unmapped by itself: it has the bytes of breakpoints, and is not taken for them.
+fn code_is_unmapped(form: Form, all: &[&[&str]]) {
+    let shop = Workshop::new();
+    let built = form.build(&shop, "unmaps", &programs::unmaps());
+    let libraries =
+        ["one.so", "two.so"].map(|name| shop.compile(name, &programs::library(), &["-shared", "-fPIC"]));
+    let command = [text(&built.program), text(&libraries[0]), text(&libraries[1])];
+    let without = Command::new(command[0]).args(&command[1..]).output().unwrap();
+    assert_eq!(code(&without), 14, "{without:?}");
+    let said = String::from_utf8_lossy(&without.stdout).into_owned();
+    assert!(said.starts_with("data: 0 changed\ncopy: 0, library: 0, child: 300, sum "), "{said}");
+    for repeat in 0..repeats() {
+        for options in all {
+            let seed = repeat.to_string();
+            let options = [options, form.options(), &["--seed", &seed]].concat();
+            let recorded = shop.record(&options, &command).output().unwrap();
+            let when = format!("{options:?}, run {repeat}: {}", err(&recorded));
+            assert_eq!(String::from_utf8_lossy(&recorded.stdout), said, "{when}");
+            assert_eq!(code(&recorded), 14, "{when}");
+            if options.contains(&"--format") {
+                let lines = std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap();
+                assert!(["g0:", "g19:"].iter().all(|name| lines.contains(name)), "{when}");
+            } else {
+                // The last one ran in a copy that the program had mapped.
+                built.expect(&shop.profile(), &["g0", "g19", "g30", "f59", "main"], &when);
+            }
+        }
+    }
 }
 
 /// A program on the recorder's processor has as many as without it, wherever it asks: itself, in a thread, a child, another program, and
@@ -541,7 +586,7 @@ int main(int count, char **words) {
 
 fn breakpoints_keep_to_their_memory() {
     let shop = Workshop::new();
-    let program = shop.compile("plain", &super::programs::plain(), &[]);
+    let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded = shop.record(&["--startup", "--max-memory", "32K"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 7, "{}", err(&recorded));
     let said = err(&recorded).replace("ld-linux-aarch64.so.1", "ld-linux-x86-64.so.2");

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other means of recording: chosen, taken where they are the best, and ended by the interrupt key.
 
+use super::forms::Form;
 use super::support::{Need, case, root};
-use super::{Running, Workshop, calls, code, err, number_in, programs, text, wait};
+use super::{Running, Workshop, calls, code, compilers, err, number_in, programs, text, wait};
 use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +13,14 @@ use std::time::Duration;
 
 pub fn cases() -> Vec<Trial> {
     let both = [Need::Program("cc"), Need::Program("valgrind"), Need::Program("perf")];
+    let blocks = [compilers::COMPILERS[0].needs, &[Need::Program("perf")]].concat();
     vec![
+        case("samples_tell_blocks", &blocks, samples_tell_blocks),
+        case(
+            "samples_are_of_cycles_where_these_are_counted",
+            &[Need::Program("cc")],
+            samples_are_of_cycles_where_these_are_counted,
+        ),
         case("other_means_can_be_chosen", &both, other_means_can_be_chosen),
         case("the_interrupt_key_ends_every_recording", &both, the_interrupt_key_ends_every_recording),
         case("the_whole_machine_is_recorded", &both, the_whole_machine_is_recorded),
@@ -167,22 +175,108 @@ fn a_perf_without_events_is_not_taken() {
 
 /// Runs sediment beside a stand-in for perf, whose recordings are copies of a file.
 fn with_perf_of(shop: &Workshop, recorded: &Path) -> impl Fn(&[&str]) -> Output {
-    let perf = format!(
-        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\n\
-         while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
-         \x20   [ \"$1\" = -o ] && output=$2\n    [ \"$1\" = -j ] && branches=$2\n    shift\ndone\n\
-         shift\n[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\n\
-         cp '{}' \"$output\"\nexit $ended\n",
+    let script = format!(
+        "[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\ncp '{}' \"$output\"\nexit $ended\n",
         recorded.display()
     );
+    let run = beside_perf(shop, &script);
+    move |arguments| run(&[&[env!("CARGO_BIN_EXE_sediment")], arguments].concat())
+}
+
+/// Runs commands beside a stand-in for perf: a script of the shell that has the program and its arguments, and in variables which perf it
+/// is, the event, the output, and whether branches or stacks are asked for.
+fn beside_perf(shop: &Workshop, script: &str) -> impl Fn(&[&str]) -> Output + use<> {
+    let perf = format!(
+        "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\nkind=$1\n\
+         while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
+         \x20   [ \"$1\" = -o ] && output=$2\n    [ \"$1\" = -j ] && branches=$2\n\
+         \x20   [ \"$1\" = -e ] && event=$2\n    [ \"$1\" = -g ] && stacks=yes\n    shift\ndone\nshift\n{script}"
+    );
     let tools = shop.path().join("tools");
-    std::fs::create_dir(&tools).unwrap();
+    std::fs::create_dir_all(&tools).unwrap();
     std::fs::write(tools.join("perf"), perf).unwrap();
     std::fs::set_permissions(tools.join("perf"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", text(&tools), std::env::var("PATH").unwrap());
     let folder = shop.path().to_owned();
-    move |arguments| {
-        let mut run = sediment();
-        run.args(arguments).env("PATH", &path).current_dir(&folder).stdin(Stdio::null()).output().unwrap()
+    move |words| {
+        let mut run = Command::new(words[0]);
+        run.args(&words[1..]).env("PATH", &path).current_dir(&folder).stdin(Stdio::null()).output().unwrap()
     }
+}
+
+/// Machines without branch records, which count cycles or do not, by stand-ins for perf. Where breakpoints are forbidden, samples are taken
+/// by the event that doctor gives as reason.
+fn samples_are_of_cycles_where_these_are_counted() {
+    let shop = Workshop::new();
+    let program = shop.compile("plain", &programs::plain(), &[]);
+    let sandbox = shop.compile("sandbox", crate::sandbox::SANDBOX, &[]);
+    let stacks = root().join("tests/golden/read/perf-script/call-chains/input");
+    let sediment = env!("CARGO_BIN_EXE_sediment");
+    for (count, event, reason) in
+        [("1000", "cycles:u", "cycles"), ("<not supported>", "cpu-clock:u", "clock")]
+    {
+        let script = format!(
+            "if [ $kind = stat ]; then echo \"{count},,$event,1000,100.00,,\"; exit; fi\n\
+             [ \"$stacks\" = yes ] || exit 1\n[ \"$1\" = true ] || echo $event >event\n\
+             \"$@\"\nended=$?\ncp '{}' \"$output\"\nexit $ended\n",
+            stacks.display()
+        );
+        let run = beside_perf(&shop, &script);
+        for before in [&[text(&sandbox), sediment][..], &[sediment]] {
+            let is_sandboxed = before.len() > 1;
+            let method: &[&str] = if is_sandboxed { &[] } else { &["--method", "perf-stacks"] };
+            let words = [before, &["record", "-o", "recorded.gv"], method, &["--", text(&program)]].concat();
+            let recorded = run(&words);
+            let printed = recorded.stdout.ends_with(b"the end\n");
+            assert_eq!((code(&recorded), printed), (7, true), "{event}: {}", err(&recorded));
+            let asked = std::fs::read_to_string(shop.path().join("event")).unwrap();
+            assert_eq!(asked.trim(), event, "{}", err(&recorded));
+            assert!(calls(&shop.profile(), "main", "hot") > 0, "{event}: {}", err(&recorded));
+            let doctor = run(&[before, &["doctor", "--json"]].concat());
+            let said: serde_json::Value = serde_json::from_slice(&doctor.stdout).unwrap();
+            let goal = |name: &str| {
+                let goals = said["goals"].as_array().unwrap();
+                let goal = goals.iter().find(|goal| goal["goal"] == name).unwrap();
+                ["method", "reason"].map(|key| goal[key].as_str().unwrap_or("none").to_owned())
+            };
+            if is_sandboxed {
+                for name in ["calls", "blocks"] {
+                    assert_eq!(goal(name), ["perf-stacks", reason], "{name}");
+                }
+                assert_eq!(goal("starts"), ["none", "none"]);
+            } else {
+                assert_eq!(goal("calls"), ["breakpoints", "samples-hardly-better"]);
+            }
+        }
+    }
+}
+
+/// Samples of a program with a map of its blocks, which doctor names where breakpoints are forbidden.
+fn samples_tell_blocks() {
+    let source = "#include <stdio.h>\n\
+        __attribute__((noinline)) long step(long x) { if (x % 3) return x * 7 + 1; return x / 3; }\n\
+        __attribute__((noinline)) long work(long n) { long s = 1; for (long i = 0; i < n; i++) s = step(s + i) & 0xffffff; return s; }\n\
+        int main(void) { printf(\"%ld\\n\", work(40000000)); return 7; }\n";
+    let shop = Workshop::new();
+    let built = Form::Mapped.build(&shop, "steps", source);
+    let without = Command::new(&built.program).output().unwrap();
+    let mut record = sediment();
+    record.args(["record", "-o", "recorded.gv", "--method", "perf-stacks", "--"]).arg(&built.program);
+    let recorded = record.current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert_eq!((code(&recorded), &recorded.stdout), (7, &without.stdout), "{}", err(&recorded));
+    let profile = shop.profile();
+    for name in ["step", "work"] {
+        let mut functions = profile.functions().into_iter();
+        let function = functions.find(|function| profile.key(*function).name == name);
+        let function = function.unwrap_or_else(|| panic!("no sample of {name}: {}", err(&recorded)));
+        assert!(profile.facts(function).blocks.is_some(), "{name}: {}", err(&recorded));
+    }
+    let mut export = sediment();
+    export.args(["export", "recorded.gv", "--format", "blocks"]).current_dir(shop.path());
+    let exported = export.output().unwrap();
+    let blocks = String::from_utf8_lossy(&exported.stdout).into_owned();
+    let counted = blocks.lines().find(|line| line.starts_with("step\t")).unwrap_or_default();
+    let counts =
+        counted.split([' ', '\t', '@']).filter_map(|word| word.split_once('=')?.1.parse::<u128>().ok());
+    assert!(counts.sum::<u128>() > 0, "{blocks}: {}", err(&exported));
 }

@@ -5,8 +5,9 @@ use super::support::{Need, case};
 use super::{Workshop, calls, code, err, programs, text};
 use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -17,6 +18,7 @@ pub fn cases() -> Vec<Trial> {
             &[Need::Program("cc"), Need::Program("dpkg-query")],
             of_a_package_only_its_own_functions_are_collected,
         ),
+        case("only_root_collects_all", &[Need::Program("setpriv"), Need::Root], only_root_collects_all),
         case(
             "files_of_many_libraries_are_told_in_ten_lines",
             &[Need::Program("cc"), Need::Program("dpkg-query")],
@@ -126,6 +128,23 @@ fn of_a_package_only_its_own_functions_are_collected() {
         let last = told.find("sediment: wrote ").map(|at| &told[at..]);
         says_like("record/packages/of_a_package_only_its_own_functions_are_collected", last.unwrap());
     }
+}
+
+/// Others than root are refused before anything is recorded or written.
+fn only_root_collects_all() {
+    let shop = Workshop::new();
+    std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
+    // Others may not enter the folders that root builds in.
+    let sediment = shop.path().join("sediment");
+    std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &sediment).unwrap();
+    let mut collect = Command::new("setpriv");
+    collect.args(["--reuid=65534", "--regid=65534", "--clear-groups", text(&sediment)]);
+    collect.args(["collect", "--all", "--seconds", "1"]).current_dir(shop.path()).stdin(Stdio::null());
+    let refused = collect.output().unwrap();
+    assert_eq!(code(&refused), 6, "{}", err(&refused));
+    says("record/packages/only_root_collects_all", err(&refused));
+    assert!(refused.stdout.is_empty());
+    assert_eq!(std::fs::read_dir(shop.path()).unwrap().count(), 1, "it wrote something");
 }
 
 /// Lines that say what is in a file, before it is shown to the last byte.

@@ -128,6 +128,94 @@ pub(crate) fn loads() -> String {
               \x20   return 6;\n}\n"
 }
 
+/// Unmaps code that has run, or may run yet, and has data of breakpoint instructions in its place: a page of its own functions, which it maps
+/// again, a copy of that page, and the code of a library.
+pub(crate) fn unmaps() -> String {
+    let functions: String = (0..40)
+        .map(|index| format!("GONE long g{index}(long x) {{ __asm__ volatile(\"\"); return (x & 0xffff) * {} + {index}; }}\n", index % 7 + 1))
+        .collect();
+    let calls = |from: usize| (from..from + 20).map(|index| format!("s = g{index}(s); ")).collect::<String>();
+    let head = r#"
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#ifdef __aarch64__
+#define TRAP "\x00\x00\x20\xd4"
+#else
+#define TRAP "\xcc\xcc\xcc\xcc"
+#endif
+#define FUNCTION __attribute__((noinline)) static
+#define GONE __attribute__((noinline, section("gone")))
+/* Nothing else that runs is in their pages. */
+__asm__(".section gone,\"ax\"\n.skip 8192\n.text");
+"#;
+    let tail = r#"
+/* The mapping with this address, and where in its file it begins. */
+FUNCTION void find(void *address, char **from, char **to, long *offset) {
+    char line[512]; unsigned long start, end, at = (unsigned long)address; FILE *maps = fopen("/proc/self/maps", "r");
+    while (fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, (unsigned long *)offset) == 3 && start <= at && at < end) break;
+    *from = (char *)start; *to = (char *)end;
+    fclose(maps);
+}
+FUNCTION void fill(char *from, char *to) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
+    if (mmap(from, to - from, PROT_READ | PROT_WRITE, flags, -1, 0) != from) _exit(90);
+    for (char *at = from; at < to; at += 4) memcpy(at, TRAP, 4);
+}
+FUNCTION int changed(char *from, char *to) {
+    int changed = 0;
+    for (char *at = from; at < to; at += 4) changed += memcmp(at, TRAP, 4) != 0;
+    return changed;
+}
+int main(int count, char **words) {
+    long s = 1, offset, unused; char *from, *to, *mapped, *end;
+    for (int i = 0; i < 20000; i++) s = early(s);
+    s += work(30000);
+    find(g0, &mapped, &end, &offset);
+    from = (char *)((unsigned long)g0 & ~4095ul); to = (char *)(((unsigned long)g39 + 64 + 4095) & ~4095ul);
+    offset += from - mapped;
+    if (munmap(from, to - from)) return 91;
+    fill(from, to); s += work(30000);
+    printf("data: %d changed\n", changed(from, to));
+    if (munmap(from, to - from)) return 92;
+    s += work(30000);
+    int file = open(words[0], O_RDONLY);
+    if (mmap(from, to - from, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, file, offset) != from) return 93;
+    for (int i = 0; i < 20000; i++) s = late(early(s));
+    /* The recorder looks at what is mapped when a library is loaded. */
+    char *copy = mmap(0, to - from, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, offset);
+    void *one = dlopen(words[1], RTLD_NOW), *two;
+    if (copy == MAP_FAILED || !one) return 94;
+    long (*third)(long) = (long (*)(long))(copy + ((char *)g3 - from));
+    long (*thirtieth)(long) = (long (*)(long))(copy + ((char *)g30 - from));
+    for (int i = 0; i < 20000; i++) s = third(s) + thirtieth(s);
+    if (munmap(copy, to - from)) return 95;
+    char *copied = copy + (to - from);
+    fill(copy, copied); s += work(30000);
+    long (*leaf)(long) = (long (*)(long))dlsym(one, "library_leaf"), (*call)(long);
+    for (int i = 0; i < 2000; i++) s += leaf(i);
+    find(leaf, &mapped, &end, &unused);
+    if (munmap(mapped, end - mapped)) return 96;
+    fill(mapped, end); s += work(30000);
+    if (!(two = dlopen(words[2], RTLD_NOW))) return 97;
+    call = (long (*)(long))dlsym(two, "library_call");
+    for (int i = 0; i < 2000; i++) s += call(i);
+    int status; pid_t child = fork();
+    if (child == 0) { s = work(20000) + late(s); _exit(changed(mapped, end) + changed(copy, copied) + 3); }
+    waitpid(child, &status, 0);
+    s += work(30000);
+    printf("copy: %d, library: %d, child: %x, sum %ld\n", changed(copy, copied), changed(mapped, end), status, s);
+    fflush(stdout);
+    _exit(14);
+}
+"#;
+    let early = format!("FUNCTION long early(long s) {{ {} return s; }}\n", calls(0));
+    let late = format!("FUNCTION long late(long s) {{ {} return s; }}\n", calls(20));
+    work() + head + &functions + &early + &late + tail
+}
+
 /// Signals of every sort: a timer's, real-time ones, to threads, stops, one's own traps, with all of them blocked at times.
 pub(crate) fn signals() -> String {
     work()

@@ -3,7 +3,9 @@
 
 use super::running::sediment;
 use super::support::{Need, case};
-use super::{Running, Workshop, assert_untouched, code, err, number_in, programs, seconds, text};
+use super::{
+    Running, Workshop, assert_untouched, code, err, number_in, programs, repeated, repeats, seconds, text,
+};
 use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use sediment::profile::Profile;
@@ -18,6 +20,11 @@ pub fn cases() -> Vec<Trial> {
         case("stripped_programs_are_named_by_every_debug_file", &tools, every_debug_file_names),
         case("the_index_of_unwind_tables_suffices", &tools, the_index_of_unwind_tables_suffices),
         case("files_of_other_builds_are_refused", &tools, files_of_other_builds_are_refused),
+        case(
+            "addresses_are_held_against_their_own_build",
+            &tools,
+            addresses_are_held_against_their_own_build,
+        ),
         case("commands_say_what_they_do_with_addresses", &tools, commands_say_what_they_do_with_addresses),
         case(
             "a_debug_file_that_dwz_has_packed_names_as_well",
@@ -29,7 +36,7 @@ pub fn cases() -> Vec<Trial> {
             &[Need::Program("cc"), Need::Program("strip"), Need::Program("dpkg-query")],
             stripped_packages_scripts_and_services_are_collected,
         ),
-        case("addresses_of_two_builds_of_one_name_are_not_mixed", &tools, two_builds_of_one_name),
+        repeated("addresses_of_two_builds_of_one_name_are_not_mixed", &tools, two_builds_of_one_name),
     ]
 }
 
@@ -186,6 +193,47 @@ fn files_of_other_builds_are_refused() {
     assert_eq!(names(&read(&folder.join("sum.gv"))), names(&read(&folder.join("whole.gv"))));
 }
 
+/// `merge --into --against`: an address is in the build whose build-id the profile has, or nowhere.
+fn addresses_are_held_against_their_own_build() {
+    let shop = Workshop::new();
+    let folder = shop.path();
+    let (whole, stripped) = built(&shop, &[]);
+    recorded(&shop, &stripped, "nameless.gv");
+    tool(folder, "objcopy", &["--only-keep-debug", text(&whole), "plain.debug"]);
+    let other = folder.join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::rename(shop.compile("more", &programs::forks(), &["-Wl,--build-id"]), other.join("plain"))
+        .unwrap();
+    tool(&other, "objcopy", &["--only-keep-debug", "plain", "plain.debug"]);
+    // Beyond the file's last byte is no function.
+    let file = std::fs::read_to_string(folder.join("nameless.gv")).unwrap();
+    let calls: Vec<&str> = file.lines().filter(|line| line.contains("count=")).collect();
+    let begin = calls[0].rfind("\"0x").unwrap();
+    let callee = calls[0][begin..].split_inclusive('"').take(2).collect::<String>();
+    let beyond = file.replace(&callee, "\"0x7fffffff0000\"");
+    std::fs::write(folder.join("beyond.gv"), beyond).unwrap();
+    let defined = |profile: &str, against: &str| {
+        let words =
+            ["merge", "--into", "sum.gv", "--dry-run", "--min-coverage", "1", "--against", against, profile];
+        let done = sediment(folder, &[&words[..], &["--json"]].concat());
+        assert!(err(&done).contains("sediment resolve"), "{against}: {}", err(&done));
+        if code(&done) != 0 {
+            says_like("record/stripped/addresses_are_held_against_their_own_build", err(&done));
+            return None;
+        }
+        let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        answer["added"][0]["coverage"]["defined_percent"].as_f64()
+    };
+    for own in ["plain", "plain.debug"] {
+        assert_eq!(defined("nameless.gv", own), Some(100.0), "{own}");
+        let some = defined("beyond.gv", own).unwrap();
+        assert!(some > 0.0 && some < 100.0, "{own}: {some}");
+    }
+    for other in ["other/plain", "other/plain.debug"] {
+        assert_eq!(defined("nameless.gv", other), None, "{other}");
+    }
+}
+
 fn commands_say_what_they_do_with_addresses() {
     let shop = Workshop::new();
     let folder = shop.path();
@@ -328,21 +376,23 @@ fn two_builds_of_one_name() {
         programs.push(place.join("two"));
     }
     let script = format!("{}; {}; exit 5", text(&programs[0]), text(&programs[1]));
-    let done = shop.record(&["--startup"], &["sh", "-c", &script]).output().unwrap();
-    assert_eq!((code(&done), done.stdout.as_slice()), (5, &b"2\n3\n"[..]), "{}", err(&done));
-    let profile = read(&folder.join("recorded.gv"));
-    let of_two =
-        |function: &sediment::profile::FunctionIndex| profile.key(*function).dso.as_deref() == Some("two");
-    let names: Vec<String> = profile
-        .functions()
-        .into_iter()
-        .filter(of_two)
-        .map(|function| profile.key(function).name.clone())
-        .collect();
-    assert_eq!(names, ["exported"]);
-    says_in_log("record/stripped/two_builds_of_one_name", err(&done), &["two is stripped", "called two"]);
-    // One of them is known by its addresses.
-    recorded_as_one(&shop, &programs[0]);
+    for repeat in 0..repeats() {
+        let done = shop.record(&["--startup"], &["sh", "-c", &script]).output().unwrap();
+        assert_eq!((code(&done), done.stdout.as_slice()), (5, &b"2\n3\n"[..]), "{}", err(&done));
+        let profile = read(&folder.join("recorded.gv"));
+        let functions = profile.functions().into_iter();
+        let names: Vec<String> = functions
+            .filter(|function| profile.key(*function).dso.as_deref() == Some("two"))
+            .map(|function| profile.key(function).name.clone())
+            .collect();
+        assert_eq!(names, ["exported"]);
+        if repeat == 0 {
+            let words = ["two is stripped", "called two"];
+            says_in_log("record/stripped/two_builds_of_one_name", err(&done), &words);
+        }
+        // One of them is known by its addresses.
+        recorded_as_one(&shop, &programs[0]);
+    }
 }
 
 fn recorded_as_one(shop: &Workshop, program: &Path) {

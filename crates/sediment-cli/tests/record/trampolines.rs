@@ -13,7 +13,7 @@ pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     let of_cpp = [Need::Program("cc"), Need::Program("c++")];
     vec![
-        case("trampolines_record_what_breakpoints_do", &compiler, trampolines_record_what_breakpoints_do),
+        repeated("trampolines_record_what_breakpoints_do", &compiler, trampolines_record_what_breakpoints_do),
         repeated("trampolines_end_with_the_first_thread_or_process", &compiler, || {
             for (name, source) in [
                 ("threads", programs::threads()),
@@ -26,9 +26,13 @@ pub fn cases() -> Vec<Trial> {
         }),
         case("switches_do_not_keep_functions_from_trampolines", &compiler, switches),
         repeated("faults_are_told_where_they_happen", &compiler, faults_are_told_where_they_happen),
-        case("trampolines_keep_registers_flags_and_memory", &compiler, registers_flags_and_memory_are_kept),
-        case("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
-        case("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
+        repeated(
+            "trampolines_keep_registers_flags_and_memory",
+            &compiler,
+            registers_flags_and_memory_are_kept,
+        ),
+        repeated("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
+        repeated("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
         case("no_page_is_writable_and_executable", &compiler, no_page_is_writable_and_executable),
     ]
 }
@@ -49,6 +53,7 @@ fn has_trampolines(said: &str) -> bool {
 }
 
 fn trampolines_record_what_breakpoints_do() {
+    let times = repeats();
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("trampolines are made on x86-64");
     }
@@ -66,16 +71,18 @@ fn trampolines_record_what_breakpoints_do() {
     for flags in [&[][..], &["-fcf-protection"], &["-no-pie"], &["-O0"]] {
         let program = shop.compile("many", &source, flags);
         let without = Command::new(&program).output().unwrap();
-        let mut profiles = Vec::new();
-        for options in [&OPTIONS[..1], &OPTIONS] {
+        let record = |options: &[&str]| {
             let recorded = shop.record(options, &[text(&program)]).output().unwrap();
             assert_eq!(code(&recorded), 7, "{}", err(&recorded));
             assert_eq!(recorded.stdout, without.stdout);
             assert_eq!(has_trampolines(&err(&recorded)), options.len() == 2, "{flags:?}: {}", err(&recorded));
-            profiles.push(std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap());
+            std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap()
+        };
+        let by_breakpoints = record(&OPTIONS[..1]);
+        for repeat in 0..times {
+            assert_eq!(record(&OPTIONS), by_breakpoints, "{flags:?}, run {repeat}");
+            assert!(firsts(&shop.profile(), "many").len() > 300, "{flags:?}, run {repeat}");
         }
-        assert!(firsts(&shop.profile(), "many").len() > 300, "{flags:?}");
-        assert_eq!(profiles[0], profiles[1], "{flags:?}");
     }
 }
 
@@ -204,6 +211,7 @@ int main(void) {{
 
 /// Functions that others jump into with live flags, registers and data below the stack pointer, as the compiler's cold parts.
 fn registers_flags_and_memory_are_kept() {
+    let times = repeats();
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("its program is x86-64 assembly");
     }
@@ -227,10 +235,12 @@ int main(void) {{
     let shop = Workshop::new();
     let program = shop.compile("kept", &source, &[]);
     let without = Command::new(&program).output().unwrap();
-    let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
-    assert!(has_trampolines(&err(&recorded)), "{}", err(&recorded));
-    assert_eq!((code(&recorded), &recorded.stdout), (0, &without.stdout), "{}", err(&recorded));
-    assert!(firsts(&shop.profile(), "kept").iter().any(|(_, name)| name == "part"));
+    for _ in 0..times {
+        let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+        assert!(has_trampolines(&err(&recorded)), "{}", err(&recorded));
+        assert_eq!((code(&recorded), &recorded.stdout), (0, &without.stdout), "{}", err(&recorded));
+        assert!(firsts(&shop.profile(), "kept").iter().any(|(_, name)| name == "part"));
+    }
 }
 
 fn exceptions_pass() {
@@ -258,9 +268,11 @@ int main() {{
     let compiled = Command::new("c++").arg("-O2").arg(&file).arg("-o").arg(&program).status().unwrap();
     assert!(compiled.success());
     let without = Command::new(&program).output().unwrap();
-    let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
-    assert_eq!((code(&recorded), &recorded.stdout), (4, &without.stdout), "{}", err(&recorded));
-    assert_eq!(has_trampolines(&err(&recorded)), cfg!(target_arch = "x86_64"));
+    for _ in 0..repeats() {
+        let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+        assert_eq!((code(&recorded), &recorded.stdout), (4, &without.stdout), "{}", err(&recorded));
+        assert_eq!(has_trampolines(&err(&recorded)), cfg!(target_arch = "x86_64"));
+    }
 }
 
 /// Where a limit could tell the program that there is more memory, or a filter sees what it calls, there are breakpoints alone.
@@ -272,7 +284,8 @@ fn limited_programs_have_no_trampolines() {
     let shop = Workshop::new();
     let program = shop.compile("limited", &source, &[]);
     let filter = format!("exec {}", text(&shop.compile("filter", crate::sandbox::SANDBOX, &[])));
-    for limit in ["exec", "ulimit -v 4000000; exec", "ulimit -f 100000; exec", &filter] {
+    let limits = ["exec", "ulimit -v 4000000; exec", "ulimit -f 100000; exec", &filter];
+    for limit in std::iter::repeat_n(limits, repeats()).flatten() {
         let command = format!("{limit} {}", text(&program));
         let recorded = shop.record(&OPTIONS, &["sh", "-c", &command]).output().unwrap();
         assert_eq!((code(&recorded), &recorded.stdout[..]), (0, &b"2\n"[..]), "{}", err(&recorded));

@@ -70,6 +70,29 @@ fn numbers_of_version_2_are_checked() {
     }
 }
 
+/// One label is one build of one package, however often it stands in a file.
+#[test]
+fn clusters_of_one_label_must_agree() {
+    let with = |first: &str, second: &str| {
+        let clusters =
+            format!("subgraph cluster0 {{ label=x {first} a }}\nsubgraph cluster1 {{ label=x {second} b }}");
+        format!("digraph {{ sediment=3\n{clusters}\n}}")
+    };
+    for (first, second) in [("build_id=ab12", "build_id=cd34"), ("package=\"x-1\"", "package=\"x-2\"")] {
+        let error = error(&with(first, second));
+        assert!(error.starts_with("line 3: "), "{error}");
+        says("library/profile/damaged/clusters_of_one_label_must_agree", error);
+    }
+    for (first, second) in [("build_id=ab12", "build_id=AB12"), ("build_id=ab12", ""), ("", "build_id=ab12")]
+    {
+        let (profile, skipped) = parse(with(first, second).as_bytes()).unwrap();
+        assert!(skipped.is_empty());
+        assert_eq!(profile.functions().len(), 2, "functions of both");
+        assert_eq!(profile.dsos().len(), 1);
+        assert_eq!(profile.dsos()["x"].build_id.as_deref(), Some("ab12"));
+    }
+}
+
 #[test]
 fn a_newer_version_names_the_version_that_reads_it() {
     says("library/profile/damaged/a_newer_version", error("digraph { sediment=7 } anything"));

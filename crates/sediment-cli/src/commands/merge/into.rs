@@ -4,9 +4,9 @@
 use super::{Arguments, Options};
 use crate::commands::diff::parts;
 use crate::files;
-use crate::inputs::{read_binary, read_profile, warn_of_similar_labels};
+use crate::inputs::{read_binary, read_profile, tell_nameless, warn_of_similar_labels};
 use crate::ui::Ui;
-use sediment::binary::names;
+use sediment::binary::{AddressIndex, names};
 use sediment::matching::identity;
 use sediment::plural::counted;
 use sediment::profile::merge::Weight;
@@ -46,6 +46,9 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
         let profile = read_profile(&path, ui)?;
         let coverage = build.coverage(&profile);
+        if coverage.is_some() {
+            tell_nameless(&profile, &path, "merges", ui);
+        }
         let why = options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
         if let Some(why) = why {
             ui.note(&format!("skipped {}: {why}", files::display(&path)));
@@ -246,21 +249,38 @@ impl Build {
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
     }
 
-    /// Coverage of a profile by the build; None without --against. Clones of a function count as the function.
+    /// Coverage of a profile by the build; None without --against. Clones of a function count as the function. An address means something
+    /// in a file of the same build alone.
     fn coverage(&self, profile: &Profile) -> Option<Coverage> {
         if self.binaries.is_empty() {
             return None;
         }
         let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        let mut same_builds: Vec<(String, AddressIndex<'_>)> = Vec::new();
         for (file_name, binary) in &self.binaries {
             let Some(found) = identity::dso_of(profile, binary, file_name) else { continue };
+            let cluster = &profile.dsos()[&found.label];
+            if cluster.unresolved && binary.build_id.is_some() && binary.build_id == cluster.build_id {
+                same_builds.push((found.label.clone(), binary.address_index()));
+            }
             let own = defined.entry(found.label).or_default();
             own.extend(binary.functions.iter().map(|function| names::stem(&function.name)));
         }
         let is_there = |key: &FunctionKey| {
-            let own = defined.get(key.dso.as_ref()?)?;
-            Some(own.contains(names::stem(&key.name)))
+            let label = key.dso.as_ref()?;
+            let own = defined.get(label)?;
+            let of_same_build = |address| {
+                let mut indexes = same_builds.iter().filter(|(same, _)| same == label);
+                indexes.any(|(_, index)| index.function_at(address).is_some())
+            };
+            let by_address = address_in(&key.name).filter(|_| profile.dsos()[label].unresolved);
+            Some(by_address.map_or_else(|| own.contains(names::stem(&key.name)), of_same_build))
         };
         Some(submissions::coverage(profile, &is_there))
     }
+}
+
+/// Address of a function without a name.
+fn address_in(name: &str) -> Option<u64> {
+    u64::from_str_radix(name.strip_prefix("0x")?, 16).ok()
 }

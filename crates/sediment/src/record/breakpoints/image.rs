@@ -78,7 +78,7 @@ impl Image {
 
     /// Notes which entries hold breakpoints that others of us have set.
     pub(super) fn find_set(&mut self, module: &Module, memory: &dyn Memory) {
-        for index in self.standing(module, memory, 0..module.entries.len()) {
+        for index in self.standing(module, memory, 0..module.entries.len(), &|_| true) {
             self.armed[index] = true;
         }
     }
@@ -87,7 +87,7 @@ impl Image {
     pub(super) fn agrees(&self, module: &Module, memory: &dyn Memory) -> bool {
         let mut agrees = true;
         self.look_at(module, memory, self.settable_entries(module), |index, now| {
-            agrees &= now == module.entries[index].original;
+            agrees &= now.starts_with(&module.entries[index].original);
         });
         agrees
     }
@@ -105,7 +105,7 @@ impl Image {
         let (mut fitting, mut missing) = (Vec::new(), 0);
         let settable = |index: &usize| self.is_settable(self.address(&module.entries[*index]));
         self.look_at(module, memory, entries.into_iter().filter(settable), |index, now| {
-            if now == module.entries[index].original {
+            if now.starts_with(&module.entries[index].original) {
                 fitting.push(index);
             }
         });
@@ -232,15 +232,17 @@ impl Image {
         self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
     }
 
-    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise.
+    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise. `is_ours`: whether the module's file is
+    /// mapped at an address; asked where the code around a breakpoint is not the module's.
     pub(super) fn disarm(
         &mut self,
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
+        is_ours: &dyn Fn(u64) -> bool,
         entries: impl IntoIterator<Item = usize>,
     ) {
-        for index in self.standing(module, memory, entries) {
+        for index in self.standing(module, memory, entries, is_ours) {
             let entry = &module.entries[index];
             self.armed[index] = false;
             if replace(memory, self.address(entry), TRAP, entry.original) {
@@ -255,13 +257,14 @@ impl Image {
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
+        is_ours: &dyn Fn(u64) -> bool,
         at_rest: bool,
     ) {
         let all = 0..module.entries.len();
         if !at_rest {
-            return self.disarm(module, memory, pages, all);
+            return self.disarm(module, memory, pages, is_ours, all);
         }
-        let standing = self.standing(module, memory, all);
+        let standing = self.standing(module, memory, all, is_ours);
         let changes = standing.iter().map(|index| {
             let entry = &module.entries[*index];
             let mut change = Change::new(self.address(entry), &entry.original);
@@ -279,17 +282,22 @@ impl Image {
         }
     }
 
-    /// Those of these entries, which rise, where a breakpoint stands in memory.
+    /// Those of these entries, which rise, where a breakpoint stands in memory. What has its bytes is none where neither the code around it
+    /// nor, by `is_ours`, the file is the module's: the program may have unmapped its code, and have data there now.
     fn standing(
         &self,
         module: &Module,
         memory: &dyn Memory,
         entries: impl IntoIterator<Item = usize>,
+        is_ours: &dyn Fn(u64) -> bool,
     ) -> Vec<usize> {
         let mut standing = Vec::new();
         self.look_at(module, memory, entries, |index, now| {
-            if now == TRAP {
-                standing.push(index);
+            if let Some(behind) = now.strip_prefix(&TRAP) {
+                let behind = &behind[..behind.len().min(NEIGHBOURS)];
+                if is_code_behind(module, index, behind) || is_ours(self.address(&module.entries[index])) {
+                    standing.push(index);
+                }
             }
         });
         standing
@@ -299,37 +307,16 @@ impl Image {
     pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages) {
         let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
         let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();
-        self.disarm(module, memory, pages, copied);
+        self.disarm(module, memory, pages, &|_| true, copied);
     }
 
     /// True if the code behind an entry is the module's, but for breakpoints.
     pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn Memory, index: usize) -> bool {
         let from = module.entries[index].address + TRAP.len() as u64;
         let Some(expected) = module.bytes_at(from) else { return false };
-        let expected = &expected[..expected.len().min(NEIGHBOURS)];
         let mut found = [0; NEIGHBOURS];
-        let found = &mut found[..expected.len()];
-        if memory.read(from.wrapping_add(self.bias), found).is_err() {
-            return false;
-        }
-        let mut compared = false;
-        let mut entries = module.entries[index + 1..].iter().peekable();
-        let mut at = 0;
-        while at < expected.len() {
-            let address = from + at as u64;
-            while entries.next_if(|entry| entry.address < address).is_some() {}
-            let begins = entries.peek().is_some_and(|entry| entry.address == address);
-            if begins && found[at..].starts_with(&TRAP) {
-                at += TRAP.len();
-                continue;
-            }
-            if found[at] != expected[at] {
-                return false;
-            }
-            compared = true;
-            at += 1;
-        }
-        compared
+        let found = &mut found[..expected.len().min(NEIGHBOURS)];
+        memory.read(from.wrapping_add(self.bias), found).is_ok() && is_code_behind(module, index, found)
     }
 
     /// Puts back the bytes of the file at an entry.
@@ -346,13 +333,13 @@ impl Image {
         entry.address.wrapping_add(self.bias)
     }
 
-    /// Shows what memory holds at these entries, which rise, as far as it can be read.
+    /// Shows what memory holds at these entries, which rise, and behind them, as far as it can be read.
     fn look_at(
         &self,
         module: &Module,
         memory: &dyn Memory,
         entries: impl IntoIterator<Item = usize>,
-        mut show: impl FnMut(usize, [u8; TRAP.len()]),
+        mut show: impl FnMut(usize, &[u8]),
     ) {
         let entries_of_page: Vec<(usize, u64)> = entries
             .into_iter()
@@ -366,13 +353,38 @@ impl Image {
             run.resize((pages.end - pages.start) as usize, 0);
             let read = memory.read_some(pages.start, &mut run).unwrap_or(0);
             for (index, address) in here {
-                let bytes = run[..read].get((address - pages.start) as usize..).and_then(<[u8]>::first_chunk);
-                if let Some(bytes) = bytes {
-                    show(*index, *bytes);
+                let bytes = run[..read].get((address - pages.start) as usize..);
+                if let Some(bytes) = bytes.filter(|bytes| bytes.len() >= TRAP.len()) {
+                    show(*index, bytes);
                 }
             }
         }
     }
+}
+
+/// True if these bytes behind the breakpoint at an entry are the module's, but for breakpoints.
+fn is_code_behind(module: &Module, index: usize, found: &[u8]) -> bool {
+    let from = module.entries[index].address + TRAP.len() as u64;
+    let Some(expected) = module.bytes_at(from) else { return false };
+    let expected = &expected[..expected.len().min(found.len())];
+    let mut compared = false;
+    let mut entries = module.entries[index + 1..].iter().peekable();
+    let mut at = 0;
+    while at < expected.len() {
+        let address = from + at as u64;
+        while entries.next_if(|entry| entry.address < address).is_some() {}
+        let begins = entries.peek().is_some_and(|entry| entry.address == address);
+        if begins && found[at..].starts_with(&TRAP) {
+            at += TRAP.len();
+            continue;
+        }
+        if found[at] != expected[at] {
+            return false;
+        }
+        compared = true;
+        at += 1;
+    }
+    compared
 }
 
 /// Items from which on two threads work at them.

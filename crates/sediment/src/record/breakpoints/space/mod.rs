@@ -20,6 +20,7 @@ use super::modules::{Module, Modules, Site, base_name};
 use super::trampolines::{self, Trampolines};
 use crate::skipped::Reason;
 use nix::unistd::Pid;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
@@ -498,13 +499,15 @@ impl Space {
 
     /// Takes breakpoints at functions out again, where they still stand.
     pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) {
-        let Self { images, memory, pages, .. } = self;
+        let Self { images, memory, pages, kernel, process, .. } = self;
+        let mapped = MappedNow::of(&**kernel, *process, modules);
         for image in images {
             let module = image.module;
             let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
             let entries: Vec<usize> =
                 entries.map(|site| site.entry as usize).filter(|entry| image.is_armed(*entry)).collect();
-            image.disarm(modules.get(module), &**memory, pages, entries);
+            let is_ours = |address| mapped.is_of(module, address);
+            image.disarm(modules.get(module), &**memory, pages, &is_ours, entries);
         }
     }
 
@@ -529,10 +532,11 @@ impl Space {
     /// all threads here stand still.
     pub(super) fn let_go(&mut self, modules: &Modules<'_>, at_rest: bool) {
         self.arms_no_more();
-        let Self { images, moved, memory, pages, .. } = self;
+        let Self { images, moved, memory, pages, kernel, process, .. } = self;
+        let mapped = MappedNow::of(&**kernel, *process, modules);
         for image in images {
-            let module = modules.get(image.module);
-            image.disarm_all(module, &**memory, pages, at_rest);
+            let (id, module) = (image.module, modules.get(image.module));
+            image.disarm_all(module, &**memory, pages, &|address| mapped.is_of(id, address), at_rest);
         }
         for image in moved {
             image.disarm_copy(modules.get(image.module), &**memory, pages);
@@ -550,6 +554,28 @@ impl Space {
             || self.has_trampoline_at(address)
             || self.entry.is_some_and(|(entry, watch)| entry == address && watch.is_some())
             || self.images.iter().chain(&self.moved).any(of_image)
+    }
+}
+
+/// The mappings of a process, which are read when somebody asks.
+struct MappedNow<'a> {
+    kernel: &'a dyn Kernel,
+    process: Pid,
+    modules: &'a Modules<'a>,
+    read: OnceCell<Vec<Mapping>>,
+}
+
+impl<'a> MappedNow<'a> {
+    fn of(kernel: &'a dyn Kernel, process: Pid, modules: &'a Modules<'a>) -> Self {
+        Self { kernel, process, modules, read: OnceCell::new() }
+    }
+
+    /// True if the file of a module is mapped at this address, or nobody knows: the kernel tells nothing of a process whose first thread
+    /// has ended.
+    fn is_of(&self, module: u32, address: u64) -> bool {
+        let mappings = self.read.get_or_init(|| self.kernel.mappings(self.process).unwrap_or_default());
+        let here = mappings.iter().find(|mapping| mapping.range.contains(&address));
+        mappings.is_empty() || here.is_some_and(|mapping| self.modules.known(mapping) == Some(module))
     }
 }
 
