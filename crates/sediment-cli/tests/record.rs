@@ -273,8 +273,8 @@ fn rates_tell_frequent_from_rare() {
         (calls(&profile, "main", "often"), calls(&profile, "main", "seldom"))
     };
     let is_near = |(often, seldom): (_, _)| {
-        (10_000..90_000).contains(&often)
-            && (400..5_000).contains(&seldom)
+        (10_000..60_000).contains(&often)
+            && (400..3_000).contains(&seldom)
             && (6..80).contains(&(often / seldom))
     };
     let all = [estimates(), estimates(), estimates()];
