@@ -229,6 +229,10 @@ impl Kernel for Model {
         Ok(mapped.into_iter().filter(|mapping| space.is_mapped(mapping.range.start)).collect())
     }
 
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+        self.mappings(thread)
+    }
+
     fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
         Ok(self.mappings(thread)?.into_iter().find(|mapping| mapping.range.contains(&address)))
     }

@@ -232,17 +232,17 @@ impl Image {
         self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
     }
 
-    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise. `is_ours`: whether the module's file is
-    /// mapped at an address; asked where the code around a breakpoint is not the module's.
+    /// Takes the breakpoints at these entries out again, where they still stand. The entries rise. `may_be_ours`: whether the
+    /// module's code can be at an address; asked where that around a breakpoint is not the module's.
     pub(super) fn disarm(
         &mut self,
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
-        is_ours: &dyn Fn(u64) -> bool,
+        may_be_ours: &dyn Fn(u64) -> bool,
         entries: impl IntoIterator<Item = usize>,
     ) {
-        for index in self.standing(module, memory, entries, is_ours) {
+        for index in self.standing(module, memory, entries, may_be_ours) {
             let entry = &module.entries[index];
             self.armed[index] = false;
             if replace(memory, self.address(entry), TRAP, entry.original) {
@@ -257,14 +257,14 @@ impl Image {
         module: &Module,
         memory: &dyn Memory,
         pages: &mut OwnPages,
-        is_ours: &dyn Fn(u64) -> bool,
+        may_be_ours: &dyn Fn(u64) -> bool,
         at_rest: bool,
     ) {
         let all = 0..module.entries.len();
         if !at_rest {
-            return self.disarm(module, memory, pages, is_ours, all);
+            return self.disarm(module, memory, pages, may_be_ours, all);
         }
-        let standing = self.standing(module, memory, all, is_ours);
+        let standing = self.standing(module, memory, all, may_be_ours);
         let changes = standing.iter().map(|index| {
             let entry = &module.entries[*index];
             let mut change = Change::new(self.address(entry), &entry.original);
@@ -283,19 +283,20 @@ impl Image {
     }
 
     /// Those of these entries, which rise, where a breakpoint stands in memory. What has its bytes is none where neither the code around it
-    /// nor, by `is_ours`, the file is the module's: the program may have unmapped its code, and have data there now.
+    /// nor, by `may_be_ours`, the memory is the module's: the program may have unmapped its code, and have data there now.
     fn standing(
         &self,
         module: &Module,
         memory: &dyn Memory,
         entries: impl IntoIterator<Item = usize>,
-        is_ours: &dyn Fn(u64) -> bool,
+        may_be_ours: &dyn Fn(u64) -> bool,
     ) -> Vec<usize> {
         let mut standing = Vec::new();
         self.look_at(module, memory, entries, |index, now| {
             if let Some(behind) = now.strip_prefix(&TRAP) {
                 let behind = &behind[..behind.len().min(NEIGHBOURS)];
-                if is_code_behind(module, index, behind) || is_ours(self.address(&module.entries[index])) {
+                if is_code_behind(module, index, behind) || may_be_ours(self.address(&module.entries[index]))
+                {
                     standing.push(index);
                 }
             }

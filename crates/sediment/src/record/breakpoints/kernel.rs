@@ -83,6 +83,9 @@ pub(super) trait Kernel {
     /// Files that a thread has mapped, by address.
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
 
+    /// All mappings of a thread, by address.
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
+
     /// The file that a thread has mapped at this address.
     fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>>;
 
@@ -235,6 +238,10 @@ impl Kernel for Linux {
 
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
         mappings::mappings(thread)
+    }
+
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+        mappings::all_mappings(thread)
     }
 
     fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {

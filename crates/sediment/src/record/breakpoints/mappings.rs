@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// The largest file that is read for its functions, in bytes.
 pub(super) const LARGEST_FILE: u64 = 4 << 30;
 
-/// A mapping of a file.
+/// A mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Mapping {
     pub(super) range: Range<u64>,
@@ -20,12 +20,27 @@ pub(super) struct Mapping {
     pub(super) writable: bool,
     /// Where in the file it begins.
     pub(super) offset: u64,
+    /// 0 where it is of no file.
     pub(super) inode: u64,
+    /// Empty, or a name in brackets, where it is of no file.
     pub(super) path: String,
+}
+
+impl Mapping {
+    fn is_of_file(&self) -> bool {
+        self.path.starts_with('/') && self.inode != 0
+    }
 }
 
 /// The mappings of files, by address.
 pub(super) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+    let mut all = all_mappings(thread)?;
+    all.retain(Mapping::is_of_file);
+    Ok(all)
+}
+
+/// All mappings, by address.
+pub(super) fn all_mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
     let text = fs::read(format!("/proc/{thread}/maps"))?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
 }
@@ -41,31 +56,27 @@ pub(super) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping
         let end = end.and_then(|end| u64::from_str_radix(std::str::from_utf8(end).ok()?, 16).ok());
         if end.is_some_and(|end| end > address) {
             let found = mapping(&String::from_utf8_lossy(&line));
-            return Ok(found.filter(|mapping| mapping.range.contains(&address)));
+            return Ok(found.filter(|mapping| mapping.is_of_file() && mapping.range.contains(&address)));
         }
     }
     Ok(None)
 }
 
-/// A line of /proc/ID/maps, if it is of a file.
+/// A line of /proc/ID/maps.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let permissions = words.next()?.as_bytes();
     let (offset, _, inode) = (words.next()?, words.next()?, words.next()?);
-    let path = words.next()?.trim_start();
-    if !path.starts_with('/') {
-        return None;
-    }
+    let path = words.next().unwrap_or_default().trim_start();
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let range = number(start)?..number(end)?;
-    let inode = inode.parse().ok().filter(|inode| *inode != 0)?;
     Some(Mapping {
         range,
         executable: permissions.get(2) == Some(&b'x'),
         writable: permissions.get(1) == Some(&b'w') || permissions.get(3) == Some(&b's'),
         offset: number(offset)?,
-        inode,
+        inode: inode.parse().ok()?,
         path: path.to_owned(),
     })
 }
@@ -151,13 +162,15 @@ mod tests {
             let found = mapping(&line).unwrap();
             assert_eq!((found.executable, found.writable), (executable, writable), "{line}");
         }
-        for other in [
-            "7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0       [vdso]",
-            "7ffd1c5f2000-7ffd1c5f4000 rwxp 00000000 00:00 0 ",
-            "",
+        for (other, executable) in [
+            ("7ffd1c5f2000-7ffd1c5f4000 r-xp 00000000 00:00 0       [vdso]", true),
+            ("7ffd1c5f2000-7ffd1c5f4000 rwxp 00000000 00:00 0 ", true),
+            ("7ffd1c5f2000-7ffd1c5f4000 rw-p 00000000 00:00 0", false),
         ] {
-            assert_eq!(mapping(other), None, "{other}");
+            let found = mapping(other).unwrap();
+            assert_eq!((found.is_of_file(), found.executable), (false, executable), "{other}");
         }
+        assert_eq!(mapping(""), None);
     }
 
     #[test]

@@ -566,8 +566,13 @@ impl<'a> Modules<'a> {
 
     /// The module of a mapped file; `read` gives its content. None for what is no ELF file, is not there, or has no code mapped yet.
     pub(super) fn of(&mut self, mapping: &Mapping, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<u32> {
-        if let Some(known) = self.looked_up(mapping) {
-            return known;
+        // A file that was deleted, or replaced by another, is the one that was read before.
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
+        let known = [path, &mapping.path]
+            .into_iter()
+            .find_map(|path| self.by_file.get(&(path.to_owned(), mapping.inode)));
+        if let Some(known) = known {
+            return *known;
         }
         if !mapping.executable {
             return None;
@@ -586,16 +591,9 @@ impl<'a> Modules<'a> {
         id
     }
 
-    /// The module of a mapped file that was read before.
-    pub(super) fn known(&self, mapping: &Mapping) -> Option<u32> {
-        self.looked_up(mapping).flatten()
-    }
-
-    fn looked_up(&self, mapping: &Mapping) -> Option<Option<u32>> {
-        // A file that was deleted, or replaced by another, is the one that was read before.
-        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
-        let mut paths = [path, &mapping.path].into_iter();
-        paths.find_map(|path| self.by_file.get(&(path.to_owned(), mapping.inode))).copied()
+    /// True if a module was read from the file with this inode, which may have another name meanwhile.
+    pub(super) fn is_of_inode(&self, module: u32, inode: u64) -> bool {
+        self.by_file.iter().any(|((_, of), known)| *of == inode && *known == Some(module))
     }
 
     /// Reads a file that may be met soon, if it is a program or library; the libraries that it needs, looked for in these folders.

@@ -187,6 +187,11 @@ impl Tasks {
         }
     }
 
+    /// The address spaces of threads that are not leaving.
+    pub(super) fn spaces_that_stay(&self) -> impl Iterator<Item = u32> {
+        self.known.values().filter(|task| task.state != State::Leaving).map(|task| task.space)
+    }
+
     /// A thread is traced no longer; its address space, if it was the last one there.
     pub(super) fn forget(&mut self, thread: Pid) -> Option<u32> {
         self.born.remove(&thread);

@@ -506,7 +506,7 @@ impl Space {
             let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
             let entries: Vec<usize> =
                 entries.map(|site| site.entry as usize).filter(|entry| image.is_armed(*entry)).collect();
-            let is_ours = |address| mapped.is_of(module, address);
+            let is_ours = |address| mapped.may_have(module, address);
             image.disarm(modules.get(module), &**memory, pages, &is_ours, entries);
         }
     }
@@ -523,9 +523,16 @@ impl Space {
 
     /// Reads the files that a thread of the process has mapped, as far as they are not known.
     pub(super) fn read_files(&self, thread: Pid, modules: &mut Modules<'_>) {
-        for mapping in self.kernel.mappings(thread).unwrap_or_default() {
-            modules.of(&mapping, || self.kernel.content(thread, &mapping));
+        let mappings = self.kernel.mappings(thread).unwrap_or_default();
+        for mapping in mappings.iter().filter(|mapping| mapping.path != trampolines::SHOWN) {
+            modules.of(mapping, || self.kernel.content(thread, mapping));
         }
+    }
+
+    /// True if no breakpoint was ever set.
+    pub(super) fn was_never_armed(&self) -> bool {
+        let watches = self.entry.is_some() || self.debug_state.is_some();
+        self.images.is_empty() && self.moved.is_empty() && !watches && self.trampolines.is_none()
     }
 
     /// Takes every breakpoint out, and lets none be set any more. All stay known: threads may have run them just before. `at_rest`: whether
@@ -536,7 +543,7 @@ impl Space {
         let mapped = MappedNow::of(&**kernel, *process, modules);
         for image in images {
             let (id, module) = (image.module, modules.get(image.module));
-            image.disarm_all(module, &**memory, pages, &|address| mapped.is_of(id, address), at_rest);
+            image.disarm_all(module, &**memory, pages, &|address| mapped.may_have(id, address), at_rest);
         }
         for image in moved {
             image.disarm_copy(modules.get(image.module), &**memory, pages);
@@ -570,12 +577,17 @@ impl<'a> MappedNow<'a> {
         Self { kernel, process, modules, read: OnceCell::new() }
     }
 
-    /// True if the file of a module is mapped at this address, or nobody knows: the kernel tells nothing of a process whose first thread
-    /// has ended.
-    fn is_of(&self, module: u32, address: u64) -> bool {
-        let mappings = self.read.get_or_init(|| self.kernel.mappings(self.process).unwrap_or_default());
-        let here = mappings.iter().find(|mapping| mapping.range.contains(&address));
-        mappings.is_empty() || here.is_some_and(|mapping| self.modules.known(mapping) == Some(module))
+    /// True if this address is in a mapping of the file of a module, or in executable memory of no file, to which code may have been moved; or
+    /// if nobody knows: the kernel tells nothing of a process whose first thread has ended.
+    fn may_have(&self, module: u32, address: u64) -> bool {
+        let mappings = self.read.get_or_init(|| self.kernel.all_mappings(self.process).unwrap_or_default());
+        let before = mappings.partition_point(|mapping| mapping.range.end <= address);
+        let here = mappings.get(before).filter(|mapping| mapping.range.contains(&address));
+        mappings.is_empty()
+            || here.is_some_and(|mapping| match mapping.inode {
+                0 => mapping.executable,
+                inode => self.modules.is_of_inode(module, inode),
+            })
     }
 }
 

@@ -6,6 +6,7 @@
 //! may not stop in time. Then the others do not wait for it. Nor is it known of processes that share memory and were attached one by one.
 
 use super::{Held, State, Tracer, told_of_less_memory, unreadable};
+use crate::record::breakpoints::space::Space;
 use crate::record::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
@@ -35,15 +36,15 @@ impl Tracer<'_> {
             waiting.remove(&id);
         }
         self.to_arm.retain(|waiting| *waiting != id);
-        let Some(space) = self.spaces.get_mut(&id) else { return };
         let threads = self.tasks.of_space(id);
-        if purpose == Purpose::LetGo {
-            space.arms_no_more();
-        } else if let Some(thread) = threads.first() {
+        let mapped = if purpose == Purpose::Arm { self.with_mappings(&threads) } else { None };
+        let Some(space) = self.spaces.get_mut(&id) else { return };
+        match (purpose, mapped) {
+            (Purpose::LetGo, _) => space.arms_no_more(),
             // The program may be the one who serves its files.
-            space.read_files(*thread, &mut self.modules);
+            (Purpose::Arm, Some(thread)) => space.read_files(thread, &mut self.modules),
+            (Purpose::Arm, None) => {}
         }
-        self.halts.insert(id, Halt { since: self.kernel.now(), purpose });
         for thread in threads {
             if self.kernel.has_ended(thread) {
                 // A first thread, whose end is told after those of the others.
@@ -53,6 +54,20 @@ impl Tracer<'_> {
                 let _ = self.kernel.interrupt(thread);
             }
         }
+        if self.spaces.contains_key(&id) {
+            self.halts.insert(id, Halt { since: self.kernel.now(), purpose });
+        }
+    }
+
+    /// The first of these threads that has mappings. One that has ended has none any more, though its end was not reported yet.
+    fn with_mappings(&self, threads: &[Pid]) -> Option<Pid> {
+        let has_some = |thread: &&Pid| self.kernel.mappings(**thread).is_ok_and(|there| !there.is_empty());
+        threads.iter().find(has_some).copied()
+    }
+
+    /// True if an address space is armed soon.
+    pub(super) fn anyone_is_to_be_armed(&self) -> bool {
+        !self.to_arm.is_empty() || self.halts.values().any(|halt| halt.purpose == Purpose::Arm)
     }
 
     /// True if an address space stands still, or is about to, to be let go.
@@ -82,9 +97,13 @@ impl Tracer<'_> {
 
     /// Changes the address spaces that stand still, or have had their time to, and stops the next.
     pub(super) fn turn_halts(&mut self) {
-        let Self { kernel, tasks, halts, halt_timeout, .. } = self;
+        let Self { kernel, spaces, tasks, halts, halt_timeout, .. } = self;
         let now = kernel.now();
-        let is_over = |id: u32, halt: &Halt| tasks.are_held(id) || now - halt.since >= *halt_timeout;
+        let has_nothing = |id: u32| spaces.get(&id).is_none_or(Space::was_never_armed);
+        let is_over = |id: u32, halt: &Halt| {
+            let waited = now - halt.since >= *halt_timeout;
+            waited || tasks.are_held(id) || halt.purpose == Purpose::LetGo && has_nothing(id)
+        };
         let over = halts.iter().filter(|(id, halt)| is_over(**id, halt));
         for (id, halt) in over.map(|(id, halt)| (*id, *halt)).collect::<Vec<_>>() {
             match halt.purpose {
@@ -102,11 +121,7 @@ impl Tracer<'_> {
 
     /// Sets the breakpoints of an address space, and lets its threads go on.
     fn arm_all(&mut self, id: u32) {
-        // A thread that has ended has no memory any more, though its end was not reported yet.
-        let threads = self.tasks.of_space(id);
-        let thread = threads
-            .into_iter()
-            .find(|thread| self.kernel.mappings(*thread).is_ok_and(|mappings| !mappings.is_empty()));
+        let thread = self.with_mappings(&self.tasks.of_space(id));
         if let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) {
             if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
                 told_of_less_memory(&mut self.modules, left, self.budget.bytes());
@@ -119,13 +134,21 @@ impl Tracer<'_> {
             }
         }
         self.end_halt(id);
+        if !self.anyone_is_to_be_armed() {
+            self.begun = Instant::now();
+        }
     }
 
     /// Takes the breakpoints of an address space out, and lets its threads go, now or as they stop.
     fn take_out(&mut self, id: u32) {
+        let held = self.tasks.are_held(id);
+        // What stands behind breakpoints is to be code, not jumps.
+        if let (true, Some(thread)) = (held, self.tasks.of_space(id).first()) {
+            self.settle(*thread);
+        }
         if let Some(space) = self.spaces.get_mut(&id) {
             space.look_at_clock();
-            space.let_go(&self.modules, self.tasks.are_held(id));
+            space.let_go(&self.modules, held);
         }
         self.tasks.leave(id);
         self.end_halt(id);

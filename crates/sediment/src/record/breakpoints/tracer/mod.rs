@@ -233,7 +233,8 @@ impl<'a> Tracer<'a> {
         let elapsed = self.begun.elapsed();
         let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
         // The time counts from when breakpoints were set, unless a thread does not stop for long.
-        let late = late && (self.unarmed.is_empty() && self.to_arm.is_empty() || elapsed >= JOINING);
+        let is_armed = self.unarmed.is_empty() && !self.anyone_is_to_be_armed();
+        let late = late && (is_armed || elapsed >= JOINING);
         self.over |= late || self.settings.stop.asked();
         self.tell(elapsed, None);
         if self.looked_around.elapsed() >= LOOK_AROUND {
@@ -384,6 +385,8 @@ impl<'a> Tracer<'a> {
                 }
                 return Ok(0);
             }
+            // That is after the end of the recording.
+            Some(BreakpointHit::Entry(_)) if self.letting_go => {}
             Some(BreakpointHit::Entry(site)) => self.hit(task, thread, site, &registers),
         }
         ignore_gone(self.kernel.go_to(thread, &registers, address))?;
@@ -491,12 +494,13 @@ impl<'a> Tracer<'a> {
             windows.close(&mut self.spaces, &self.modules, &mut self.log);
         }
         self.unarmed.clear();
-        self.to_arm.clear();
+        let missing = std::mem::take(&mut self.to_arm).len() as u64;
+        let why = "the recording was over before they had breakpoints".to_owned();
+        self.modules.skipped.add_many(Reason::LeftProcess, missing, 0, why);
         for id in self.halts.keys().copied().filter(|id| !self.halts_to_leave(*id)).collect::<Vec<_>>() {
             self.end_halt(id);
         }
-        let armed = self.spaces.iter().filter(|(_, space)| !space.arms_nothing());
-        self.to_let_go = armed.map(|(id, _)| *id).collect();
+        self.to_let_go = self.tasks.spaces_that_stay().filter(|id| !self.halts.contains_key(id)).collect();
         let (mut moved, mut silent) = (Instant::now(), 0);
         // Children may be about to stop of whom nothing is known yet.
         while silent < SILENT || !self.tasks.is_empty() {
