@@ -256,7 +256,7 @@ fn samples_tell_blocks() {
     let source = "#include <stdio.h>\n\
         __attribute__((noinline)) long step(long x) { if (x % 3) return x * 7 + 1; return x / 3; }\n\
         __attribute__((noinline)) long work(long n) { long s = 1; for (long i = 0; i < n; i++) s = step(s + i) & 0xffffff; return s; }\n\
-        int main(void) { printf(\"%ld\\n\", work(40000000)); return 7; }\n";
+        int main(void) { printf(\"%ld\\n\", work(160000000)); return 7; }\n";
     let shop = Workshop::new();
     let built = Form::Mapped.build(&shop, "steps", source);
     let without = Command::new(&built.program).output().unwrap();

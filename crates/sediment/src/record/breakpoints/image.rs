@@ -6,15 +6,15 @@
 //! neighbouring pages are written at once.
 
 use super::budget::{OwnPages, PAGE, Purpose};
+use super::changes::{Change, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
 use super::machine::{TRAP, replace};
 use super::memory::Memory;
 use super::modules::{Entry, Module};
 use super::pairing::leave_pair;
 use crate::isa::JUMP;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Pages that are read at once.
-const PAGES_AT_ONCE: u64 = 64;
 /// Bytes behind a breakpoint that tell whether the code around it is the module's.
 const NEIGHBOURS: usize = 16;
 
@@ -26,6 +26,8 @@ pub(super) struct Image {
     pub(super) bias: u64,
     /// Where breakpoints may be set: what nobody else can write to now.
     settable: Vec<Range<u64>>,
+    /// Pages that the program writes to by itself. Breakpoints would come and go beside its own writes.
+    left: BTreeSet<u64>,
     /// Where its code is or was, also where it cannot be executed for the moment.
     extent: Vec<Range<u64>>,
     /// By entry of the module: whether a breakpoint was set there and not met since.
@@ -40,6 +42,7 @@ impl Image {
             module,
             bias,
             settable: Vec::new(),
+            left: BTreeSet::new(),
             extent: Vec::new(),
             armed: vec![false; entries],
             seen: Vec::new(),
@@ -102,13 +105,16 @@ impl Image {
         entries: impl IntoIterator<Item = usize>,
         mut set: impl FnMut(usize),
     ) -> usize {
-        let (mut fitting, mut missing) = (Vec::new(), 0);
+        let (mut fitting, mut missing, mut changed) = (Vec::new(), 0, Vec::new());
         let settable = |index: &usize| self.is_settable(self.address(&module.entries[*index]));
         self.look_at(module, memory, entries.into_iter().filter(settable), |index, now| {
             if now.starts_with(&module.entries[index].original) {
                 fitting.push(index);
+            } else if !now.starts_with(&TRAP) {
+                changed.push(index);
             }
         });
+        self.leave(module, &changed);
         for index in fitting {
             let address = self.address(&module.entries[index]);
             if !pages.has_room(address, purpose) {
@@ -220,7 +226,7 @@ impl Image {
 
     /// True if a breakpoint may be set at this address.
     pub(super) fn is_settable(&self, address: u64) -> bool {
-        self.settable.iter().any(|range| range.contains(&address))
+        self.settable.iter().any(|range| range.contains(&address)) && !self.left.contains(&(address / PAGE))
     }
 
     fn settable_entries(&self, module: &Module) -> impl Iterator<Item = usize> {
@@ -242,6 +248,15 @@ impl Image {
         may_be_ours: &dyn Fn(u64) -> bool,
         entries: impl IntoIterator<Item = usize>,
     ) {
+        let entries: Vec<usize> = entries.into_iter().collect();
+        let mut changed = Vec::new();
+        self.look_at(module, memory, entries.iter().copied(), |index, now| {
+            let known = now.starts_with(&TRAP) || now.starts_with(&module.entries[index].original);
+            if self.armed[index] && !known {
+                changed.push(index);
+            }
+        });
+        self.leave(module, &changed);
         for index in self.standing(module, memory, entries, may_be_ours) {
             let entry = &module.entries[index];
             self.armed[index] = false;
@@ -249,6 +264,27 @@ impl Image {
                 pages.wrote(self.address(entry));
             }
         }
+    }
+
+    /// Takes the breakpoints out of pages that a thread, which stands still, is about to write to. None is set there any more.
+    pub(super) fn leave_to_program(
+        &mut self,
+        module: &Module,
+        memory: &dyn Memory,
+        pages: &mut OwnPages,
+        written: &Range<u64>,
+    ) {
+        let inside = |index: &usize| written.contains(&self.address(&module.entries[*index]));
+        let entries: Vec<usize> = (0..module.entries.len()).filter(inside).collect();
+        self.disarm(module, memory, pages, &|_| true, entries.iter().copied());
+        self.leave(module, &entries);
+    }
+
+    /// Leaves the pages of these entries to the program.
+    fn leave(&mut self, module: &Module, entries: &[usize]) {
+        let pages = entries.iter().map(|index| self.address(&module.entries[*index]) / PAGE);
+        let pages: Vec<u64> = pages.collect();
+        self.left.extend(pages);
     }
 
     /// Takes all breakpoints out, where they still stand; `at_rest`: neighbouring pages at once, as all threads of the program stand still.
@@ -268,7 +304,7 @@ impl Image {
         let changes = standing.iter().map(|index| {
             let entry = &module.entries[*index];
             let mut change = Change::new(self.address(entry), &entry.original);
-            change.expects(change.address, &TRAP);
+            change.expects(change.address(), &TRAP);
             change
         });
         let changes: Vec<Change> = changes.collect();
@@ -277,7 +313,7 @@ impl Image {
         {
             self.armed[*index] = false;
             if made {
-                pages.wrote(change.address);
+                pages.wrote(change.address());
             }
         }
     }
@@ -488,113 +524,6 @@ impl Run {
         }
         self.bytes.clear();
     }
-}
-
-/// Most bytes of a [`Change`]: a jump, and a marker for indirect calls before it.
-pub(super) const LONGEST_CHANGE: usize = 12;
-
-/// Bytes that take the place of others.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Change {
-    address: u64,
-    length: usize,
-    /// The first `length` count.
-    pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// Bytes that have to stand around it before: their address, which is not above its own, the bytes, and how many count.
-    expected: Option<(u64, [u8; LONGEST_CHANGE], usize)>,
-}
-
-impl Change {
-    /// One to these bytes.
-    pub(super) fn new(address: u64, bytes: &[u8]) -> Self {
-        Self { address, length: bytes.len(), bytes: padded(bytes), expected: None }
-    }
-
-    /// Leaves all alone where these bytes do not stand at this address.
-    pub(super) fn expects(&mut self, address: u64, bytes: &[u8]) {
-        self.expected = Some((address, padded(bytes), bytes.len()));
-    }
-
-    pub(super) fn address(&self) -> u64 {
-        self.address
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
-    }
-
-    fn end(&self) -> u64 {
-        self.address + self.length as u64
-    }
-
-    /// First byte that it looks at, and the end of them.
-    fn looks_at(&self) -> (u64, u64) {
-        let own = (self.address, self.end());
-        let (address, length) = self.expected.map_or((own.0, self.length), |(at, _, length)| (at, length));
-        (own.0.min(address), own.1.max(address + length as u64))
-    }
-
-    /// True if the bytes that it expects stand in this memory, of which the first has this address.
-    fn may_replace(&self, start: u64, now: &[u8]) -> bool {
-        self.expected.is_none_or(|(address, expected, length)| {
-            let inside = (address - start) as usize;
-            now.get(inside..inside + length) == Some(&expected[..length])
-        })
-    }
-}
-
-fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
-    let mut all = [0; LENGTH];
-    all[..bytes.len()].copy_from_slice(bytes);
-    all
-}
-
-/// Makes changes, whose addresses rise, in memory that nobody else writes to or executes now: if `together`, those of neighbouring pages
-/// at once, or one by one where that cannot be done. Which were made.
-pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: bool) -> Vec<bool> {
-    let one_by_one = |change: &Change| {
-        let (start, end) = change.looks_at();
-        let mut now = [0; 2 * LONGEST_CHANGE];
-        let now = &mut now[..(end - start) as usize];
-        let fits = change.expected.is_none() || memory.read(start, now).is_ok();
-        fits && change.may_replace(start, now) && memory.write(change.address, change.bytes()).is_ok()
-    };
-    if !together {
-        return changes.iter().map(one_by_one).collect();
-    }
-    let mut made = Vec::with_capacity(changes.len());
-    let mut rest = changes;
-    while let Some(first) = rest.first() {
-        let mut page = first.address / PAGE;
-        let near = rest.iter().take_while(|change| {
-            let here = change.address / PAGE;
-            let near = here <= page + 1 && here < first.address / PAGE + PAGES_AT_ONCE;
-            page = if near { here } else { page };
-            near
-        });
-        let (run, others) = rest.split_at(near.count());
-        let start = run.iter().map(|change| change.looks_at().0).min().unwrap_or(first.address);
-        let end = run.iter().map(Change::end).max().unwrap_or(start);
-        let looked = run.iter().map(|change| change.looks_at().1).max().unwrap_or(end);
-        let mut bytes = vec![0; (looked - start) as usize];
-        let read = memory.read(start, &mut bytes).is_ok();
-        let begun = made.len();
-        for change in run {
-            let fits = change.may_replace(start, &bytes);
-            made.push(fits);
-            if fits {
-                let inside = (change.address - start) as usize;
-                bytes[inside..inside + change.length].copy_from_slice(change.bytes());
-            }
-        }
-        let (from, to) = ((first.address - start) as usize, (end - start) as usize);
-        if !read || memory.write(first.address, &bytes[from..to]).is_err() {
-            made.truncate(begun);
-            made.extend(run.iter().map(one_by_one));
-        }
-        rest = others;
-    }
-    made
 }
 
 #[cfg(test)]

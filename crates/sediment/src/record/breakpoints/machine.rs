@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
+use std::ops::Range;
 
 /// The registers of a stopped thread.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +27,16 @@ pub(super) struct SystemCall {
 }
 
 impl SystemCall {
+    /// Memory that a thread makes writable, which stands at `mprotect`, `pkey_mprotect` or `syscall` of the C library with these arguments.
+    pub(super) fn makes_writable(self) -> Option<Range<u64>> {
+        let [first, second, third] = self.arguments;
+        let calls = [libc::SYS_mprotect, libc::SYS_pkey_mprotect].contains(&(first as i64));
+        // What `syscall` wants to have there is its fourth argument.
+        let (start, length, writes) =
+            if calls { (second, third, true) } else { (first, second, third & libc::PROT_WRITE as u64 != 0) };
+        writes.then(|| start..start.saturating_add(length))
+    }
+
     /// True if it may map code.
     pub(super) fn maps_code(self) -> bool {
         let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;

@@ -338,6 +338,11 @@ impl Windows {
         WindowHit::Rate
     }
 
+    /// True if a function is armed in the open window.
+    pub(super) fn waits_for(&self, space: u32, site: Site) -> bool {
+        self.open.as_ref().is_some_and(|open| open.space == space && open.waiting.contains(&site))
+    }
+
     /// The function, and its space, of which the next call is to be seen, if this thread stands at its begin.
     pub(super) fn follows(&self, thread: Pid) -> Option<(u32, Site)> {
         let open = self.open.as_ref()?;

@@ -3,7 +3,8 @@
 
 use super::Space;
 use crate::isa::JUMP;
-use crate::record::breakpoints::image::{Change, Image, MANY, write_at_rest};
+use crate::record::breakpoints::changes::{Change, write_at_rest};
+use crate::record::breakpoints::image::{Image, MANY};
 use crate::record::breakpoints::machine::TRAP;
 use crate::record::breakpoints::modules::{Module, Modules};
 use crate::record::breakpoints::pairing::leave_pair;

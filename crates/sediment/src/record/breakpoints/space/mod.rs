@@ -511,6 +511,14 @@ impl Space {
         }
     }
 
+    /// Takes breakpoints out of what a thread, which stands still, is about to write to. None is set there any more.
+    pub(super) fn leave_to_program(&mut self, modules: &Modules<'_>, written: &Range<u64>) {
+        let Self { images, memory, pages, .. } = self;
+        for image in images {
+            image.leave_to_program(modules.get(image.module), &**memory, pages, written);
+        }
+    }
+
     /// Lets no breakpoint be set any more.
     pub(super) fn arms_no_more(&mut self) {
         self.let_go = true;

@@ -13,6 +13,8 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+/// Calls of a function that makes memory writable which are seen. Some programs make thousands for other memory.
+const WATCHED_CALLS: u32 = 256;
 /// Functions whose blocks get breakpoints at once, of those that were put off.
 const AT_ONCE: usize = 16;
 
@@ -22,11 +24,15 @@ impl Tracer<'_> {
         if self.modules.get(site.module).changes_process(site.entry) {
             self.look_at_system_calls(thread);
         }
-        if self.modules.get(site.module).makes_writable(site.entry) {
+        let makes_writable = self.modules.get(site.module).makes_writable(site.entry);
+        if makes_writable {
             // Then the program may write where instructions have given way.
             self.settle(thread);
         }
         self.pair_or_part(task, thread, site);
+        if makes_writable && self.leave_to_program(task, thread, site, registers) {
+            return;
+        }
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.windows.is_some() {
             space.look_at_clock_now_and_then();
@@ -66,9 +72,31 @@ impl Tracer<'_> {
         }
     }
 
-    /// Has a thread execute one instruction, if it stands at a function of which the next call is to be seen, and arms that again. What the
-    /// thread reported instead.
+    /// A thread is about to make memory writable. Its next calls are to be seen, too; whether this is one of those, and no more to be done.
+    fn leave_to_program(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
+        let Some(space) = self.spaces.get_mut(&task.space) else { return false };
+        if let Some(written) = registers.system_call().makes_writable() {
+            space.leave_to_program(&self.modules, &written);
+        }
+        let calls = self.watched_calls.entry((task.space, site)).or_default();
+        *calls += 1;
+        let again = *calls > 1;
+        if *calls < WATCHED_CALLS {
+            self.steps_off = Some((thread, task.space, site));
+        }
+        again && !self.windows.as_ref().is_some_and(|windows| windows.waits_for(task.space, site))
+    }
+
+    /// Has a thread execute one instruction, if it stands at a function whose next call is to be seen, and arms that again. What the thread
+    /// reported instead.
     pub(super) fn step_off(&mut self, thread: Pid) -> Option<Status> {
+        if let Some((_, id, site)) = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread) {
+            let instead = self.kernel.step(thread);
+            if let Some(space) = self.spaces.get_mut(&id).filter(|_| instead == Ok(None)) {
+                space.arm_again(&self.modules, &BTreeSet::from([site]));
+            }
+            return instead.ok().flatten();
+        }
         let windows = self.windows.as_mut()?;
         let (id, site) = windows.follows(thread)?;
         let instead = self.kernel.step(thread);

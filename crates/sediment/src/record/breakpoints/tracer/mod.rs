@@ -25,7 +25,7 @@ use super::budget::Budget;
 use super::coverage::Coverage;
 use super::kernel::Kernel;
 use super::log::Log;
-use super::modules::Modules;
+use super::modules::{Modules, Site};
 use super::pairing::Pairing;
 use super::rates::Windows;
 use super::rights::has_other_rights;
@@ -103,6 +103,10 @@ pub(super) struct Tracer<'a> {
     /// Time that programs stood still while their files were read and armed.
     pub(super) arming: Duration,
     letting_go: bool,
+    /// Number of calls of functions that make memory writable.
+    watched_calls: BTreeMap<(u32, Site), u32>,
+    /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
+    steps_off: Option<(Pid, u32, Site)>,
     /// Time that a child waits for its parent's report before it is let go.
     orphan_timeout: Duration,
     /// Longest time that threads stay stopped until others are.
@@ -143,6 +147,8 @@ impl<'a> Tracer<'a> {
             watch,
             arming: Duration::ZERO,
             letting_go: false,
+            watched_calls: BTreeMap::new(),
+            steps_off: None,
             orphan_timeout: ORPHANED,
             halt_timeout: halts::TIMEOUT,
         }

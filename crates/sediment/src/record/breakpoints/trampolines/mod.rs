@@ -16,8 +16,8 @@
 
 mod stub;
 
+use super::changes::{Change, LONGEST_CHANGE};
 use super::detours::Place;
-use super::image::{Change, LONGEST_CHANGE};
 use super::kernel::Kernel;
 use super::machine::{ISA, TRAP};
 use super::mappings::status_field;
