@@ -274,6 +274,9 @@ impl Image {
         pages: &mut OwnPages,
         written: &Range<u64>,
     ) {
+        if !self.extent.iter().any(|code| code.start < written.end && written.start < code.end) {
+            return;
+        }
         let inside = |index: &usize| written.contains(&self.address(&module.entries[*index]));
         let entries: Vec<usize> = (0..module.entries.len()).filter(inside).collect();
         self.disarm(module, memory, pages, &|_| true, entries.iter().copied());

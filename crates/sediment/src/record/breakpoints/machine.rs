@@ -29,12 +29,16 @@ pub(super) struct SystemCall {
 impl SystemCall {
     /// Memory that a thread makes writable, which stands at `mprotect`, `pkey_mprotect` or `syscall` of the C library with these arguments.
     pub(super) fn makes_writable(self) -> Option<Range<u64>> {
+        const LARGEST_PAGE: u64 = 64 << 10;
         let [first, second, third] = self.arguments;
         let calls = [libc::SYS_mprotect, libc::SYS_pkey_mprotect].contains(&(first as i64));
         // What `syscall` wants to have there is its fourth argument.
         let (start, length, writes) =
             if calls { (second, third, true) } else { (first, second, third & libc::PROT_WRITE as u64 != 0) };
-        writes.then(|| start..start.saturating_add(length))
+        // The kernel rounds up to its pages.
+        writes.then(|| {
+            start..start.saturating_add(length).checked_next_multiple_of(LARGEST_PAGE).unwrap_or(u64::MAX)
+        })
     }
 
     /// True if it may map code.
@@ -311,4 +315,19 @@ pub(super) fn replace(
 ) -> bool {
     let mut now = [0; TRAP.len()];
     memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_becomes_writable_is_of_whole_pages() {
+        let writable = |arguments| SystemCall { number: 0, arguments, ended: false }.makes_writable();
+        let [read, write] = [libc::PROT_READ, libc::PROT_READ | libc::PROT_WRITE].map(|rights| rights as u64);
+        assert_eq!(writable([0x11000, 10, write]), Some(0x11000..0x20000));
+        assert_eq!(writable([0x11000, 10, read]), None);
+        assert_eq!(writable([libc::SYS_mprotect as u64, 0x11000, 0x1000]), Some(0x11000..0x20000));
+        assert_eq!(writable([0x11000, u64::MAX, write]), Some(0x11000..u64::MAX));
+    }
 }
