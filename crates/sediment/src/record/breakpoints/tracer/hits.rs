@@ -90,7 +90,9 @@ impl Tracer<'_> {
     /// Has a thread execute one instruction, if it stands at a function whose next call is to be seen, and arms that again. What the thread
     /// reported instead.
     pub(super) fn step_off(&mut self, thread: Pid) -> Option<Status> {
-        if let Some((_, id, site)) = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread) {
+        let watched = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread);
+        let follows = self.windows.as_ref().is_some_and(|windows| windows.follows(thread).is_some());
+        if let Some((_, id, site)) = watched.filter(|_| !follows) {
             let instead = self.kernel.step(thread);
             if let Some(space) = self.spaces.get_mut(&id).filter(|_| instead == Ok(None)) {
                 space.arm_again(&self.modules, &BTreeSet::from([site]));
