@@ -3,7 +3,8 @@
 //!
 //! Four steps: the threads are interrupted; each stays in the stop that comes first; breakpoints are set or taken out; the threads go
 //! on, or are detached. One address space stands still at a time, so that it waits for no other. A thread that sleeps in the kernel
-//! may not stop in time. Then the others do not wait for it. Nor is it known of processes that share memory and were attached one by one.
+//! may not stop in time. Then the others do not wait for it. Processes
+//! that share memory and were attached one by one are two spaces: one of them may run meanwhile.
 
 use super::{Held, State, Tracer, told_of_less_memory, unreadable};
 use crate::record::breakpoints::space::Space;
