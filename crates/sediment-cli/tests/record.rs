@@ -626,8 +626,11 @@ fn excluded_files_get_no_breakpoints() {
     let shop = Workshop::new();
     let program = shop.compile("checksum", source, &[]);
     let without = Command::new(&program).output().unwrap();
-    let recorded = shop.record(&["--startup", "--exclude", "checksum"], &[text(&program)]).output().unwrap();
-    assert_eq!(recorded.stdout, without.stdout, "{}", err(&recorded));
+    for choice in [["--exclude", "checksum"], ["--only", "libc*"]] {
+        let recorded =
+            shop.record(&[&["--startup"], &choice[..]].concat(), &[text(&program)]).output().unwrap();
+        assert_eq!(recorded.stdout, without.stdout, "{choice:?}: {}", err(&recorded));
+    }
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_ne!(recorded.stdout, without.stdout, "the trap shows where the program looks at its own code");
     // A program that aborts then gets a hint; one that exits has its own reasons.

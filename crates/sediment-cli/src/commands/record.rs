@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::summary;
 use crate::next_steps;
-use crate::recording::{Options, Recorded, Side, Wanted};
+use crate::recording::{Only, Options, Recorded, Side, Wanted};
 use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use crate::values::{self, Glob};
@@ -14,7 +14,8 @@ use clap::Args;
 use sediment::plural::counted;
 use sediment::profile::split as parts;
 use sediment::profile::{self, Profile};
-use sediment::record::Target;
+use sediment::read::Recording;
+use sediment::record::{FileFilter, Target};
 use sediment::{Error, ErrorCode, Result, resolve};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -42,7 +43,8 @@ pub(crate) struct Arguments {
     /// Record only the order of first use, exactly, from the first instruction on
     #[arg(long)]
     startup: bool,
-    /// Keep only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
+    /// Record only the programs and libraries of this name: others have no breakpoints, and are not in the profile; * and ?
+    /// are wildcards; repeatable [default: all]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
     /// Write executions by source line instead, of what has debug information, as a sample profile in this format
@@ -64,7 +66,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         (false, None) => Wanted::Profile,
         (false, Some(_)) => Wanted::Lines,
     };
-    let made = match arguments.options.record(&target, wanted, ui)? {
+    let globs = arguments.only.clone();
+    let only = Only {
+        files: FileFilter::new(move |path, soname| {
+            let label = resolve::label(path, soname);
+            label.is_some_and(|label| globs.iter().any(|glob| glob.matches(&label)))
+        }),
+        none: &nothing_executed,
+    };
+    let only = (!arguments.only.is_empty()).then_some(&only);
+    let made = match arguments.options.record(&target, wanted, only, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
@@ -150,6 +161,18 @@ fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>
         return Err(others.into_iter().collect::<Vec<_>>().join(", "));
     }
     Ok(Some(parts::only(profile, &kept)))
+}
+
+/// The error where no program or library that `--only` names executed a function.
+fn nothing_executed(recording: &Recording) -> Error {
+    let loaded: BTreeSet<String> =
+        recording.dsos().iter().filter_map(|dso| resolve::label(&dso.path, None)).collect();
+    let loaded: Vec<String> = loaded.into_iter().collect();
+    Error::new(
+        ErrorCode::EmptyRecording,
+        "--only names no program or library of which a function was executed",
+    )
+    .with_hint(format!("loaded were: {}", loaded.join(", ")))
 }
 
 /// Keeps a recording of which `--only` names nothing beside the output: it may have taken hours.

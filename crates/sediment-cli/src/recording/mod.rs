@@ -9,7 +9,9 @@ use crate::values;
 use clap::Args;
 use sediment::read::{self, Recording};
 use sediment::record::breakpoints::{BlockCoverage, Rates, apart};
-use sediment::record::{self, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until};
+use sediment::record::{
+    self, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until,
+};
 use sediment::resolve::{self, Resolved};
 use sediment::trace::Sequence;
 use sediment::{Error, ErrorCode, Result};
@@ -60,6 +62,9 @@ pub(crate) struct Options {
     seed: u64,
 }
 
+/// Time after which a warning tells that nothing of the files that a recording is about has been executed.
+const AWAITED: Duration = Duration::from_secs(10);
+
 /// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
 pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 
@@ -75,6 +80,14 @@ pub(crate) enum Wanted {
     Profile,
     /// The same, and executions by source line.
     Lines,
+}
+
+/// The files that a recording is about.
+pub(crate) struct Only<'a> {
+    /// Those that breakpoints record.
+    pub(crate) files: FileFilter,
+    /// The error where nothing of them was executed.
+    pub(crate) none: &'a dyn Fn(&Recording) -> Error,
 }
 
 /// Result of a recording in this process.
@@ -94,10 +107,17 @@ pub(crate) struct Recorded {
 }
 
 impl Options {
-    /// Records with the chosen method and resolves the recording.
-    pub(crate) fn record(&self, target: &Target, wanted: Wanted, ui: &Ui) -> Result<Side> {
+    /// Records with the chosen method and resolves the recording. `only`: None for all files; methods other than breakpoints
+    /// record all of them.
+    pub(crate) fn record(
+        &self,
+        target: &Target,
+        wanted: Wanted,
+        only: Option<&Only<'_>>,
+        ui: &Ui,
+    ) -> Result<Side> {
         let startup = wanted == Wanted::FirstUses;
-        let settings = self.settings(wanted)?;
+        let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         let mut link = None;
         if recorder.traces {
@@ -119,8 +139,10 @@ impl Options {
         let files = SystemFiles::new(None, &[])?;
         let bar = ui.spinner("recording");
         let mut over = None;
+        let mut awaited = only.is_some();
         let mut watch = |progress: Progress| {
-            if let Some(warning) = progress.warning {
+            let nothing_yet = nothing_yet(&mut awaited, &progress);
+            if let Some(warning) = progress.warning.or(nothing_yet) {
                 bar.suspend(|| ui.warn(&warning));
             }
             if progress.waiting {
@@ -145,6 +167,9 @@ impl Options {
         let recorded = recorded?;
         let (recording, resolved) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
+                if let Some(only) = only.filter(|_| recording.addresses().is_empty()) {
+                    return Err((only.none)(&recording));
+                }
                 // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
                 let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
                 let mut resolved = recordings::resolve(&recording, &files, settings, ui)?;
@@ -172,7 +197,7 @@ impl Options {
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
     }
 
-    fn settings(&self, wanted: Wanted) -> Result<Settings> {
+    fn settings(&self, wanted: Wanted, only: Option<&Only<'_>>) -> Result<Settings> {
         let startup = wanted == Wanted::FirstUses;
         if self.trampolines && !startup {
             return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
@@ -193,6 +218,7 @@ impl Options {
         let until = self.seconds.map(Until::After).or(self.until).unwrap_or_default();
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
+            recorded: only.map_or_else(FileFilter::default, |only| only.files.clone()),
             max_memory: self.max_memory,
             share_processor: self.share_processor,
             trampolines: self.trampolines,
@@ -246,6 +272,19 @@ fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
         format!(
             "recorded {recorded:.1} s, of which the program used a processor for {:.1} s: call rates are rough below {least} s; record a longer or busier run, or when the machine is less busy",
             worked.as_secs_f64()
+        )
+    })
+}
+
+/// Warning of a recording that may be of the wrong program, once. `awaited`: whether that is to be told.
+fn nothing_yet(awaited: &mut bool, progress: &Progress) -> Option<String> {
+    *awaited &= progress.functions == Some(0);
+    let elapsed = progress.elapsed;
+    (*awaited && elapsed > AWAITED).then(|| {
+        *awaited = false;
+        let seconds = elapsed.as_secs();
+        format!(
+            "executed nothing that is to be recorded in {seconds} s: if it is the wrong program, end this with Ctrl-C"
         )
     })
 }

@@ -22,6 +22,11 @@ pub fn cases() -> Vec<Trial> {
             programs_without_a_processor_are_a_warning,
         ),
         case("programs_are_kept_by_their_names", &compiler, programs_are_kept_by_their_names),
+        case(
+            "other_methods_keep_all_beside_the_output",
+            &[Need::Program("cc"), Need::Program("valgrind")],
+            other_methods_keep_all_beside_the_output,
+        ),
         case("two_files_of_one_name_are_a_warning", &compiler, two_files_of_one_name_are_a_warning),
     ]
 }
@@ -108,10 +113,8 @@ fn programs_are_kept_by_their_names() {
     let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
     let none = record(&shop, &["--only", "nothing"], &["./plain"]);
     assert_eq!(code(&none), 1, "{}", err(&none));
+    said::says_in_log("record/answers/programs_are_kept_by_their_names", err(&none), &["--only", "loaded"]);
     assert_eq!(std::fs::read(shop.path().join("recorded.gv")).unwrap(), older, "left as it was");
-    // What was recorded is not lost.
-    let all = std::fs::read_to_string(shop.path().join("recorded.gv.all")).unwrap();
-    assert!(all.contains("label=\"plain\"") && err(&none).contains("recorded.gv.all"), "{}", err(&none));
     // Nothing comes next after a profile on standard output, and nothing is put beside it.
     let printed = |more: &[&str]| {
         let mut printed = Command::new(env!("CARGO_BIN_EXE_sediment"));
@@ -119,9 +122,26 @@ fn programs_are_kept_by_their_names() {
         printed.stdin(Stdio::null()).current_dir(shop.path()).output().unwrap()
     };
     let none = printed(&["--only", "nothing"]);
-    assert!(code(&none) == 1 && !out(&none).contains("digraph") && !shop.path().join("-.all").exists());
+    assert!(code(&none) == 1 && !out(&none).contains("digraph"), "{}", err(&none));
     let printed = printed(&[]);
     assert!(out(&printed).contains("digraph") && !err(&printed).contains("next:"), "{}", err(&printed));
+}
+
+/// Valgrind counts in every file, and may have taken long.
+fn other_methods_keep_all_beside_the_output() {
+    let shop = Workshop::new();
+    shop.compile("plain", &programs::plain(), &[]);
+    let by_valgrind = |output: &str| {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        record.args(["record", "--method", "valgrind", "--only", "nothing", "-o", output, "--", "./plain"]);
+        record.stdin(Stdio::null()).current_dir(shop.path()).output().unwrap()
+    };
+    let none = by_valgrind("recorded.gv");
+    assert!(code(&none) == 1 && !shop.path().join("recorded.gv").exists(), "{}", err(&none));
+    let all = std::fs::read_to_string(shop.path().join("recorded.gv.all")).unwrap();
+    assert!(all.contains("label=\"plain\"") && err(&none).contains("recorded.gv.all"), "{}", err(&none));
+    let printed = by_valgrind("-");
+    assert!(code(&printed) == 1 && !out(&printed).contains("digraph") && !shop.path().join("-.all").exists());
 }
 
 /// As git and the git of its folder of commands.

@@ -33,6 +33,7 @@ pub fn cases() -> Vec<Trial> {
         ),
         repeated("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
         repeated("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
+        repeated("jumps_give_way_before_code_is_writable", &compiler, jumps_give_way_before_code_is_writable),
         case("no_page_is_writable_and_executable", &compiler, no_page_is_writable_and_executable),
     ]
 }
@@ -292,6 +293,38 @@ fn limited_programs_have_no_trampolines() {
         let expected = limit == "exec" && cfg!(target_arch = "x86_64");
         assert_eq!(has_trampolines(&err(&recorded)), expected, "{limit}: {}", err(&recorded));
         assert!(firsts(&shop.profile(), "limited").iter().any(|(_, name)| name == "f"));
+    }
+}
+
+/// The C library's `mprotect` is heard of even where the library is not recorded. Where it has no breakpoints at all, no jump stands.
+fn jumps_give_way_before_code_is_writable() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("trampolines are made on x86-64");
+    }
+    let source = "#define _GNU_SOURCE\n#include <stdio.h>\n#include <sys/mman.h>\n\
+         __attribute__((noinline)) long f(long x) { return x * 1234567 + 3; }\n\
+         static unsigned now(void) { return *(volatile unsigned char *) f; }\n\
+         int main(void) { unsigned before = now();\n\
+         void *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n\
+         mprotect(page, 4096, PROT_READ | PROT_WRITE);\n\
+         printf(\"%x %x\\n\", before, now()); return f(1) != 1234570; }";
+    let shop = Workshop::new();
+    let program = shop.compile("heard", source, &["-O2", "-fcf-protection=none"]);
+    let [jump_and_trap, trap] = ["e9 cc\n", "cc cc\n"];
+    for (more, expected) in std::iter::repeat_n(
+        [
+            (&[][..], jump_and_trap),
+            (&["--only", "heard"], jump_and_trap),
+            (&["--exclude", "libc.so.6"], trap),
+        ],
+        repeats(),
+    )
+    .flatten()
+    {
+        let recorded = shop.record(&[&OPTIONS[..], more].concat(), &[text(&program)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), expected, "{more:?}: {}", err(&recorded));
+        assert_eq!(code(&recorded), 0, "{more:?}: {}", err(&recorded));
+        assert!(firsts(&shop.profile(), "heard").iter().any(|(_, name)| name == "f"), "{more:?}");
     }
 }
 

@@ -17,6 +17,7 @@ use sediment_process::command::{Outcome, Stop};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One way to record a program.
@@ -57,6 +58,9 @@ pub enum Target {
 pub struct Settings {
     /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
     pub exclude: BTreeSet<String>,
+    /// Programs and libraries that breakpoints record. In others they stand only at functions of the C library by which a
+    /// process changes what it is or may do.
+    pub recorded: FileFilter,
     /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
     pub max_memory: u64,
     /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
@@ -75,6 +79,39 @@ pub struct Settings {
     pub stop: Stop,
 }
 
+/// Choice among the programs and libraries that a process maps.
+#[derive(Clone)]
+pub struct FileFilter(Arc<Passes>);
+
+/// Answer to whether a file of this path and soname passes.
+type Passes = dyn Fn(&str, Option<&str>) -> bool + Send + Sync;
+
+impl FileFilter {
+    /// A choice by the path of a file, and by its soname if it has one.
+    pub fn new(passes: impl Fn(&str, Option<&str>) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(passes))
+    }
+
+    /// True if this file is chosen.
+    #[must_use]
+    pub fn passes(&self, path: &str, soname: Option<&str>) -> bool {
+        (self.0)(path, soname)
+    }
+}
+
+/// Every file.
+impl Default for FileFilter {
+    fn default() -> Self {
+        Self::new(|_, _| true)
+    }
+}
+
+impl std::fmt::Debug for FileFilter {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("FileFilter")
+    }
+}
+
 /// Default memory limit of breakpoints, in bytes.
 pub(crate) const MAX_MEMORY: u64 = 32 << 20;
 
@@ -82,6 +119,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             exclude: BTreeSet::new(),
+            recorded: FileFilter::default(),
             max_memory: MAX_MEMORY,
             share_processor: false,
             trampolines: false,

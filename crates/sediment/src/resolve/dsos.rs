@@ -418,7 +418,8 @@ impl<'a> View<'a> {
 
 /// The label of a DSO: its soname, else the base name of the recorded path. A base name with a backslash may be a path of
 /// another system, and is none.
-fn label(path: &str, soname: Option<&str>) -> Option<String> {
+#[must_use]
+pub fn label(path: &str, soname: Option<&str>) -> Option<String> {
     let name = soname.map_or_else(|| base_name(path), base_name);
     let fitting = acceptable(name.as_bytes())?;
     (!fitting.contains('\\')).then(|| fitting.to_owned())

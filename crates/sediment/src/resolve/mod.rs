@@ -18,6 +18,7 @@ mod return_addresses;
 mod stripped;
 
 use crate::skipped::{Amount, NoCall, Nowhere, Reason, Skipped};
+pub use dsos::label;
 pub use stripped::{Stripped, stripped};
 
 use crate::binary::{Files, names};

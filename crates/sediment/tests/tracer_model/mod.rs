@@ -394,9 +394,13 @@ fn run(
     let blocks = if second == Second::Block { BlockCoverage::Always } else { BlockCoverage::Never };
     let settings =
         Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
-    let excluded = BTreeSet::new();
-    let mut modules =
-        Modules::new(&NoFiles, Wanted { excluded: &excluded, blocks: KnownBlocks::None, trampolines: false });
+    let wanted = Wanted {
+        excluded: &settings.exclude,
+        recorded: &settings.recorded,
+        blocks: KnownBlocks::None,
+        trampolines: false,
+    };
+    let mut modules = Modules::new(&NoFiles, wanted);
     modules.put("/program", 1, module("/program", Some(DEBUG_STATE), second));
     modules.put("/library", 2, module("/library", None, second));
     // Blocks get breakpoints when their function has run, libraries as they are mapped.

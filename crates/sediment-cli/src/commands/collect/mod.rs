@@ -11,15 +11,15 @@ use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::packages::{self, Package};
-use crate::recording::{Options, Side, Wanted};
+use crate::recording::{Only, Options, Side, Wanted};
 use crate::ui::Ui;
 use clap::Args;
 use sediment::binary::{Binary, Files as _};
 use sediment::plural::counted;
 use sediment::profile::{Profile, split as parts, text};
 use sediment::read::Recording;
-use sediment::record::Target;
-use sediment::{Error, ErrorCode, Result};
+use sediment::record::{FileFilter, Target};
+use sediment::{Error, ErrorCode, Result, resolve};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let place = place(package, output, several)?;
         files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
     }
-    let made = match arguments.options.record(&target, Wanted::Profile, ui)? {
+    // Nothing else is recorded, where the packages are known.
+    let own = packages.clone();
+    let only = Only {
+        files: FileFilter::new(move |path, _| own.iter().any(|package| package.has(path))),
+        none: &|recording| nothing_of(recording, &packages[0]),
+    };
+    let only = (!packages.is_empty()).then_some(&only);
+    let made = match arguments.options.record(&target, Wanted::Profile, only, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
@@ -146,7 +153,7 @@ pub(crate) fn of_package(
 ) -> Result<Profile> {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     for dso in recording.dsos() {
-        let label = label(&dso.path, dso.build_id.as_deref(), files);
+        let Some(label) = label(&dso.path, dso.build_id.as_deref(), files) else { continue };
         if package.has(&dso.path) {
             own.insert(label)
         } else {
@@ -173,15 +180,7 @@ pub(crate) fn of_package(
         ));
     }
     if kept.function_count() == 0 {
-        let executed: Vec<String> = executed(recording).into_iter().collect();
-        let error =
-            Error::new(ErrorCode::EmptyRecording, format!("recorded no function of {}", package.name));
-        return Err(error.with_hint(if executed.is_empty() {
-            "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file"
-                .to_owned()
-        } else {
-            format!("executed were files of: {}", executed.join(", "))
-        }));
+        return Err(nothing_of(recording, package));
     }
     for label in labels {
         if kept.dsos().contains_key(label) {
@@ -191,13 +190,29 @@ pub(crate) fn of_package(
     Ok(kept)
 }
 
-/// Label of a recorded file in a profile: its soname, else its base name.
-fn label(path: &str, build_id: Option<&str>, files: &SystemFiles) -> String {
+/// The error where a package executed nothing.
+fn nothing_of(recording: &Recording, package: &Package) -> Error {
+    let error = Error::new(ErrorCode::EmptyRecording, format!("recorded no function of {}", package.name));
+    if recording.dsos().iter().any(|dso| package.has(&dso.path)) {
+        return error.with_hint(
+            "its files were loaded, but none of their functions was called: record another use of it",
+        );
+    }
+    let loaded: Vec<String> = executed(recording).into_iter().collect();
+    error.with_hint(if loaded.is_empty() {
+        "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file".to_owned()
+    } else {
+        format!("executed were files of: {}", loaded.join(", "))
+    })
+}
+
+/// Label of a recorded file in a profile.
+fn label(path: &str, build_id: Option<&str>, files: &SystemFiles) -> Option<String> {
     let soname = files
         .binary(path, build_id)
         .and_then(|bytes| Binary::parse(&bytes, &sediment::binary::NoFiles).ok())
         .and_then(|binary| binary.soname);
-    files::base_name(Path::new(soname.as_deref().unwrap_or(path)))
+    resolve::label(path, soname.as_deref())
 }
 
 /// Writes a package's profile to a file, or to a folder; says where.

@@ -221,6 +221,7 @@ mod tests {
     use super::*;
     use crate::binary::NoFiles;
     use crate::binary::gcc_block_map::Stretch;
+    use crate::record::FileFilter;
     use crate::record::breakpoints::modules::{KnownBlocks, Wanted};
 
     fn seen(calls: impl Into<Option<u128>>, made: impl Into<Option<u128>>, visits: u64) -> Seen {
@@ -233,10 +234,15 @@ mod tests {
         let mut module = Module::of_code("/program", &code, &[0], None);
         let block = |address, block| Stretch { address, size: 4, block: Some(block) };
         module.add_blocks(vec![vec![block(0, 1), block(4, 2)]]);
-        let excluded = BTreeSet::new();
+        let (excluded, recorded) = (BTreeSet::new(), FileFilter::default());
         let mut modules = Modules::new(
             &NoFiles,
-            Wanted { excluded: &excluded, blocks: KnownBlocks::Mapped, trampolines: false },
+            Wanted {
+                excluded: &excluded,
+                recorded: &recorded,
+                blocks: KnownBlocks::Mapped,
+                trampolines: false,
+            },
         );
         modules.put("/program", 1, module);
         let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });

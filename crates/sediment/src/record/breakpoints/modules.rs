@@ -12,6 +12,7 @@ use crate::binary::gcc_early_map::EarlyMap;
 use crate::binary::inlined::InlineFrames;
 use crate::binary::{Beside, Binary, Files, block_map, unwind};
 use crate::isa::{Flow, LONGEST_CALL, Reference};
+use crate::record::FileFilter;
 use crate::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -60,6 +61,8 @@ pub(super) struct Module {
     /// Path as the processes know it.
     pub(super) path: String,
     pub(super) build_id: Option<String>,
+    /// False where breakpoints stand only at what the recorder must hear of, whatever is recorded.
+    pub(super) is_recorded: bool,
     /// First bytes of functions, and of their blocks, that may be armed, by address.
     pub(super) entries: Vec<Entry>,
     /// The functions whose blocks are mapped.
@@ -138,10 +141,10 @@ impl Module {
         wanted: &Wanted<'_>,
         skipped: &mut Skipped,
     ) -> Option<Self> {
-        let excluded = wanted.excluded;
         let binary = Binary::parse(bytes, files).ok()?.with_nameless(bytes);
-        let armed = !excluded.contains(base_name(path))
-            && binary.soname.as_ref().is_none_or(|soname| !excluded.contains(soname));
+        let soname = binary.soname.as_deref();
+        let is_excluded = |name: &str| wanted.excluded.contains(name);
+        let armed = !is_excluded(base_name(path)) && !soname.is_some_and(is_excluded);
         let segments: Vec<Code> = binary
             .segments
             .iter()
@@ -164,6 +167,7 @@ impl Module {
         let mut module = Self {
             path: path.to_owned(),
             build_id: binary.build_id.clone(),
+            is_recorded: wanted.recorded.passes(path, soname),
             entries: Vec::new(),
             mapped: Vec::new(),
             changes: addresses_of(&binary, &CHANGES),
@@ -178,6 +182,8 @@ impl Module {
         module.debug_state = debug_state.filter(|address| module.only_returns(*address));
         if binary.arch.as_deref() != Some(ARCH) {
             skipped.add(Reason::OtherArchitecture, 0, path);
+        } else if armed && !module.is_recorded {
+            module.find_heard(&binary);
         } else if armed {
             module.find_entries(&binary, skipped);
             module.find_blocks(bytes, &binary, (files, wanted.blocks), skipped);
@@ -205,6 +211,7 @@ impl Module {
         Self {
             path: path.to_owned(),
             build_id: None,
+            is_recorded: true,
             entries: functions.iter().map(entry).collect(),
             mapped: Vec::new(),
             segments: vec![Code { address: 0, file_offset: 0, bytes: code.to_vec() }],
@@ -216,6 +223,17 @@ impl Module {
             calls_kernel: false,
             jumps: Vec::new(),
         }
+    }
+
+    /// Finds the functions of a file that is not recorded of which the recorder must hear.
+    fn find_heard(&mut self, binary: &Binary) {
+        if [&self.changes, &self.tell_processors, &self.make_writable].iter().all(|known| known.is_empty()) {
+            return;
+        }
+        self.find_entries(binary, &mut Skipped::default());
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.retain(|entry| self.must_be_heard_of(entry.address));
+        self.entries = entries;
     }
 
     fn find_entries(&mut self, binary: &Binary, skipped: &mut Skipped) {
@@ -331,13 +349,28 @@ impl Module {
 
     /// True if this function tells processors, or changes them.
     pub(super) fn tells_processors(&self, entry: u32) -> bool {
-        !self.tell_processors.is_empty()
-            && self.tell_processors.contains(&self.entries[entry as usize].address)
+        self.tell_processors.contains(&self.entries[entry as usize].address)
     }
 
-    /// True if the program may make its code writable by this function. The dynamic linker's own makes only data unwritable.
+    /// True if the program may make its code writable by this function.
     pub(super) fn makes_writable(&self, entry: u32) -> bool {
-        self.debug_state.is_none() && self.make_writable.contains(&self.entries[entry as usize].address)
+        self.make_writable().contains(&self.entries[entry as usize].address)
+    }
+
+    /// Where functions are that may make code writable. The dynamic linker's own make only data unwritable.
+    fn make_writable(&self) -> &[u64] {
+        if self.debug_state.is_none() { &self.make_writable } else { &[] }
+    }
+
+    /// True if the recorder must hear of this function at once.
+    fn must_be_heard_of(&self, address: u64) -> bool {
+        let known = [&self.changes[..], &self.tell_processors, self.make_writable()];
+        known.iter().any(|known| known.contains(&address))
+    }
+
+    /// The entries of functions that may make code writable; None for one that can have no breakpoint.
+    pub(super) fn make_writable_entries(&self) -> impl Iterator<Item = Option<usize>> {
+        self.make_writable().iter().map(|address| self.entry_at(*address))
     }
 
     /// The entries of functions that tell processors; None for one that can have no breakpoint.
@@ -349,10 +382,8 @@ impl Module {
     /// blocks are looked for.
     pub(super) fn place(&self, entry: usize) -> Option<Place> {
         let place = self.jumps.get(entry).copied().flatten()?;
-        let entry = entry as u32;
-        let at_once =
-            self.changes_process(entry) || self.tells_processors(entry) || self.makes_writable(entry);
-        (!at_once && self.entries[entry as usize].owner.is_none()).then_some(place)
+        let Entry { address, owner, .. } = self.entries[entry];
+        (!self.must_be_heard_of(address) && owner.is_none()).then_some(place)
     }
 
     /// Number of entries at which a jump can stand.
@@ -535,6 +566,8 @@ pub(super) enum KnownBlocks {
 pub(super) struct Wanted<'a> {
     /// Files that are not to be armed.
     pub(super) excluded: &'a BTreeSet<String>,
+    /// Files that are recorded.
+    pub(super) recorded: &'a FileFilter,
     /// The blocks of functions that may have breakpoints.
     pub(super) blocks: KnownBlocks,
     /// True if functions may have trampolines.

@@ -24,7 +24,7 @@ use nix::sys::ptrace;
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sediment_process::command::Outcome;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -74,7 +74,6 @@ fn record_here(
     watch: &mut (dyn FnMut(Progress) + Send),
     link: Option<&mut Link>,
 ) -> Result<Recorded> {
-    let excluded: BTreeSet<String> = settings.exclude.clone();
     let blocks = match settings.blocks {
         BlockCoverage::Never => KnownBlocks::None,
         _ if settings.lines => KnownBlocks::Lines,
@@ -82,7 +81,7 @@ fn record_here(
     };
     // Where no instructions can be moved, breakpoints serve.
     let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
-    let wanted = Wanted { excluded: &excluded, blocks, trampolines };
+    let wanted = Wanted { excluded: &settings.exclude, recorded: &settings.recorded, blocks, trampolines };
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;

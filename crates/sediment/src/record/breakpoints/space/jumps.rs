@@ -178,6 +178,14 @@ impl Space {
         self.trampolines.as_ref().is_some_and(ours)
     }
 
+    /// True if every function by which the program may make its code writable has a breakpoint.
+    pub(in super::super) fn hears_of_writable_code(&self, modules: &Modules<'_>) -> bool {
+        self.images.iter().all(|image| {
+            let mut entries = modules.get(image.module).make_writable_entries();
+            entries.all(|entry| entry.is_some_and(|entry| image.is_armed(entry)))
+        })
+    }
+
     /// Ends the time of trampolines, as long as the one thread stands still: their jumps give way to what was there, and to breakpoints
     /// where functions have not run. Returns the last notes. `together`: whether the memory may be written in runs of pages.
     pub(in super::super) fn settle(&mut self, together: bool) -> Vec<Note> {

@@ -33,6 +33,9 @@ impl Tracer<'_> {
         if makes_writable && self.leave_to_program(task, thread, site, registers) {
             return;
         }
+        if !self.modules.get(site.module).is_recorded {
+            return;
+        }
         let Some(space) = self.spaces.get_mut(&task.space) else { return };
         if self.windows.is_some() {
             space.look_at_clock_now_and_then();

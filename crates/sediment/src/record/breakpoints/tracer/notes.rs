@@ -64,6 +64,9 @@ impl Tracer<'_> {
         for image in std::mem::take(&mut space.gone) {
             self.log.retire_image(&image, space.processor_time);
         }
+        if space.trampolines.is_some() && !space.hears_of_writable_code(&self.modules) {
+            self.settle(thread);
+        }
         looked.map_err(unreadable)
     }
 
