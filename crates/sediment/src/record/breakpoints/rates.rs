@@ -78,6 +78,9 @@ const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 const FOR_RATES: u32 = 4;
 /// Divisor: the part of the cost that walks through blocks may have, where there are any.
 const FOR_WALKS: u32 = 2;
+/// Number of sequences before the first walk. In a short recording, walks of a tenth of a second each left none for functions, whose rates
+/// matter more: that a block was executed is known without them.
+const SEQUENCES_FIRST: u32 = 8;
 /// Divisor: the part of the draws for a walk that is even.
 const EVENLY: u32 = 8;
 /// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
@@ -99,6 +102,8 @@ pub(super) struct Windows {
     spent: Duration,
     spent_on_rates: Duration,
     spent_on_walks: Duration,
+    /// Number of sequences so far.
+    sequences: u32,
     open: Option<Open>,
     /// Processor time by space when a window was first opened there, and when that was.
     followed: BTreeMap<u32, (u64, Instant)>,
@@ -189,6 +194,7 @@ impl Windows {
             spent: Duration::ZERO,
             spent_on_rates: Duration::ZERO,
             spent_on_walks: Duration::ZERO,
+            sequences: 0,
             open: None,
             followed: BTreeMap::new(),
             times: BTreeMap::new(),
@@ -400,9 +406,10 @@ impl Windows {
         if self.spent < self.allowed {
             let cost = self.account();
             self.fixed += cost;
+            let walks_lack = self.spent_on_walks < self.spent / FOR_WALKS;
             let purpose = if self.spent_on_rates < self.spent / FOR_RATES {
                 For::Rates
-            } else if log.has_blocks() && self.spent_on_walks < self.spent / FOR_WALKS {
+            } else if walks_lack && self.sequences >= SEQUENCES_FIRST && log.has_blocks() {
                 For::Walk
             } else {
                 For::Sequence
@@ -441,6 +448,7 @@ impl Windows {
         }
         if purpose == For::Sequence {
             log.gap();
+            self.sequences += 1;
         }
         space.look_at_clock();
         self.followed.entry(id).or_insert_with(|| (space.processor_time, Instant::now()));
