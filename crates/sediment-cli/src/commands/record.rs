@@ -43,8 +43,7 @@ pub(crate) struct Arguments {
     /// Record only the order of first use, exactly, from the first instruction on
     #[arg(long)]
     startup: bool,
-    /// Record only the programs and libraries of this name: others have no breakpoints, and are not in the profile; * and ?
-    /// are wildcards; repeatable [default: all]
+    /// Record only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
     /// Write executions by source line instead, of what has debug information, as a sample profile in this format

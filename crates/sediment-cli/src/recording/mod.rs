@@ -142,7 +142,7 @@ impl Options {
         let mut awaited = only.is_some();
         let mut watch = |progress: Progress| {
             let nothing_yet = nothing_yet(&mut awaited, &progress);
-            if let Some(warning) = progress.warning.or(nothing_yet) {
+            for warning in [progress.warning, nothing_yet].into_iter().flatten() {
                 bar.suspend(|| ui.warn(&warning));
             }
             if progress.waiting {
