@@ -4,7 +4,7 @@
 use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
-use crate::inputs::summary;
+use crate::inputs::{recordings, summary};
 use crate::next_steps;
 use crate::recording::{Only, Options, Recorded, Side, Wanted};
 use crate::sample_profile::SampleFormat;
@@ -163,9 +163,9 @@ fn kept(profile: &Profile, only: &[Glob]) -> std::result::Result<Option<Profile>
 }
 
 /// The error where no program or library that `--only` names executed a function.
-fn nothing_executed(recording: &Recording) -> Error {
+fn nothing_executed(recording: &Recording, files: &SystemFiles) -> Error {
     let loaded: BTreeSet<String> =
-        recording.dsos().iter().filter_map(|dso| resolve::label(&dso.path, None)).collect();
+        recording.dsos().iter().filter_map(|dso| recordings::label(dso, files)).collect();
     let loaded: Vec<String> = loaded.into_iter().collect();
     Error::new(
         ErrorCode::EmptyRecording,

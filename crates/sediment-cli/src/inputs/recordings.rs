@@ -5,9 +5,9 @@ use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
-use sediment::binary::Files;
+use sediment::binary::{Binary, Files as _, NoFiles};
 use sediment::plural::{counted, grouped};
-use sediment::read::{self, Input, Recording, Settings, Step};
+use sediment::read::{self, Input, RecordedDso, Recording, Settings, Step};
 use sediment::resolve::{self, Resolved, Stripped};
 use sediment::skipped::Reason;
 use sediment::trace::{Sequence, file::Writer};
@@ -221,6 +221,13 @@ pub(crate) fn no_order() -> Error {
             "formats with that order: {}; see docs/formats for how to record them",
             known.join(", ")
         ))
+}
+
+/// Label of a recorded file in a profile.
+pub(crate) fn label(dso: &RecordedDso, files: &SystemFiles) -> Option<String> {
+    let bytes = files.binary(&dso.path, dso.build_id.as_deref());
+    let binary = bytes.as_deref().and_then(|bytes| Binary::parse(bytes, &NoFiles).ok());
+    resolve::label(&dso.path, binary.and_then(|binary| binary.soname).as_deref())
 }
 
 /// Resolves a recording and prints what was skipped.

@@ -86,8 +86,8 @@ pub(crate) enum Wanted {
 pub(crate) struct Only<'a> {
     /// Those that breakpoints record.
     pub(crate) files: FileFilter,
-    /// The error where nothing of them was executed.
-    pub(crate) none: &'a dyn Fn(&Recording) -> Error,
+    /// The error where nothing of them was recorded.
+    pub(crate) none: &'a dyn Fn(&Recording, &SystemFiles) -> Error,
 }
 
 /// Result of a recording in this process.
@@ -165,14 +165,10 @@ impl Options {
         let time = over.unwrap_or_else(|| begun.elapsed());
         bar.finish_and_clear();
         let recorded = recorded?;
+        let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
         let (recording, resolved) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
-                if let Some(only) = only.filter(|_| recording.addresses().is_empty()) {
-                    return Err((only.none)(&recording));
-                }
-                // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
-                let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
-                let mut resolved = recordings::resolve(&recording, &files, settings, ui)?;
+                let mut resolved = resolve_here(&recording, &files, (only, fault.as_deref()), ui)?;
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
                     sequence.steps(&steps);
@@ -191,7 +187,7 @@ impl Options {
         if let Some(warning) = (!startup).then(|| rough_rates(time, recorded.worked)).flatten() {
             ui.warn(&warning);
         }
-        if let Some(warning) = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault) {
+        if let Some(warning) = fault {
             ui.warn(&warning);
         }
         Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
@@ -256,6 +252,25 @@ impl Options {
         ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
     }
+}
+
+/// Resolves a recording by breakpoints. `fault`: the warning of a program that ended by one.
+fn resolve_here(
+    recording: &Recording,
+    files: &SystemFiles,
+    (only, fault): (Option<&Only<'_>>, Option<&str>),
+    ui: &Ui,
+) -> Result<Resolved> {
+    // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
+    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let resolved = recordings::resolve(recording, files, settings, ui);
+    let Some(only) = only.filter(|_| recording.addresses().is_empty()) else { return resolved };
+    resolved.map_err(|reason| {
+        fault.iter().for_each(|warning| ui.warn(warning));
+        let error = (only.none)(recording, files);
+        let hints = [error.hint(), reason.hint()].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        error.with_hint(hints)
+    })
 }
 
 /// Warning that breakpoints had little time to see rates; None where they had enough, or where another method recorded. A program that

@@ -103,6 +103,17 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let other = collect(&shop, "other-tools", &[], &installed, None);
     assert_eq!(code(&other), 1);
     says("record/packages/of_a_package_only_its_own_functions_are_collected", err(&other));
+    // Neither names nor a build-id by which addresses get names.
+    let bare = shop.compile("plain", &programs::plain(), &["-s", "-Wl,--build-id=none"]);
+    std::fs::copy(&bare, at("usr/bin/bare")).unwrap();
+    std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/bare\n").unwrap();
+    let nameless = collect(&shop, "plain-tools", &[], &at("usr/bin/bare"), None);
+    assert_eq!(code(&nameless), 1);
+    crate::said::says_in_log(
+        "record/packages/of_a_package_only_its_own_functions_are_collected",
+        err(&nameless),
+        &["no build-id"],
+    );
     // A package of scripts has nothing to order.
     let script = "Package: scripts\nStatus: install ok installed\nMaintainer: The Maintainers <list@example.org>\n\
         Architecture: all\nVersion: 1-1\nDescription: a test\n\n";

@@ -33,7 +33,11 @@ pub fn cases() -> Vec<Trial> {
         ),
         repeated("exceptions_pass_functions_with_trampolines", &of_cpp, exceptions_pass),
         repeated("limited_programs_have_no_trampolines", &compiler, limited_programs_have_no_trampolines),
-        repeated("jumps_give_way_before_code_is_writable", &compiler, jumps_give_way_before_code_is_writable),
+        repeated(
+            "jumps_give_way_before_code_is_writable",
+            &[Need::Program("cc"), Need::Program("musl-gcc")],
+            jumps_give_way_before_code_is_writable,
+        ),
         case("no_page_is_writable_and_executable", &compiler, no_page_is_writable_and_executable),
     ]
 }
@@ -310,21 +314,29 @@ fn jumps_give_way_before_code_is_writable() {
          printf(\"%x %x\\n\", before, now()); return f(1) != 1234570; }";
     let shop = Workshop::new();
     let program = shop.compile("heard", source, &["-O2", "-fcf-protection=none"]);
+    let of_musl = shop.path().join("of-musl");
+    let mut compile = Command::new("musl-gcc");
+    compile.args(["-O2", "-fcf-protection=none", "heard.c", "-o", "of-musl"]).current_dir(shop.path());
+    assert!(compile.status().unwrap().success());
     let [jump_and_trap, trap] = ["e9 cc\n", "cc cc\n"];
-    for (more, expected) in std::iter::repeat_n(
+    for (program, more, expected) in std::iter::repeat_n(
         [
-            (&[][..], jump_and_trap),
-            (&["--only", "heard"], jump_and_trap),
-            (&["--exclude", "libc.so.6"], trap),
+            (&program, &[][..], jump_and_trap),
+            (&program, &["--only", "heard"], jump_and_trap),
+            (&program, &["--exclude", "libc.so.6"], trap),
+            // There it has the dynamic linker in it, which calls it before the program begins.
+            (&of_musl, &[], trap),
+            (&of_musl, &["--exclude", "libc.so"], trap),
         ],
         repeats(),
     )
     .flatten()
     {
-        let recorded = shop.record(&[&OPTIONS[..], more].concat(), &[text(&program)]).output().unwrap();
+        let recorded = shop.record(&[&OPTIONS[..], more].concat(), &[text(program)]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&recorded.stdout), expected, "{more:?}: {}", err(&recorded));
         assert_eq!(code(&recorded), 0, "{more:?}: {}", err(&recorded));
-        assert!(firsts(&shop.profile(), "heard").iter().any(|(_, name)| name == "f"), "{more:?}");
+        let label = program.file_name().unwrap().to_str().unwrap();
+        assert!(firsts(&shop.profile(), label).iter().any(|(_, name)| name == "f"), "{more:?}");
     }
 }
 

@@ -186,6 +186,11 @@ impl Kernel for Model {
         self.0.borrow().threads.get(&thread.as_raw()).is_some_and(|one| one.traced)
     }
 
+    /// Modelled children stop where they are born.
+    fn traces_anyone(&self) -> bool {
+        false
+    }
+
     fn has_ended(&self, thread: Pid) -> bool {
         self.0.borrow().threads.get(&thread.as_raw()).is_none_or(|one| one.run == Run::Dead)
     }

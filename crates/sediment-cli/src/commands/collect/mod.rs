@@ -10,6 +10,7 @@ use super::split;
 use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
+use crate::inputs::recordings;
 use crate::packages::{self, Package};
 use crate::recording::{Only, Options, Side, Wanted};
 use crate::ui::Ui;
@@ -17,9 +18,9 @@ use clap::Args;
 use sediment::binary::{Binary, Files as _};
 use sediment::plural::counted;
 use sediment::profile::{Profile, split as parts, text};
-use sediment::read::Recording;
+use sediment::read::{RecordedDso, Recording};
 use sediment::record::{FileFilter, Target};
-use sediment::{Error, ErrorCode, Result, resolve};
+use sediment::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let own = packages.clone();
     let only = Only {
         files: FileFilter::new(move |path, _| own.iter().any(|package| package.has(path))),
-        none: &|recording| nothing_of(recording, &packages[0]),
+        none: &|recording, files| nothing_of(recording, &packages, files),
     };
     let only = (!packages.is_empty()).then_some(&only);
     let made = match arguments.options.record(&target, Wanted::Profile, only, ui)? {
@@ -153,7 +154,7 @@ pub(crate) fn of_package(
 ) -> Result<Profile> {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
     for dso in recording.dsos() {
-        let Some(label) = label(&dso.path, dso.build_id.as_deref(), files) else { continue };
+        let Some(label) = recordings::label(dso, files) else { continue };
         if package.has(&dso.path) {
             own.insert(label)
         } else {
@@ -167,20 +168,8 @@ pub(crate) fn of_package(
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
     let mut kept = parts::only(profile, &labels);
-    if kept.function_count() == 0 && !own.is_empty() {
-        return Err(Error::new(
-            ErrorCode::Stripped,
-            format!(
-                "recorded no function of {}: its programs are stripped, and have no build-id",
-                package.name
-            ),
-        )
-        .with_hint(
-            "install the debug symbols named above and record again; the recorded program stays the same",
-        ));
-    }
     if kept.function_count() == 0 {
-        return Err(nothing_of(recording, package));
+        return Err(nothing_of(recording, std::slice::from_ref(package), files));
     }
     for label in labels {
         if kept.dsos().contains_key(label) {
@@ -190,29 +179,38 @@ pub(crate) fn of_package(
     Ok(kept)
 }
 
-/// The error where a package executed nothing.
-fn nothing_of(recording: &Recording, package: &Package) -> Error {
-    let error = Error::new(ErrorCode::EmptyRecording, format!("recorded no function of {}", package.name));
-    if recording.dsos().iter().any(|dso| package.has(&dso.path)) {
-        return error.with_hint(
-            "its files were loaded, but none of their functions was called: record another use of it",
+/// The error where packages executed nothing.
+fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) -> Error {
+    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    let what = format!("recorded no function of {}", names.join(", "));
+    let is_own = |dso: &&RecordedDso| packages.iter().any(|package| package.has(&dso.path));
+    let own: Vec<&RecordedDso> = recording.dsos().iter().filter(is_own).collect();
+    if own.iter().any(|dso| has_no_names(dso, files)) {
+        return Error::new(
+            ErrorCode::Stripped,
+            format!("{what}: its programs are stripped, and have no build-id"),
+        )
+        .with_hint(
+            "install the debug symbols named above and record again; the recorded program stays the same",
         );
+    }
+    let error = Error::new(ErrorCode::EmptyRecording, what);
+    if !own.is_empty() {
+        return error.with_hint("its files were loaded, but no function was called that could be recorded");
     }
     let loaded: Vec<String> = executed(recording).into_iter().collect();
     error.with_hint(if loaded.is_empty() {
         "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file".to_owned()
     } else {
-        format!("executed were files of: {}", loaded.join(", "))
+        format!("loaded were files of: {}", loaded.join(", "))
     })
 }
 
-/// Label of a recorded file in a profile.
-fn label(path: &str, build_id: Option<&str>, files: &SystemFiles) -> Option<String> {
-    let soname = files
-        .binary(path, build_id)
-        .and_then(|bytes| Binary::parse(&bytes, &sediment::binary::NoFiles).ok())
-        .and_then(|binary| binary.soname);
-    resolve::label(path, soname.as_deref())
+/// True if a file has neither names of functions nor a build-id by which addresses get names.
+fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
+    let bytes = files.binary(&dso.path, None);
+    let binary = bytes.as_deref().and_then(|bytes| Binary::parse(bytes, &sediment::binary::NoFiles).ok());
+    binary.is_some_and(|binary| binary.build_id.is_none() && binary.functions.is_empty())
 }
 
 /// Writes a package's profile to a file, or to a folder; says where.

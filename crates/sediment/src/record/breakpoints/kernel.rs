@@ -65,6 +65,9 @@ pub(super) trait Kernel {
     /// True if this thread is traced by us.
     fn is_ours(&self, thread: Pid) -> bool;
 
+    /// True if any thread that has not ended is traced by us, also one that has not stopped since it was born.
+    fn traces_anyone(&self) -> bool;
+
     /// True if a thread has ended, or is about to and cannot be stopped any more.
     fn has_ended(&self, thread: Pid) -> bool;
 
@@ -210,6 +213,13 @@ impl Kernel for Linux {
 
     fn is_ours(&self, thread: Pid) -> bool {
         mappings::status_field(thread, "TracerPid").is_some_and(|by| by == nix::unistd::gettid().to_string())
+    }
+
+    fn traces_anyone(&self) -> bool {
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+        let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let mut threads = processes.map(Pid::from_raw).flat_map(|process| self.threads(process));
+        threads.any(|thread| self.is_ours(thread) && !self.has_ended(thread))
     }
 
     fn has_ended(&self, thread: Pid) -> bool {

@@ -357,9 +357,11 @@ impl Module {
         self.make_writable().contains(&self.entries[entry as usize].address)
     }
 
-    /// Where functions are that may make code writable. The dynamic linker's own make only data unwritable.
+    /// Where functions are that may make code writable. The dynamic linker's own make only data unwritable, if it is not the C library, too,
+    /// as that of musl.
     fn make_writable(&self) -> &[u64] {
-        if self.debug_state.is_none() { &self.make_writable } else { &[] }
+        let links_alone = self.debug_state.is_some() && self.changes.is_empty();
+        if links_alone { &[] } else { &self.make_writable }
     }
 
     /// True if the recorder must hear of this function at once.

@@ -170,6 +170,10 @@ impl Space {
         let looked = self.look_at_mappings(self.process, modules);
         self.at_rest = false;
         self.hear_of_mappings();
+        if self.trampolines.is_some() && !self.hears_of_writable_code(modules) {
+            // Nothing has run so far that could be noted.
+            self.settle(true);
+        }
         looked?;
         if let Some(address) = entry {
             let function =

@@ -56,6 +56,8 @@ const JOINING: Duration = Duration::from_secs(10);
 /// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
 /// first thread of a process, say, which has ended while others run on.
 const SILENT: u32 = 4;
+/// Wait for a child to stop that has not run since it was born.
+const NEWBORN: Duration = Duration::from_secs(10);
 /// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
 const UNSTOPPABLE: Duration = Duration::from_secs(2);
 
@@ -508,8 +510,11 @@ impl<'a> Tracer<'a> {
         }
         self.to_let_go = self.tasks.spaces_that_stay().filter(|id| !self.halts.contains_key(id)).collect();
         let (mut moved, mut silent) = (Instant::now(), 0);
-        // Children may be about to stop of whom nothing is known yet.
-        while silent < SILENT || !self.tasks.is_empty() {
+        // Children may be about to stop of whom nothing is known yet. On a busy machine they may not have run so far.
+        while silent < SILENT
+            || !self.tasks.is_empty()
+            || moved.elapsed() < NEWBORN && self.kernel.traces_anyone()
+        {
             self.turn_halts();
             match self.kernel.next(LOOK_AROUND) {
                 Ok(Some((thread, status))) => {
