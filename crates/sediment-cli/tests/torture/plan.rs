@@ -487,7 +487,7 @@ pub(crate) fn attached(recorder: &Watched, program: i32) -> Result<(), Fault> {
 
 /// Waits until nothing of a command is traced, and nothing stays stopped.
 pub(crate) fn let_go(target: &Watched) -> Result<(), Fault> {
-    // While a thread makes another program of its process and takes the place of the first, neither may tell who traces it.
+    // While a thread makes another program of its process, it takes the place of the first thread: one look may find neither of them.
     let mut untraced = 0;
     target.until("is still traced", || {
         untraced = if is_traced(target) { 0 } else { untraced + 1 };
@@ -513,8 +513,9 @@ pub(crate) fn code_is_whole(target: &Watched, own_code: bool) -> Result<(), Faul
         let changed = if own_code { 0 } else { found.changed.len() };
         if found.armed.len() + changed > 0 {
             let (armed, first) = (found.armed.len(), found.first);
+            let traced = if processes::tracer(process.id).is_some() { ", which is traced" } else { "" };
             let detail = format!(
-                "{armed} breakpoints and {changed} other bytes in {}, the first in {first}",
+                "{armed} breakpoints and {changed} other bytes in {}{traced}, the first in {first}",
                 process.name
             );
             return Err(Fault::new(Kind::Armed, detail));

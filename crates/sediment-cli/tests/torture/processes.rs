@@ -26,9 +26,13 @@ impl Process {
         Some(Self { id, name: name.to_owned(), state, parent: fields.next()?.parse().ok()? })
     }
 
-    /// True for a zombie. If only its first thread has ended, its other threads are still listed.
+    /// True for a zombie. If only its first thread has ended, its other threads are still listed, or one of them has taken its place
+    /// since.
     pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X') && numbers_in(&format!("/proc/{}/task", self.id)).len() < 2
+        let is_over = |process: &Self| matches!(process.state, 'Z' | 'X');
+        is_over(self)
+            && numbers_in(&format!("/proc/{}/task", self.id)).len() < 2
+            && Self::read(self.id).as_ref().is_none_or(is_over)
     }
 
     /// One line for a report of what hangs.

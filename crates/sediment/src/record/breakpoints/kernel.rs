@@ -223,7 +223,7 @@ impl Kernel for Linux {
     }
 
     fn has_ended(&self, thread: Pid) -> bool {
-        mappings::status_field(thread, "State").is_none_or(|state| state.starts_with(['Z', 'X']))
+        mappings::has_ended(thread)
     }
 
     fn threads(&self, process: Pid) -> BTreeSet<Pid> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of /proc about a process: its mappings with code, the files behind them, its threads and its tracer.
 
+use nix::libc;
 use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
@@ -113,6 +114,17 @@ pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
+}
+
+/// True if a thread has ended. Of one whose state cannot be read for another reason, as where no more files may be opened, nothing is known:
+/// it may run.
+pub(super) fn has_ended(thread: Pid) -> bool {
+    match fs::read_to_string(format!("/proc/{thread}/status")) {
+        Ok(text) => text.lines().any(|line| {
+            line.strip_prefix("State:").is_some_and(|state| state.trim_start().starts_with(['Z', 'X']))
+        }),
+        Err(error) => error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH),
+    }
 }
 
 /// True if a thread has the same seccomp filters as we: we may do whatever it may.
