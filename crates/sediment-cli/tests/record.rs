@@ -33,6 +33,8 @@ mod stripped;
 mod support;
 #[path = "record/trampolines.rs"]
 mod trampolines;
+#[path = "record/traps.rs"]
+mod traps;
 
 use forms::Form;
 use libtest_mimic::{Arguments, Trial};
@@ -121,6 +123,7 @@ fn main() {
         refusals::cases(),
         stripped::cases(),
         trampolines::cases(),
+        traps::cases(),
     ];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();

@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Trial> {
         repeated(name, &compiler, move || lines_are_the_same(program, &source(), expected))
     };
     use Form::{Mapped, Stripped, Whole};
-    use programs::{forks, signals, spawns, threads};
+    use programs::{forks, signals, spawns, threads, traps};
     let [of_work, of_spawns, of_signals] =
         [&["f0", "f59"][..], &["f0", "spawn"], &["f0", "note", "on_signal"]];
     vec![
@@ -51,8 +51,9 @@ pub fn cases() -> Vec<Trial> {
         row("threads_reach_the_same_block", Mapped, "threads", threads, of_work),
         row("forked_processes_share_no_breakpoints_of_blocks", Mapped, "forks", forks, of_work),
         row("programs_with_blocks_spawn_others", Mapped, "spawns", spawns, of_spawns),
-        // The program handles SIGTRAP and has traps of its own.
         row("signals_pass_between_blocks", Mapped, "signals", signals, of_signals),
+        row("programs_keep_their_sigtrap", Whole, "traps", traps, of_work),
+        row("programs_with_blocks_keep_their_sigtrap", Mapped, "traps", traps, of_work),
         lines("threads_reach_the_same_line", "threads", threads, &["f0", "f59", "work", "main"]),
         lines("forked_processes_share_no_breakpoints_of_lines", "forks", forks, &["f0", "f59", "main"]),
         lines("signals_pass_between_lines", "signals", signals, &["f0", "note", "on_signal", "main"]),

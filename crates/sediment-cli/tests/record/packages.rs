@@ -2,7 +2,7 @@
 //! Profiles of installed packages: made-up ones in folders of their own, as dpkg and rpm keep them, and this machine's C library.
 
 use super::support::{Need, case};
-use super::{Workshop, calls, code, err, programs, text};
+use super::{Workshop, calls, code, err, firsts, programs, text};
 use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::fs::Permissions;
@@ -100,6 +100,11 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let names: Vec<_> =
         std::fs::read_dir(shop.path().join("parts")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["plain.prof"]);
+    let starts = collect(&shop, "plain-tools", &["--startup", "--trampolines"], &installed, None);
+    assert_eq!(code(&starts), 7, "{}", err(&starts));
+    let starts = shop.path().join("plain-tools.gv");
+    let (starts, _) = sediment::profile::text::parse(&std::fs::read(starts).unwrap()).unwrap();
+    assert_eq!(firsts(&starts, "plain").iter().filter(|(_, name)| name == "f59").count(), 1);
     let other = collect(&shop, "other-tools", &[], &installed, None);
     assert_eq!(code(&other), 1);
     says("record/packages/of_a_package_only_its_own_functions_are_collected", err(&other));

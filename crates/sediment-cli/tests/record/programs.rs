@@ -216,31 +216,19 @@ int main(int count, char **words) {
     work() + head + &functions + &early + &late + tail
 }
 
-/// Signals of every sort: a timer's, real-time ones, to threads, stops, one's own traps, with all of them blocked at times.
+/// Signals of every sort: a timer's, real-time ones, to threads, stops, with all of them blocked at times.
 pub(crate) fn signals() -> String {
     work()
         + "#include <pthread.h>\n#include <signal.h>\n#include <sys/time.h>\n#include <sys/wait.h>\n\
               static volatile long heard[128];\n\
               __attribute__((noinline)) static void note(int signal) { heard[signal]++; }\n\
               static void on_signal(int signal) { note(signal); f3(signal); }\n\
-              #ifdef __aarch64__\n\
-              #include <ucontext.h>\n\
-              #define TRAP \"brk #0\"\n\
-              static void go_on(siginfo_t *about, ucontext_t *at) { if (about->si_code > 0) at->uc_mcontext.pc += 4; }\n\
-              #else\n\
-              #define TRAP \"int3\"\n\
-              static void go_on(siginfo_t *about, void *at) { }\n\
-              #endif\n\
-              static void on_trap(int signal, siginfo_t *about, void *at) { heard[signal]++; go_on(about, at); }\n\
               static void *thread(void *none) { for (int i = 0; i < 200; i++) { raise(SIGUSR2); work(2); } return none; }\n\
               int main(void) {\n\
               \x20   struct sigaction action; memset(&action, 0, sizeof action);\n\
               \x20   action.sa_handler = on_signal; action.sa_flags = SA_RESTART;\n\
               \x20   int all[] = { SIGALRM, SIGUSR1, SIGUSR2, SIGRTMIN + 3, SIGCONT };\n\
               \x20   for (unsigned i = 0; i < sizeof all / sizeof *all; i++) sigaction(all[i], &action, 0);\n\
-              \x20   action.sa_sigaction = on_trap; action.sa_flags = SA_NODEFER | SA_SIGINFO; sigaction(SIGTRAP, &action, 0);\n\
-              \x20   raise(SIGTRAP);\n\
-              \x20   __asm__ volatile(TRAP);\n\
               \x20   struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };\n\
               \x20   setitimer(ITIMER_REAL, &often, 0);\n\
               \x20   pthread_t other; pthread_create(&other, 0, thread, 0);\n\
@@ -256,10 +244,58 @@ pub(crate) fn signals() -> String {
               \x20   int status; waitpid(child, &status, WUNTRACED);\n\
               \x20   int stopped = WIFSTOPPED(status);\n\
               \x20   kill(child, SIGCONT); waitpid(child, &status, 0);\n\
-              \x20   printf(\"%ld %ld %ld %ld %ld %d %d\\n\", sum, heard[SIGUSR1], heard[SIGUSR2], heard[SIGRTMIN + 3],\n\
-              \x20          heard[SIGTRAP], stopped, WEXITSTATUS(status));\n\
+              \x20   printf(\"%ld %ld %ld %ld %d %d\\n\", sum, heard[SIGUSR1], heard[SIGUSR2], heard[SIGRTMIN + 3],\n\
+              \x20          stopped, WEXITSTATUS(status));\n\
               \x20   fflush(stdout);\n\
               \x20   raise(SIGTERM);\n\
+              \x20   return 1;\n}\n"
+}
+
+/// SIGTRAP blocked with all other signals, waited for, handled, raised by instructions of its own, and ignored; and whether that stays so where
+/// the C library blocks all signals.
+pub(crate) fn traps() -> String {
+    work()
+        + "#include <pthread.h>\n#include <signal.h>\n#include <spawn.h>\n#include <sys/wait.h>\n\
+              extern char **environ;\n\
+              static volatile long heard[128];\n\
+              #ifdef __aarch64__\n\
+              #include <ucontext.h>\n\
+              #define TRAP \"brk #0\"\n\
+              static void go_on(siginfo_t *about, ucontext_t *at) { if (about->si_code > 0) at->uc_mcontext.pc += 4; }\n\
+              #else\n\
+              #define TRAP \"int3\"\n\
+              static void go_on(siginfo_t *about, void *at) { }\n\
+              #endif\n\
+              static void on_trap(int signal, siginfo_t *about, void *at) { heard[signal]++; go_on(about, at); }\n\
+              __attribute__((noinline)) static int later(int x) { __asm__ volatile(\"\"); return x; }\n\
+              __attribute__((noinline)) static int last(int x) { __asm__ volatile(\"\"); return x; }\n\
+              __attribute__((noinline)) static int blocked(int x) { __asm__ volatile(\"\"); return x; }\n\
+              static int handler(void) {\n\
+              \x20   struct sigaction now; sigaction(SIGTRAP, 0, &now);\n\
+              \x20   return now.sa_sigaction == on_trap ? 2 : now.sa_handler == SIG_IGN ? 1 : 0;\n}\n\
+              static void *thread(void *none) { work(20); return none; }\n\
+              static int in_thread(void) { pthread_t other; pthread_create(&other, 0, thread, 0); pthread_join(other, 0); return handler(); }\n\
+              static int in_child(void) {\n\
+              \x20   pid_t child; char *words[] = { \"true\", 0 }; int status;\n\
+              \x20   posix_spawnp(&child, *words, 0, 0, words, environ); waitpid(child, &status, 0);\n\
+              \x20   return handler() + 10 * system(\"true\") + 10 * status;\n}\n\
+              int main(void) {\n\
+              \x20   sigset_t every, before, now; sigfillset(&every); sigprocmask(SIG_BLOCK, &every, &before);\n\
+              \x20   long sum = work(200); kill(getpid(), SIGTRAP); sum += work(20);\n\
+              \x20   int taken; sigwait(&every, &taken); sum += taken;\n\
+              \x20   raise(SIGTRAP); sum += blocked(1) + work(20); sigwait(&every, &taken); sigprocmask(SIG_SETMASK, &before, &now);\n\
+              \x20   printf(\"%ld %d %d %d\\n\", sum, taken, sigismember(&now, SIGTRAP), sigismember(&before, SIGTRAP));\n\
+              \x20   struct sigaction action; memset(&action, 0, sizeof action);\n\
+              \x20   action.sa_sigaction = on_trap; action.sa_flags = SA_NODEFER | SA_SIGINFO; sigaction(SIGTRAP, &action, 0);\n\
+              \x20   raise(SIGTRAP);\n\
+              \x20   __asm__ volatile(TRAP);\n\
+              \x20   printf(\"%ld %d\", heard[SIGTRAP], in_thread()); printf(\" %d\\n\", in_child());\n\
+              \x20   sigprocmask(SIG_BLOCK, &every, 0); sum += later(1) + work(20); sigprocmask(SIG_SETMASK, &before, 0);\n\
+              \x20   int kept = handler();\n\
+              \x20   signal(SIGTRAP, SIG_IGN); sum += last(1); raise(SIGTRAP);\n\
+              \x20   printf(\"%ld %d %d\", sum, kept, handler()); printf(\" %d\", in_thread()); printf(\" %d\\n\", in_child());\n\
+              \x20   fflush(stdout);\n\
+              \x20   signal(SIGTRAP, SIG_DFL); raise(SIGTRAP);\n\
               \x20   return 1;\n}\n"
 }
 

@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Trial> {
                 ("forks", programs::forks()),
                 ("spawns", programs::spawns()),
                 ("signals", programs::signals()),
+                ("traps", programs::traps()),
             ] {
                 same_as_by_breakpoints(name, &source);
             }

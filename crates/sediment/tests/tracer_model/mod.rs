@@ -174,6 +174,16 @@ impl Kernel for Model {
         self.live(thread, |one| one.trapped.is_some()).unwrap_or(false)
     }
 
+    fn use_of_traps(&self, _: Pid) -> Option<&'static str> {
+        None
+    }
+
+    fn blocks_all_but_traps(&self, _: Pid) -> bool {
+        false
+    }
+
+    fn block_traps_again(&self, _: Pid) {}
+
     fn is_pending(&self, thread: Pid, _: i32) -> bool {
         self.live(thread, |one| one.trapped.is_some()).unwrap_or(false)
     }

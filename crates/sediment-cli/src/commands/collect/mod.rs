@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// meanwhile; as root; a file for each package, or for those of PACKAGE. Needs --seconds
     #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
     all: bool,
+    /// Record first uses alone, for an order of the start [default: calls and their rates]
+    #[arg(long)]
+    startup: bool,
     /// File to write, or a folder with one file per program and library [default: PACKAGE.gv]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
@@ -91,7 +94,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         none: &|recording, files| nothing_of(recording, &packages, files),
     };
     let only = (!packages.is_empty()).then_some(&only);
-    let made = match arguments.options.record(&target, Wanted::Profile, only, ui)? {
+    let wanted = if arguments.startup { Wanted::FirstUses } else { Wanted::Profile };
+    let made = match arguments.options.record(&target, wanted, only, ui)? {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };

@@ -5,6 +5,7 @@ use super::machine::Registers;
 use super::mappings::{self, Mapping};
 use super::memory::{Memory, ProcessMemory, TracedMemory};
 use super::pairing::Pair;
+use super::signals;
 use super::system::{self, Alarm, Requests, Resume, Status};
 use super::waiting::Waiting;
 use nix::errno::Errno;
@@ -55,6 +56,15 @@ pub(super) trait Kernel {
 
     /// True if a breakpoint instruction raised the SIGTRAP that stopped this thread; false if it was sent.
     fn is_breakpoint(&self, thread: Pid) -> bool;
+
+    /// Use of SIGTRAP by a thread, or its process, which breakpoints would end.
+    fn use_of_traps(&self, thread: Pid) -> Option<&'static str>;
+
+    /// True if a stopped thread blocks all signals but SIGTRAP.
+    fn blocks_all_but_traps(&self, thread: Pid) -> bool;
+
+    /// Has a stopped thread block SIGTRAP again, as it did before it met a breakpoint, if it blocks all other signals.
+    fn block_traps_again(&self, thread: Pid);
 
     /// True if this signal is pending for this thread alone.
     fn is_pending(&self, thread: Pid, signal: i32) -> bool;
@@ -201,6 +211,20 @@ impl Kernel for Linux {
 
     fn is_breakpoint(&self, thread: Pid) -> bool {
         system::is_breakpoint(thread)
+    }
+
+    fn use_of_traps(&self, thread: Pid) -> Option<&'static str> {
+        signals::use_of_traps(thread)
+    }
+
+    fn blocks_all_but_traps(&self, thread: Pid) -> bool {
+        system::signal_mask(thread).ok().and_then(signals::blocked_again).is_some()
+    }
+
+    fn block_traps_again(&self, thread: Pid) {
+        if let Some(mask) = system::signal_mask(thread).ok().and_then(signals::blocked_again) {
+            let _ = system::set_signal_mask(thread, mask);
+        }
     }
 
     fn is_pending(&self, thread: Pid, signal: i32) -> bool {

@@ -41,6 +41,14 @@ impl SystemCall {
         })
     }
 
+    /// Where the action stands that a thread sets for a signal, which stands at `sigaction` or `syscall` of the C library with these arguments.
+    pub(super) fn action_of(self, signal: i32) -> Option<u64> {
+        let [first, second, third] = self.arguments;
+        let calls = first as i64 == libc::SYS_rt_sigaction;
+        let (of, action) = if calls { (second, third) } else { (first, second) };
+        (of as i32 == signal && action != 0).then_some(action)
+    }
+
     /// True if it may map code.
     pub(super) fn maps_code(self) -> bool {
         let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;

@@ -38,6 +38,7 @@ mod rates;
 mod refusal;
 mod rights;
 mod sequences;
+mod signals;
 mod space;
 mod start;
 mod step_times;

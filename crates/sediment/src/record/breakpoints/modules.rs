@@ -55,6 +55,9 @@ pub(super) struct Site {
 /// Functions by which a program may make its code writable. The last makes any system call.
 const MAKE_WRITABLE: [&str; 3] = ["mprotect", "pkey_mprotect", "syscall"];
 
+/// Functions by which a program sets how it handles a signal. Those that set it by another name call the first.
+const HANDLE_SIGNALS: [&str; 3] = ["sigaction", "__sigaction", "syscall"];
+
 /// A file with executed code.
 #[derive(Debug)]
 pub(super) struct Module {
@@ -76,6 +79,8 @@ pub(super) struct Module {
     tell_processors: Vec<u64>,
     /// Where functions are that may make code writable.
     make_writable: Vec<u64>,
+    /// Where functions are that set how signals are handled.
+    handle_signals: Vec<u64>,
     /// True if its code may make system calls by itself, as that of Go.
     calls_kernel: bool,
     /// By entry: where a jump to a trampoline can stand.
@@ -173,6 +178,7 @@ impl Module {
             changes: addresses_of(&binary, &CHANGES),
             tell_processors: addresses_of(&binary, &TELL_PROCESSORS),
             make_writable: addresses_of(&binary, &MAKE_WRITABLE),
+            handle_signals: addresses_of(&binary, &HANDLE_SIGNALS),
             calls_kernel: has_runtime_of_go(bytes),
             jumps: Vec::new(),
             segments,
@@ -220,6 +226,7 @@ impl Module {
             changes: Vec::new(),
             tell_processors: Vec::new(),
             make_writable: Vec::new(),
+            handle_signals: Vec::new(),
             calls_kernel: false,
             jumps: Vec::new(),
         }
@@ -227,7 +234,8 @@ impl Module {
 
     /// Finds the functions of a file that is not recorded of which the recorder must hear.
     fn find_heard(&mut self, binary: &Binary) {
-        if [&self.changes, &self.tell_processors, &self.make_writable].iter().all(|known| known.is_empty()) {
+        let known = [&self.changes, &self.tell_processors, &self.make_writable, &self.handle_signals];
+        if known.iter().all(|known| known.is_empty()) {
             return;
         }
         self.find_entries(binary, &mut Skipped::default());
@@ -352,9 +360,19 @@ impl Module {
         self.tell_processors.contains(&self.entries[entry as usize].address)
     }
 
+    /// True if every call of this function is to be seen, not the first alone.
+    pub(super) fn is_watched(&self, entry: u32) -> bool {
+        self.makes_writable(entry) || self.handles_signals(entry)
+    }
+
     /// True if the program may make its code writable by this function.
     pub(super) fn makes_writable(&self, entry: u32) -> bool {
         self.make_writable().contains(&self.entries[entry as usize].address)
+    }
+
+    /// True if the program may set by this function how it handles a signal.
+    pub(super) fn handles_signals(&self, entry: u32) -> bool {
+        self.handle_signals.contains(&self.entries[entry as usize].address)
     }
 
     /// Where functions are that may make code writable. The dynamic linker's own make only data unwritable, if it is not the C library, too,
@@ -366,7 +384,7 @@ impl Module {
 
     /// True if the recorder must hear of this function at once.
     fn must_be_heard_of(&self, address: u64) -> bool {
-        let known = [&self.changes[..], &self.tell_processors, self.make_writable()];
+        let known = [&self.changes[..], &self.tell_processors, self.make_writable(), &self.handle_signals];
         known.iter().any(|known| known.contains(&address))
     }
 

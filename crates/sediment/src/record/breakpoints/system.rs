@@ -119,7 +119,7 @@ pub(super) fn make_calls(
 }
 
 /// Signals that a stopped thread blocks.
-fn signal_mask(thread: Pid) -> Result<u64, Errno> {
+pub(super) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes as many bytes as it is told, which are there.
     let done =
@@ -127,7 +127,7 @@ fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     Errno::result(done).map(|_| mask)
 }
 
-fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
+pub(super) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
     // SAFETY: the kernel reads as many bytes as it is told, which are there.
     let done =
         unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<u64>(), &raw const mask) };

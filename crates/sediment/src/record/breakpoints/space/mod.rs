@@ -70,8 +70,10 @@ pub(super) struct Space {
     pub(super) loading: bool,
     /// True while all its threads stand still, and nobody else has its memory.
     pub(super) at_rest: bool,
-    /// True if all breakpoints were removed, and none is to be set any more.
+    /// True if all breakpoints were removed, or are about to be, and none is to be set any more.
     let_go: bool,
+    /// True if they were removed while all threads stood still: copies have none.
+    cleared: bool,
     /// Processor time of the process when it was last looked at, in nanoseconds.
     pub(super) processor_time: u64,
     /// Processor time when it was first looked at.
@@ -111,6 +113,7 @@ impl Space {
             loading: false,
             at_rest: false,
             let_go: false,
+            cleared: false,
             processor_time: 0,
             began: 0,
             looked: None,
@@ -146,6 +149,7 @@ impl Space {
             loading: self.loading,
             at_rest: false,
             let_go: self.let_go,
+            cleared: self.cleared,
             processor_time: 0,
             began: 0,
             looked: None,
@@ -501,13 +505,14 @@ impl Space {
             .sum()
     }
 
-    /// Takes breakpoints at functions out again, where they still stand.
+    /// Takes breakpoints at functions out again, where they still stand, unless further calls are to be seen.
     pub(super) fn disarm(&mut self, modules: &Modules<'_>, sites: &BTreeSet<Site>) {
         let Self { images, memory, pages, kernel, process, .. } = self;
         let mapped = MappedNow::of(&**kernel, *process, modules);
         for image in images {
             let module = image.module;
             let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
+            let entries = entries.filter(|site| !modules.get(module).is_watched(site.entry));
             let entries: Vec<usize> =
                 entries.map(|site| site.entry as usize).filter(|entry| image.is_armed(*entry)).collect();
             let is_ours = |address| mapped.may_have(module, address);
@@ -533,6 +538,22 @@ impl Space {
         self.let_go
     }
 
+    /// True if no breakpoint is set any more, but some may stand that were copied.
+    pub(super) fn may_have_breakpoints_left(&self) -> bool {
+        self.let_go && !self.cleared && !self.was_never_armed()
+    }
+
+    /// Use of SIGTRAP by the program of a process that has just begun, as its file tells.
+    pub(super) fn uses_traps(&self, modules: &mut Modules<'_>) -> Option<&'static str> {
+        let mappings = self.kernel.mappings(self.process).unwrap_or_default();
+        let mut code = mappings.iter().filter(|mapping| mapping.executable);
+        let is_go = code.any(|mapping| {
+            let module = modules.of(mapping, || self.kernel.content(self.process, mapping));
+            module.is_some_and(|module| modules.get(module).calls_kernel())
+        });
+        is_go.then_some("handles SIGTRAP by the runtime of Go")
+    }
+
     /// Reads the files that a thread of the process has mapped, as far as they are not known.
     pub(super) fn read_files(&self, thread: Pid, modules: &mut Modules<'_>) {
         let mappings = self.kernel.mappings(thread).unwrap_or_default();
@@ -551,6 +572,7 @@ impl Space {
     /// all threads here stand still.
     pub(super) fn let_go(&mut self, modules: &Modules<'_>, at_rest: bool) {
         self.arms_no_more();
+        self.cleared |= at_rest;
         let Self { images, moved, memory, pages, kernel, process, .. } = self;
         let mapped = MappedNow::of(&**kernel, *process, modules);
         for image in images {

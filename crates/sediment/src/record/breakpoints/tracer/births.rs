@@ -48,6 +48,8 @@ impl Tracer<'_> {
                     if leaves {
                         copy.let_go(&self.modules, true);
                         state = State::Leaving;
+                    } else if copy.may_have_breakpoints_left() {
+                        copy.let_go(&self.modules, true);
                     }
                     let id = self.add_space(copy);
                     if self.unarmed.contains(&task.space) {

@@ -20,6 +20,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_millis(200);
 pub(super) enum Purpose {
     Arm,
     LetGo,
+    /// Its breakpoints are taken out, and its threads followed further.
+    StayOut,
 }
 
 /// Wait for the threads of an address space to stop.
@@ -41,7 +43,7 @@ impl Tracer<'_> {
         let mapped = if purpose == Purpose::Arm { self.with_mappings(&threads) } else { None };
         let Some(space) = self.spaces.get_mut(&id) else { return };
         match (purpose, mapped) {
-            (Purpose::LetGo, _) => space.arms_no_more(),
+            (Purpose::LetGo | Purpose::StayOut, _) => space.arms_no_more(),
             // The program may be the one who serves its files.
             (Purpose::Arm, Some(thread)) => space.read_files(thread, &mut self.modules),
             (Purpose::Arm, None) => {}
@@ -103,13 +105,21 @@ impl Tracer<'_> {
         let has_nothing = |id: u32| spaces.get(&id).is_none_or(Space::was_never_armed);
         let is_over = |id: u32, halt: &Halt| {
             let waited = now - halt.since >= *halt_timeout;
-            waited || tasks.are_held(id) || halt.purpose == Purpose::LetGo && has_nothing(id)
+            waited || tasks.are_held(id) || halt.purpose != Purpose::Arm && has_nothing(id)
         };
         let over = halts.iter().filter(|(id, halt)| is_over(**id, halt));
         for (id, halt) in over.map(|(id, halt)| (*id, *halt)).collect::<Vec<_>>() {
             match halt.purpose {
                 Purpose::Arm => self.arm_all(id),
-                Purpose::LetGo => self.take_out(id),
+                Purpose::LetGo => {
+                    self.take_out(id);
+                    self.tasks.leave(id);
+                    self.end_halt(id);
+                }
+                Purpose::StayOut => {
+                    self.take_out(id);
+                    self.end_halt(id);
+                }
             }
         }
         while self.halts.is_empty() {
@@ -122,6 +132,11 @@ impl Tracer<'_> {
 
     /// Sets the breakpoints of an address space, and lets its threads go on.
     fn arm_all(&mut self, id: u32) {
+        if let (Some(why), Some(space)) = (self.use_of_traps(id), self.spaces.get_mut(&id)) {
+            space.arms_no_more();
+            let process = space.process;
+            self.tell_of_traps(process, why);
+        }
         let thread = self.with_mappings(&self.tasks.of_space(id));
         if let (Some(space), Some(thread)) = (self.spaces.get_mut(&id), thread) {
             if let Some(left) = self.budget.fit(self.kernel.memory_left(space.process)) {
@@ -140,7 +155,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes the breakpoints of an address space out, and lets its threads go, now or as they stop.
+    /// Takes the breakpoints of an address space out.
     fn take_out(&mut self, id: u32) {
         let held = self.tasks.are_held(id);
         // What stands behind breakpoints is to be code, not jumps.
@@ -151,8 +166,6 @@ impl Tracer<'_> {
             space.look_at_clock();
             space.let_go(&self.modules, held);
         }
-        self.tasks.leave(id);
-        self.end_halt(id);
     }
 
     /// Lets the threads of an address space go on that were held.

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// Calls of a function that makes memory writable which are seen. Some programs make thousands for other memory.
+/// Calls of a function that makes memory writable, or handles signals, which are seen. Some programs make thousands for other purposes.
 const WATCHED_CALLS: u32 = 256;
 /// Functions whose blocks get breakpoints at once, of those that were put off.
 const AT_ONCE: usize = 16;
@@ -24,13 +24,8 @@ impl Tracer<'_> {
         if self.modules.get(site.module).changes_process(site.entry) {
             self.look_at_system_calls(thread);
         }
-        let makes_writable = self.modules.get(site.module).makes_writable(site.entry);
-        if makes_writable {
-            // Then the program may write where instructions have given way.
-            self.settle(thread);
-        }
         self.pair_or_part(task, thread, site);
-        if makes_writable && self.leave_to_program(task, thread, site, registers) {
+        if self.is_watched(task, thread, site, registers) {
             return;
         }
         if !self.modules.get(site.module).is_recorded {
@@ -75,11 +70,25 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread is about to make memory writable. Its next calls are to be seen, too; whether this is one of those, and no more to be done.
-    fn leave_to_program(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
-        let Some(space) = self.spaces.get_mut(&task.space) else { return false };
-        if let Some(written) = registers.system_call().makes_writable() {
-            space.leave_to_program(&self.modules, &written);
+    /// A thread hit the breakpoint at a function or block. If every call of it is to be seen, its breakpoints are taken out of what the program
+    /// is about to use, and the next call is seen, too. True if this call was not the first, and there is no more to be done.
+    pub(super) fn is_watched(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
+        let module = self.modules.get(site.module);
+        let (makes_writable, handles_signals) =
+            (module.makes_writable(site.entry), module.handles_signals(site.entry));
+        if makes_writable {
+            // Then the program may write where instructions have given way.
+            self.settle(thread);
+            let written = registers.system_call().makes_writable();
+            if let (Some(space), Some(written)) = (self.spaces.get_mut(&task.space), written) {
+                space.leave_to_program(&self.modules, &written);
+            }
+        }
+        if handles_signals {
+            self.sets_handler(task.space, registers);
+        }
+        if !makes_writable && !handles_signals {
+            return false;
         }
         let calls = self.watched_calls.entry((task.space, site)).or_default();
         *calls += 1;

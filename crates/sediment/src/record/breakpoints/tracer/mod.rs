@@ -20,6 +20,7 @@ mod joining;
 mod model;
 mod notes;
 mod pairs;
+mod traps;
 
 use super::budget::Budget;
 use super::coverage::Coverage;
@@ -105,8 +106,10 @@ pub(super) struct Tracer<'a> {
     /// Time that programs stood still while their files were read and armed.
     pub(super) arming: Duration,
     letting_go: bool,
-    /// Number of calls of functions that make memory writable.
+    /// Number of calls of functions that make memory writable or handle signals.
     watched_calls: BTreeMap<(u32, Site), u32>,
+    /// True once somebody was told of a process that uses SIGTRAP; the others are counted.
+    told_of_traps: bool,
     /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
     steps_off: Option<(Pid, u32, Site)>,
     /// Time that a child waits for its parent's report before it is let go.
@@ -150,6 +153,7 @@ impl<'a> Tracer<'a> {
             arming: Duration::ZERO,
             letting_go: false,
             watched_calls: BTreeMap::new(),
+            told_of_traps: false,
             steps_off: None,
             orphan_timeout: ORPHANED,
             halt_timeout: halts::TIMEOUT,
@@ -249,6 +253,7 @@ impl<'a> Tracer<'a> {
             self.looked_around = Instant::now();
             self.adopt_orphans();
             self.let_unreadable_go();
+            self.look_at_traps();
         }
     }
 
@@ -257,12 +262,22 @@ impl<'a> Tracer<'a> {
             Status::Exited(code) => return self.ended(thread, Ending::Exited(code)),
             Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
             Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
-            Status::Signal(libc::SIGTRAP) if self.kernel.is_breakpoint(thread) => {
-                let done = self.trap(thread);
-                if let Some(status) = self.step_off(thread) {
-                    return self.handle(thread, status);
+            Status::Signal(libc::SIGTRAP) => {
+                let sent = !self.kernel.is_breakpoint(thread);
+                if sent && !self.is_merged_trap(thread) {
+                    Ok(libc::SIGTRAP)
+                } else {
+                    let done = self.trap(thread);
+                    let instead = self.step_off(thread);
+                    if sent || matches!(done, Ok(0)) {
+                        self.kernel.block_traps_again(thread);
+                    }
+                    if let Some(status) = instead {
+                        return self.handle(thread, status);
+                    }
+                    // Blocked again, a signal that was sent is pending as before.
+                    if sent { done.map(|_| libc::SIGTRAP) } else { done }
                 }
-                done
             }
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
             Status::Signal(signal) => Ok(signal),
@@ -394,7 +409,9 @@ impl<'a> Tracer<'a> {
                 return Ok(0);
             }
             // That is after the end of the recording.
-            Some(BreakpointHit::Entry(_)) if self.letting_go => {}
+            Some(BreakpointHit::Entry(site)) if self.letting_go => {
+                self.is_watched(task, thread, site, &registers);
+            }
             Some(BreakpointHit::Entry(site)) => self.hit(task, thread, site, &registers),
         }
         ignore_gone(self.kernel.go_to(thread, &registers, address))?;
@@ -479,7 +496,16 @@ impl<'a> Tracer<'a> {
         if let Some(left) = self.budget.fit(self.kernel.memory_left(process)) {
             told_of_less_memory(&mut self.modules, left, self.budget.bytes());
         }
-        let begun = space.begin(&mut self.modules);
+        let uses_traps = self.kernel.use_of_traps(process);
+        let uses_traps = uses_traps.or_else(|| space.uses_traps(&mut self.modules));
+        let begun = match uses_traps {
+            None => space.begin(&mut self.modules),
+            Some(why) => {
+                space.arms_no_more();
+                self.tell_of_traps(process, why);
+                Ok(())
+            }
+        };
         let space = self.add_space(space);
         self.tasks.add(process, process, space, State::Following);
         self.arming += stopped.elapsed();

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that use SIGTRAP themselves: no breakpoint stands in them, as one would end that. They are followed, for the programs that they
+//! become or start.
+
+use super::Tracer;
+use super::halts::Purpose;
+use crate::record::breakpoints::machine::Registers;
+use crate::skipped::Reason;
+use nix::libc;
+use nix::unistd::Pid;
+
+impl Tracer<'_> {
+    /// A thread is at a function that sets how signals are handled. If it is SIGTRAP, its breakpoints are taken out before.
+    pub(super) fn sets_handler(&mut self, id: u32, registers: &Registers) {
+        let Some(action) = registers.system_call().action_of(libc::SIGTRAP) else { return };
+        let Some(space) = self.spaces.get(&id) else { return };
+        // The handler stands first.
+        if space.memory.number(action) != Some(libc::SIG_DFL as u64) {
+            self.stay_out(id, "handles or ignores SIGTRAP");
+        }
+    }
+
+    /// True if a thread met a breakpoint while it blocked a SIGTRAP that was sent to it: the kernel keeps one of them, and tells it as sent.
+    pub(super) fn is_merged_trap(&self, thread: Pid) -> bool {
+        let space = self.tasks.get(thread).and_then(|task| self.spaces.get(&task.space));
+        let (Some(space), Ok(registers)) = (space, self.kernel.registers(thread)) else { return false };
+        self.kernel.blocks_all_but_traps(thread) && space.is_ours(&self.modules, registers.trap_address())
+    }
+
+    /// Use of SIGTRAP in an address space, as its threads tell.
+    pub(super) fn use_of_traps(&self, id: u32) -> Option<&'static str> {
+        self.tasks.of_space(id).into_iter().find_map(|thread| self.kernel.use_of_traps(thread))
+    }
+
+    /// Takes the breakpoints out of what uses SIGTRAP unheard, by system calls of its own.
+    pub(super) fn look_at_traps(&mut self) {
+        let armed = self.spaces.iter().filter(|(_, space)| !space.arms_nothing());
+        let found = armed.filter_map(|(id, space)| Some((*id, self.kernel.use_of_traps(space.process)?)));
+        for (id, why) in found.collect::<Vec<_>>() {
+            self.stay_out(id, why);
+        }
+    }
+
+    /// Takes the breakpoints of an address space out; its threads are followed further.
+    fn stay_out(&mut self, id: u32, why: &str) {
+        let Some(space) = self.spaces.get(&id).filter(|space| !space.arms_nothing()) else { return };
+        let process = space.process;
+        self.tell_of_traps(process, why);
+        self.halt(id, if self.letting_go { Purpose::LetGo } else { Purpose::StayOut });
+    }
+
+    pub(super) fn tell_of_traps(&mut self, process: Pid, why: &str) {
+        let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+        let path = path.display();
+        self.modules.skipped.add(Reason::UsesTraps, 0, format!("{path} {why}"));
+        if !std::mem::replace(&mut self.told_of_traps, true) {
+            let warning = format!("{path} {why}, which breakpoints would undo: it has none from here on");
+            self.tell(self.begun.elapsed(), Some(warning));
+        }
+    }
+}
