@@ -32,6 +32,8 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         whole("a_browser", browser).needs(&["chromium"]).short(0).at_most(20).rates(),
         cut("a_browser_let_go", browser).needs(&["chromium"]).short(0).at_most(20),
         whole("a_compiler_through_its_driver", |_| words_of(&["sh", "-c", COMPILE])),
+        whole("a_database_with_blocks", database).needs(&["sqlite3-with-blocks"]).short(0).rates(),
+        cut("a_database_with_blocks_let_go", database).needs(&["sqlite3-with-blocks"]).short(0).rates(),
         whole("pipes_of_a_shell", |_| words_of(&["bash", "-c", PIPES])).needs(&["bash"]),
         whole("a_program_replaced_while_it_is_tested", replaced),
         whole("jobs_of_a_shell", |_| words_of(&["bash", "-c", JOBS])).needs(&["bash"]),
@@ -66,6 +68,21 @@ const PIPES: &str = "set -o pipefail; seq 1 20000 | sort -rn | head -n 5000 | gz
 const JOBS: &str = "set -m; sleep 30 & kill -STOP %1; sleep 0.1; jobs | sed 's/ .*sleep/ sleep/'; kill -CONT %1; kill %1; wait %1; echo $?; \
     trap 'echo caught' USR1; kill -USR1 $$; (exit 3) & wait $!; echo $?; coproc cat; echo through >&${COPROC[1]}; \
     read line <&${COPROC[0]}; echo $line; exit 9";
+
+/// Much of SQL at an end, so that its shell finds new blocks all the time.
+fn database(room: &Room<'_>) -> Vec<String> {
+    let text = "create table t(a integer primary key, b text, c real); with recursive n(x) as (select 1 union all select x + 1 from n where x < 20000) \
+        insert into t select x, printf('%08x', x * 7919 % 65536), x * 0.5 from n; create index i on t(b); analyze; \
+        select count(*), sum(a), avg(c), min(b), max(b) from t; select b, count(*) from t group by b having count(*) > 1 order by 2 desc, 1 limit 5; \
+        select group_concat(a) from (select a from t where b like '%1f%' order by c desc limit 20); update t set c = c + 1 where a % 3 = 0; \
+        delete from t where a % 7 = 0; begin; insert into t(b, c) select upper(b), -c from t where a < 2000; rollback; \
+        create view v as select t1.a, t2.b from t t1 join t t2 on t1.a = t2.a + 1; select count(*), sum(length(b)) from v; \
+        create trigger g after insert on t begin update t set c = 0 where a = new.a; end; insert into t(b, c) values ('x', 5); select c from t where b = 'x'; \
+        select a, sum(c) over (order by a rows 3 preceding) from t where a < 12; select json_group_array(b) from (select b from t limit 5); \
+        select strftime('%Y-%j', 0, 'unixepoch', '+' || a || ' days') from t where a < 9; vacuum; pragma integrity_check; select * from missing; select 1/0;";
+    std::fs::write(room.path.join("input.sql"), text).unwrap();
+    words_of(&["sh", "-c", "sqlite3-with-blocks :memory: <input.sql 2>&1; exit 9"])
+}
 
 /// As each configure and `make check` does: different programs by one name, one after the other.
 fn replaced(room: &Room<'_>) -> Vec<String> {

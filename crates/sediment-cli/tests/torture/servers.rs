@@ -21,13 +21,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         own("a_server_of_events_under_load", POLLS).ranges(|ranges| ranges.time = (100, 700)),
         special("redis_under_load", redis).needs(&["redis-server"]).short(0).at_most(20),
         special("nginx_under_load", nginx).needs(&["nginx"]).short(0).at_most(20),
-        postgresql_row("postgresql_under_load").rates(),
-        postgresql_row("postgresql_under_load_for_first_uses").ranges(|ranges| ranges.startup = (1, 1)),
+        postgresql_row("postgresql_under_load", "postgres").rates(),
+        postgresql_row("postgresql_with_blocks_under_load", "postgres-with-blocks").rates(),
+        postgresql_row("postgresql_under_load_for_first_uses", "postgres")
+            .ranges(|ranges| ranges.startup = (1, 1)),
     ]
 }
 
-fn postgresql_row(name: &'static str) -> Scenario {
-    special(name, postgresql).needs(&["postgres", "pgbench", "initdb"]).short(0).at_most(1)
+fn postgresql_row(name: &'static str, server: &'static str) -> Scenario {
+    let run = move |bench: &Bench, parameters: &Parameters| postgresql(bench, parameters, server);
+    special(name, run).needs(&[server, "pgbench", "initdb"]).short(0).at_most(1)
 }
 
 /// Asks for lines over one connection until told to end; what came wrong.
@@ -241,7 +244,7 @@ fn page() -> Vec<u8> {
 }
 
 /// PostgreSQL under pgbench for SEDIMENT_SERVER_SECONDS (600): attached to and let go every second, its sums right at the end.
-fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
+fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<(), Fault> {
     // Its processes and their libraries have more code than is recorded by default.
     const MEMORY: &[&str] = &["--max-memory", "256M"];
     let room = bench.room();
@@ -262,8 +265,8 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     };
     let (data, at) = (format!("{folder}/data"), port.to_string());
     done(&["initdb", "-D", &data, "-U", "test", "--no-locale", "-E", "UTF8", "-A", "trust"])?;
-    let server = [
-        "postgres",
+    let words = [
+        server,
         "-D",
         &data,
         "-p",
@@ -274,7 +277,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
         "listen_addresses=127.0.0.1",
     ];
     let mut target =
-        room.start("recorded", &nobody().into_iter().chain(words_of(&server)).collect::<Vec<_>>());
+        room.start("recorded", &nobody().into_iter().chain(words_of(&words)).collect::<Vec<_>>());
     let connection = ["-h", "127.0.0.1", "-p", &at, "-U", "test"];
     until_it_listens(&target, &format!("127.0.0.1:{port}"))?;
     let ask = |sql: &str| done(&[&["psql"], &connection[..], &["-d", "postgres", "-Atc", sql]].concat());
@@ -284,7 +287,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let load: Vec<&str> =
         [&["pgbench", "-c", "6", "-j", "2", "-T", &time], &connection[..], &["postgres"]].concat();
     let mut clients = room.start("clients", &nobody().into_iter().chain(words_of(&load)).collect::<Vec<_>>());
-    let program = target.program("postgres")?;
+    let program = target.program(server)?;
     let mut parameters = parameters.clone();
     parameters.time = 500;
     let clients_id = clients.command()?;
