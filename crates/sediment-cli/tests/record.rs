@@ -31,6 +31,8 @@ mod sandbox;
 mod stripped;
 #[path = "../../sediment/tests/support/mod.rs"]
 mod support;
+#[path = "record/traced.rs"]
+mod traced;
 #[path = "record/trampolines.rs"]
 mod trampolines;
 #[path = "record/traps.rs"]
@@ -122,6 +124,7 @@ fn main() {
         packages::cases(),
         refusals::cases(),
         stripped::cases(),
+        traced::cases(),
         trampolines::cases(),
         traps::cases(),
     ];

@@ -72,7 +72,9 @@ pub fn wait_for(thread: Pid) -> Result<Status, Errno> {
     }
 }
 
-fn decode(raw: libc::c_int) -> Status {
+/// The status that the kernel packs into this number, as waitpid(2) has it.
+#[must_use]
+pub fn decode(raw: libc::c_int) -> Status {
     if libc::WIFEXITED(raw) {
         return Status::Exited(libc::WEXITSTATUS(raw));
     }

@@ -302,6 +302,7 @@ coded! {
         UnreadableMapping "unreadable-mapping" "mapped files that are not readable programs, not recorded",
         WritableCode "writable-code" "files with writable code, not recorded there",
         ChangedCode "changed-code" "files whose code differs from memory, not recorded",
+        LooksForLeaks "looks-for-leaks" "processes that look for leaks of memory, which they cannot while they are traced, not recorded",
         UsesTraps "uses-traps" "processes that use SIGTRAP, as breakpoints do, not recorded from then on",
         UntraceableProcess "untraceable-process" "child processes that may not be traced, not recorded",
         LeftProcess "left-process" "processes lost before they ended, not recorded from then on",

@@ -143,7 +143,7 @@ pub(crate) struct Differences {
 const BREAKPOINT: u8 = 0xcc;
 
 /// Compares all code of a process that cannot be written to with the files that it is mapped from. What is loaded or unloaded meanwhile
-/// is passed over: a difference counts if it is there three times.
+/// is passed over: a difference counts if it is there three times, in a mapping that is there before and after.
 pub(crate) fn differences(process: i32) -> Differences {
     let mut found = compare(process);
     for _ in 0..2 {
@@ -160,10 +160,19 @@ pub(crate) fn differences(process: i32) -> Differences {
 
 fn compare(process: i32) -> Differences {
     let mut found = Differences::default();
-    let Ok(maps) = std::fs::read_to_string(format!("/proc/{process}/maps")) else { return found };
+    let maps = || std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
     let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { return found };
-    for line in maps.lines() {
-        let _ = compare_mapping(process, line, &memory, &mut found);
+    for line in maps().lines() {
+        let mut here = Differences::default();
+        let _ = compare_mapping(process, line, &memory, &mut here);
+        let differs = !here.armed.is_empty() || !here.changed.is_empty();
+        if differs && !maps().lines().any(|now| now == line) {
+            continue;
+        }
+        found.armed.append(&mut here.armed);
+        found.changed.append(&mut here.changed);
+        found.compared += here.compared;
+        found.first = if found.first.is_empty() { here.first } else { found.first };
     }
     found
 }

@@ -143,6 +143,10 @@ impl Kernel for Model {
         self.live(thread, |one| Pid::from_raw(one.event_about))
     }
 
+    fn end_of(&self, _: Pid) -> Result<Status, Errno> {
+        Err(Errno::ESRCH)
+    }
+
     fn registers(&self, thread: Pid) -> Result<Registers, Errno> {
         self.live(thread, |one| {
             Registers::standing_at(
@@ -166,6 +170,8 @@ impl Kernel for Model {
         })
     }
 
+    fn call_again(&self, _: Pid) {}
+
     fn step(&self, _: Pid) -> Result<Option<Status>, Errno> {
         panic!("no rates are modelled")
     }
@@ -180,6 +186,10 @@ impl Kernel for Model {
 
     fn blocks_all_but_traps(&self, _: Pid) -> bool {
         false
+    }
+
+    fn finds_no_leaks(&self, _: Pid) -> bool {
+        true
     }
 
     fn block_traps_again(&self, _: Pid) {}

@@ -13,11 +13,10 @@
 //! They share a socket. The recorder says when the program may begin; the front says that the recording is to end, or how the
 //! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
 
-use super::system::{self, Waiting};
+use super::system::{self, Status, Waiting};
 use crate::error::{Error, ErrorCode, Result};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setsid};
 use sediment_process::Stop;
 use sediment_process::command::Outcome;
@@ -51,6 +50,7 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
         ForkResult::Parent { child } => {
             drop(theirs);
             silence(true).map_err(failed)?;
+            system::close_inherited();
             Ok(Side::Front(Front {
                 recorder: child,
                 recorded: None,
@@ -64,6 +64,8 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
             drop((ours, program));
             setsid().map_err(|error| failed(error.into()))?;
             silence(false).map_err(failed)?;
+            system::close_inherited();
+            system::keep_below_limit();
             Ok(Side::Recorder(Link { process, socket: theirs, reports: None }))
         }
     }
@@ -194,20 +196,22 @@ impl Front {
 
 /// Outcome of a child; None while it runs.
 fn ended(process: Pid) -> Option<Outcome> {
-    outcome(waitpid(process, Some(WaitPidFlag::WNOHANG)))
+    match system::look_for(process) {
+        Ok(status) => status.and_then(outcome),
+        // Somebody else may have waited for it.
+        Err(_) => Some(Outcome::Stopped),
+    }
 }
 
 /// Waits for a child, and says how it ended; None when something else happened to it.
 fn ended_after(process: Pid) -> Option<Outcome> {
-    outcome(waitpid(process, None))
+    system::wait_for(process).map_or(Some(Outcome::Stopped), outcome)
 }
 
-fn outcome(waited: nix::Result<WaitStatus>) -> Option<Outcome> {
-    match waited {
-        Ok(WaitStatus::Exited(_, code)) => Some(Outcome::Exited(code)),
-        Ok(WaitStatus::Signaled(_, signal, _)) => Some(Outcome::Signalled(signal as i32)),
-        // Nix knows no real-time signals, and somebody else may have waited for it.
-        Err(Errno::EINVAL | Errno::ECHILD) => Some(Outcome::Stopped),
+fn outcome(status: Status) -> Option<Outcome> {
+    match status {
+        Status::Exited(code) => Some(Outcome::Exited(code)),
+        Status::Killed(signal) => Some(Outcome::Signalled(signal)),
         _ => None,
     }
 }

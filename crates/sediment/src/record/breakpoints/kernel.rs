@@ -42,6 +42,9 @@ pub(super) trait Kernel {
     /// The thread that the event is about that stopped this one.
     fn event_about(&self, thread: Pid) -> Result<Pid, Errno>;
 
+    /// Ending of a thread that stands at the event of its end: an exit code, or else the signal that ends it.
+    fn end_of(&self, thread: Pid) -> Result<Status, Errno>;
+
     /// Registers of a stopped thread.
     fn registers(&self, thread: Pid) -> Result<Registers, Errno>;
 
@@ -50,6 +53,9 @@ pub(super) trait Kernel {
 
     /// Sets the program counter of a stopped thread, whose registers these are, and nothing else.
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno>;
+
+    /// Has a thread call again that stands at a signal, or was interrupted, where tracing alone ended its system call.
+    fn call_again(&self, thread: Pid);
 
     /// Has a stopped thread execute one instruction. None once it has; else what it reported instead.
     fn step(&self, thread: Pid) -> Result<Option<Status>, Errno>;
@@ -62,6 +68,9 @@ pub(super) trait Kernel {
 
     /// True if a stopped thread blocks all signals but SIGTRAP.
     fn blocks_all_but_traps(&self, thread: Pid) -> bool;
+
+    /// True if the environment that a process began with switches the search for leaks of memory off.
+    fn finds_no_leaks(&self, process: Pid) -> bool;
 
     /// Has a stopped thread block SIGTRAP again, as it did before it met a breakpoint, if it blocks all other signals.
     fn block_traps_again(&self, thread: Pid);
@@ -190,6 +199,10 @@ impl Kernel for Linux {
         ptrace::getevent(thread).map(|about| Pid::from_raw(about as i32))
     }
 
+    fn end_of(&self, thread: Pid) -> Result<Status, Errno> {
+        ptrace::getevent(thread).map(|raw| sediment_process::ptrace::decode(raw as i32))
+    }
+
     fn registers(&self, thread: Pid) -> Result<Registers, Errno> {
         Registers::of(thread)
     }
@@ -200,6 +213,13 @@ impl Kernel for Linux {
 
     fn go_to(&self, thread: Pid, registers: &Registers, address: u64) -> Result<(), Errno> {
         registers.go_to(thread, address)
+    }
+
+    fn call_again(&self, thread: Pid) {
+        let Ok(registers) = Registers::of(thread) else { return };
+        if let Some(changed) = registers.calling_again(|| mappings::is_filtered(thread)) {
+            let _ = changed.put(thread);
+        }
     }
 
     fn step(&self, thread: Pid) -> Result<Option<Status>, Errno> {
@@ -215,6 +235,10 @@ impl Kernel for Linux {
 
     fn use_of_traps(&self, thread: Pid) -> Option<&'static str> {
         signals::use_of_traps(thread)
+    }
+
+    fn finds_no_leaks(&self, process: Pid) -> bool {
+        mappings::finds_no_leaks(process)
     }
 
     fn blocks_all_but_traps(&self, thread: Pid) -> bool {

@@ -115,6 +115,20 @@ mod x86_64 {
     use nix::unistd::Pid;
     use std::mem::offset_of;
 
+    /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again.
+    const INTERRUPTED: [libc::c_long; 10] = [
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_epoll_pwait2,
+        libc::SYS_semop,
+        libc::SYS_semtimedop,
+        libc::SYS_rt_sigtimedwait,
+        libc::SYS_io_getevents,
+        libc::SYS_msgrcv,
+        libc::SYS_msgsnd,
+        libc::SYS_io_uring_enter,
+    ];
+
     /// Architecture as `uname -m` spells it.
     pub(in super::super) const ARCH: &str = "x86_64";
     /// `int3`.
@@ -221,6 +235,25 @@ mod x86_64 {
             self.0.rax as i64
         }
 
+        /// The same for a thread that stands at a signal, or was interrupted, if tracing alone ended its system call: the call begins again, unless
+        /// a handler runs. `is_filtered`: whether a seccomp filter may forbid `restart_syscall`, by which the kernel does so.
+        pub(in super::super) fn calling_again(mut self, is_filtered: impl FnOnce() -> bool) -> Option<Self> {
+            // As the kernel has it (include/linux/errno.h); a handler makes it EINTR.
+            const ERESTARTNOHAND: i64 = -514;
+            const ERESTART_RESTARTBLOCK: i64 = -516;
+            const EINTR: i64 = -(libc::EINTR as i64);
+            let call = self.0.orig_rax as i64;
+            let again = match self.0.rax as i64 {
+                EINTR => INTERRUPTED.contains(&call),
+                ERESTART_RESTARTBLOCK => is_filtered(),
+                _ => false,
+            };
+            (call >= 0 && again).then(|| {
+                self.0.rax = ERESTARTNOHAND as u64;
+                self
+            })
+        }
+
         pub(in super::super) fn system_call(self) -> SystemCall {
             const ENOSYS: u64 = 38;
             SystemCall {
@@ -299,6 +332,11 @@ mod aarch64 {
         /// Result of the last system call.
         pub(in super::super) fn result(self) -> i64 {
             self.0.regs[0] as i64
+        }
+
+        /// None: the kernel decides before it stops the thread whether a call begins again, and keeps the first argument to itself.
+        pub(in super::super) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
+            None
         }
 
         pub(in super::super) fn system_call(self) -> SystemCall {

@@ -127,6 +127,22 @@ pub(super) fn has_ended(thread: Pid) -> bool {
     }
 }
 
+/// True if the environment that a process began with has `detect_leaks=0` among the options of AddressSanitizer or LeakSanitizer.
+pub(super) fn finds_no_leaks(process: Pid) -> bool {
+    let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+    environment.split(|byte| *byte == 0).any(|variable| {
+        let variable = String::from_utf8_lossy(variable);
+        let options = ["ASAN_OPTIONS=", "LSAN_OPTIONS="].iter().find_map(|name| variable.strip_prefix(name));
+        let mut options = options.into_iter().flat_map(|text| text.split([':', ',', ' ']));
+        options.any(|option| matches!(option, "detect_leaks=0" | "detect_leaks=false" | "detect_leaks=no"))
+    })
+}
+
+/// True if a thread has a seccomp filter.
+pub(super) fn is_filtered(thread: Pid) -> bool {
+    status_field(thread, "Seccomp").is_some_and(|mode| mode != "0")
+}
+
 /// True if a thread has the same seccomp filters as we: we may do whatever it may.
 pub(super) fn is_filtered_as_we_are(thread: Pid) -> bool {
     let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));

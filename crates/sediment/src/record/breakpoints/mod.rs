@@ -24,6 +24,7 @@ mod budget;
 mod changes;
 mod coverage;
 mod detours;
+mod heard;
 mod image;
 mod join;
 mod kernel;

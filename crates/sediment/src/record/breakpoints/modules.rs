@@ -2,6 +2,10 @@
 //! The files whose code processes run, and the functions that may have a breakpoint.
 
 use super::detours::{Place, plan};
+use super::heard::{
+    CHANGES, HANDLE_SIGNALS, MAKE_WRITABLE, addresses_of, has_runtime_of_go, has_text_relocations,
+    looks_for_leaks,
+};
 use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
 use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
@@ -21,28 +25,6 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The C library's names of the system calls by which a process execs another program, or changes who may read it.
-const CHANGES: [&str; 18] = [
-    "execve",
-    "execveat",
-    "prctl",
-    "capset",
-    "unshare",
-    "setns",
-    "setuid",
-    "seteuid",
-    "setreuid",
-    "setresuid",
-    "setfsuid",
-    "setgid",
-    "setegid",
-    "setregid",
-    "setresgid",
-    "setfsgid",
-    "setgroups",
-    "initgroups",
-];
-
 /// One function, or block, of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Site {
@@ -51,12 +33,6 @@ pub(super) struct Site {
     /// Index into its entries.
     pub(super) entry: u32,
 }
-
-/// Functions by which a program may make its code writable. The last makes any system call.
-const MAKE_WRITABLE: [&str; 3] = ["mprotect", "pkey_mprotect", "syscall"];
-
-/// Functions by which a program sets how it handles a signal. Those that set it by another name call the first.
-const HANDLE_SIGNALS: [&str; 3] = ["sigaction", "__sigaction", "syscall"];
 
 /// A file with executed code.
 #[derive(Debug)]
@@ -83,6 +59,8 @@ pub(super) struct Module {
     handle_signals: Vec<u64>,
     /// True if its code may make system calls by itself, as that of Go.
     calls_kernel: bool,
+    /// True if it looks for leaks of memory at its end.
+    looks_for_leaks: bool,
     /// By entry: where a jump to a trampoline can stand.
     jumps: Vec<Option<Place>>,
 }
@@ -180,6 +158,7 @@ impl Module {
             make_writable: addresses_of(&binary, &MAKE_WRITABLE),
             handle_signals: addresses_of(&binary, &HANDLE_SIGNALS),
             calls_kernel: has_runtime_of_go(bytes),
+            looks_for_leaks: looks_for_leaks(bytes, &binary),
             jumps: Vec::new(),
             segments,
             stubs,
@@ -228,6 +207,7 @@ impl Module {
             make_writable: Vec::new(),
             handle_signals: Vec::new(),
             calls_kernel: false,
+            looks_for_leaks: false,
             jumps: Vec::new(),
         }
     }
@@ -438,6 +418,11 @@ impl Module {
         self.calls_kernel
     }
 
+    /// True if it looks for leaks of memory at its end, by tracing its own threads.
+    pub(super) fn looks_for_leaks(&self) -> bool {
+        self.looks_for_leaks
+    }
+
     /// The same module, where the function at this address tells processors.
     #[cfg(test)]
     pub(super) fn telling_processors_at(mut self, address: u64) -> Self {
@@ -525,36 +510,6 @@ impl Around {
             *self = Self { end: function.end, instruction: Some(function.start) };
         }
     }
-}
-
-/// True if the dynamic linker changes a file's code when it loads it.
-fn has_text_relocations(bytes: &[u8]) -> bool {
-    use object::elf::{DF_TEXTREL, DT_FLAGS, DT_TEXTREL, FileHeader64};
-    use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
-    let Ok(header) = FileHeader64::<object::Endianness>::parse(bytes) else { return false };
-    let Ok(endian) = header.endian() else { return false };
-    let segments = header.program_headers(endian, bytes).unwrap_or_default();
-    let mut entries =
-        segments.iter().filter_map(|segment| segment.dynamic(endian, bytes).ok().flatten()).flatten();
-    entries.any(|entry| {
-        let (tag, value) = (entry.d_tag(endian), entry.d_val(endian));
-        tag == DT_TEXTREL || tag == DT_FLAGS && value & DF_TEXTREL.0 != 0
-    })
-}
-
-/// Where functions of these names are.
-fn addresses_of(binary: &Binary, names: &[&str]) -> Vec<u64> {
-    let named = binary.functions.iter().filter(|function| names.contains(&function.name.as_str()));
-    named.map(|function| function.address).collect()
-}
-
-/// True if a file has the runtime of Go, which needs no C library for system calls.
-fn has_runtime_of_go(bytes: &[u8]) -> bool {
-    use object::{Object as _, ObjectSection as _};
-    let Ok(file) = object::File::parse(bytes) else { return false };
-    file.sections().any(|section| {
-        section.name().is_ok_and(|name| name.ends_with(".gopclntab") || name == ".go.buildinfo")
-    })
 }
 
 fn begins_as_elf(path: &Path) -> bool {

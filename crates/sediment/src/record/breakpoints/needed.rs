@@ -24,6 +24,11 @@ pub(super) fn libraries(bytes: &[u8], path: &Path, folders: &[PathBuf]) -> Vec<P
     names.iter().filter(|name| !name.contains('/')).filter_map(find).collect()
 }
 
+/// Names of the libraries that a file needs.
+pub(super) fn names_of(bytes: &[u8]) -> Vec<String> {
+    names(bytes).map(|(names, _)| names).unwrap_or_default()
+}
+
 /// DT_NEEDED, and the folders of DT_RPATH and DT_RUNPATH.
 fn names(bytes: &[u8]) -> Option<(Vec<String>, Vec<String>)> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;

@@ -10,7 +10,7 @@ use super::mappings::mappings;
 use super::modules::{KnownBlocks, Module, Modules, Wanted};
 use super::refusal;
 use super::rights::has_other_rights;
-use super::system::{self, FOLLOW_AND_END};
+use super::system::{self, FOLLOW_AND_END, Status};
 use super::tracer::{Ending, Tracer};
 use crate::binary::{Files, NoFiles};
 use crate::error::{Error, ErrorCode, Result};
@@ -21,7 +21,6 @@ use crate::profile::source::{
 use crate::record::{Job, Progress, Recorded, RecordedData, Settings, Target};
 use nix::errno::Errno;
 use nix::sys::ptrace;
-use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sediment_process::command::Outcome;
 use std::collections::VecDeque;
@@ -158,19 +157,18 @@ fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
     }
 }
 
-/// The program's end, where it has not come yet.
+/// The program's end, which the tracer may have heard of first.
 fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
-    match ending {
-        Ending::Exited(code) => return Ok(Outcome::Exited(code)),
-        Ending::Killed(signal) => return Ok(Outcome::Signalled(signal)),
-        Ending::Running => {}
-    }
     loop {
-        match waitpid(process, None) {
-            Ok(WaitStatus::Exited(_, code)) => return Ok(Outcome::Exited(code)),
-            Ok(WaitStatus::Signaled(_, signal, _)) => return Ok(Outcome::Signalled(signal as i32)),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(error) => {
+        match (system::wait_for(process), ending) {
+            (Ok(Status::Exited(code)), _) | (Err(Errno::ECHILD), Ending::Exited(code)) => {
+                return Ok(Outcome::Exited(code));
+            }
+            (Ok(Status::Killed(signal)), _) | (Err(Errno::ECHILD), Ending::Killed(signal)) => {
+                return Ok(Outcome::Signalled(signal));
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => {
                 return Err(Error::new(
                     ErrorCode::TracingFailed,
                     format!("cannot wait for the program: {error}"),

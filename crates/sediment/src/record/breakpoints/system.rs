@@ -35,6 +35,7 @@ pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACEEXIT)
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// The same for a program that was started: it ends should we be killed.
@@ -238,6 +239,43 @@ pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
     }
     // SAFETY: with one thread alone, all that the child has is in order.
     Ok(unsafe { fork() }?)
+}
+
+/// Closes what was inherited beside the standard descriptors, but for what the command line names: it is the program's, and who is at the
+/// other end is to notice when the program closes it. Ours alone are closed by exec.
+pub(super) fn close_inherited() {
+    let named: Vec<OsString> = std::env::args_os().collect();
+    let is_named = |number: i32| {
+        let names = ["/dev/fd/", "/proc/self/fd/"].map(|folder| format!("{folder}{number}"));
+        named.iter().any(|word| names.iter().any(|name| word.as_bytes().ends_with(name.as_bytes())))
+    };
+    let listed = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> = listed.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|number| *number > 2 && !is_named(*number)) {
+        // SAFETY: these take numbers alone. Nothing here owns a descriptor that exec keeps.
+        unsafe {
+            if libc::fcntl(number, libc::F_GETFD) == 0 {
+                libc::close(number);
+            }
+        }
+    }
+}
+
+/// Has a limit of processor time end the recording, not this process, and with it the program: where the limit cannot be raised, its
+/// warning comes a second before.
+pub(super) fn keep_below_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit, which is there, and reads those that are handed over.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_CPU, &mut limit) != 0 || limit.rlim_max == libc::RLIM_INFINITY {
+            return;
+        }
+        let none = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+        if libc::setrlimit(libc::RLIMIT_CPU, &none) != 0 {
+            limit.rlim_cur = limit.rlim_cur.min(limit.rlim_max.saturating_sub(1).max(1));
+            libc::setrlimit(libc::RLIMIT_CPU, &limit);
+        }
+    }
 }
 
 /// True if the kernel schedules a thread as it does nearly all, neither in real time nor by deadlines.

@@ -543,15 +543,12 @@ impl Space {
         self.let_go && !self.cleared && !self.was_never_armed()
     }
 
-    /// Use of SIGTRAP by the program of a process that has just begun, as its file tells.
-    pub(super) fn uses_traps(&self, modules: &mut Modules<'_>) -> Option<&'static str> {
+    /// The files of which a process has mapped code.
+    pub(super) fn code(&self, modules: &mut Modules<'_>) -> Vec<u32> {
         let mappings = self.kernel.mappings(self.process).unwrap_or_default();
-        let mut code = mappings.iter().filter(|mapping| mapping.executable);
-        let is_go = code.any(|mapping| {
-            let module = modules.of(mapping, || self.kernel.content(self.process, mapping));
-            module.is_some_and(|module| modules.get(module).calls_kernel())
-        });
-        is_go.then_some("handles SIGTRAP by the runtime of Go")
+        let code = mappings.iter().filter(|mapping| mapping.executable);
+        code.filter_map(|mapping| modules.of(mapping, || self.kernel.content(self.process, mapping)))
+            .collect()
     }
 
     /// Reads the files that a thread of the process has mapped, as far as they are not known.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New threads and processes, and those that may not be read.
 
-use super::{State, Tracer, ignore_gone, unreadable};
+use super::{Ending, State, Tracer, ignore_gone, unreadable};
 use crate::error::Result;
-use crate::record::breakpoints::system::Resume;
+use crate::record::breakpoints::system::{Resume, Status};
 use crate::skipped::Reason;
+use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::collections::BTreeSet;
 use std::io;
@@ -83,6 +84,31 @@ impl Tracer<'_> {
             self.go_on(child, 0);
         }
         Ok(())
+    }
+
+    /// A thread is about to end. The last one of a process is let go before: who waits for that process is told of its end once it can be
+    /// waited for. That of a traced one is told to a pidfd while it cannot.
+    pub(super) fn ends(&mut self, thread: Pid) {
+        let process = self.tasks.get(thread).map(|task| task.process);
+        let is_last =
+            process.is_some_and(|process| process == thread && self.tasks.of_process(process).len() == 1);
+        let ending = match self.kernel.end_of(thread).ok().filter(|_| is_last) {
+            Some(Status::Exited(code)) => Ending::Exited(code),
+            Some(Status::Killed(signal)) => Ending::Killed(signal),
+            _ => {
+                self.tasks.joined(thread);
+                // Where it was killed meanwhile, its end is reported.
+                let _ = self.kernel.resume(thread, Resume::Run, 0);
+                return;
+            }
+        };
+        let space = self.tasks.get(thread).map(|task| task.space);
+        if let Some(space) = space.and_then(|id| self.spaces.get_mut(&id)) {
+            space.look_at_clock();
+        }
+        if self.kernel.resume(thread, Resume::Detach, 0) != Err(Errno::ESRCH) {
+            self.ended(thread, ending);
+        }
     }
 
     /// Takes the breakpoints out of a new process that may not be read, now that it has stopped, and lets it go.

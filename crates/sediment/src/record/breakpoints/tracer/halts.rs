@@ -148,6 +148,11 @@ impl Tracer<'_> {
             if let Err(error) = looked {
                 return self.give_up(id, &unreadable(error));
             }
+            let (process, code) =
+                (space.process, space.images.iter().map(|image| image.module).collect::<Vec<_>>());
+            if self.looks_for_leaks(process, &code) {
+                return self.halt(id, Purpose::LetGo);
+            }
         }
         self.end_halt(id);
         if !self.anyone_is_to_be_armed() {

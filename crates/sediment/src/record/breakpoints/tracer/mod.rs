@@ -20,7 +20,7 @@ mod joining;
 mod model;
 mod notes;
 mod pairs;
-mod traps;
+mod spared;
 
 use super::budget::Budget;
 use super::coverage::Coverage;
@@ -108,8 +108,8 @@ pub(super) struct Tracer<'a> {
     letting_go: bool,
     /// Number of calls of functions that make memory writable or handle signals.
     watched_calls: BTreeMap<(u32, Site), u32>,
-    /// True once somebody was told of a process that uses SIGTRAP; the others are counted.
-    told_of_traps: bool,
+    /// Reasons for which a process was spared that were told; further processes are counted.
+    told_of_spared: BTreeSet<String>,
     /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
     steps_off: Option<(Pid, u32, Site)>,
     /// Time that a child waits for its parent's report before it is let go.
@@ -153,7 +153,7 @@ impl<'a> Tracer<'a> {
             arming: Duration::ZERO,
             letting_go: false,
             watched_calls: BTreeMap::new(),
-            told_of_traps: false,
+            told_of_spared: BTreeSet::new(),
             steps_off: None,
             orphan_timeout: ORPHANED,
             halt_timeout: halts::TIMEOUT,
@@ -280,9 +280,17 @@ impl<'a> Tracer<'a> {
                 }
             }
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
-            Status::Signal(signal) => Ok(signal),
+            // These end calls untraced, too.
+            Status::Signal(signal @ (libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) => {
+                Ok(signal)
+            }
+            Status::Signal(signal) => {
+                self.kernel.call_again(thread);
+                Ok(signal)
+            }
             Status::SystemCall => self.system_call(thread).map(|()| 0),
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.became_a_program(thread).map(|()| 0),
+            Status::Event(libc::PTRACE_EVENT_EXIT) => return self.ends(thread),
             Status::Event(_) => self.has_a_child(thread).map(|()| 0),
         };
         let signal = done.unwrap_or_else(|error| {
@@ -297,6 +305,9 @@ impl<'a> Tracer<'a> {
 
     /// A thread has stopped because it begins, because we asked, or with its whole process.
     fn has_stopped(&mut self, thread: Pid, status: Status) {
+        if status == Status::Trapped {
+            self.kernel.call_again(thread);
+        }
         let space = self.tasks.get(thread).map(|task| task.space);
         let leaves = space.is_some_and(|id| self.halts_to_leave(id));
         match self.tasks.stopped(thread) {
@@ -496,9 +507,12 @@ impl<'a> Tracer<'a> {
         if let Some(left) = self.budget.fit(self.kernel.memory_left(process)) {
             told_of_less_memory(&mut self.modules, left, self.budget.bytes());
         }
-        let uses_traps = self.kernel.use_of_traps(process);
-        let uses_traps = uses_traps.or_else(|| space.uses_traps(&mut self.modules));
-        let begun = match uses_traps {
+        let code = space.code(&mut self.modules);
+        if self.looks_for_leaks(process, &code) {
+            // Not known any more, it is detached.
+            return Ok(());
+        }
+        let begun = match self.use_of_traps_by(process, &code) {
             None => space.begin(&mut self.modules),
             Some(why) => {
                 space.arms_no_more();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes that use SIGTRAP themselves: no breakpoint stands in them, as one would end that. They are followed, for the programs that they
-//! become or start.
+//! Processes that breakpoints, or tracing alone, would harm.
+//!
+//! No breakpoint stands in those that use SIGTRAP themselves, as one would end that. They are followed, for the programs that they become or
+//! start. Those that look for leaks of memory are let go: for that they trace themselves.
 
 use super::Tracer;
 use super::halts::Purpose;
@@ -49,13 +51,38 @@ impl Tracer<'_> {
         self.halt(id, if self.letting_go { Purpose::LetGo } else { Purpose::StayOut });
     }
 
+    /// Use of SIGTRAP by a process that has just become a program with the code of these files.
+    pub(super) fn use_of_traps_by(&self, process: Pid, code: &[u32]) -> Option<&'static str> {
+        let is_go = || code.iter().any(|module| self.modules.get(*module).calls_kernel());
+        let by_file = || is_go().then_some("handles SIGTRAP by the runtime of Go");
+        self.kernel.use_of_traps(process).or_else(by_file)
+    }
+
     pub(super) fn tell_of_traps(&mut self, process: Pid, why: &str) {
+        self.tell_of_spared(
+            process,
+            Reason::UsesTraps,
+            &format!("{why}, which breakpoints would undo: it has none from here on"),
+        );
+    }
+
+    /// True if a process looks for leaks of memory by the code of these files, which is told.
+    pub(super) fn looks_for_leaks(&mut self, process: Pid, code: &[u32]) -> bool {
+        let looks = code.iter().any(|module| self.modules.get(*module).looks_for_leaks());
+        let looks = looks && !self.kernel.finds_no_leaks(process);
+        if looks {
+            let why = "looks for leaks of memory, which it cannot while it is traced: it is not recorded (ASAN_OPTIONS=detect_leaks=0 lets it be)";
+            self.tell_of_spared(process, Reason::LooksForLeaks, why);
+        }
+        looks
+    }
+
+    fn tell_of_spared(&mut self, process: Pid, reason: Reason, why: &str) {
         let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
-        let path = path.display();
-        self.modules.skipped.add(Reason::UsesTraps, 0, format!("{path} {why}"));
-        if !std::mem::replace(&mut self.told_of_traps, true) {
-            let warning = format!("{path} {why}, which breakpoints would undo: it has none from here on");
-            self.tell(self.begun.elapsed(), Some(warning));
+        let said = format!("{} {why}", path.display());
+        self.modules.skipped.add(reason, 0, &said);
+        if self.told_of_spared.insert(why.to_owned()) {
+            self.tell(self.begun.elapsed(), Some(said));
         }
     }
 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs whose waits, ends, descriptors and limits tracing alone would change, without any breakpoint.
+
+use super::support::{self, Need, case};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, text};
+use libtest_mimic::Trial;
+use std::process::{Command, Output, Stdio};
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    vec![
+        case("waits_last_as_long_as_without", &compiler, waits),
+        case("waits_outlast_attaching_and_letting_go", &compiler, attached_waits),
+        case("ends_are_told_when_they_can_be_waited_for", &compiler, ends_told_to_a_pidfd),
+        case("descriptors_are_closed_with_the_program", &compiler, descriptors),
+        case("programs_end_by_their_own_signals", &compiler, real_time_signal),
+        case(
+            "a_limit_of_processor_time_ends_the_recording",
+            &[Need::Program("prlimit")],
+            limit_of_processor_time,
+        ),
+        case("programs_that_look_for_leaks_are_let_go", &compiler, search_for_leaks),
+    ]
+}
+
+/// Waits by calls that end with EINTR when a thread is woken: for what a child does after a signal that is ignored by default, and under a
+/// filter that forbids `restart_syscall`.
+const WAITS: &str = r#"
+#define _GNU_SOURCE
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static pid_t later(int signal, int next, int pipe) {
+    pid_t parent = getpid(), child = fork();
+    if (child) return child;
+    usleep(100000); kill(parent, signal);
+    usleep(100000); if (next) kill(parent, next);
+    if (pipe >= 0 && write(pipe, "x", 1) != 1) _exit(1);
+    _exit(0);
+}
+static void ends(pid_t child) { int status; waitpid(child, &status, 0); if (status) puts("a child failed"); }
+#define OK(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+static void filtered(void) {
+    struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        OK(SYS_poll), OK(SYS_exit_group), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+    struct sock_fprog filter = {sizeof code / sizeof *code, code};
+    pid_t child = later(SIGWINCH, 0, -1);
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+    poll(0, 0, 400);
+    syscall(SYS_exit_group, 6);
+}
+int main(int count, char **words) {
+    if (count > 1) { FILE *place = fopen(words[1], "w"); fprintf(place, "%d\n", getpid()); fclose(place); }
+    for (int round = 0; round < (count > 1 ? 8 : 1); round++) {
+        int ends_of[2]; if (pipe(ends_of)) return 1;
+        struct epoll_event event = {.events = EPOLLIN};
+        int poll = epoll_create1(0); epoll_ctl(poll, EPOLL_CTL_ADD, ends_of[0], &event);
+        pid_t child = later(SIGURG, 0, ends_of[1]);
+        printf("epoll_wait %d\n", epoll_wait(poll, &event, 1, 5000));
+        ends(child);
+        sigset_t one; sigemptyset(&one), sigaddset(&one, SIGUSR1), sigprocmask(SIG_BLOCK, &one, 0);
+        child = later(SIGWINCH, SIGUSR1, -1);
+        printf("sigwaitinfo %d\n", sigwaitinfo(&one, 0));
+        ends(child);
+        int semaphore = semget(IPC_PRIVATE, 1, 0600);
+        struct sembuf take = {0, -1, 0};
+        child = fork();
+        if (child == 0) {
+            usleep(100000), kill(getppid(), SIGWINCH), usleep(100000);
+            struct sembuf give = {0, 1, 0}; _exit(semop(semaphore, &give, 1) != 0);
+        }
+        printf("semop %d\n", semop(semaphore, &take, 1));
+        ends(child), semctl(semaphore, 0, IPC_RMID);
+        if ((child = fork()) == 0) filtered();
+        int status; waitpid(child, &status, 0);
+        printf("filtered %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+        fflush(stdout);
+    }
+    return 4;
+}
+"#;
+const ROUND: &str = "epoll_wait 1\nsigwaitinfo 10\nsemop 0\nfiltered 6\n";
+
+fn waits() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("the kernel does not let a call begin again there");
+    }
+    let shop = Workshop::new();
+    let program = shop.compile("waits", WAITS, &[]);
+    for options in [&[][..], &["--startup"], &["--startup", "--trampolines"]] {
+        let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), ROUND, "{options:?}: {}", err(&recorded));
+        assert_eq!(code(&recorded), 4, "{options:?}: {}", err(&recorded));
+    }
+}
+
+/// Several recordings, each of which stops all threads to set its breakpoints, and to take them out.
+fn attached_waits() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("the kernel does not let a call begin again there");
+    }
+    let shop = Workshop::new();
+    let program = shop.compile("waits", WAITS, &[]);
+    let place = shop.path().join("place");
+    let mut waits = Command::new(program);
+    let waits = waits.arg(&place).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut waits = Running(waits);
+    let process = number_in(&place);
+    for _ in 0..4 {
+        let options = ["--pid", &process.to_string(), "--seconds", "0.7"];
+        let recorded = shop.record(&options, &[]).output().unwrap();
+        assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+        assert_untouched(process);
+    }
+    let ended = waits.end_of_pipes();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), ROUND.repeat(8));
+}
+
+/// As event loops do, such as GLib's: a pidfd is told of an end, and then the child can be waited for at once.
+fn ends_told_to_a_pidfd() {
+    let source = r#"
+#define _GNU_SOURCE
+#include <poll.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(void) {
+    int missed = 0;
+    for (int i = 0; i < 100; i++) {
+        pid_t child = fork();
+        if (child == 0) { usleep(1000); _exit(3); }
+        int ending = syscall(SYS_pidfd_open, child, 0);
+        if (ending < 0) return 77;
+        struct pollfd one = {ending, POLLIN};
+        poll(&one, 1, -1);
+        int status = 0;
+        missed += waitpid(child, &status, WNOHANG) != child || WEXITSTATUS(status) != 3;
+        if (!status) waitpid(child, 0, 0);
+        close(ending);
+    }
+    printf("%d missed\n", missed);
+    return 5;
+}
+"#;
+    let shop = Workshop::new();
+    let program = shop.compile("ends", source, &[]);
+    for options in [&[][..], &["--startup"]] {
+        let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), "0 missed\n", "{}", err(&recorded));
+        assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+    }
+}
+
+/// Descriptors that the program inherits are closed once it closes them, though the recorder runs on.
+fn descriptors() {
+    let source = "#include <unistd.h>\nint main(void) { char end; alarm(40); write(3, \"ready\", 5); close(3); return 4 + read(0, &end, 1); }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("tells", source, &["-w"]);
+    let record = shop.record(&["--startup"], &[text(&program)]);
+    let words = std::iter::once(record.get_program()).chain(record.get_args());
+    let words: Vec<String> = words.map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("exec {} 3>&1 >/dev/null", words.join(" "))]).current_dir(shop.path());
+    let shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut recorder = Running(shell.spawn().unwrap());
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut recorder.0.stdout.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "ready");
+    drop(recorder.0.stdin.take());
+    assert_eq!(recorder.0.wait().unwrap().code(), Some(4), "the recorder has kept the descriptor");
+}
+
+fn real_time_signal() {
+    let source = "#include <signal.h>\n#include <unistd.h>\nint main(void) { kill(getpid(), SIGRTMIN + 2); pause(); }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("signalled", source, &[]);
+    let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
+    assert_eq!(code(&recorded), 128 + 36, "{}", err(&recorded));
+}
+
+/// Many short programs, of which each keeps to the limit, but not all that the recorder does for them.
+fn limit_of_processor_time() {
+    let shop = Workshop::new();
+    let script = "i=0; while [ $i -lt 1500 ]; do cat /dev/null; i=$((i+1)); done; echo done; exit 3";
+    let recorded = shop.record(&["--startup"], &["sh", "-c", script]);
+    let mut limited = Command::new("prlimit");
+    limited.arg("--cpu=2:2").arg(recorded.get_program()).args(recorded.get_args());
+    let recorded: Output = limited.current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "done\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 3, "{}", err(&recorded));
+    assert!(!shop.profile().functions().is_empty());
+}
+
+fn search_for_leaks() {
+    let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(9)); puts(\"well\"); return 6; }\n";
+    let shop = Workshop::new();
+    let program = shop.compile("leaks", source, &["-fsanitize=address"]);
+    let script = format!("{}; exit 7", text(&program));
+    let searched = shop.record(&["--startup"], &["sh", "-c", &script]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&searched.stdout), "well\n", "{}", err(&searched));
+    assert_eq!(code(&searched), 7, "{}", err(&searched));
+    assert!(err(&searched).contains("detect_leaks=0"), "{}", err(&searched));
+    let mut unsearched = shop.record(&["--startup"], &[text(&program)]);
+    let unsearched = unsearched.env("ASAN_OPTIONS", "detect_leaks=0").output().unwrap();
+    assert_eq!(code(&unsearched), 6, "{}", err(&unsearched));
+    assert!(super::firsts(&shop.profile(), "leaks").iter().any(|(_, name)| name == "main"));
+}
