@@ -41,22 +41,31 @@ pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
 /// The same for a program that was started: it ends should we be killed.
 pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
-/// Makes the process of a new, stopped thread readable to who may trace it, or unreadable, by a system call of its own.
+/// Makes the process of a new, stopped thread readable to who may trace it, or unreadable, by a system call of its own. Signals wait
+/// meanwhile.
 pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {
-    let before = Registers::of(thread)?;
+    let (before, mask) = (Registers::of(thread)?, signal_mask(thread)?);
     let call = [libc::PR_SET_DUMPABLE as u64, u64::from(dumpable)];
     let call = before.about_to_call(libc::SYS_prctl as u64, call).ok_or(Errno::ENOSYS)?;
-    call.put(thread)?;
-    // To where the call begins, and to where it has ended.
-    for _ in 0..2 {
-        resume(thread, Resume::ToSystemCall, 0)?;
-        match wait_for(thread)? {
-            Status::SystemCall => {}
-            other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+    set_signal_mask(thread, u64::MAX)?;
+    let make = || -> io::Result<i64> {
+        call.put(thread)?;
+        // To where the call begins, and to where it has ended.
+        let mut stops = 0;
+        while stops < 2 {
+            resume(thread, Resume::ToSystemCall, 0)?;
+            match wait_for(thread)? {
+                Status::SystemCall => stops += 1,
+                Status::Trapped => {}
+                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+            }
         }
-    }
-    let result = Registers::of(thread)?.result();
+        Ok(Registers::of(thread)?.result())
+    };
+    let result = make();
     before.put(thread)?;
+    set_signal_mask(thread, mask)?;
+    let result = result?;
     if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
 }
 

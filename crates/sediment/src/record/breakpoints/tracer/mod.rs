@@ -110,6 +110,8 @@ pub(super) struct Tracer<'a> {
     watched_calls: BTreeMap<(u32, Site), u32>,
     /// Reasons for which a process was spared that were told; further processes are counted.
     told_of_spared: BTreeSet<String>,
+    /// The address space from which on uses of SIGTRAP are looked at next.
+    looked_at_traps: u32,
     /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
     steps_off: Option<(Pid, u32, Site)>,
     /// Time that a child waits for its parent's report before it is let go.
@@ -154,6 +156,7 @@ impl<'a> Tracer<'a> {
             letting_go: false,
             watched_calls: BTreeMap::new(),
             told_of_spared: BTreeSet::new(),
+            looked_at_traps: 0,
             steps_off: None,
             orphan_timeout: ORPHANED,
             halt_timeout: halts::TIMEOUT,

@@ -34,12 +34,18 @@ impl Tracer<'_> {
         self.tasks.of_space(id).into_iter().find_map(|thread| self.kernel.use_of_traps(thread))
     }
 
-    /// Takes the breakpoints out of what uses SIGTRAP unheard, by system calls of its own.
+    /// Takes the breakpoints out of what uses SIGTRAP unheard, by system calls of its own. Looks at a few address spaces, and at the next ones
+    /// when it is called again.
     pub(super) fn look_at_traps(&mut self) {
-        let armed = self.spaces.iter().filter(|(_, space)| !space.arms_nothing());
-        let found = armed.filter_map(|(id, space)| Some((*id, self.kernel.use_of_traps(space.process)?)));
-        for (id, why) in found.collect::<Vec<_>>() {
-            self.stay_out(id, why);
+        const AT_ONCE: usize = 4;
+        let next = self.spaces.range(self.looked_at_traps..).chain(self.spaces.range(..self.looked_at_traps));
+        let looked: Vec<u32> = next.map(|(id, _)| *id).take(AT_ONCE).collect();
+        self.looked_at_traps = looked.last().map_or(0, |id| id + 1);
+        for id in looked {
+            let space = self.spaces.get(&id).filter(|space| !space.arms_nothing());
+            if let Some(why) = space.and_then(|space| self.kernel.use_of_traps(space.process)) {
+                self.stay_out(id, why);
+            }
         }
     }
 
