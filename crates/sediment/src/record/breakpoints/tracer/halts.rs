@@ -150,7 +150,7 @@ impl Tracer<'_> {
             }
             let (process, code) =
                 (space.process, space.images.iter().map(|image| image.module).collect::<Vec<_>>());
-            if self.looks_for_leaks(process, &code) {
+            if self.spares_search_for_leaks(process, &code) {
                 return self.halt(id, Purpose::LetGo);
             }
         }

@@ -25,7 +25,7 @@ impl Tracer<'_> {
             self.look_at_system_calls(thread);
         }
         self.pair_or_part(task, thread, site);
-        if self.is_watched(task, thread, site, registers) {
+        if self.heed(task, thread, site, registers) {
             return;
         }
         if !self.modules.get(site.module).is_recorded {
@@ -70,13 +70,15 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread hit the breakpoint at a function or block. If every call of it is to be seen, its breakpoints are taken out of what the program
-    /// is about to use, and the next call is seen, too. True if this call was not the first, and there is no more to be done.
-    pub(super) fn is_watched(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
+    /// Heeds a call of a function of which every call is to be seen: takes the breakpoints out of what the program is about to use, and has the
+    /// next call seen, too. True if this call was not the first, and there is no more to be done.
+    pub(super) fn heed(&mut self, task: Task, thread: Pid, site: Site, registers: &Registers) -> bool {
         let module = self.modules.get(site.module);
-        let (makes_writable, handles_signals) =
-            (module.makes_writable(site.entry), module.handles_signals(site.entry));
-        if makes_writable {
+        if !module.is_watched(site.entry) {
+            return false;
+        }
+        let handles_signals = module.handles_signals(site.entry);
+        if module.makes_writable(site.entry) {
             // Then the program may write where instructions have given way.
             self.settle(thread);
             let written = registers.system_call().makes_writable();
@@ -86,9 +88,6 @@ impl Tracer<'_> {
         }
         if handles_signals {
             self.sets_handler(task.space, registers);
-        }
-        if !makes_writable && !handles_signals {
-            return false;
         }
         let calls = self.watched_calls.entry((task.space, site)).or_default();
         *calls += 1;

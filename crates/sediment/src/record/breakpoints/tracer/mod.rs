@@ -424,7 +424,7 @@ impl<'a> Tracer<'a> {
             }
             // That is after the end of the recording.
             Some(BreakpointHit::Entry(site)) if self.letting_go => {
-                self.is_watched(task, thread, site, &registers);
+                self.heed(task, thread, site, &registers);
             }
             Some(BreakpointHit::Entry(site)) => self.hit(task, thread, site, &registers),
         }
@@ -511,7 +511,7 @@ impl<'a> Tracer<'a> {
             told_of_less_memory(&mut self.modules, left, self.budget.bytes());
         }
         let code = space.code(&mut self.modules);
-        if self.looks_for_leaks(process, &code) {
+        if self.spares_search_for_leaks(process, &code) {
             // Not known any more, it is detached.
             return Ok(());
         }

@@ -72,8 +72,8 @@ impl Tracer<'_> {
         );
     }
 
-    /// True if a process looks for leaks of memory by the code of these files, which is told.
-    pub(super) fn looks_for_leaks(&mut self, process: Pid, code: &[u32]) -> bool {
+    /// Spares a process that looks for leaks of memory, by the code of these files, and tells so; true if it is to be let go.
+    pub(super) fn spares_search_for_leaks(&mut self, process: Pid, code: &[u32]) -> bool {
         let looks = code.iter().any(|module| self.modules.get(*module).looks_for_leaks());
         let looks = looks && !self.kernel.finds_no_leaks(process);
         if looks {
