@@ -70,6 +70,10 @@ int main(int count, char **words) {
         printf("epoll_wait %d\n", epoll_wait(poll, &event, 1, 5000));
         ends(child);
         sigset_t one; sigemptyset(&one), sigaddset(&one, SIGUSR1), sigprocmask(SIG_BLOCK, &one, 0);
+        child = later(SIGSTOP, SIGCONT, ends_of[1]);
+        char one_byte; if (read(ends_of[0], &one_byte, 1) != 1) return 1;
+        printf("stopped %d\n", epoll_wait(poll, &event, 1, 5000));
+        ends(child);
         child = later(SIGWINCH, SIGUSR1, -1);
         printf("sigwaitinfo %d\n", sigwaitinfo(&one, 0));
         ends(child);
@@ -90,7 +94,7 @@ int main(int count, char **words) {
     return 4;
 }
 "#;
-const ROUND: &str = "epoll_wait 1\nsigwaitinfo 10\nsemop 0\nfiltered 6\n";
+const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nfiltered 6\n";
 
 fn waits() {
     if !cfg!(target_arch = "x86_64") {

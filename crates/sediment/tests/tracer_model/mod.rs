@@ -172,6 +172,8 @@ impl Kernel for Model {
 
     fn call_again(&self, _: Pid) {}
 
+    fn leave_call(&self, _: Pid) {}
+
     fn step(&self, _: Pid) -> Result<Option<Status>, Errno> {
         panic!("no rates are modelled")
     }

@@ -57,6 +57,9 @@ pub(super) trait Kernel {
     /// Has a thread call again that stands at a signal, or was interrupted, where tracing alone ended its system call.
     fn call_again(&self, thread: Pid);
 
+    /// Has a thread not call again whose process a signal stops.
+    fn leave_call(&self, thread: Pid);
+
     /// Has a stopped thread execute one instruction. None once it has; else what it reported instead.
     fn step(&self, thread: Pid) -> Result<Option<Status>, Errno>;
 
@@ -218,6 +221,12 @@ impl Kernel for Linux {
     fn call_again(&self, thread: Pid) {
         let Ok(registers) = Registers::of(thread) else { return };
         if let Some(changed) = registers.calling_again(|| mappings::is_filtered(thread)) {
+            let _ = changed.put(thread);
+        }
+    }
+
+    fn leave_call(&self, thread: Pid) {
+        if let Some(changed) = Registers::of(thread).ok().and_then(Registers::called) {
             let _ = changed.put(thread);
         }
     }

@@ -254,6 +254,16 @@ mod x86_64 {
             })
         }
 
+        /// The same for a thread whose process a signal stops, if that has ended its system call, as it does untraced: no later stop begins it again.
+        pub(in super::super) fn called(mut self) -> Option<Self> {
+            const NONE: u64 = u64::MAX;
+            let ended = self.0.orig_rax as i64 >= 0 && self.0.rax as i64 == -(libc::EINTR as i64);
+            ended.then(|| {
+                self.0.orig_rax = NONE;
+                self
+            })
+        }
+
         pub(in super::super) fn system_call(self) -> SystemCall {
             const ENOSYS: u64 = 38;
             SystemCall {
@@ -332,6 +342,11 @@ mod aarch64 {
         /// Result of the last system call.
         pub(in super::super) fn result(self) -> i64 {
             self.0.regs[0] as i64
+        }
+
+        /// None: nothing begins a call again.
+        pub(in super::super) fn called(self) -> Option<Self> {
+            None
         }
 
         /// None: the kernel decides before it stops the thread whether a call begins again, and keeps the first argument to itself.

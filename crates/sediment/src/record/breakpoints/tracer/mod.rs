@@ -285,6 +285,7 @@ impl<'a> Tracer<'a> {
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
             // These end calls untraced, too.
             Status::Signal(signal @ (libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) => {
+                self.kernel.leave_call(thread);
                 Ok(signal)
             }
             Status::Signal(signal) => {
@@ -308,8 +309,9 @@ impl<'a> Tracer<'a> {
 
     /// A thread has stopped because it begins, because we asked, or with its whole process.
     fn has_stopped(&mut self, thread: Pid, status: Status) {
-        if status == Status::Trapped {
-            self.kernel.call_again(thread);
+        match status {
+            Status::GroupStop => self.kernel.leave_call(thread),
+            _ => self.kernel.call_again(thread),
         }
         let space = self.tasks.get(thread).map(|task| task.space);
         let leaves = space.is_some_and(|id| self.halts_to_leave(id));
