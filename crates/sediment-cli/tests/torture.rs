@@ -105,7 +105,8 @@ fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Tria
 
 /// Number of times that a scenario of the short form is run again after a fault.
 const AGAIN: usize = 2;
-/// Factor of the time of a recording that is run again because it left no profile: a round of a program may last as long.
+/// Factor of the times until a recording ends that is run again because it left no profile: a round of a program may last as long, and so may
+/// the setting of breakpoints.
 const LONGER: u32 = 10;
 
 /// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.
@@ -131,6 +132,7 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
             eprintln!("{}, seed {seed}: run again after {fault:?}", scenario.name);
             if fault.kind == Kind::Lost {
                 drawn.time *= LONGER;
+                drawn.delay *= LONGER;
             }
             outcome = (0..AGAIN).map(|_| scenario.run(bench, &drawn)).find(Result::is_err).unwrap_or(Ok(()));
         }
