@@ -174,12 +174,20 @@ impl Kernel for Model {
 
     fn leave_call(&self, _: Pid) {}
 
-    fn step(&self, _: Pid) -> Result<Option<Status>, Errno> {
+    fn step(&self, _: Pid) -> Result<Stepped, Errno> {
         panic!("no rates are modelled")
+    }
+
+    fn has_stepped(&self, _: Pid) -> bool {
+        false
     }
 
     fn is_breakpoint(&self, thread: Pid) -> bool {
         self.live(thread, |one| one.trapped.is_some()).unwrap_or(false)
+    }
+
+    fn ignores(&self, _: Pid, _: i32) -> bool {
+        false
     }
 
     fn use_of_traps(&self, _: Pid) -> Option<&'static str> {

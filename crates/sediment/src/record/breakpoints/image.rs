@@ -7,7 +7,7 @@
 
 use super::budget::{OwnPages, PAGE, Purpose};
 use super::changes::{Change, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
-use super::machine::{TRAP, replace};
+use super::machine::{TRAP, replace, restore};
 use super::memory::Memory;
 use super::modules::{Entry, Module};
 use super::pairing::leave_pair;
@@ -260,7 +260,7 @@ impl Image {
         for index in self.standing(module, memory, entries, may_be_ours) {
             let entry = &module.entries[index];
             self.armed[index] = false;
-            if replace(memory, self.address(entry), TRAP, entry.original) {
+            if restore(memory, self.address(entry), entry.original) {
                 pages.wrote(self.address(entry));
             }
         }
@@ -315,7 +315,7 @@ impl Image {
             standing.iter().zip(&changes).zip(write_at_rest(memory, &changes, true))
         {
             self.armed[*index] = false;
-            if made {
+            if made || restore(memory, change.address(), module.entries[*index].original) {
                 pages.wrote(change.address());
             }
         }
@@ -364,7 +364,7 @@ impl Image {
         let entry = &module.entries[index];
         let address = self.address(entry);
         // A process that has just ended has no memory left to write to.
-        if memory.write(address, &entry.original).is_ok() {
+        if memory.restore(address, &entry.original).is_ok() {
             pages.wrote(address);
         }
     }

@@ -19,6 +19,20 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+/// Longest wait for one instruction of a thread: it may need another thread, which stands still, to serve the memory that it reads.
+const LONGEST_STEP: Duration = Duration::from_millis(200);
+
+/// Outcome for a thread that was to execute one instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stepped {
+    /// It has.
+    Done,
+    /// It reported this before.
+    Instead(Status),
+    /// It did not in time, and was interrupted: what it reported then, if it has so far.
+    Late(Option<Status>),
+}
+
 /// Reports of an operating system on traced threads, and requests for them. An unknown or ended thread is [`Errno::ESRCH`].
 pub(super) trait Kernel {
     /// Waits for the next report of any traced thread, for this time at most. [`Errno::ECHILD`] when none is traced.
@@ -60,11 +74,17 @@ pub(super) trait Kernel {
     /// Has a thread not call again whose process a signal stops.
     fn leave_call(&self, thread: Pid);
 
-    /// Has a stopped thread execute one instruction. None once it has; else what it reported instead.
-    fn step(&self, thread: Pid) -> Result<Option<Status>, Errno>;
+    /// Has a stopped thread execute one instruction, and waits for that a moment.
+    fn step(&self, thread: Pid) -> Result<Stepped, Errno>;
+
+    /// True if a stopped thread has just executed one instruction.
+    fn has_stepped(&self, thread: Pid) -> bool;
 
     /// True if a breakpoint instruction raised the SIGTRAP that stopped this thread; false if it was sent.
     fn is_breakpoint(&self, thread: Pid) -> bool;
+
+    /// True if the process of a thread ignores this signal.
+    fn ignores(&self, thread: Pid, signal: i32) -> bool;
 
     /// Use of SIGTRAP by a thread, or its process, which breakpoints would end.
     fn use_of_traps(&self, thread: Pid) -> Option<&'static str>;
@@ -231,15 +251,27 @@ impl Kernel for Linux {
         }
     }
 
-    fn step(&self, thread: Pid) -> Result<Option<Status>, Errno> {
+    fn step(&self, thread: Pid) -> Result<Stepped, Errno> {
         system::resume(thread, Resume::Step, 0)?;
-        let status = self.waiting.borrow_mut().status_of(thread)?;
+        let mut waiting = self.waiting.borrow_mut();
+        let Some(status) = waiting.status_of(thread, LONGEST_STEP)? else {
+            ptrace::interrupt(thread)?;
+            return waiting.status_of(thread, LONGEST_STEP).map(Stepped::Late);
+        };
         let stepped = status == Status::Signal(libc::SIGTRAP) && system::is_step(thread);
-        Ok((!stepped).then_some(status))
+        Ok(if stepped { Stepped::Done } else { Stepped::Instead(status) })
+    }
+
+    fn has_stepped(&self, thread: Pid) -> bool {
+        system::is_step(thread)
     }
 
     fn is_breakpoint(&self, thread: Pid) -> bool {
         system::is_breakpoint(thread)
+    }
+
+    fn ignores(&self, thread: Pid, signal: i32) -> bool {
+        signals::ignores(thread, signal)
     }
 
     fn use_of_traps(&self, thread: Pid) -> Option<&'static str> {

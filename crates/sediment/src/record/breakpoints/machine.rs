@@ -115,8 +115,9 @@ mod x86_64 {
     use nix::unistd::Pid;
     use std::mem::offset_of;
 
-    /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again.
-    const INTERRUPTED: [libc::c_long; 10] = [
+    /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again. Those
+    /// from `read` on do so of sockets with a timeout, and of inotify.
+    const INTERRUPTED: [libc::c_long; 26] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
@@ -127,6 +128,22 @@ mod x86_64 {
         libc::SYS_msgrcv,
         libc::SYS_msgsnd,
         libc::SYS_io_uring_enter,
+        libc::SYS_read,
+        libc::SYS_readv,
+        libc::SYS_preadv2,
+        libc::SYS_recvfrom,
+        libc::SYS_recvmsg,
+        libc::SYS_recvmmsg,
+        libc::SYS_accept,
+        libc::SYS_accept4,
+        libc::SYS_connect,
+        libc::SYS_write,
+        libc::SYS_writev,
+        libc::SYS_pwritev2,
+        libc::SYS_sendto,
+        libc::SYS_sendmsg,
+        libc::SYS_sendmmsg,
+        libc::SYS_splice,
     ];
 
     /// Architecture as `uname -m` spells it.
@@ -376,6 +393,12 @@ pub(super) fn replace(
 ) -> bool {
     let mut now = [0; TRAP.len()];
     memory.read(address, &mut now).is_ok() && now == before && memory.write(address, &after).is_ok()
+}
+
+/// Puts an instruction back in the place of a breakpoint, if that stands there now; whether it has done so.
+pub(super) fn restore(memory: &dyn Memory, address: u64, original: [u8; TRAP.len()]) -> bool {
+    let mut now = [0; TRAP.len()];
+    memory.read(address, &mut now).is_ok() && now == TRAP && memory.restore(address, &original).is_ok()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest file that is read for its functions, in bytes.
 pub(super) const LARGEST_FILE: u64 = 4 << 30;
@@ -83,9 +83,12 @@ fn mapping(line: &str) -> Option<Mapping> {
 }
 
 /// The content of a file that a process has mapped: from the path that the process sees, or, if that file was
-/// replaced, from the kernel's link to it.
+/// replaced, from the kernel's link to it. Empty where a program that we trace may serve the file, which waits for us.
 pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
     let Mapping { path, range, inode, .. } = mapping;
+    if is_served(process, range.start) && we_trace_a_server() {
+        return Some(Vec::new());
+    }
     let kept = format!("/proc/{process}/map_files/{:x}-{:x}", range.start, range.end);
     let candidates = [
         PathBuf::from(format!("/proc/{process}/root{path}")),
@@ -98,6 +101,37 @@ pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
         candidates.iter().find(same).or_else(|| candidates[..1].iter().find(|place| place.is_file()))?;
     let fits = fs::metadata(place).is_ok_and(|found| found.is_file() && found.len() <= LARGEST_FILE);
     fits.then(|| fs::read(place).ok()).flatten()
+}
+
+/// True if a program serves the file that a process has mapped at this address (FUSE).
+fn is_served(process: Pid, address: u64) -> bool {
+    let bytes = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
+    let text = |file: &str| String::from_utf8_lossy(&bytes(file)).into_owned();
+    let (maps, mounts) = (text("maps"), text("mountinfo"));
+    let start = format!("{address:x}-");
+    let line = maps.lines().find(|line| line.starts_with(&start));
+    let device = line.and_then(|line| line.split(' ').nth(3)?.split_once(':'));
+    let number = |text: &str| u32::from_str_radix(text, 16).ok();
+    let device = device.and_then(|(major, minor)| Some(format!("{}:{}", number(major)?, number(minor)?)));
+    mounts.lines().any(|line| {
+        let here = device.as_deref().is_some_and(|device| line.split(' ').nth(2) == Some(device));
+        let kind = line.split_once(" - ").map_or("", |(_, kind)| kind);
+        here && kind.starts_with("fuse")
+    })
+}
+
+/// True if a process that this thread traces serves files.
+fn we_trace_a_server() -> bool {
+    let us = nix::unistd::gettid().to_string();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut processes =
+        processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    processes.any(|process| {
+        let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        let mut files = files.filter_map(|file| fs::read_link(file.path()).ok());
+        status_field(process, "TracerPid").is_some_and(|by| by == us)
+            && files.any(|file| file == Path::new("/dev/fuse"))
+    })
 }
 
 /// A value of a program's auxiliary vector.

@@ -2,6 +2,7 @@
 //! The memory of another process, read and written through `/proc/ID/mem`: also where it may not write itself, and while its
 //! threads run. A breakpoint is one instruction as the processor fetches it, so a thread sees either it or what was there before.
 
+use super::mappings::all_mappings;
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
@@ -10,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// Bytes of what ptrace reads and writes at once.
 const WORD: u64 = 8;
@@ -26,6 +28,11 @@ pub(super) trait Memory: std::fmt::Debug {
 
     /// Writes all of these bytes, and no other.
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()>;
+
+    /// As [`Self::write`], to code that the program may have copied to memory that it shares with others and may not write to.
+    fn restore(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(address, bytes)
+    }
 
     /// Itself, if several threads of ours may read and write it.
     fn shared(&self) -> Option<&(dyn Memory + Sync)> {
@@ -101,6 +108,24 @@ impl Memory for ProcessMemory {
 
     fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, address)
+    }
+
+    fn restore(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        let Err(error) = self.write(address, bytes) else { return Ok(()) };
+        let all = all_mappings(self.thread)?;
+        let Some(here) = all.iter().find(|mapping| mapping.range.contains(&address)) else {
+            return Err(error);
+        };
+        let at = here.offset + (address - here.range.start);
+        // Elsewhere the program may write to the same memory, or we.
+        let same = all.iter().filter(|other| (&other.path, other.inode) == (&here.path, here.inode));
+        let places = same.filter_map(|other| Some(other.range.start + at.checked_sub(other.offset)?));
+        let written = places.filter(|place| *place != address).any(|place| self.write(place, bytes).is_ok());
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.thread))?.flatten().map(|file| file.path());
+        let mut open = open
+            .filter(|file| std::fs::read_link(file).is_ok_and(|name| name.as_os_str() == here.path.as_str()));
+        let by_file = |file: PathBuf| OpenOptions::new().write(true).open(file)?.write_all_at(bytes, at);
+        if written || open.any(|file| by_file(file).is_ok()) { Ok(()) } else { Err(error) }
     }
 
     fn shared(&self) -> Option<&(dyn Memory + Sync)> {

@@ -5,7 +5,9 @@ use super::mappings::status_field;
 use super::system;
 use nix::unistd::Pid;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// True if we have the capability CAP_SYS_PTRACE.
 pub(super) fn may_trace_everything() -> bool {
@@ -15,8 +17,16 @@ pub(super) fn may_trace_everything() -> bool {
 }
 
 /// True if a program runs with the rights of its owner or group, or with capabilities of its file, not with those of
-/// its caller.
-pub(super) fn has_other_rights(path: &Path) -> bool {
+/// its caller. False where that is not known soon: a program that we trace may serve the file, and wait for us.
+pub(super) fn has_other_rights(path: PathBuf) -> bool {
+    const SOON: Duration = Duration::from_millis(500);
+    let (answer, answers) = channel();
+    let ask = move || answer.send(file_has_other_rights(&path)).unwrap_or_default();
+    let asked = std::thread::Builder::new().spawn(ask).is_ok();
+    asked && answers.recv_timeout(SOON).unwrap_or(false)
+}
+
+fn file_has_other_rights(path: &Path) -> bool {
     let Ok(file) = std::fs::metadata(path) else { return false };
     let mode = file.permissions().mode();
     file.is_file() && mode & 0o111 != 0 && (mode & 0o6000 != 0 || system::has_capabilities(path))

@@ -2,6 +2,7 @@
 //! SIGTRAP, which breakpoints raise. Where a program blocks or ignores it at a breakpoint, the kernel unblocks it and resets its handling to
 //! the default (`force_sig_info_to_task` in Linux's kernel/signal.c).
 
+use super::mappings::status_field;
 use nix::libc;
 use nix::unistd::Pid;
 
@@ -29,6 +30,12 @@ pub(super) fn use_of_traps(thread: Pid) -> Option<&'static str> {
     } else {
         (blocked & TRAP != 0 && blocked & OTHERS != OTHERS).then_some("blocks SIGTRAP")
     }
+}
+
+/// True if the process of a thread ignores this signal.
+pub(super) fn ignores(thread: Pid, signal: i32) -> bool {
+    let mask = status_field(thread, "SigIgn").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
+    mask.is_some_and(|mask| mask & bit(signal) != 0)
 }
 
 /// The signals that a thread blocked before it met a breakpoint, if it now blocks all but SIGTRAP; None where nothing has changed.

@@ -184,7 +184,7 @@ fn refuse_other_rights(program: &OsString) -> Result<()> {
         return Ok(());
     }
     let Some(path) = found_on_search_path(program) else { return Ok(()) };
-    if !has_other_rights(&path) {
+    if !has_other_rights(path.clone()) {
         return Ok(());
     }
     Err(refusal::other_rights(&path))

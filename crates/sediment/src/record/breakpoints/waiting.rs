@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const MOMENT: Duration = Duration::from_micros(200);
 /// Who took longer to look was put aside for others.
 const PUT_ASIDE: Duration = Duration::from_micros(400);
+/// Sleep between looks for the status of one thread: at first, and at most.
+const SHORTEST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// Time without looking after others wanted the processor.
 const WHILE: Duration = Duration::from_millis(50);
 
@@ -41,15 +44,21 @@ impl Waiting {
         std::mem::take(&mut self.looked)
     }
 
-    /// Waits for the next status of a thread that will soon have one.
-    pub(super) fn status_of(&mut self, thread: Pid) -> Result<Status, Errno> {
+    /// Waits for the next status of a thread that will soon have one; None where it has none in time.
+    pub(super) fn status_of(&mut self, thread: Pid, limit: Duration) -> Result<Option<Status>, Errno> {
         let begun = Instant::now();
         let mut found = None;
         while self.has_its_own && !self.is_paired && found.is_none() && begun.elapsed() < MOMENT {
             found = system::look_for(thread)?;
         }
         self.looked += begun.elapsed().min(PUT_ASIDE);
-        found.map_or_else(|| system::wait_for(thread), Ok)
+        let mut sleep = SHORTEST_SLEEP;
+        while found.is_none() && begun.elapsed() < limit {
+            std::thread::sleep(sleep);
+            sleep = (2 * sleep).min(LONGEST_SLEEP);
+            found = system::look_for(thread)?;
+        }
+        Ok(found)
     }
 
     /// Waits for the next status; None when an alarm rang before.

@@ -3,10 +3,10 @@
 
 use super::Tracer;
 use crate::record::breakpoints::coverage::BlockCoverage;
+use crate::record::breakpoints::kernel::Stepped;
 use crate::record::breakpoints::machine::Registers;
 use crate::record::breakpoints::modules::Site;
 use crate::record::breakpoints::sequences::WindowHit;
-use crate::record::breakpoints::system::Status;
 use crate::record::breakpoints::tasks::Task;
 use crate::skipped::Reason;
 use nix::unistd::Pid;
@@ -98,27 +98,29 @@ impl Tracer<'_> {
         again && !self.windows.as_ref().is_some_and(|windows| windows.waits_for(task.space, site))
     }
 
-    /// Has a thread execute one instruction, if it stands at a function whose next call is to be seen, and arms that again. What the thread
-    /// reported instead.
-    pub(super) fn step_off(&mut self, thread: Pid) -> Option<Status> {
+    /// Has a thread execute one instruction, if it stands at a function whose next call is to be seen, and arms that again.
+    pub(super) fn step_off(&mut self, thread: Pid) -> Stepped {
         let watched = self.steps_off.take().filter(|(stepping, ..)| *stepping == thread);
-        let follows = self.windows.as_ref().is_some_and(|windows| windows.follows(thread).is_some());
-        if let Some((_, id, site)) = watched.filter(|_| !follows) {
-            let instead = self.kernel.step(thread);
-            if let Some(space) = self.spaces.get_mut(&id).filter(|_| instead == Ok(None)) {
-                space.arm_again(&self.modules, &BTreeSet::from([site]));
-            }
-            return instead.ok().flatten();
-        }
-        let windows = self.windows.as_mut()?;
-        let (id, site) = windows.follows(thread)?;
-        let instead = self.kernel.step(thread);
-        let space = self.spaces.get_mut(&id).filter(|_| instead == Ok(None));
+        let watched = watched.map(|(_, id, site)| (id, site));
+        let followed = self.windows.as_ref().and_then(|windows| windows.follows(thread));
+        let Some((id, site)) = followed.or(watched) else { return Stepped::Done };
+        let waits = self.waiting_functions.contains(&site);
+        // A thread that is gone is reported so.
+        let stepped = if waits { Ok(Stepped::Done) } else { self.kernel.step(thread) };
+        let has_stepped = !waits && stepped == Ok(Stepped::Done);
+        let space = self.spaces.get_mut(&id).filter(|_| has_stepped);
         let armed =
             space.is_some_and(|space| !space.arm_again(&self.modules, &BTreeSet::from([site])).is_empty());
-        windows.has_stepped(armed);
-        // A thread that is gone is reported so.
-        instead.ok().flatten()
+        if let (Some(windows), Some(_)) = (&mut self.windows, followed) {
+            windows.has_stepped(armed);
+        }
+        if let Ok(Stepped::Late(status)) = stepped {
+            self.waiting_functions.insert(site);
+            if status.is_none() {
+                self.late_steps.insert(thread);
+            }
+        }
+        stepped.unwrap_or(Stepped::Done)
     }
 
     /// Sets breakpoints at the blocks of a function that has run, now or when there is room for it.

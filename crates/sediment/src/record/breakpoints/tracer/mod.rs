@@ -24,7 +24,7 @@ mod spared;
 
 use super::budget::Budget;
 use super::coverage::Coverage;
-use super::kernel::Kernel;
+use super::kernel::{Kernel, Stepped};
 use super::log::Log;
 use super::modules::{Modules, Site};
 use super::pairing::Pairing;
@@ -114,6 +114,10 @@ pub(super) struct Tracer<'a> {
     looked_at_traps: u32,
     /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
     steps_off: Option<(Pid, u32, Site)>,
+    /// Threads that have not executed their one instruction yet.
+    late_steps: BTreeSet<Pid>,
+    /// Functions whose first instruction waited for others, which the recorder may have stopped.
+    waiting_functions: BTreeSet<Site>,
     /// Time that a child waits for its parent's report before it is let go.
     orphan_timeout: Duration,
     /// Longest time that threads stay stopped until others are.
@@ -158,6 +162,8 @@ impl<'a> Tracer<'a> {
             told_of_spared: BTreeSet::new(),
             looked_at_traps: 0,
             steps_off: None,
+            late_steps: BTreeSet::new(),
+            waiting_functions: BTreeSet::new(),
             orphan_timeout: ORPHANED,
             halt_timeout: halts::TIMEOUT,
         }
@@ -261,31 +267,44 @@ impl<'a> Tracer<'a> {
     }
 
     fn handle(&mut self, thread: Pid, status: Status) {
+        let steps = self.late_steps.remove(&thread);
         let done = match status {
             Status::Exited(code) => return self.ended(thread, Ending::Exited(code)),
             Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
             Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
+            Status::Signal(libc::SIGTRAP) if steps && self.kernel.has_stepped(thread) => {
+                self.kernel.block_traps_again(thread);
+                Ok(0)
+            }
             Status::Signal(libc::SIGTRAP) => {
                 let sent = !self.kernel.is_breakpoint(thread);
                 if sent && !self.is_merged_trap(thread) {
                     Ok(libc::SIGTRAP)
                 } else {
                     let done = self.trap(thread);
-                    let instead = self.step_off(thread);
+                    let stepped = self.step_off(thread);
                     if sent || matches!(done, Ok(0)) {
                         self.kernel.block_traps_again(thread);
                     }
-                    if let Some(status) = instead {
-                        return self.handle(thread, status);
+                    match stepped {
+                        Stepped::Done => {}
+                        Stepped::Instead(status) | Stepped::Late(Some(status)) => {
+                            return self.handle(thread, status);
+                        }
+                        Stepped::Late(None) => return,
                     }
                     // Blocked again, a signal that was sent is pending as before.
                     if sent { done.map(|_| libc::SIGTRAP) } else { done }
                 }
             }
             Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
-            // These end calls untraced, too.
+            // These end calls untraced, too, unless they are ignored.
             Status::Signal(signal @ (libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) => {
-                self.kernel.leave_call(thread);
+                if self.kernel.ignores(thread, signal) {
+                    self.kernel.call_again(thread);
+                } else {
+                    self.kernel.leave_call(thread);
+                }
                 Ok(signal)
             }
             Status::Signal(signal) => {
@@ -476,7 +495,7 @@ impl<'a> Tracer<'a> {
         let folder = if path.is_absolute() { "root" } else { "cwd" };
         let inside = path.strip_prefix("/").unwrap_or(&path);
         let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
-        if has_other_rights(&file) {
+        if has_other_rights(file) {
             let warning = format!(
                 "{} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
                 path.display()
@@ -530,7 +549,7 @@ impl<'a> Tracer<'a> {
         self.arming += stopped.elapsed();
         begun.map_err(unreadable)?;
         let executable = PathBuf::from(format!("/proc/{process}/exe"));
-        if has_other_rights(&executable) && !nix::unistd::geteuid().is_root() {
+        if !nix::unistd::geteuid().is_root() && has_other_rights(executable.clone()) {
             let path = std::fs::read_link(&executable).unwrap_or_default();
             self.modules.skipped.add(Reason::OtherRights, 0, path.display().to_string());
         }
