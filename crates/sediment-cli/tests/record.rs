@@ -27,6 +27,8 @@ mod running;
 #[path = "../../sediment/tests/support/said.rs"]
 mod said;
 mod sandbox;
+#[path = "record/served.rs"]
+mod served;
 #[path = "record/stripped.rs"]
 mod stripped;
 #[path = "../../sediment/tests/support/mod.rs"]
@@ -124,6 +126,7 @@ fn main() {
         packages::cases(),
         refusals::cases(),
         stripped::cases(),
+        served::cases(),
         traced::cases(),
         trampolines::cases(),
         traps::cases(),

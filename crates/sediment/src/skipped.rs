@@ -300,6 +300,7 @@ coded! {
         OtherArchitecture "other-architecture" "programs of another architecture, not recorded",
         UnreadableProgram "unreadable-program" "unreadable programs, not recorded",
         UnreadableMapping "unreadable-mapping" "mapped files that are not readable programs, not recorded",
+        ServedFile "served-file" "files that a recorded program serves (FUSE), not recorded",
         WritableCode "writable-code" "files with writable code, not recorded there",
         ChangedCode "changed-code" "files whose code differs from memory, not recorded",
         LooksForLeaks "looks-for-leaks" "processes that look for leaks of memory, which they cannot while they are traced, not recorded",

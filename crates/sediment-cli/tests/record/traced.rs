@@ -23,8 +23,8 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-/// Waits by calls that end with EINTR when a thread is woken: for what a child does after a signal that is ignored by default, and under a
-/// filter that forbids `restart_syscall`.
+/// Waits by calls that end with EINTR when a thread is woken: for what a child does after a signal that is ignored, or is by default, for a
+/// socket with a timeout, and under a filter that forbids `restart_syscall`.
 const WAITS: &str = r#"
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -38,7 +38,9 @@ const WAITS: &str = r#"
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/sem.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 static pid_t later(int signal, int next, int pipe) {
@@ -61,6 +63,7 @@ static void filtered(void) {
     syscall(SYS_exit_group, 6);
 }
 int main(int count, char **words) {
+    dup2(1, 2), setvbuf(stdout, 0, _IONBF, 0);
     if (count > 1) { FILE *place = fopen(words[1], "w"); fprintf(place, "%d\n", getpid()); fclose(place); }
     for (int round = 0; round < (count > 1 ? 8 : 1); round++) {
         int ends_of[2]; if (pipe(ends_of)) return 1;
@@ -86,6 +89,19 @@ int main(int count, char **words) {
         }
         printf("semop %d\n", semop(semaphore, &take, 1));
         ends(child), semctl(semaphore, 0, IPC_RMID);
+        int ends_in_time[2]; socketpair(AF_UNIX, SOCK_STREAM, 0, ends_in_time);
+        struct timeval limit = {0, 400000};
+        setsockopt(ends_in_time[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        child = later(SIGWINCH, 0, -1);
+        if (recv(ends_in_time[0], &one_byte, 1, 0) < 0) perror("recv");
+        ends(child);
+        child = later(SIGURG, 0, -1);
+        if (read(ends_in_time[0], &one_byte, 1) < 0) perror("read");
+        ends(child), close(ends_in_time[0]), close(ends_in_time[1]);
+        if (read(ends_of[0], &one_byte, 1) != 1) return 1;
+        signal(SIGTSTP, SIG_IGN), child = later(SIGTSTP, 0, -1);
+        printf("ignored %d\n", epoll_wait(poll, &event, 1, 400));
+        ends(child), signal(SIGTSTP, SIG_DFL);
         if ((child = fork()) == 0) filtered();
         int status; waitpid(child, &status, 0);
         printf("filtered %d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
@@ -94,7 +110,8 @@ int main(int count, char **words) {
     return 4;
 }
 "#;
-const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nfiltered 6\n";
+const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nrecv: Resource temporarily unavailable\n\
+    read: Resource temporarily unavailable\nignored 0\nfiltered 6\n";
 
 fn waits() {
     if !cfg!(target_arch = "x86_64") {

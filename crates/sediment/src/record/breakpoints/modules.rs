@@ -572,7 +572,8 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// The module of a mapped file; `read` gives its content. None for what is no ELF file, is not there, or has no code mapped yet.
+    /// The module of a mapped file; `read` gives its content, nothing where it must not be read. None for what is no ELF file, is not there, or
+    /// has no code mapped yet.
     pub(super) fn of(&mut self, mapping: &Mapping, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<u32> {
         // A file that was deleted, or replaced by another, is the one that was read before.
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
@@ -586,14 +587,23 @@ impl<'a> Modules<'a> {
             return None;
         }
         let file = (mapping.path.clone(), mapping.inode);
-        let found = self.beforehand.remove(&file).or_else(|| self.read(&mapping.path, &read()?));
+        let mut is_served = false;
+        let found = match self.beforehand.remove(&file) {
+            Some(found) => Some(found),
+            None => {
+                let bytes = read()?;
+                is_served = bytes.is_empty();
+                self.read(&mapping.path, &bytes)
+            }
+        };
         let id = found.map(|(module, skipped)| {
             self.skipped.append(&skipped);
             self.all.push(module);
             (self.all.len() - 1) as u32
         });
         if id.is_none() {
-            self.skipped.add(Reason::UnreadableMapping, 0, &mapping.path);
+            let reason = if is_served { Reason::ServedFile } else { Reason::UnreadableMapping };
+            self.skipped.add(reason, 0, &mapping.path);
         }
         self.by_file.insert(file, id);
         id

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
+//! copy of its code into memory that it shares.
+
+use super::support::{self, Need, case};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, text};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc")];
+    vec![
+        case("programs_may_serve_their_own_files", &compiler, served_files),
+        case("programs_may_serve_their_own_memory", &compiler, served_memory),
+        case("programs_may_copy_their_code_to_shared_memory", &compiler, shared_copy),
+    ]
+}
+
+/// Exit code of a program that this machine does not let have what it needs.
+const NOT_HERE: i32 = 9;
+
+/// Mounts a file system of one file, a program, that a child serves, and runs that, as AppImages do.
+const SERVES_FILES: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define ALONE __attribute__((noinline))
+static int device, program;
+static struct stat about;
+static char asked[300000], answer[300000];
+ALONE static void reply(struct fuse_in_header *to, int error, const void *what, size_t length) {
+    struct fuse_out_header head = {sizeof head + length, -error, to->unique};
+    memcpy(answer, &head, sizeof head), memcpy(answer + sizeof head, what, length);
+    if (write(device, answer, head.len) < 0 && errno != ENOENT) _exit(1);
+}
+ALONE static void describe(struct fuse_attr *attributes, int node) {
+    attributes->ino = node, attributes->nlink = 1;
+    attributes->mode = node == 1 ? S_IFDIR | 0755 : S_IFREG | 0755;
+    attributes->size = node == 1 ? 0 : about.st_size;
+}
+ALONE static void begin(struct fuse_in_header *to, struct fuse_init_in *offer) {
+    struct fuse_init_out out = {.major = 7, .minor = 31, .max_readahead = offer->max_readahead, .max_write = 131072};
+    reply(to, 0, &out, sizeof out);
+}
+ALONE static void look_up(struct fuse_in_header *to, const char *name) {
+    struct fuse_entry_out out = {.nodeid = 2, .attr_valid = 1000, .entry_valid = 1000};
+    if (strcmp(name, "program")) return reply(to, ENOENT, "", 0);
+    describe(&out.attr, 2), reply(to, 0, &out, sizeof out);
+}
+ALONE static void tell_attributes(struct fuse_in_header *to) {
+    struct fuse_attr_out out = {.attr_valid = 1000};
+    describe(&out.attr, to->nodeid), reply(to, 0, &out, sizeof out);
+}
+ALONE static void open_file(struct fuse_in_header *to) {
+    struct fuse_open_out out = {.fh = 1};
+    reply(to, 0, &out, sizeof out);
+}
+ALONE static void read_file(struct fuse_in_header *to, struct fuse_read_in *from) {
+    static char bytes[262144];
+    ssize_t length = pread(program, bytes, from->size, from->offset);
+    reply(to, length < 0 ? EIO : 0, bytes, length < 0 ? 0 : length);
+}
+static void serve(void) {
+    while (read(device, asked, sizeof asked) > 0 || errno != ENODEV) {
+        struct fuse_in_header *head = (void *)asked;
+        void *more = head + 1;
+        switch (head->opcode) {
+        case FUSE_INIT: begin(head, more); break;
+        case FUSE_LOOKUP: look_up(head, more); break;
+        case FUSE_GETATTR: tell_attributes(head); break;
+        case FUSE_OPEN: open_file(head); break;
+        case FUSE_READ: read_file(head, more); break;
+        case FUSE_FORGET: case FUSE_BATCH_FORGET: break;
+        case FUSE_RELEASE: case FUSE_FLUSH: reply(head, 0, "", 0); break;
+        default: reply(head, ENOSYS, "", 0);
+        }
+    }
+    _exit(0);
+}
+int main(int count, char **words) {
+    char options[100], path[4096];
+    uid_t user = getuid(); gid_t group = getgid();
+    if (unshare(user ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS)) return 9;
+    mount(0, "/", 0, MS_REC | MS_PRIVATE, 0);
+    program = open(words[1], O_RDONLY), fstat(program, &about);
+    device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    sprintf(options, "fd=%d,rootmode=40000,user_id=%d,group_id=%d", device, user, group);
+    if (device < 0 || mount("served", words[2], "fuse", MS_NOSUID | MS_NODEV, options)) return 9;
+    pid_t server = fork();
+    if (!server) serve();
+    pid_t child = fork();
+    if (!child) {
+        close(device), sprintf(path, "%s/program", words[2]), execl(path, path, (char *)0);
+        _exit(8);
+    }
+    int status; waitpid(child, &status, 0);
+    printf("ended %x\n", status);
+    close(device), umount2(words[2], MNT_DETACH), kill(server, SIGTERM), waitpid(server, 0, 0);
+    return 4;
+}
+"#;
+
+fn served_files() {
+    let shop = Workshop::new();
+    let server = shop.compile("server", SERVES_FILES, &["-w"]);
+    let source = "__attribute__((noinline)) int f(int x) { return x + 1; } int main(int count, char **words) { return f(count) + f(3); }";
+    let served = shop.compile("served", source, &[]);
+    let place = shop.path().join("place");
+    std::fs::create_dir(&place).unwrap();
+    let alone = Command::new(&server).args([&served, &place]).output().unwrap();
+    if !Path::new("/dev/fuse").exists() || code(&alone) == NOT_HERE {
+        return support::skip_on_this_machine("no file system may be mounted that a program serves");
+    }
+    assert_eq!((code(&alone), &alone.stdout[..]), (4, &b"ended 600\n"[..]));
+    for options in [&[][..], &["--startup"], &["--startup", "--trampolines"]] {
+        let recorded = shop.record(options, &[text(&server), text(&served), text(&place)]).output().unwrap();
+        assert_eq!(recorded.stdout, alone.stdout, "{options:?}: {}", err(&recorded));
+        assert_eq!(code(&recorded), 4, "{options:?}: {}", err(&recorded));
+        assert!(err(&recorded).contains("(FUSE)"), "{}", err(&recorded));
+    }
+}
+
+/// Reads missing pages by the first instruction of a function, and serves them in another thread, for some seconds.
+const SERVES_MEMORY: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+__asm__(".globl first\n.type first,@function\nfirst: mov (%rdi),%eax\n ret\n.size first,.-first\n");
+int first(volatile void *);
+enum { PAGES = 64, PAGE = 4096 };
+static int faults;
+static char *page;
+__attribute__((noinline)) static void answer(unsigned long address) {
+    struct uffdio_copy copy = {.dst = address & -PAGE, .src = (unsigned long)page, .len = PAGE};
+    ioctl(faults, UFFDIO_COPY, &copy);
+}
+static void *serve(void *nothing) {
+    for (struct uffd_msg asked;;)
+        if (read(faults, &asked, sizeof asked) == sizeof asked) answer(asked.arg.pagefault.address);
+}
+int main(int count, char **words) {
+    if (count > 2) { FILE *place = fopen(words[2], "w"); fprintf(place, "%d\n", getpid()); fclose(place); }
+    struct uffdio_api api = {.api = UFFD_API};
+    faults = syscall(SYS_userfaultfd, O_CLOEXEC);
+    if (faults < 0 || ioctl(faults, UFFDIO_API, &api)) return 9;
+    char *served = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    page = mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), memset(page, 1, PAGE);
+    struct uffdio_register range = {.range = {(unsigned long)served, PAGES * PAGE}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+    if (ioctl(faults, UFFDIO_REGISTER, &range)) return 9;
+    pthread_t server; pthread_create(&server, 0, serve, 0);
+    long wrong = 0;
+    for (time_t end = time(0) + atoi(words[1]); time(0) < end; madvise(served, PAGES * PAGE, MADV_DONTNEED))
+        for (int i = 0; i < PAGES; i++) wrong += first(served + i * PAGE) != 0x01010101;
+    printf("%ld wrong\n", wrong);
+    return 5;
+}
+"#;
+
+fn served_memory() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("the program has an instruction of x86-64");
+    }
+    let shop = Workshop::new();
+    let program = shop.compile("serves", SERVES_MEMORY, &["-pthread", "-w"]);
+    if Command::new(&program).arg("0").status().unwrap().code() == Some(NOT_HERE) {
+        return support::skip_on_this_machine("userfaultfd is not allowed");
+    }
+    let recorded = shop.record(&[], &[text(&program), "3"]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "0 wrong\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+
+    let place = shop.path().join("place");
+    let mut serves = Command::new(&program);
+    let serves = serves.args(["6", text(&place)]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut serves = Running(serves.spawn().unwrap());
+    let process = number_in(&place);
+    let options = ["--pid", &process.to_string(), "--seconds", "2"];
+    let recorded = shop.record(&options, &[]).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    assert_untouched(process);
+    let ended = serves.end_of_pipes();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "0 wrong\n");
+}
+
+/// Has its code in memory that it shares, and may not write to where the code is executed.
+const COPIES: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+extern char __executable_start, etext;
+#define F(n) __attribute__((noinline)) static int f##n(int x) { __asm__ volatile(""); return x * n + 1; }
+F(1) F(2) F(3) F(4) F(5) F(6) F(7) F(8)
+static int (*const all[])(int) = {f1, f2, f3, f4, f5, f6, f7, f8};
+__attribute__((noinline, aligned(4096))) static void copy(void) {
+    char *code = &__executable_start + 0x1000;
+    size_t length = (&etext - code + 4095) & -4096ul;
+    int shared = memfd_create("code", 0);
+    if (ftruncate(shared, length)) return;
+    char *other = mmap(0, length, PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
+    memcpy(other, code, length), munmap(other, length);
+    mmap(code, length, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, shared, 0);
+}
+int main(void) {
+    long sum = 0;
+    for (int i = 0; i < 4; i++) sum += all[i](i);
+    copy();
+    for (int round = 0; round < 1000; round++) {
+        for (int i = 0; i < 8; i++) sum += all[i](i);
+        usleep(1000);
+    }
+    printf("%ld\n", sum);
+    return 6;
+}
+"#;
+
+fn shared_copy() {
+    let shop = Workshop::new();
+    let program = shop.compile("copies", COPIES, &[]);
+    let alone = Command::new(&program).output().unwrap();
+    assert_eq!(code(&alone), 6);
+    for options in [&[][..], &["--startup"], &["--seconds", "0.5"]] {
+        let recorded = shop.record(options, &[text(&program)]).output().unwrap();
+        assert_eq!(recorded.stdout, alone.stdout, "{options:?}: {}", err(&recorded));
+        assert_eq!(code(&recorded), 6, "{options:?}: {}", err(&recorded));
+    }
+}
