@@ -4,6 +4,10 @@
 use super::support::{self, Need, case};
 use super::{Running, Workshop, assert_untouched, code, err, number_in, text};
 use libtest_mimic::Trial;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 
 pub fn cases() -> Vec<Trial> {
@@ -11,6 +15,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("waits_last_as_long_as_without", &compiler, waits),
         case("waits_outlast_attaching_and_letting_go", &compiler, attached_waits),
+        case("a_job_stops_with_its_program", &compiler, stopped_job),
         case("ends_are_told_when_they_can_be_waited_for", &compiler, ends_told_to_a_pidfd),
         case("descriptors_are_closed_with_the_program", &compiler, descriptors),
         case("programs_end_by_their_own_signals", &compiler, real_time_signal),
@@ -146,6 +151,40 @@ fn attached_waits() {
     }
     let ended = waits.end_of_pipes();
     assert_eq!(String::from_utf8_lossy(&ended.stdout), ROUND.repeat(8));
+}
+
+/// Says its process in a file, and stops itself three times.
+const STOPS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    FILE *place = fopen(words[1], "w"); fprintf(place, "%d\n", getpid()); fclose(place);
+    raise(SIGSTOP), puts("first"), fflush(stdout);
+    raise(SIGSTOP), puts("second"), fflush(stdout);
+    raise(SIGSTOP), puts("third");
+    return 7;
+}
+"#;
+
+/// A shell waits for what it started, and lets that go on, or all of its job; somebody else lets the program alone go on.
+fn stopped_job() {
+    let shop = Workshop::new();
+    let program = shop.compile("stops", STOPS, &[]);
+    let place = shop.path().join("place");
+    let mut job = shop.record(&[], &[text(&program), text(&place)]);
+    let job = job.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let front = Pid::from_raw(job.id() as i32);
+    let mut job = Running(job);
+    let process = Pid::from_raw(number_in(&place) as i32);
+    for (who, whole) in [(front, false), (front, true), (process, false)] {
+        let stopped = waitid(Id::Pid(front), WaitPidFlag::WSTOPPED).unwrap();
+        assert_eq!(stopped, WaitStatus::Stopped(front, Signal::SIGSTOP));
+        if whole { killpg(who, Signal::SIGCONT) } else { kill(who, Signal::SIGCONT) }.unwrap();
+    }
+    let ended = job.end_of_pipes();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "first\nsecond\nthird\n");
+    assert_eq!(code(&ended), 7);
 }
 
 /// As event loops do, such as GLib's: a pidfd is told of an end, and then the child can be waited for at once.

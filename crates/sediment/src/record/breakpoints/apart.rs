@@ -13,6 +13,7 @@
 //! They share a socket. The recorder says when the program may begin; the front says that the recording is to end, or how the
 //! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
 
+use super::jobs;
 use super::system::{self, Status, Waiting};
 use crate::error::{Error, ErrorCode, Result};
 use nix::errno::Errno;
@@ -178,8 +179,11 @@ impl Front {
         }
     }
 
-    /// Looks for processes that have ended; how the recorder ended, once both have, or the program where that could not begin.
+    /// Looks for processes that have ended, and stops as long as the program is stopped; how the recorder ended, once both have, or the program where that could not begin.
     pub fn look(&mut self) -> Option<Outcome> {
+        if let Some(process) = self.process.filter(|process| jobs::has_stopped(*process)) {
+            jobs::stop_with(process);
+        }
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;
             self.tell(Report::Ended(outcome));

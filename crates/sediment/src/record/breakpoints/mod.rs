@@ -26,6 +26,7 @@ mod coverage;
 mod detours;
 mod heard;
 mod image;
+mod jobs;
 mod join;
 mod kernel;
 mod log;
