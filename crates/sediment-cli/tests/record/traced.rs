@@ -176,7 +176,7 @@ fn stopped_job() {
     let job = job.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
     let front = Pid::from_raw(job.id() as i32);
     let mut job = Running(job);
-    let process = Pid::from_raw(number_in(&place) as i32);
+    let process = Pid::from_raw(number_in(&place));
     for (who, whole) in [(front, false), (front, true), (process, false)] {
         let stopped = waitid(Id::Pid(front), WaitPidFlag::WSTOPPED).unwrap();
         assert_eq!(stopped, WaitStatus::Stopped(front, Signal::SIGSTOP));

@@ -119,8 +119,9 @@ impl Memory for ProcessMemory {
         let at = here.offset + (address - here.range.start);
         // Elsewhere the program may write to the same memory, or we.
         let same = all.iter().filter(|other| (&other.path, other.inode) == (&here.path, here.inode));
-        let places = same.filter_map(|other| Some(other.range.start + at.checked_sub(other.offset)?));
-        let written = places.filter(|place| *place != address).any(|place| self.write(place, bytes).is_ok());
+        let addresses = same.filter_map(|other| Some(other.range.start + at.checked_sub(other.offset)?));
+        let written =
+            addresses.filter(|other| *other != address).any(|other| self.write(other, bytes).is_ok());
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.thread))?.flatten().map(|file| file.path());
         let mut open = open
             .filter(|file| std::fs::read_link(file).is_ok_and(|name| name.as_os_str() == here.path.as_str()));
