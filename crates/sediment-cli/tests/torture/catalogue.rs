@@ -48,7 +48,7 @@ fn programs() -> Vec<Scenario> {
             .rates(),
         row("signals_of_every_sort", started(SIGNALS)).rounds(20, 60),
         row("signals_blocked", started(BLOCKS)),
-        row("traps_of_its_own", started(TRAPS)).rounds(20, 60),
+        row("sigtraps_of_its_own", started(SIGTRAPS)).rounds(20, 60),
         row("children_that_stop", started(STOPS)),
         row("crashes", started(CRASHES)).ranges(|ranges| {
             ranges.threads = (11, 11);
@@ -83,7 +83,7 @@ fn let_go() -> Vec<Scenario> {
         row("let_go_of_mprotect", Plan { own_code: true, ..go(TURNS, End::Seconds) }),
         row("let_go_of_patches", Plan { own_code: true, ..go(PATCHES, End::Seconds) }),
         row("let_go_of_signals", go(SIGNALS, End::Seconds)),
-        row("let_go_of_traps", go(TRAPS, End::Seconds)),
+        row("let_go_of_sigtraps", go(SIGTRAPS, End::Seconds)),
         row("let_go_of_shared_memory", go(SHARES, End::Seconds)),
         row("let_go_at_the_first_output", go(LOADS, End::Output)).threads(1, 4),
         row("let_go_of_threads_at_the_first_output", go(THREADS, End::Output)).threads(2, 24),
@@ -110,7 +110,7 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_rewritten_entries", own_code(REWRITES)),
         row("attached_to_writable_code", Plan { expect: Expect::NothingToRecord, ..to(WRITABLE) }).rates(),
         row("attached_to_signals", to(SIGNALS)),
-        row("attached_to_traps", to(TRAPS)),
+        row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),
         row("attached_to_shared_memory", to(SHARES)),
         row("attached_without_a_first_thread", to(HEADLESS)),

@@ -51,7 +51,7 @@ pub(crate) const WRITABLE: Made = Made {
     ..made("writable", "writable.c")
 };
 pub(crate) const SIGNALS: Made = made("signals", "signals.c");
-pub(crate) const TRAPS: Made = made("traps", "traps.c");
+pub(crate) const SIGTRAPS: Made = made("sigtraps", "sigtraps.c");
 pub(crate) const BLOCKS: Made = made("blocks", "blocks.c");
 pub(crate) const STOPS: Made = made("stops", "stops.c");
 pub(crate) const CRASHES: Made = made("crashes", "crashes.c");
