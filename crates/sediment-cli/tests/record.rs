@@ -29,6 +29,8 @@ mod said;
 mod sandbox;
 #[path = "record/served.rs"]
 mod served;
+#[path = "record/sigtrap.rs"]
+mod sigtrap;
 #[path = "record/stripped.rs"]
 mod stripped;
 #[path = "../../sediment/tests/support/mod.rs"]
@@ -37,8 +39,6 @@ mod support;
 mod traced;
 #[path = "record/trampolines.rs"]
 mod trampolines;
-#[path = "record/traps.rs"]
-mod traps;
 
 use forms::Form;
 use libtest_mimic::{Arguments, Trial};
@@ -129,7 +129,7 @@ fn main() {
         served::cases(),
         traced::cases(),
         trampolines::cases(),
-        traps::cases(),
+        sigtrap::cases(),
     ];
     let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
     libtest_mimic::run(&Arguments::from_args(), cases).exit();
