@@ -2,8 +2,8 @@
 //! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
 //! copy of its code into memory that it shares.
 
-use super::support::{self, Need, case};
-use super::{Running, Workshop, assert_untouched, code, err, number_in, text};
+use super::support::{self, Need};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     vec![
-        case("programs_may_serve_their_own_files", &compiler, served_files),
-        case("programs_may_serve_their_own_memory", &compiler, served_memory),
-        case("programs_may_copy_their_code_to_shared_memory", &compiler, shared_copy),
+        repeated("programs_may_serve_their_own_files", &compiler, served_files),
+        repeated("programs_may_serve_their_own_memory", &compiler, served_memory),
+        repeated("programs_may_copy_their_code_to_shared_memory", &compiler, shared_copy),
     ]
 }
 
@@ -123,7 +123,8 @@ fn served_files() {
         return support::skip_on_this_machine("no file system may be mounted that a program serves");
     }
     assert_eq!((code(&alone), &alone.stdout[..]), (4, &b"ended 600\n"[..]));
-    for options in [&[][..], &["--startup"], &["--startup", "--trampolines"]] {
+    let all = [&[][..], &["--startup"], &["--startup", "--trampolines"]];
+    for options in all.into_iter().cycle().take(repeats().max(all.len())) {
         let recorded = shop.record(options, &[text(&server), text(&served), text(&place)]).output().unwrap();
         assert_eq!(recorded.stdout, alone.stdout, "{options:?}: {}", err(&recorded));
         assert_eq!(code(&recorded), 4, "{options:?}: {}", err(&recorded));
@@ -185,9 +186,11 @@ fn served_memory() {
     if Command::new(&program).arg("0").status().unwrap().code() == Some(NOT_HERE) {
         return support::skip_on_this_machine("userfaultfd is not allowed");
     }
-    let recorded = shop.record(&[], &[text(&program), "3"]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "0 wrong\n", "{}", err(&recorded));
-    assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+    for _ in 0..repeats() {
+        let recorded = shop.record(&[], &[text(&program), "1"]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), "0 wrong\n", "{}", err(&recorded));
+        assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+    }
 
     let place = shop.path().join("place");
     let mut serves = Command::new(&program);
@@ -226,7 +229,7 @@ int main(void) {
     long sum = 0;
     for (int i = 0; i < 4; i++) sum += all[i](i);
     copy();
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < 300; round++) {
         for (int i = 0; i < 8; i++) sum += all[i](i);
         usleep(1000);
     }
@@ -240,7 +243,8 @@ fn shared_copy() {
     let program = shop.compile("copies", COPIES, &[]);
     let alone = Command::new(&program).output().unwrap();
     assert_eq!(code(&alone), 6);
-    for options in [&[][..], &["--startup"], &["--seconds", "0.5"]] {
+    let all = [&[][..], &["--startup"], &["--seconds", "0.2"]];
+    for options in all.into_iter().cycle().take(repeats().max(all.len())) {
         let recorded = shop.record(options, &[text(&program)]).output().unwrap();
         assert_eq!(recorded.stdout, alone.stdout, "{options:?}: {}", err(&recorded));
         assert_eq!(code(&recorded), 6, "{options:?}: {}", err(&recorded));

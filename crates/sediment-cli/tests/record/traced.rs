@@ -2,7 +2,7 @@
 //! Programs whose waits, ends, descriptors and limits tracing alone would change, without any breakpoint.
 
 use super::support::{self, Need, case};
-use super::{Running, Workshop, assert_untouched, code, err, number_in, text};
+use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -15,7 +15,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("waits_last_as_long_as_without", &compiler, waits),
         case("waits_outlast_attaching_and_letting_go", &compiler, attached_waits),
-        case("a_job_stops_with_its_program", &compiler, stopped_job),
+        repeated("a_job_stops_with_its_program", &compiler, stopped_job),
         case("ends_are_told_when_they_can_be_waited_for", &compiler, ends_told_to_a_pidfd),
         case("descriptors_are_closed_with_the_program", &compiler, descriptors),
         case("programs_end_by_their_own_signals", &compiler, real_time_signal),
@@ -172,19 +172,22 @@ fn stopped_job() {
     let shop = Workshop::new();
     let program = shop.compile("stops", STOPS, &[]);
     let place = shop.path().join("place");
-    let mut job = shop.record(&[], &[text(&program), text(&place)]);
-    let job = job.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
-    let front = Pid::from_raw(job.id() as i32);
-    let mut job = Running(job);
-    let process = Pid::from_raw(number_in(&place));
-    for (who, whole) in [(front, false), (front, true), (process, false)] {
-        let stopped = waitid(Id::Pid(front), WaitPidFlag::WSTOPPED).unwrap();
-        assert_eq!(stopped, WaitStatus::Stopped(front, Signal::SIGSTOP));
-        if whole { killpg(who, Signal::SIGCONT) } else { kill(who, Signal::SIGCONT) }.unwrap();
+    for _ in 0..repeats() {
+        let _ = std::fs::remove_file(&place);
+        let mut job = shop.record(&[], &[text(&program), text(&place)]);
+        let job = job.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let front = Pid::from_raw(job.id() as i32);
+        let mut job = Running(job);
+        let process = Pid::from_raw(number_in(&place));
+        for (who, whole) in [(front, false), (front, true), (process, false)] {
+            let stopped = waitid(Id::Pid(front), WaitPidFlag::WSTOPPED).unwrap();
+            assert_eq!(stopped, WaitStatus::Stopped(front, Signal::SIGSTOP));
+            if whole { killpg(who, Signal::SIGCONT) } else { kill(who, Signal::SIGCONT) }.unwrap();
+        }
+        let ended = job.end_of_pipes();
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), "first\nsecond\nthird\n");
+        assert_eq!(code(&ended), 7);
     }
-    let ended = job.end_of_pipes();
-    assert_eq!(String::from_utf8_lossy(&ended.stdout), "first\nsecond\nthird\n");
-    assert_eq!(code(&ended), 7);
 }
 
 /// As event loops do, such as GLib's: a pidfd is told of an end, and then the child can be waited for at once.
