@@ -52,7 +52,7 @@ pub(super) fn stop_on_signals() -> Result<Stop> {
 
 /// Lets the program begin and waits until it and the recorder have ended. The first signal ends the recording, later ones the recorder.
 pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode> {
-    let mut signals = Signals::new(ending().chain([signal::SIGCHLD])).map_err(uncaught)?;
+    let mut signals = Signals::new(ending().chain([signal::SIGCHLD, signal::SIGCONT])).map_err(uncaught)?;
     let had_terminal = has_terminal();
     front.begin();
     let mut asked = u32::from(stop.asked());
@@ -68,7 +68,9 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
             if signal == signal::SIGHUP && had_terminal && leads_session() && !has_terminal() {
                 front.pass_on(signal);
             }
-            if signal != signal::SIGCHLD {
+            if signal == signal::SIGCONT {
+                front.go_on();
+            } else if signal != signal::SIGCHLD {
                 asked += 1;
                 if asked == 1 { front.stop() } else { front.end() }
             }

@@ -7,8 +7,10 @@ use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
@@ -16,6 +18,7 @@ pub fn cases() -> Vec<Trial> {
         case("waits_last_as_long_as_without", &compiler, waits),
         case("waits_outlast_attaching_and_letting_go", &compiler, attached_waits),
         repeated("a_job_stops_with_its_program", &compiler, stopped_job),
+        repeated("a_job_goes_on_and_stops_as_its_program_does", &compiler, job_of_a_program),
         case("ends_are_told_when_they_can_be_waited_for", &compiler, ends_told_to_a_pidfd),
         case("descriptors_are_closed_with_the_program", &compiler, descriptors),
         case("programs_end_by_their_own_signals", &compiler, real_time_signal),
@@ -187,6 +190,64 @@ fn stopped_job() {
         let ended = job.end_of_pipes();
         assert_eq!(String::from_utf8_lossy(&ended.stdout), "first\nsecond\nthird\n");
         assert_eq!(code(&ended), 7);
+    }
+}
+
+/// Says its process in a file, ignores the stop of a terminal, and reads a line; its first thread may end before, and another stops it.
+const JOB: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static int stops;
+static void *run(void *place) {
+    FILE *file = fopen(place, "w"); fprintf(file, "%d\n", getpid()); fclose(file);
+    char line[10];
+    if (stops) usleep(100000), kill(getpid(), SIGSTOP);
+    if (fgets(line, sizeof line, stdin)) fputs(line, stdout);
+    fflush(stdout), _exit(8);
+}
+int main(int count, char **words) {
+    signal(SIGTSTP, SIG_IGN), stops = count > 2;
+    if (!stops) run(words[1]);
+    pthread_t other; pthread_create(&other, 0, run, words[1]);
+    pthread_exit(0);
+}
+"#;
+
+/// A terminal's stop, which the program ignores; a stop of the whole job that only the front is continued from; and a stop by a thread
+/// that is not the first: the program stays stopped until somebody lets it go on.
+fn job_of_a_program() {
+    let shop = Workshop::new();
+    let program = shop.compile("job", JOB, &["-pthread"]);
+    let place = shop.path().join("place");
+    for _ in 0..repeats() {
+        for words in [&[][..], &["stops"]] {
+            let _ = std::fs::remove_file(&place);
+            let words = [&[text(&program), text(&place)], words].concat();
+            let mut job = shop.record(&[], &words);
+            let job = job.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let front = Pid::from_raw(job.id() as i32);
+            let mut job = Running(job);
+            let process = number_in(&place);
+            let stopped = || waitid(Id::Pid(front), WaitPidFlag::WSTOPPED).unwrap();
+            if words.len() == 2 {
+                killpg(front, Signal::SIGTSTP).unwrap();
+                std::thread::sleep(Duration::from_millis(100));
+                let none = waitid(Id::Pid(front), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG).unwrap();
+                assert_eq!(none, WaitStatus::StillAlive);
+                killpg(front, Signal::SIGSTOP).unwrap();
+            }
+            assert_eq!(stopped(), WaitStatus::Stopped(front, Signal::SIGSTOP));
+            std::thread::sleep(Duration::from_millis(400));
+            let state = std::fs::read_to_string(format!("/proc/{front}/stat")).unwrap();
+            assert!(state.contains(") T "), "{process} was let go on: {state}");
+            kill(front, Signal::SIGCONT).unwrap();
+            job.0.stdin.take().unwrap().write_all(b"line\n").unwrap();
+            let ended = job.end_of_pipes();
+            assert_eq!((code(&ended), &ended.stdout[..]), (8, &b"line\n"[..]));
+        }
     }
 }
 

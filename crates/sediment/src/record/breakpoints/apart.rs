@@ -59,6 +59,7 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
                 process,
                 socket: ours,
                 ended_before: None,
+                stopped_with_it: false,
             }))
         }
         ForkResult::Child => {
@@ -132,12 +133,15 @@ pub struct Front {
     socket: UnixStream,
     /// Outcome of a program that could not begin: a signal to all processes of the terminal.
     ended_before: Option<Outcome>,
+    /// True if it has stopped with the program, and was let go on: a signal has told it so.
+    stopped_with_it: bool,
 }
 
 impl Front {
     /// Waits until the recorder is ready, and lets the program begin.
     pub fn begin(&mut self) {
         let Some(program) = self.program.take() else { return };
+        system::leave_stops_to_program();
         // Where the recorder has ended before, the program that waits does so too, as its gate is closed.
         if self.socket.read_exact(&mut [0]).is_ok() {
             if let Err(error) = program.go() {
@@ -167,6 +171,17 @@ impl Front {
         }
     }
 
+    /// Has the program go on as well, where somebody has let this process go on that had stopped it.
+    pub fn go_on(&mut self) {
+        if std::mem::take(&mut self.stopped_with_it) {
+            return;
+        }
+        if let Some(process) = self.process {
+            jobs::has_stopped(process);
+            jobs::go_on(process);
+        }
+    }
+
     /// Ends the recording.
     pub fn stop(&self) {
         self.tell(Report::Stop);
@@ -183,6 +198,7 @@ impl Front {
     pub fn look(&mut self) -> Option<Outcome> {
         if let Some(process) = self.process.filter(|process| jobs::has_stopped(*process)) {
             jobs::stop_with(process);
+            self.stopped_with_it = true;
         }
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stops of a recorded program, which its shell is to see: the shell waits for the front, not for the program.
 
-use super::mappings::status_field;
+use super::mappings::{status_field, threads};
 use super::system::{fork_ourselves, wait_for};
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill, raise};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::{ForkResult, Pid, getppid};
+use nix::unistd::{ForkResult, Pid, getppid, pipe2, read, write};
 use std::time::{Duration, Instant};
 
 /// Interval between looks whether the program goes on.
 const LOOK: Duration = Duration::from_millis(20);
+/// Looks in a row that have to find it so: a thread that is let go by its tracer runs for a moment before it stops again.
+const LOOKS: u32 = 3;
 /// Time for the program to go on by the signal that its whole job has.
 const WITH_ITS_JOB: Duration = Duration::from_millis(200);
 
@@ -22,12 +25,16 @@ pub(super) fn has_stopped(child: Pid) -> bool {
 /// Stops this process, which has one thread, until the program goes on, or somebody lets this process go on: then the program goes on, too.
 pub(super) fn stop_with(program: Pid) {
     let us = Pid::this();
+    let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return };
     match fork_ourselves() {
         Ok(ForkResult::Child) => {
-            // It may be stopped a little later than it is let go on.
+            let mut looks = 0;
             while getppid() == us {
                 std::thread::sleep(LOOK);
-                if !stands_still(program) {
+                looks = if stands_still(program) { 0 } else { looks + 1 };
+                if looks >= LOOKS {
+                    let _ = write(&tell, b"g");
+                    // We may be stopped a little later than the program goes on.
                     let _ = kill(us, Signal::SIGCONT);
                 }
             }
@@ -37,16 +44,23 @@ pub(super) fn stop_with(program: Pid) {
             let _ = raise(Signal::SIGSTOP);
             let _ = kill(child, Signal::SIGKILL);
             let _ = wait_for(child);
-            let begun = Instant::now();
-            while !has_gone_on(program) {
-                if begun.elapsed() > WITH_ITS_JOB {
-                    let _ = kill(program, Signal::SIGCONT);
-                    break;
-                }
-                std::thread::sleep(LOOK);
+            if read(&told, &mut [0]) != Ok(1) {
+                go_on(program);
             }
         }
         Err(_) => {}
+    }
+}
+
+/// Lets a stopped program go on, unless the signal that let us go on does so, too.
+pub(super) fn go_on(program: Pid) {
+    let begun = Instant::now();
+    while !has_gone_on(program) && stands_still(program) {
+        if begun.elapsed() > WITH_ITS_JOB {
+            let _ = kill(program, Signal::SIGCONT);
+            return;
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
@@ -57,7 +71,10 @@ fn has_gone_on(child: Pid) -> bool {
     changed != Ok(WaitStatus::StillAlive)
 }
 
-/// True if a process is stopped, or stands at a breakpoint.
+/// True if all threads of a process that have not ended are stopped, or stand at breakpoints.
 fn stands_still(process: Pid) -> bool {
-    status_field(process, "State").is_some_and(|state| state.starts_with(['T', 't']))
+    let states =
+        threads(process).unwrap_or_default().into_iter().filter_map(|thread| status_field(thread, "State"));
+    let mut states = states.filter(|state| !state.starts_with(['Z', 'X'])).peekable();
+    states.peek().is_some() && states.all(|state| state.starts_with(['T', 't']))
 }

@@ -117,7 +117,7 @@ mod x86_64 {
 
     /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again. Those
     /// from `read` on do so of sockets with a timeout, and of inotify.
-    const INTERRUPTED: [libc::c_long; 26] = [
+    const INTERRUPTED: [libc::c_long; 27] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
@@ -144,6 +144,7 @@ mod x86_64 {
         libc::SYS_sendmsg,
         libc::SYS_sendmmsg,
         libc::SYS_splice,
+        libc::SYS_sendfile,
     ];
 
     /// Architecture as `uname -m` spells it.

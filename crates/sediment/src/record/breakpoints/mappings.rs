@@ -103,7 +103,13 @@ pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
     fits.then(|| fs::read(place).ok()).flatten()
 }
 
-/// True if a program serves the file that a process has mapped at this address (FUSE).
+/// File systems that the kernel serves by itself. Others may lie above one that a program serves.
+const OF_KERNEL: [&str; 16] = [
+    "ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "ramfs", "rootfs", "squashfs", "erofs", "f2fs", "vfat",
+    "zfs", "devtmpfs", "iso9660", "bcachefs",
+];
+
+/// True if a program may serve the file that a process has mapped at this address, by FUSE or below another file system.
 fn is_served(process: Pid, address: u64) -> bool {
     let bytes = |file: &str| fs::read(format!("/proc/{process}/{file}")).unwrap_or_default();
     let text = |file: &str| String::from_utf8_lossy(&bytes(file)).into_owned();
@@ -116,7 +122,7 @@ fn is_served(process: Pid, address: u64) -> bool {
     mounts.lines().any(|line| {
         let here = device.as_deref().is_some_and(|device| line.split(' ').nth(2) == Some(device));
         let kind = line.split_once(" - ").map_or("", |(_, kind)| kind);
-        here && kind.starts_with("fuse")
+        here && !OF_KERNEL.contains(&kind.split(' ').next().unwrap_or_default())
     })
 }
 

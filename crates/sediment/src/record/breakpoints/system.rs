@@ -303,6 +303,15 @@ pub(super) fn has_capabilities(path: &Path) -> bool {
     size > 0
 }
 
+/// Ignores the signals by which a terminal stops a job, which the program may handle or ignore: this process stops with the program.
+pub(super) fn leave_stops_to_program() {
+    for stop in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+        let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+        // SAFETY: it runs no code of ours.
+        let _ = unsafe { sigaction(stop, &ignore) };
+    }
+}
+
 static FAULT_SENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Ends a recording also by signals that the processor raises, where somebody sent them. Raised by the processor, they end us.
