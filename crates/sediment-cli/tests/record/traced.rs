@@ -178,7 +178,7 @@ fn stopped_job() {
     for _ in 0..repeats() {
         let _ = std::fs::remove_file(&place);
         let mut job = shop.record(&[], &[text(&program), text(&place)]);
-        let job = job.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        let job = job.process_group(0).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let front = Pid::from_raw(job.id() as i32);
         let mut job = Running(job);
         let process = Pid::from_raw(number_in(&place));
@@ -227,7 +227,8 @@ fn job_of_a_program() {
             let _ = std::fs::remove_file(&place);
             let words = [&[text(&program), text(&place)], words].concat();
             let mut job = shop.record(&[], &words);
-            let job = job.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+            let job = job.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let job = job.stderr(Stdio::null()).spawn().unwrap();
             let front = Pid::from_raw(job.id() as i32);
             let mut job = Running(job);
             let process = number_in(&place);

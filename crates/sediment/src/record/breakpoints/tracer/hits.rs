@@ -104,7 +104,7 @@ impl Tracer<'_> {
         let watched = watched.map(|(_, id, site)| (id, site));
         let followed = self.windows.as_ref().and_then(|windows| windows.follows(thread));
         let Some((id, site)) = followed.or(watched) else { return Stepped::Done };
-        let waits = self.waiting_functions.contains(&site);
+        let waits = followed.is_some() && self.waiting_functions.contains(&site);
         // A thread that is gone is reported so.
         let stepped = if waits { Ok(Stepped::Done) } else { self.kernel.step(thread) };
         let has_stepped = !waits && stepped == Ok(Stepped::Done);
