@@ -62,6 +62,10 @@ ALONE static void tell_attributes(struct fuse_in_header *to) {
     struct fuse_attr_out out = {.attr_valid = 1000};
     describe(&out.attr, to->nodeid), reply(to, 0, &out, sizeof out);
 }
+ALONE static void tell_size(struct fuse_in_header *to) {
+    struct fuse_statfs_out out = {.st = {.bsize = 4096, .frsize = 4096, .namelen = 255}};
+    reply(to, 0, &out, sizeof out);
+}
 ALONE static void open_file(struct fuse_in_header *to) {
     struct fuse_open_out out = {.fh = 1};
     reply(to, 0, &out, sizeof out);
@@ -79,10 +83,11 @@ static void serve(void) {
         case FUSE_INIT: begin(head, more); break;
         case FUSE_LOOKUP: look_up(head, more); break;
         case FUSE_GETATTR: tell_attributes(head); break;
-        case FUSE_OPEN: open_file(head); break;
+        case FUSE_OPEN: case FUSE_OPENDIR: open_file(head); break;
+        case FUSE_STATFS: tell_size(head); break;
         case FUSE_READ: read_file(head, more); break;
         case FUSE_FORGET: case FUSE_BATCH_FORGET: break;
-        case FUSE_RELEASE: case FUSE_FLUSH: reply(head, 0, "", 0); break;
+        case FUSE_RELEASE: case FUSE_RELEASEDIR: case FUSE_FLUSH: reply(head, 0, "", 0); break;
         default: reply(head, ENOSYS, "", 0);
         }
     }
@@ -99,6 +104,12 @@ int main(int count, char **words) {
     if (device < 0 || mount("served", words[2], "fuse", MS_NOSUID | MS_NODEV, options)) return 9;
     pid_t server = fork();
     if (!server) serve();
+    if (count > 4) {
+        char below[9000];
+        sprintf(below, "lowerdir=%s:%s", words[4], words[2]);
+        if (mount("above", words[3], "overlay", MS_RDONLY, below)) return kill(server, SIGTERM), 9;
+        words[2] = words[3];
+    }
     pid_t child = fork();
     if (!child) {
         close(device), sprintf(path, "%s/program", words[2]), execl(path, path, (char *)0);
@@ -116,16 +127,23 @@ fn served_files() {
     let server = shop.compile("server", SERVES_FILES, &["-w"]);
     let source = "__attribute__((noinline)) int f(int x) { return x + 1; } int main(int count, char **words) { return f(count) + f(3); }";
     let served = shop.compile("served", source, &[]);
-    let place = shop.path().join("place");
-    std::fs::create_dir(&place).unwrap();
-    let alone = Command::new(&server).args([&served, &place]).output().unwrap();
+    let [place, above, empty] = ["place", "above", "empty"].map(|name| shop.path().join(name));
+    [&place, &above, &empty].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let plain = [text(&server), text(&served), text(&place)];
+    let below = [&plain[..], &[text(&above), text(&empty)]].concat();
+    let run = |words: &[&str]| Command::new(words[0]).args(&words[1..]).output().unwrap();
+    let alone = run(&plain);
     if !Path::new("/dev/fuse").exists() || code(&alone) == NOT_HERE {
         return support::skip_on_this_machine("no file system may be mounted that a program serves");
     }
     assert_eq!((code(&alone), &alone.stdout[..]), (4, &b"ended 600\n"[..]));
+    // Not every kernel lets a file system lie above it.
+    let ways = if code(&run(&below)) == NOT_HERE { vec![&plain[..]] } else { vec![&plain[..], &below] };
     let all = [&[][..], &["--startup"], &["--startup", "--trampolines"]];
-    for options in all.into_iter().cycle().take(repeats().max(all.len())) {
-        let recorded = shop.record(options, &[text(&server), text(&served), text(&place)]).output().unwrap();
+    let all: Vec<_> =
+        all.iter().flat_map(|options| ways.iter().map(move |words| (*options, *words))).collect();
+    for (options, words) in all.iter().copied().cycle().take(repeats().max(all.len())) {
+        let recorded = shop.record(options, words).output().unwrap();
         assert_eq!(recorded.stdout, alone.stdout, "{options:?}: {}", err(&recorded));
         assert_eq!(code(&recorded), 4, "{options:?}: {}", err(&recorded));
         assert!(err(&recorded).contains("(FUSE)"), "{}", err(&recorded));

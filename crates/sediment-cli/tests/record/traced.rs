@@ -35,6 +35,7 @@ pub fn cases() -> Vec<Trial> {
 /// socket with a timeout, and under a filter that forbids `restart_syscall`.
 const WAITS: &str = r#"
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -46,6 +47,7 @@ const WAITS: &str = r#"
 #include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/sem.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -105,7 +107,13 @@ int main(int count, char **words) {
         ends(child);
         child = later(SIGURG, 0, -1);
         if (read(ends_in_time[0], &one_byte, 1) < 0) perror("read");
-        ends(child), close(ends_in_time[0]), close(ends_in_time[1]);
+        ends(child);
+        setsockopt(ends_in_time[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+        while (send(ends_in_time[0], &limit, sizeof limit, MSG_DONTWAIT) > 0) {}
+        int program = open(words[0], O_RDONLY);
+        child = later(SIGURG, 0, -1);
+        if (sendfile(ends_in_time[0], program, 0, 100) < 0) perror("sendfile");
+        ends(child), close(program), close(ends_in_time[0]), close(ends_in_time[1]);
         if (read(ends_of[0], &one_byte, 1) != 1) return 1;
         signal(SIGTSTP, SIG_IGN), child = later(SIGTSTP, 0, -1);
         printf("ignored %d\n", epoll_wait(poll, &event, 1, 400));
@@ -119,7 +127,7 @@ int main(int count, char **words) {
 }
 "#;
 const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nrecv: Resource temporarily unavailable\n\
-    read: Resource temporarily unavailable\nignored 0\nfiltered 6\n";
+    read: Resource temporarily unavailable\nsendfile: Resource temporarily unavailable\nignored 0\nfiltered 6\n";
 
 fn waits() {
     if !cfg!(target_arch = "x86_64") {

@@ -194,11 +194,11 @@ impl Front {
         }
     }
 
-    /// Looks for processes that have ended, and stops as long as the program is stopped; how the recorder ended, once both have, or the program where that could not begin.
+    /// Looks for processes that have ended, and stops as long as the program is stopped; how the recorder ended, once both have, or the
+    /// program where that could not begin.
     pub fn look(&mut self) -> Option<Outcome> {
         if let Some(process) = self.process.filter(|process| jobs::has_stopped(*process)) {
-            jobs::stop_with(process);
-            self.stopped_with_it = true;
+            self.stopped_with_it = jobs::stop_with(process);
         }
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;

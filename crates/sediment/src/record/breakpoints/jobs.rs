@@ -23,9 +23,10 @@ pub(super) fn has_stopped(child: Pid) -> bool {
 }
 
 /// Stops this process, which has one thread, until the program goes on, or somebody lets this process go on: then the program goes on, too.
-pub(super) fn stop_with(program: Pid) {
+/// True if it has.
+pub(super) fn stop_with(program: Pid) -> bool {
     let us = Pid::this();
-    let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return };
+    let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return false };
     match fork_ourselves() {
         Ok(ForkResult::Child) => {
             let mut looks = 0;
@@ -47,8 +48,9 @@ pub(super) fn stop_with(program: Pid) {
             if read(&told, &mut [0]) != Ok(1) {
                 go_on(program);
             }
+            true
         }
-        Err(_) => {}
+        Err(_) => false,
     }
 }
 

@@ -134,7 +134,7 @@ pub(super) trait Kernel {
     /// The file that a thread has mapped at this address.
     fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>>;
 
-    /// Content of a mapped file.
+    /// Content of a mapped file; empty where a traced program may serve it.
     fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>>;
 
     /// A value of the auxiliary vector.

@@ -116,8 +116,8 @@ mod x86_64 {
     use std::mem::offset_of;
 
     /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again. Those
-    /// from `read` on do so of sockets with a timeout, and of inotify.
-    const INTERRUPTED: [libc::c_long; 27] = [
+    /// from `read` on do so of sockets with a timeout, of inotify, and, in older kernels, of files in memory.
+    const INTERRUPTED: [libc::c_long; 28] = [
         libc::SYS_epoll_wait,
         libc::SYS_epoll_pwait,
         libc::SYS_epoll_pwait2,
@@ -145,6 +145,7 @@ mod x86_64 {
         libc::SYS_sendmmsg,
         libc::SYS_splice,
         libc::SYS_sendfile,
+        libc::SYS_fallocate,
     ];
 
     /// Architecture as `uname -m` spells it.

@@ -133,10 +133,10 @@ fn we_trace_a_server() -> bool {
     let mut processes =
         processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
     processes.any(|process| {
-        let files = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-        let mut files = files.filter_map(|file| fs::read_link(file.path()).ok());
-        status_field(process, "TracerPid").is_some_and(|by| by == us)
-            && files.any(|file| file == Path::new("/dev/fuse"))
+        let is_ours = status_field(process, "TracerPid").is_some_and(|by| by == us);
+        let files = is_ours.then(|| fs::read_dir(format!("/proc/{process}/fd")).ok()).flatten();
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| fs::read_link(file.path()).is_ok_and(|file| file == Path::new("/dev/fuse")))
     })
 }
 

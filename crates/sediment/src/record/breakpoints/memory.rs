@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSliceMut};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 /// Bytes of what ptrace reads and writes at once.
@@ -122,11 +122,14 @@ impl Memory for ProcessMemory {
         let addresses = same.filter_map(|other| Some(other.range.start + at.checked_sub(other.offset)?));
         let written =
             addresses.filter(|other| *other != address).any(|other| self.write(other, bytes).is_ok());
-        let open = std::fs::read_dir(format!("/proc/{}/fd", self.thread))?.flatten().map(|file| file.path());
-        let mut open = open
-            .filter(|file| std::fs::read_link(file).is_ok_and(|name| name.as_os_str() == here.path.as_str()));
-        let by_file = |file: PathBuf| OpenOptions::new().write(true).open(file)?.write_all_at(bytes, at);
-        if written || open.any(|file| by_file(file).is_ok()) { Ok(()) } else { Err(error) }
+        let by_file = |file: PathBuf| -> io::Result<bool> {
+            let is_named = std::fs::read_link(&file)?.as_os_str() == here.path.as_str();
+            let is_it = is_named && std::fs::metadata(&file)?.ino() == here.inode;
+            Ok(is_it && OpenOptions::new().write(true).open(file)?.write_all_at(bytes, at).is_ok())
+        };
+        let mut open =
+            std::fs::read_dir(format!("/proc/{}/fd", self.thread))?.flatten().map(|file| file.path());
+        if written || open.any(|file| by_file(file).unwrap_or(false)) { Ok(()) } else { Err(error) }
     }
 
     fn shared(&self) -> Option<&(dyn Memory + Sync)> {

@@ -13,7 +13,7 @@ mod jumps;
 use super::budget::{Budget, OwnPages, Purpose};
 use super::image::Image;
 use super::kernel::Kernel;
-use super::machine::{TRAP, replace};
+use super::machine::{TRAP, replace, restore};
 use super::mappings::Mapping;
 use super::memory::Memory;
 use super::modules::{Module, Modules, Site, base_name};
@@ -413,7 +413,7 @@ impl Space {
 
     /// Puts back what was at a breakpoint, if it stands.
     fn restore(&mut self, watch: Watch) {
-        if replace(&*self.memory, watch.address, TRAP, watch.original) {
+        if restore(&*self.memory, watch.address, watch.original) {
             self.pages.wrote(watch.address);
         }
     }
@@ -580,7 +580,7 @@ impl Space {
             image.disarm_copy(modules.get(image.module), &**memory, pages);
         }
         for watch in self.debug_state.iter_mut().chain(self.entry.iter_mut().flat_map(|(_, watch)| watch)) {
-            replace(&**memory, watch.address, TRAP, watch.original);
+            restore(&**memory, watch.address, watch.original);
             watch.stands = false;
         }
     }
