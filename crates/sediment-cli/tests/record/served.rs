@@ -2,7 +2,7 @@
 //! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
 //! copy of its code into memory that it shares.
 
-use super::support::{self, Need};
+use super::support::{self, Need, case};
 use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::Path;
@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         repeated("programs_may_serve_their_own_files", &compiler, served_files),
         repeated("programs_may_serve_their_own_memory", &compiler, served_memory),
+        case("recorders_wait_for_memory_that_comes_late", &compiler, late_memory),
         repeated("programs_may_copy_their_code_to_shared_memory", &compiler, shared_copy),
     ]
 }
@@ -20,8 +21,8 @@ pub fn cases() -> Vec<Trial> {
 /// Exit code of a program that this machine does not let have what it needs.
 const NOT_HERE: i32 = 9;
 
-/// Mounts a file system of one file, a program, that a child serves, and runs that, as AppImages do.
-const SERVES_FILES: &str = r#"
+/// Serves a file system of one file. What lies behind its first `PROMPT` bytes comes after `delay` seconds.
+const SERVER: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +37,8 @@ const SERVES_FILES: &str = r#"
 #include <sys/wait.h>
 #include <unistd.h>
 #define ALONE __attribute__((noinline))
-static int device, program;
+enum { PROMPT = 1 << 19 };
+static int device, program, delay;
 static struct stat about;
 static char asked[300000], answer[300000];
 ALONE static void reply(struct fuse_in_header *to, int error, const void *what, size_t length) {
@@ -72,6 +74,7 @@ ALONE static void open_file(struct fuse_in_header *to) {
 }
 ALONE static void read_file(struct fuse_in_header *to, struct fuse_read_in *from) {
     static char bytes[262144];
+    if (from->offset >= PROMPT) sleep(delay);
     ssize_t length = pread(program, bytes, from->size, from->offset);
     reply(to, length < 0 ? EIO : 0, bytes, length < 0 ? 0 : length);
 }
@@ -93,17 +96,26 @@ static void serve(void) {
     }
     _exit(0);
 }
-int main(int count, char **words) {
-    char options[100], path[4096];
+static pid_t mount_served(const char *file, const char *place) {
+    char options[100];
     uid_t user = getuid(); gid_t group = getgid();
-    if (unshare(user ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS)) return 9;
+    if (unshare(user ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS)) exit(9);
     mount(0, "/", 0, MS_REC | MS_PRIVATE, 0);
-    program = open(words[1], O_RDONLY), fstat(program, &about);
+    program = open(file, O_RDONLY), fstat(program, &about);
     device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     sprintf(options, "fd=%d,rootmode=40000,user_id=%d,group_id=%d", device, user, group);
-    if (device < 0 || mount("served", words[2], "fuse", MS_NOSUID | MS_NODEV, options)) return 9;
+    if (device < 0 || mount("served", place, "fuse", MS_NOSUID | MS_NODEV, options)) exit(9);
     pid_t server = fork();
     if (!server) serve();
+    return server;
+}
+"#;
+
+/// Mounts a file system of one file, a program, that a child serves, and runs that, as AppImages do.
+const RUNS_SERVED: &str = r#"
+int main(int count, char **words) {
+    char path[4096];
+    pid_t server = mount_served(words[1], words[2]);
     if (count > 4) {
         char below[9000];
         sprintf(below, "lowerdir=%s:%s", words[4], words[2]);
@@ -124,7 +136,7 @@ int main(int count, char **words) {
 
 fn served_files() {
     let shop = Workshop::new();
-    let server = shop.compile("server", SERVES_FILES, &["-w"]);
+    let server = shop.compile("server", &[SERVER, RUNS_SERVED].concat(), &["-w"]);
     let source = "__attribute__((noinline)) int f(int x) { return x + 1; } int main(int count, char **words) { return f(count) + f(3); }";
     let served = shop.compile("served", source, &[]);
     let [place, above, empty] = ["place", "above", "empty"].map(|name| shop.path().join(name));
@@ -148,6 +160,59 @@ fn served_files() {
         assert_eq!(code(&recorded), 4, "{options:?}: {}", err(&recorded));
         assert!(err(&recorded).contains("(FUSE)"), "{}", err(&recorded));
     }
+}
+
+/// Reads a served file by the first instruction of a function whose every call is seen; after two seconds a page that comes late.
+const READS_LATE: &str = r#"
+#include <sys/mman.h>
+#include <time.h>
+__asm__(".globl mprotect\n.type mprotect,@function\nmprotect: mov (%rdi),%eax\n ret\n.size mprotect,.-mprotect\n");
+int main(int count, char **words) {
+    char path[4096];
+    if (getuid()) return 9;
+    delay = 7;
+    pid_t server = mount_served(words[1], words[2]);
+    sprintf(path, "%s/program", words[2]);
+    pid_t child = fork();
+    if (!child) {
+        close(device);
+        char *pages = mmap(0, 2 * PROMPT, PROT_READ, MAP_SHARED, open(path, O_RDONLY), 0);
+        madvise(pages, 2 * PROMPT, MADV_RANDOM);
+        FILE *place = fopen(words[3], "w"); fprintf(place, "%d\n", getpid()); fclose(place);
+        int sum = 0;
+        for (time_t end = time(0) + 3; time(0) < end; usleep(20000)) sum |= mprotect(pages, 0, 1);
+        printf("read %x %x\n", sum, mprotect(pages + PROMPT, 0, 1));
+        exit(7);
+    }
+    int status; waitpid(child, &status, 0);
+    printf("ended %x\n", status);
+    close(device), umount2(words[2], MNT_DETACH), kill(server, SIGTERM), waitpid(server, 0, 0);
+    return 4;
+}
+"#;
+
+fn late_memory() {
+    if !cfg!(target_arch = "x86_64") {
+        return support::skip_on_this_machine("the program has an instruction of x86-64");
+    }
+    let shop = Workshop::new();
+    let program = shop.compile("late", &[SERVER, READS_LATE].concat(), &["-w"]);
+    let [file, place, number] = ["file", "place", "number"].map(|name| shop.path().join(name));
+    std::fs::create_dir(&place).unwrap();
+    std::fs::write(&file, [1; 1 << 20]).unwrap();
+    let mut late = Command::new(&program);
+    let late =
+        late.args([text(&file), text(&place), text(&number)]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut late = Running(late.spawn().unwrap());
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    if late.0.try_wait().unwrap().is_some_and(|status| status.code() == Some(NOT_HERE)) {
+        return support::skip_on_this_machine("no file system may be mounted that a program serves");
+    }
+    let process = number_in(&number);
+    let recorded = shop.record(&["--pid", &process.to_string(), "--seconds", "4"], &[]).output().unwrap();
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    let ended = late.end_of_pipes();
+    assert_eq!(String::from_utf8_lossy(&ended.stdout), "read 1010101 1010101\nended 700\n");
 }
 
 /// Reads missing pages by the first instruction of a function, and serves them in another thread, for some seconds.

@@ -4,8 +4,9 @@
 use super::support::{self, Need, case};
 use super::{Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeats, text};
 use libtest_mimic::Trial;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const OPTIONS: [&str; 2] = ["--startup", "--trampolines"];
 
@@ -40,6 +41,8 @@ pub fn cases() -> Vec<Trial> {
             jumps_give_way_before_code_is_writable,
         ),
         case("no_page_is_writable_and_executable", &compiler, no_page_is_writable_and_executable),
+        repeated("programs_go_on_that_were_stopped_when_they_began", &compiler, stopped_at_their_beginning),
+        repeated("nobody_waits_for_a_frozen_program", &compiler, frozen_at_its_beginning),
     ]
 }
 
@@ -388,4 +391,124 @@ fn no_page_is_writable_and_executable() {
     assert_eq!((code(&ended), &ended.stdout), (6, &without.stdout), "{}", err(&ended));
     assert!(looks > 20, "looked {looks} times");
     assert!(firsts(&shop.profile(), "slow").iter().any(|(_, name)| name == "f119"));
+}
+
+/// Stops programs around their exec, and has them go on a moment later.
+const STOPS: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int ends(pid_t child, int *status) {
+    for (int wait = 0; wait < 1000; wait++, usleep(10000)) if (waitpid(child, status, WNOHANG)) return 1;
+    return 0;
+}
+int main(void) {
+    int stay = 0, fail = 0, status = 0;
+    for (int round = 0; round < 80; round++) {
+        pid_t child = fork();
+        if (!child) execl("/bin/true", "true", (char *)0), _exit(9);
+        usleep(rand() % 12000), kill(child, SIGSTOP), usleep(rand() % 3000), kill(child, SIGCONT);
+        if (!ends(child, &status)) stay++, kill(child, SIGKILL), waitpid(child, &status, 0);
+        else fail += status != 0;
+    }
+    printf("%d stay stopped, %d fail\n", stay, fail);
+    return 5;
+}
+"#;
+
+fn stopped_at_their_beginning() {
+    let shop = Workshop::new();
+    let program = shop.compile("stops", STOPS, &["-w"]);
+    for _ in 0..repeats() {
+        let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
+        assert_eq!(
+            String::from_utf8_lossy(&recorded.stdout),
+            "0 stay stopped, 0 fail\n",
+            "{}",
+            err(&recorded)
+        );
+        assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+    }
+}
+
+/// Freezes programs around their exec by their control group, and waits for others meanwhile.
+const FREEZES: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+static void put(const char *folder, const char *name, const char *text) {
+    char path[4096]; sprintf(path, "%s/%s", folder, name);
+    int file = open(path, O_WRONLY);
+    if (file < 0 || write(file, text, strlen(text)) < 0) _exit(9);
+    close(file);
+}
+static void run(void) { execl("/bin/true", "true", (char *)0), _exit(8); }
+int main(int count, char **words) {
+    int late = 0, status, fail = 0;
+    for (int round = 0; round < 40; round++) {
+        pid_t child = fork();
+        if (!child) put(words[1], "cgroup.procs", "0"), run();
+        usleep(rand() % 12000), put(words[1], "cgroup.freeze", "1");
+        time_t before = time(0);
+        pid_t other = fork();
+        if (!other) run();
+        waitpid(other, &status, 0), fail += status != 0, late += time(0) - before > 4;
+        put(words[1], "cgroup.freeze", "0"), waitpid(child, &status, 0), fail += status != 0;
+    }
+    printf("%d late, %d fail\n", late, fail);
+    return 5;
+}
+"#;
+
+/// A new control group of version 2, which is removed when this is dropped; None where this machine gives none.
+struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    fn new() -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+        let top = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?;
+        let folder = Path::new(top).join(format!("sediment-test-{}", std::process::id()));
+        std::fs::create_dir(&folder).ok()?;
+        let group = Self(folder);
+        group.0.join("cgroup.freeze").exists().then_some(group)
+    }
+
+    fn thaw(&self) {
+        let _ = std::fs::write(self.0.join("cgroup.freeze"), "0");
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+fn frozen_at_its_beginning() {
+    let Some(group) = ControlGroup::new() else {
+        return support::skip_on_this_machine("no control group of version 2 can be made");
+    };
+    let shop = Workshop::new();
+    let program = shop.compile("freezes", FREEZES, &["-w"]);
+    for _ in 0..repeats() {
+        let mut record = shop.record(&OPTIONS, &[text(&program), text(&group.0)]);
+        let mut recorder = Running(record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let mut thawed = Instant::now();
+        while recorder.0.try_wait().unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(20));
+            if thawed.elapsed() > Duration::from_secs(8) {
+                group.thaw();
+                thawed = Instant::now();
+            }
+        }
+        let ended = recorder.end_of_pipes();
+        assert_eq!(String::from_utf8_lossy(&ended.stdout), "0 late, 0 fail\n", "{}", err(&ended));
+        assert_eq!(code(&ended), 5, "{}", err(&ended));
+    }
 }

@@ -8,12 +8,12 @@
 
 mod world;
 
+use super::super::calls::Requests;
 use super::super::coverage::BlockCoverage;
 use super::super::machine::{Registers, TRAP};
 use super::super::mappings::Mapping;
 use super::super::memory::Memory;
 use super::super::modules::{KnownBlocks, Module, Wanted};
-use super::super::system::Requests;
 use super::*;
 use crate::binary::NoFiles;
 use crate::binary::gcc_block_map::Stretch;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Operating system as the tracer sees it, and the Linux kernel behind it. Tests put a model in its place.
 
+use super::calls::{Caller, Requests};
 use super::machine::Registers;
 use super::mappings::{self, Mapping};
 use super::memory::{Memory, ProcessMemory, TracedMemory};
 use super::pairing::Pair;
 use super::signals;
-use super::system::{self, Alarm, Requests, Resume, Status};
+use super::system::{self, Alarm, Resume, Status};
 use super::waiting::Waiting;
 use nix::errno::Errno;
 use nix::libc;
@@ -327,12 +328,12 @@ impl Kernel for Linux {
         if !mappings::is_filtered_as_we_are(thread) {
             return Err(io::Error::other("a seccomp filter of its own stands over it"));
         }
-        system::set_dumpable(thread, true)?;
+        Caller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(true)?;
         Ok(Rc::new(TracedMemory::of(thread)))
     }
 
     fn close_memory(&self, thread: Pid) -> io::Result<()> {
-        system::set_dumpable(thread, false)
+        Caller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(false)
     }
 
     fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
@@ -391,7 +392,13 @@ impl Kernel for Linux {
     }
 
     fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
-        system::make_calls(thread, at, next, &mut |end| self.early.set(Some((thread, end))))
+        let mut waiting = self.waiting.borrow_mut();
+        let mut caller = Caller::new(thread, &mut waiting);
+        let made = caller.make(at, next);
+        if let Some(end) = caller.end {
+            self.early.set(Some((thread, end)));
+        }
+        made
     }
 
     fn may_trace_everything(&self) -> bool {

@@ -21,6 +21,7 @@ pub mod apart;
 mod block_log;
 mod blocks;
 mod budget;
+mod calls;
 mod changes;
 mod coverage;
 mod detours;

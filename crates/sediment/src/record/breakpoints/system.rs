@@ -6,14 +6,11 @@
 
 pub(super) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
 
-use super::machine::Registers;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
-use nix::sys::signal::{
-    SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, kill, sigaction,
-};
+use nix::sys::signal::{SaFlags, SigAction, SigEvent, SigHandler, SigSet, SigevNotify, Signal, sigaction};
 use nix::sys::time::TimeSpec;
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
@@ -40,93 +37,6 @@ pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
 
 /// The same for a program that was started: it ends should we be killed.
 pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
-
-/// Makes the process of a new, stopped thread readable to who may trace it, or unreadable, by a system call of its own. Signals wait
-/// meanwhile.
-pub(super) fn set_dumpable(thread: Pid, dumpable: bool) -> io::Result<()> {
-    let (before, mask) = (Registers::of(thread)?, signal_mask(thread)?);
-    let call = [libc::PR_SET_DUMPABLE as u64, u64::from(dumpable)];
-    let call = before.about_to_call(libc::SYS_prctl as u64, call).ok_or(Errno::ENOSYS)?;
-    set_signal_mask(thread, u64::MAX)?;
-    let make = || -> io::Result<i64> {
-        call.put(thread)?;
-        // To where the call begins, and to where it has ended.
-        let mut stops = 0;
-        while stops < 2 {
-            resume(thread, Resume::ToSystemCall, 0)?;
-            match wait_for(thread)? {
-                Status::SystemCall => stops += 1,
-                Status::Trapped => {}
-                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
-            }
-        }
-        Ok(Registers::of(thread)?.result())
-    };
-    let result = make();
-    before.put(thread)?;
-    set_signal_mask(thread, mask)?;
-    let result = result?;
-    if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
-}
-
-/// A system call that a thread is to make.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
-    /// Its number.
-    pub(super) number: u64,
-    pub(super) arguments: [u64; 6],
-}
-
-/// The next system call that a thread is to make, by the result of the one before.
-pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
-
-/// Has a thread that has just become a program make system calls by the instruction at an address, as long as there is a next. Signals
-/// wait meanwhile. Its end is handed to `ended`.
-pub(super) fn make_calls(
-    thread: Pid,
-    at: u64,
-    next: &mut Requests<'_>,
-    ended: &mut dyn FnMut(Status),
-) -> io::Result<()> {
-    let mut stopped = false;
-    let mut step = || {
-        loop {
-            resume(thread, Resume::ToSystemCall, 0)?;
-            match wait_for(thread)? {
-                Status::SystemCall => return Ok(()),
-                // Whoever has stopped it finds it stopped afterwards.
-                Status::Signal(libc::SIGSTOP) | Status::GroupStop => stopped = true,
-                Status::Trapped => {}
-                end @ (Status::Exited(_) | Status::Killed(_)) => {
-                    ended(end);
-                    return Err(io::Error::other("it has ended"));
-                }
-                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
-            }
-        }
-    };
-    // To where exec has ended.
-    step()?;
-    let (before, mask) = (Registers::of(thread)?, signal_mask(thread)?);
-    set_signal_mask(thread, u64::MAX)?;
-    let mut made = || -> io::Result<()> {
-        let mut result = None;
-        while let Some(Request { number, arguments }) = next(result) {
-            before.calling(at, number, arguments).ok_or(Errno::ENOSYS)?.put(thread)?;
-            // To where the call begins, and to where it has ended.
-            step()?;
-            step()?;
-            result = Some(Registers::of(thread)?.result());
-        }
-        Ok(())
-    };
-    let made = made();
-    let restored = before.put(thread).and_then(|()| set_signal_mask(thread, mask));
-    if stopped {
-        let _ = kill(thread, Signal::SIGSTOP);
-    }
-    made.and(restored.map_err(io::Error::from))
-}
 
 /// Signals that a stopped thread blocks.
 pub(super) fn signal_mask(thread: Pid) -> Result<u64, Errno> {

@@ -383,6 +383,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn forget(&mut self, thread: Pid) {
+        self.late_steps.remove(&thread);
         if self.kernel.paired() == Some(thread) {
             self.kernel.part();
         }
@@ -595,7 +596,9 @@ impl<'a> Tracer<'a> {
                     }
                     // The kernel lets go with us what cannot be stopped now; but it would end a program that was started here.
                     let all_out = self.halts.is_empty() && self.to_let_go.is_empty();
-                    if self.root.is_none() && all_out && moved.elapsed() > UNSTOPPABLE {
+                    // And one that is to execute one instruction would die of SIGTRAP after that.
+                    let may_leave = self.root.is_none() && self.late_steps.is_empty();
+                    if may_leave && all_out && moved.elapsed() > UNSTOPPABLE {
                         break;
                     }
                 }

@@ -16,6 +16,7 @@
 
 mod stub;
 
+use super::calls::Request;
 use super::changes::{Change, LONGEST_CHANGE};
 use super::detours::Place;
 use super::kernel::Kernel;
@@ -23,7 +24,6 @@ use super::machine::{ISA, TRAP};
 use super::mappings::status_field;
 use super::modules::Site;
 use super::modules::{Module, Modules};
-use super::system::Request;
 use crate::isa::JUMP;
 use nix::libc;
 use nix::unistd::Pid;

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls that a traced thread makes for the recorder. Signals wait meanwhile.
+
+use super::machine::Registers;
+use super::system::{self, Resume, Status};
+use super::waiting::Waiting;
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::io;
+use std::time::Duration;
+
+/// Longest wait for a thread to begin or end a call: its control group may be frozen.
+const LONGEST_CALL: Duration = Duration::from_millis(200);
+
+/// A system call that a thread is to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Request {
+    /// Its number.
+    pub(super) number: u64,
+    pub(super) arguments: [u64; 6],
+}
+
+/// The next system call that a thread is to make, by the result of the one before.
+pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
+
+/// A thread that makes system calls.
+pub(super) struct Caller<'a> {
+    thread: Pid,
+    waiting: &'a mut Waiting,
+    /// Longest wait for it to begin or end a call, if it may do without.
+    limit: Option<Duration>,
+    /// True if its process was stopped, and may be still.
+    was_stopped: bool,
+    /// Status by which the thread has ended.
+    pub(super) end: Option<Status>,
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(thread: Pid, waiting: &'a mut Waiting) -> Self {
+        Self { thread, waiting, limit: Some(LONGEST_CALL), was_stopped: false, end: None }
+    }
+
+    /// Has a new, stopped thread make its process readable to who may trace it, or unreadable.
+    pub(super) fn set_dumpable(mut self, dumpable: bool) -> io::Result<()> {
+        // Its breakpoints are to be taken out, however long that takes.
+        self.limit = None;
+        let call = [libc::PR_SET_DUMPABLE as u64, u64::from(dumpable)];
+        let result = self.with_signals_waiting(|caller, before| {
+            before.about_to_call(libc::SYS_prctl as u64, call).ok_or(Errno::ENOSYS)?.put(caller.thread)?;
+            caller.finish_call()
+        })?;
+        if result == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-result as i32)) }
+    }
+
+    /// Has a thread that has just become a program make calls by the instruction at an address, as long as there is a next.
+    pub(super) fn make(&mut self, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
+        // To where exec has ended.
+        self.run_to_call()?;
+        self.with_signals_waiting(|caller, before| {
+            let mut result = None;
+            while let Some(Request { number, arguments }) = next(result) {
+                before.calling(at, number, arguments).ok_or(Errno::ENOSYS)?.put(caller.thread)?;
+                result = Some(caller.finish_call()?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Does this with all signals blocked, and sets the registers back to what they were.
+    fn with_signals_waiting<T>(
+        &mut self,
+        calls: impl FnOnce(&mut Self, &Registers) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let (before, mask) = (Registers::of(self.thread)?, system::signal_mask(self.thread)?);
+        system::set_signal_mask(self.thread, u64::MAX)?;
+        let made = calls(self, &before);
+        let restored = before.put(self.thread).and_then(|()| system::set_signal_mask(self.thread, mask));
+        if self.was_stopped {
+            // It stands still again, unless its process was continued meanwhile.
+            let _ = ptrace::interrupt(self.thread);
+        }
+        let made = made?;
+        restored?;
+        Ok(made)
+    }
+
+    /// Runs to where the call begins, and to where it has ended; its result.
+    fn finish_call(&mut self) -> io::Result<i64> {
+        self.run_to_call()?;
+        self.run_to_call()?;
+        Ok(Registers::of(self.thread)?.result())
+    }
+
+    /// Runs to where a system call begins or ends.
+    fn run_to_call(&mut self) -> io::Result<()> {
+        let mut signal = 0;
+        loop {
+            system::resume(self.thread, Resume::ToSystemCall, signal)?;
+            signal = 0;
+            let (status, is_late) = self.next_status()?;
+            match status {
+                Status::SystemCall => return Ok(()),
+                // The others see it stop. It runs on until it has made the call.
+                Status::Signal(libc::SIGSTOP) => (signal, self.was_stopped) = (libc::SIGSTOP, true),
+                Status::GroupStop => self.was_stopped = true,
+                Status::Trapped => {}
+                Status::Exited(_) | Status::Killed(_) => {
+                    self.end = Some(status);
+                    return Err(io::Error::other("it has ended"));
+                }
+                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+            }
+            if is_late && signal == 0 {
+                return Err(io::Error::other("it did not make the call in time"));
+            }
+        }
+    }
+
+    /// Next status of the thread, and whether it was interrupted because there was none in time.
+    fn next_status(&mut self) -> Result<(Status, bool), Errno> {
+        let in_time = match self.limit {
+            Some(limit) => self.waiting.status_of(self.thread, limit)?,
+            None => Some(system::wait_for(self.thread)?),
+        };
+        if let Some(status) = in_time {
+            return Ok((status, false));
+        }
+        ptrace::interrupt(self.thread)?;
+        Ok((system::wait_for(self.thread)?, true))
+    }
+}
