@@ -143,6 +143,14 @@ impl Ui {
         }
     }
 
+    /// Prints a note that takes the place of one of the first warnings.
+    pub(crate) fn remark(&self, text: &str) {
+        let mut state = self.state();
+        state.warnings_left = state.warnings_left.saturating_sub(1);
+        drop(state);
+        self.note(text);
+    }
+
     /// Prints a line for those who asked for details.
     pub(crate) fn detail(&self, text: &str) {
         if self.is_verbose() {

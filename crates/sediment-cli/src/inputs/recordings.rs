@@ -363,7 +363,7 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
             names.join(", ") + &(if more > 0 { format!(" and {more} more") } else { String::new() })
         };
         if !kept.is_empty() {
-            ui.note(&format!(
+            ui.remark(&format!(
                 "stripped, so addresses in place of names for {}: {} (names: sediment resolve)",
                 weight(&kept),
                 names(&kept)

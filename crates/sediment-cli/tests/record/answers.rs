@@ -49,6 +49,10 @@ fn a_recording_is_told_in_five_lines() {
     assert!(lines.len() <= 5, "{said}");
     let next = "next: sediment order recorded.gv --binary plain --linker auto -o recorded.order";
     assert_eq!(lines.last(), Some(&next), "{said}");
+    // A shell that works most itself is one more warning.
+    let busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; cat /dev/null";
+    let of_shell = err(&record(&shop, &[], &["sh", "-c", busy]));
+    assert!(of_shell.lines().count() <= 5, "{of_shell}");
     // What is there already is kept.
     let older = std::fs::read(shop.path().join("recorded.gv")).unwrap();
     let again = err(&record(&shop, &[], &["./plain"]));
