@@ -48,7 +48,8 @@ fn without_functions(profile: &Profile) -> Profile {
 }
 
 /// The functions of these DSOs and the edges among them, and nothing of any other. The total is that of the calls
-/// that are left, so that it does not reveal the rest.
+/// that are left, so that it does not reveal the rest. Counters of a compiler's instrumentation are of units: those of functions
+/// without a DSO stay.
 #[must_use]
 pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     let mut part = Profile { total: 0, ..without_functions(profile) };
@@ -57,6 +58,12 @@ pub fn only(profile: &Profile, dsos: &BTreeSet<&str>) -> Profile {
     for function in profile.functions().into_iter().filter(|function| within(*function)) {
         let index = part.function(profile.key(function).clone());
         part.facts[index.index()] = profile.facts[function.index()].clone();
+    }
+    for function in profile.functions().into_iter().filter(|function| profile.key(*function).dso.is_none()) {
+        if let Some(counters) = &profile.facts(function).counters {
+            let index = part.function(profile.key(function).clone());
+            part.facts_mut(index).counters = Some(counters.clone());
+        }
     }
     for (caller, callee, facts) in profile.edges() {
         if within(caller) && within(callee) {

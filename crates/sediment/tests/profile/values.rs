@@ -5,10 +5,11 @@ use crate::said::says;
 use sediment::ErrorKind;
 use sediment::profile::merge::{Weight, merge};
 use sediment::profile::similar_labels::similar_labels;
-use sediment::profile::split::split;
+use sediment::profile::split::{only, split};
 use sediment::profile::text::{parse, print};
 use sediment::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
 use sediment::skipped::Reason;
+use std::collections::BTreeSet;
 
 fn read(text: &str) -> Profile {
     parse(text.as_bytes()).unwrap().0
@@ -219,6 +220,20 @@ fn a_part_has_one_dso_and_the_other_ends() {
     assert_eq!(part.dsos()["lib"].build_id, None);
     assert_eq!(part.dsos()["app"].package.as_deref(), Some("p"));
     assert_eq!(split(&whole, "absent").function_count(), 0);
+}
+
+#[test]
+fn counters_without_a_dso_stay_with_those_who_are_kept() {
+    let whole = read(
+        r#"digraph { graph [sediment=3, total=10, counters_total=9];
+        subgraph cluster0 { graph [label=app]; f; } subgraph cluster1 { graph [label=bash]; secret; }
+        h [counters="a@1 1.1: 9"]; g [size=8]; h -> g [count=1]; }"#,
+    );
+    let part = only(&whole, &BTreeSet::from(["app"]));
+    let text = print(&part);
+    assert!(text.contains("counters=\"a@00000001 00000001.00000001: 9\""), "{text}");
+    assert!(!text.contains("secret") && !text.contains("size=8"), "{text}");
+    assert_eq!((part.function_count(), part.edge_count(), part.counters_total), (2, 0, 9));
 }
 
 #[test]
