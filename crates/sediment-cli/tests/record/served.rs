@@ -7,6 +7,7 @@ use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated,
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
@@ -109,6 +110,12 @@ static pid_t mount_served(const char *file, const char *place) {
     if (!server) serve();
     return server;
 }
+static int wait_and_unmount(pid_t child, pid_t server, const char *place) {
+    int status; waitpid(child, &status, 0);
+    printf("ended %x\n", status);
+    close(device), umount2(place, MNT_DETACH), kill(server, SIGTERM), waitpid(server, 0, 0);
+    return 4;
+}
 "#;
 
 /// Mounts a file system of one file, a program, that a child serves, and runs that, as AppImages do.
@@ -127,10 +134,7 @@ int main(int count, char **words) {
         close(device), sprintf(path, "%s/program", words[2]), execl(path, path, (char *)0);
         _exit(8);
     }
-    int status; waitpid(child, &status, 0);
-    printf("ended %x\n", status);
-    close(device), umount2(words[2], MNT_DETACH), kill(server, SIGTERM), waitpid(server, 0, 0);
-    return 4;
+    return wait_and_unmount(child, server, words[2]);
 }
 "#;
 
@@ -162,7 +166,7 @@ fn served_files() {
     }
 }
 
-/// Reads a served file by the first instruction of a function whose every call is seen; after two seconds a page that comes late.
+/// Reads a served file by the first instruction of a function whose every call is seen; after three seconds a page that comes late.
 const READS_LATE: &str = r#"
 #include <sys/mman.h>
 #include <time.h>
@@ -184,10 +188,7 @@ int main(int count, char **words) {
         printf("read %x %x\n", sum, mprotect(pages + PROMPT, 0, 1));
         exit(7);
     }
-    int status; waitpid(child, &status, 0);
-    printf("ended %x\n", status);
-    close(device), umount2(words[2], MNT_DETACH), kill(server, SIGTERM), waitpid(server, 0, 0);
-    return 4;
+    return wait_and_unmount(child, server, words[2]);
 }
 "#;
 
@@ -204,9 +205,11 @@ fn late_memory() {
     let late =
         late.args([text(&file), text(&place), text(&number)]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut late = Running(late.spawn().unwrap());
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    if late.0.try_wait().unwrap().is_some_and(|status| status.code() == Some(NOT_HERE)) {
-        return support::skip_on_this_machine("no file system may be mounted that a program serves");
+    while !number.exists() {
+        if late.0.try_wait().unwrap().is_some_and(|status| status.code() == Some(NOT_HERE)) {
+            return support::skip_on_this_machine("no file system may be mounted that a program serves");
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
     let process = number_in(&number);
     let recorded = shop.record(&["--pid", &process.to_string(), "--seconds", "4"], &[]).output().unwrap();
