@@ -21,8 +21,8 @@ pub(super) enum Why {
     OnlyOrder,
     /// The processor records branches.
     BranchRecords,
-    /// Samples give hardly better orders, and need frame pointers.
-    SamplesHardlyBetter,
+    /// Samples give no better orders, and need frame pointers.
+    SamplesNoBetter,
     /// Samples miss executed blocks, and programs compiled by them take more jumps.
     SamplesMissBlocks,
     /// Breakpoints are not allowed; the processor counts cycles.
@@ -40,7 +40,7 @@ const BEST: [(Goal, &[(&str, Why)]); 3] = [
         Goal::Calls,
         &[
             ("perf-branches", Why::BranchRecords),
-            ("breakpoints", Why::SamplesHardlyBetter),
+            ("breakpoints", Why::SamplesNoBetter),
             ("perf-stacks", Why::Cycles),
             ("perf-stacks", Why::Clock),
             ("valgrind", Why::Exact),
@@ -88,7 +88,7 @@ impl Why {
         match self {
             Self::OnlyOrder => "only-order",
             Self::BranchRecords => "branch-records",
-            Self::SamplesHardlyBetter => "samples-hardly-better",
+            Self::SamplesNoBetter => "samples-no-better",
             Self::SamplesMissBlocks => "samples-miss-blocks",
             Self::Cycles => "cycles",
             Self::Clock => "clock",
@@ -100,7 +100,7 @@ impl Why {
         match self {
             Self::OnlyOrder => "no other method tells the order of first uses",
             Self::BranchRecords => "the processor's branch records count at nearly full speed",
-            Self::SamplesHardlyBetter => "samples gave hardly better orders, and need frame pointers",
+            Self::SamplesNoBetter => "samples gave no better orders, and need frame pointers",
             Self::SamplesMissBlocks => {
                 "samples missed executed blocks, and programs compiled by them took more jumps"
             }
@@ -149,7 +149,7 @@ mod tests {
         let all: Vec<&str> = RECORDERS.iter().map(|recorder| recorder.name).collect();
         assert_eq!(chosen(&all, true), [starts, branches, branches]);
         let without_branches: Vec<&str> = all.into_iter().filter(|name| *name != "perf-branches").collect();
-        let measured = [starts, breakpoints(Why::SamplesHardlyBetter), breakpoints(Why::SamplesMissBlocks)];
+        let measured = [starts, breakpoints(Why::SamplesNoBetter), breakpoints(Why::SamplesMissBlocks)];
         assert_eq!(chosen(&without_branches, true), measured, "cycles alone are no reason");
         assert_eq!(chosen(&without_branches, false), measured);
         let stacks = |why| Some(("perf-stacks", why));

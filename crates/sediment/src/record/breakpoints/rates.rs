@@ -78,9 +78,10 @@ const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(60);
 const FOR_RATES: u32 = 4;
 /// Divisor: the part of the cost that walks through blocks may have, where there are any.
 const FOR_WALKS: u32 = 2;
-/// Number of sequences before the first walk. In a short recording, walks of a tenth of a second each left none for functions, whose rates
-/// matter more: that a block was executed is known without them.
-const SEQUENCES_FIRST: u32 = 8;
+/// Most sequences before the first walk, and functions that have run for each. In a short recording, walks of a tenth of a second each left
+/// none for many functions, whose rates matter more: that a block was executed is known without them.
+const MOST_SEQUENCES_FIRST: usize = 8;
+const FUNCTIONS_TO_A_FIRST_SEQUENCE: usize = FEWEST_IN_A_SEQUENCE;
 /// Divisor: the part of the draws for a walk that is even.
 const EVENLY: u32 = 8;
 /// Arming takes our time while the program runs on another processor. Divisor: the part of it that counts as the
@@ -103,7 +104,7 @@ pub(super) struct Windows {
     spent_on_rates: Duration,
     spent_on_walks: Duration,
     /// Number of sequences so far.
-    sequences: u32,
+    sequences: usize,
     open: Option<Open>,
     /// Processor time by space when a window was first opened there, and when that was.
     followed: BTreeMap<u32, (u64, Instant)>,
@@ -409,7 +410,7 @@ impl Windows {
             let walks_lack = self.spent_on_walks < self.spent / FOR_WALKS;
             let purpose = if self.spent_on_rates < self.spent / FOR_RATES {
                 For::Rates
-            } else if walks_lack && self.sequences >= SEQUENCES_FIRST && log.has_blocks() {
+            } else if walks_lack && log.has_blocks() && self.may_walk(spaces) {
                 For::Walk
             } else {
                 For::Sequence
@@ -418,6 +419,12 @@ impl Windows {
             let cost = self.account() / if purpose == For::Rates { ARMING } else { 1 };
             self.spend(purpose, cost);
         }
+    }
+
+    /// True once functions have had sequences enough.
+    fn may_walk(&self, spaces: &BTreeMap<u32, Space>) -> bool {
+        let executed = || spaces.values().map(|space| space.seen().count()).sum();
+        self.sequences >= MOST_SEQUENCES_FIRST || self.sequences >= sequences_first(executed())
     }
 
     fn open(
@@ -577,6 +584,11 @@ fn time_now((exact, since): (u64, Duration), kernels: u64, share: f64) -> u64 {
     kernels.max(exact + (since.as_nanos() as f64 * share).min(beyond) as u64)
 }
 
+/// Number of sequences before the first walk, where this many functions have run.
+fn sequences_first(executed: usize) -> usize {
+    (executed / FUNCTIONS_TO_A_FIRST_SEQUENCE).clamp(1, MOST_SEQUENCES_FIRST)
+}
+
 /// The share of this many executed functions that is armed for a sequence.
 fn share_in_a_sequence(executed: usize) -> f64 {
     let armed = (executed / IN_A_SEQUENCE).clamp(FEWEST_IN_A_SEQUENCE, MOST_IN_A_SEQUENCE);
@@ -631,6 +643,11 @@ mod tests {
             105 * MS,
             "it did not run"
         );
+    }
+
+    #[test]
+    fn walks_begin_early_where_few_functions_run() {
+        assert_eq!([0, 226, 800, 1948, 100_000].map(sequences_first), [1, 1, 3, 7, 8]);
     }
 
     #[test]
