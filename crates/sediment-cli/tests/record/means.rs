@@ -261,8 +261,9 @@ fn samples_tell_blocks() {
     let built = Form::Mapped.build(&shop, "steps", source);
     let without = Command::new(&built.program).output().unwrap();
     let mut record = sediment();
-    record.args(["record", "-o", "recorded.gv", "--method", "perf-stacks", "--"]).arg(&built.program);
-    let recorded = record.current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
+    // Samples enough of a program that runs for a second or two.
+    record.args(["record", "-o", "recorded.gv", "--method", "perf-stacks", "--overhead", "20%", "--"]);
+    let recorded = record.arg(&built.program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     assert_eq!((code(&recorded), &recorded.stdout), (7, &without.stdout), "{}", err(&recorded));
     let profile = shop.profile();
     for name in ["step", "work"] {
