@@ -236,6 +236,16 @@ fn an_order_becomes_times_of_first_calls() {
 }
 
 /// From `.profraw` by way of a profile's text to `.profdata`, that clang takes in a build elsewhere, whatever instrumented.
+/// What indirect calls reach, and the sizes of copies, as LLVM shows it of a file of counters.
+fn values(folder: &Path, file: &str) -> Vec<String> {
+    let words = ["llvm-profdata-19", "show", "--all-functions", "--ic-targets", "--memop-sizes", file];
+    let shown = String::from_utf8(run(folder, &words).stdout).unwrap();
+    let shown = shown.lines().map(str::trim).filter(|line| line.starts_with('['));
+    let mut values: Vec<String> = shown.map(|line| line.replace("src/work.c", "work.c")).collect();
+    values.sort();
+    values
+}
+
 fn counters_of_clang_come_back_from_text() {
     const WARNINGS: [&str; 3] =
         ["-Werror=profile-instr-out-of-date", "-Werror=profile-instr-unprofiled", "-Werror"];
@@ -243,8 +253,14 @@ fn counters_of_clang_come_back_from_text() {
         ("-fprofile-generate", "-fprofile-use=counters.profdata", "llvm-ir+work.c@"),
         ("-fprofile-instr-generate", "-fprofile-instr-use=counters.profdata", "llvm-fe+work.c@"),
     ];
+    // An indirect call, and a copy of varying size.
     let work =
         WORK.replace("__attribute__((noinline)) int work", "__attribute__((noinline)) static int work");
+    let work =
+        work.replace("int main(void)\n{", "int (*volatile chosen)(int) = work;\nint main(void)\n{").replace(
+            "sum += work(i);",
+            "sum += chosen(i), __builtin_memcpy(table + 32, table, i % 3 * sizeof *table);",
+        );
     for (generate, using, unit) in kinds {
         let (there, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         std::fs::create_dir(there.path().join("src")).unwrap();
@@ -279,6 +295,14 @@ fn counters_of_clang_come_back_from_text() {
         assert_eq!(printed("./optimised"), printed("./plain"));
         let code = |program: &str| run(here.path(), &["objdump", "-d", "-j", ".text", program]).stdout;
         assert!(code("./optimised") != code("./plain"), "counters change nothing");
+        if generate == "-fprofile-generate" {
+            let merge =
+                ["llvm-profdata-19", "merge", "runs/one.profraw", "runs/two.profraw", "-o", "own.profdata"];
+            run(there.path(), &merge);
+            let own = values(there.path(), "own.profdata");
+            assert!(own.iter().any(|line| line.contains("work.c;work")) && own.len() > 2, "{own:?}");
+            assert_eq!(values(here.path(), "counters.profdata"), own);
+        }
         // The text is what LLVM reads itself.
         let shown = run(
             here.path(),

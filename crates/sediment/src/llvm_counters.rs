@@ -5,7 +5,8 @@
 //! version of LLVM, the text is not. A function is identified by its name, with the source file in front if it is local, and the hash of its control-flow
 //! graph. Paths of source files are cut to the last part.
 //!
-//! Values (callees of indirect calls, sizes of copies) and bitmaps of conditions are not kept.
+//! Values are kept: callees of indirect calls, and sizes of copies. Callees without instrumentation have no names, and are executions without a value.
+//! Bitmaps of conditions and types of objects are not kept.
 //!
 //! Source: LLVM's InstrProfReader.cpp and InstrProfWriter.cpp, and files of LLVM 19 and of rustc.
 
@@ -13,6 +14,7 @@ use crate::binary::Binary;
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::counters::{Counted, Counters, LLVM_KINDS, Variant};
 use crate::profile::source::{Source, Unknown};
+use crate::profile::values::{Callee, Top, Tops, Values};
 use crate::profile::{FunctionKey, Profile, base_name};
 use crate::skipped::{Reason, Skipped};
 use crate::static_graph::Symbols;
@@ -33,6 +35,13 @@ const MOST: u64 = u64::MAX - 1;
 const MOST_COUNTERS: u32 = 1 << 22;
 /// The largest count that is written.
 const LARGEST: u128 = 1 << 62;
+/// Most values of a statement that are written: LLVM counts them in a byte.
+const MOST_VALUES: usize = 255;
+/// Kinds of values.
+const CALLEES: u64 = 0;
+const SIZES: u64 = 1;
+/// In the place of a callee without instrumentation.
+const EXTERNAL: &str = "** External Symbol **";
 
 /// Counters from any number of files.
 #[derive(Default)]
@@ -144,7 +153,7 @@ impl LlvmCounters {
             is_marked |= value >= MOST;
             counted.arcs.extend(value.into(), 1).ok_or_else(beyond)?;
         }
-        read_values(lines)?;
+        counted.values = read_values(lines)?;
         if is_marked {
             skipped.add(Reason::WrappedCounters, 0, name);
             return Ok(());
@@ -196,8 +205,9 @@ fn beyond() -> Error {
     Error::new(ErrorCode::Overflow, "counters add up to more than 2^128")
 }
 
-/// Passes over what may follow the counters: bytes of a bitmap, and values with their counts.
-fn read_values(lines: &mut Lines<'_>) -> Result<()> {
+/// What may follow the counters: bytes of a bitmap, which are passed over, and values with their counts.
+fn read_values(lines: &mut Lines<'_>) -> Result<Values> {
+    let mut values = Values::default();
     if let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b"$")) {
         lines.peeked = None;
         let bytes = number(&line[1..])
@@ -206,17 +216,48 @@ fn read_values(lines: &mut Lines<'_>) -> Result<()> {
             lines.number("a byte of a bitmap")?;
         }
     }
-    let Some(kinds) = lines.peek().and_then(|(line, _)| number(line)) else { return Ok(()) };
+    let Some(kinds) = lines.peek().and_then(|(line, _)| number(line)) else { return Ok(values) };
     lines.peeked = None;
     for _ in 0..kinds {
-        lines.number("a kind of values")?;
-        for _ in 0..lines.number("the number of statements with values")? {
-            for _ in 0..lines.number("the number of values")? {
-                lines.next("a value and its count")?;
+        match lines.number("a kind of values")? {
+            CALLEES => {
+                values.callees = read_statements(lines, |text| {
+                    let (file, name, _) = parted(text);
+                    Some(Callee::new(file, name).filter(|_| text != EXTERNAL.as_bytes()))
+                })?;
+            }
+            SIZES => values.tops = read_statements(lines, |text| number(text).map(Some))?,
+            _ => drop(read_statements(lines, |_| Some(None::<u64>))?),
+        }
+    }
+    Ok(values)
+}
+
+/// The values of statements: `read` has None for a text that is no value, and Some(None) for a value that is not kept.
+fn read_statements<V: Ord>(
+    lines: &mut Lines<'_>,
+    read: impl Fn(&[u8]) -> Option<Option<V>>,
+) -> Result<Tops<V>> {
+    let mut tops = Tops::default();
+    for _ in 0..lines.number("the number of statements with values")? {
+        let number_of_values = lines.number("the number of values")?;
+        let place = tops.statements;
+        tops.statements = place.checked_add(1).ok_or_else(beyond)?;
+        for _ in 0..number_of_values {
+            let (line, at) = lines.next("a value and its count")?;
+            let known = memchr::memrchr(b':', line)
+                .and_then(|end| Some((read(&line[..end])?, u128::from(number(&line[end + 1..])?))));
+            let (value, count) =
+                known.ok_or_else(|| Error::at_line(at, "not a value and its count").with_found(line))?;
+            let top = tops.executed.entry(place).or_default();
+            top.total = top.total.checked_add(count).ok_or_else(beyond)?;
+            if let Some(value) = value {
+                let sum = top.values.entry(value).or_default();
+                *sum = sum.checked_add(count).ok_or_else(beyond)?;
             }
         }
     }
-    Ok(())
+    Ok(tops)
 }
 
 /// File and name of a function, and whether a colon is between them.
@@ -270,18 +311,72 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
             let between = if variant.functions & COLON == 0 { ';' } else { ':' };
             let file = variant.llvm().and_then(|(_, file)| file);
             let whole = file.map_or_else(|| (*name).to_owned(), |file| format!("{file}{between}{name}"));
-            if !can_be_written(&whole) || !(1..=MOST_COUNTERS).contains(&counted.arcs.number()) {
+            let values = &counted.values;
+            let statements = values.callees.statements.max(values.tops.statements);
+            if !can_be_written(&whole)
+                || !(1..=MOST_COUNTERS).contains(&counted.arcs.number())
+                || statements > MOST_COUNTERS
+            {
                 skipped.add(Reason::UnwritableFunction, weight(counted), name);
                 continue;
             }
             let _ = writeln!(text, "{whole}\n{}\n{}", variant.hash(), counted.arcs.number());
+            let scaled = |count: u128| (count / divisor).max(count.min(1)).min(LARGEST);
             for count in counted.arcs.iter() {
-                let _ = writeln!(text, "{}", (count / divisor).max(count.min(1)));
+                let _ = writeln!(text, "{}", scaled(count));
             }
+            write_values(&mut text, values, scaled);
             text.push('\n');
         }
     }
     Some((text, skipped))
+}
+
+/// Writes the values of a function, if statements of it were measured.
+fn write_values(text: &mut String, values: &Values, scaled: impl Fn(u128) -> u128) {
+    let kinds =
+        [values.callees.statements, values.tops.statements].iter().filter(|number| **number > 0).count();
+    if kinds > 0 {
+        let _ = writeln!(text, "{kinds}");
+    }
+    write_statements(
+        text,
+        CALLEES,
+        &values.callees,
+        |callee| can_be_written(callee.as_str()).then(|| callee.as_str().to_owned()),
+        &scaled,
+    );
+    write_statements(text, SIZES, &values.tops, |size| Some(size.to_string()), &scaled);
+}
+
+/// Writes the values of all statements; `print` has None for one that cannot be written. Executions without a written value are of a callee without
+/// a name.
+fn write_statements<V: Ord>(
+    text: &mut String,
+    kind: u64,
+    tops: &Tops<V>,
+    print: impl Fn(&V) -> Option<String>,
+    scaled: impl Fn(u128) -> u128,
+) {
+    if tops.statements == 0 {
+        return;
+    }
+    let _ = writeln!(text, "{kind}\n{}", tops.statements);
+    for place in 0..tops.statements {
+        let top = tops.executed.get(&place);
+        let heaviest = top.map(Top::heaviest).unwrap_or_default();
+        let written = heaviest.into_iter().filter_map(|(value, count)| Some((print(value)?, count)));
+        let mut written: Vec<_> = written.filter(|(_, count)| *count > 0).take(MOST_VALUES - 1).collect();
+        if kind == CALLEES {
+            let named = written.iter().fold(0u128, |sum, (_, count)| sum.saturating_add(*count));
+            let rest = top.map_or(0, |top| top.total).saturating_sub(named);
+            written.extend((rest > 0).then(|| (EXTERNAL.to_owned(), rest)));
+        }
+        let _ = writeln!(text, "{}", written.len());
+        for (value, count) in written {
+            let _ = writeln!(text, "{value}:{}", scaled(count));
+        }
+    }
 }
 
 /// True for a name that LLVM does not take for another kind of line.
@@ -294,7 +389,7 @@ mod tests {
     use super::*;
     use crate::profile::text::{parse, print};
 
-    /// As LLVM 19 writes it, with callees of an indirect call.
+    /// As LLVM 19 writes it, with callees of an indirect call and sizes of copies.
     const TEXT: &str = "# IR level Instrumentation Flag
 :ir
 d/w.c;rare
@@ -316,13 +411,22 @@ main
 1
 1
 # Num Value Kinds:
-1
+2
 # ValueKind = IPVK_IndirectCallTarget:
 0
 # NumValueSites:
 1
-1
+2
+** External Symbol **:7
 d/w.c;step:5000
+# ValueKind = IPVK_MemOPSize:
+1
+# NumValueSites:
+2
+0
+2
+8:30
+16:400
 
 ";
 
@@ -346,8 +450,9 @@ d/w.c;step:5000
         let written = text(&again).unwrap().0;
         assert_eq!(
             written,
-            ":ir\nmain\n728453322402006344\n3\n5000\n1\n1\n\nw.c;rare\n382993475055910911\n2\n5\n5\n\n"
+            ":ir\nmain\n728453322402006344\n3\n5000\n1\n1\n2\n0\n1\n2\nw.c;step:5000\n** External Symbol **:7\n1\n2\n0\n2\n16:400\n8:30\n\nw.c;rare\n382993475055910911\n2\n5\n5\n\n"
         );
+        assert!(shown.contains("| top 2 1=430:16=400,8=30 | callees 1 0=5007:w.c%3Bstep=5000\""), "{shown}");
         // The compiler of another family gets none of them.
         assert!(!crate::gcov::counters(&profile).0.contains("llvm"));
     }
@@ -375,6 +480,8 @@ d/w.c;step:5000
             (error.code(), error.location()),
             (ErrorCode::Damaged, Some(crate::error::Location::Line(19)))
         );
+        let error = profile(&[&TEXT.replace("16:400", "16")]).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::Damaged);
         let cut = &TEXT[..TEXT.find("5000").unwrap()];
         assert_eq!(profile(&[cut]).unwrap_err().code(), ErrorCode::Damaged);
         let other = TEXT.replace(":ir", ":temporal_prof_traces");
@@ -384,7 +491,13 @@ d/w.c;step:5000
 
     #[test]
     fn names_and_numbers_of_strangers_are_not_written() {
-        let forged = [("\":ir\"", "7"), ("\"#main\"", "7"), ("\"12\"", "7"), ("\"main\"", "0*4000000000")];
+        let forged = [
+            ("\":ir\"", "7"),
+            ("\"#main\"", "7"),
+            ("\"12\"", "7"),
+            ("\"main\"", "0*4000000000"),
+            ("\"main\"", "7 | top 4000000000 1=2:3=2"),
+        ];
         for (name, counts) in forged {
             let shown = format!(
                 "digraph {{ graph [sediment=3, counters_total=7]; {name} [counters=\"llvm-ir@00000000 00000000.00000001: {counts}\"]; }}"
@@ -394,5 +507,10 @@ d/w.c;step:5000
             assert_eq!(written, ":ir\n", "{name}");
             assert_eq!(skipped.items(Reason::UnwritableFunction), 1);
         }
+        // A callee that would be a comment has no name, and no path is kept.
+        let shown = "digraph { graph [sediment=3, counters_total=7]; main [counters=\"llvm-ir@00000000 00000000.00000001: 7 | callees 1 0=9:%23x=4,%2Fhome%2Fw.c%3Bf=5\"]; }";
+        let (profile, _) = parse(shown.as_bytes()).unwrap();
+        let written = text(&profile).unwrap().0;
+        assert_eq!(written, ":ir\nmain\n1\n1\n7\n1\n0\n1\n2\nw.c;f:5\n** External Symbol **:4\n\n");
     }
 }

@@ -115,7 +115,7 @@ fn runs(record: cursor::Record<'_>) -> Result<Option<Runs>> {
 }
 
 /// The most frequent values of statements: of each its executions, the number of values, and values with their counts.
-fn tops(record: cursor::Record<'_>) -> Result<Tops> {
+fn tops(record: cursor::Record<'_>) -> Result<Tops<u64>> {
     let mut content = record.content;
     check_length(record.length, content)?;
     // Two counters for a statement that was not executed.

@@ -7,12 +7,13 @@
 //! in the compiler's order, `0*12` for twelve equal ones; `; ` between variants, the heaviest first
 //! (docs/profile-format.md).
 
+use super::escaped::{escaped, unescaped};
 use super::runs::Runs;
 use super::values::Values;
 use super::{acceptable, base_name};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// Identity of a variant: where a compiler instrumented the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,15 +189,7 @@ impl Variant {
 
     /// The unit as text: its name with bytes escaped, `@` and the checksum of its functions.
     pub(crate) fn unit(&self) -> String {
-        let mut text = String::new();
-        for byte in self.unit.bytes() {
-            let _ = match is_plain(byte) {
-                true => write!(text, "{}", char::from(byte)),
-                false => write!(text, "%{byte:02X}"),
-            };
-        }
-        let _ = write!(text, "@{:08x}", self.functions);
-        text
+        format!("{}@{:08x}", escaped(&self.unit), self.functions)
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
@@ -210,28 +203,6 @@ impl Variant {
         };
         Self::new(&unescaped(unit)?, checksum(functions)?, checksum(line)?, checksum(graph)?)
     }
-}
-
-/// True if a byte of a unit's name stands for itself in the attribute.
-fn is_plain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"._+-".contains(&byte)
-}
-
-/// A name of which all bytes but plain ones are a per cent sign and two hexadecimal digits.
-fn unescaped(text: &str) -> Option<Vec<u8>> {
-    let mut name = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        name.push(match byte {
-            b'%' => {
-                let mut digit = || char::from(bytes.next()?).to_digit(16);
-                u8::try_from(digit()? * 16 + digit()?).ok()?
-            }
-            plain if is_plain(plain) => plain,
-            _ => return None,
-        });
-    }
-    Some(name)
 }
 
 impl fmt::Display for Counters {

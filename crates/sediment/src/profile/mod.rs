@@ -12,6 +12,7 @@ pub mod blocks;
 pub mod counters;
 pub mod difference;
 mod dot;
+mod escaped;
 pub mod knowledge;
 pub mod merge;
 pub mod rows;

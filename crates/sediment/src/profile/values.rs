@@ -4,9 +4,12 @@
 //!
 //! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
 //! bits), `first` (rank of the first call in the program, from 1), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
+//! ` | callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
 
 use super::arithmetic::integer;
+use super::escaped::{escaped, unescaped};
 use super::runs::Runs;
+use super::{acceptable, base_name};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -24,25 +27,88 @@ pub struct Values {
     /// Rank of the function's first call, from 1; 0 where it was not called.
     pub first: Runs,
     /// Most frequent values.
-    pub tops: Tops,
+    pub tops: Tops<u64>,
+    /// Functions that indirect calls reached.
+    pub callees: Tops<Callee>,
 }
 
 /// The most frequent values of statements.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Tops {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tops<V> {
     /// Number of statements.
     pub statements: u32,
     /// Those that were executed, by their place.
-    pub executed: BTreeMap<u32, Top>,
+    pub executed: BTreeMap<u32, Top<V>>,
 }
 
 /// The most frequent values of a statement.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Top {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Top<V> {
     /// Number of its executions.
     pub total: u128,
     /// Executions with each value.
-    pub values: BTreeMap<u64, u128>,
+    pub values: BTreeMap<V, u128>,
+}
+
+/// Name of a function that was called; of a local one its source file, without folders, and a semicolon before it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Callee(String);
+
+impl Callee {
+    /// The function of a name and, if it is local, of a source file, which may be a path; None where a profile cannot hold them.
+    pub(crate) fn new(file: Option<&[u8]>, name: &[u8]) -> Option<Self> {
+        let name = acceptable(name)?;
+        match file {
+            None => Some(Self(name.to_owned())),
+            Some(file) => Some(Self(format!("{};{name}", acceptable(base_name(file))?))),
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What a statement computes, as text in a profile.
+pub trait Value: Sized + Ord + Clone {
+    /// Reads it; None where the text is none.
+    fn parse(text: &[u8]) -> Option<Self>;
+    /// The text that [`Self::parse`] reads.
+    fn print(&self) -> String;
+}
+
+impl Value for u64 {
+    fn parse(text: &[u8]) -> Option<Self> {
+        Self::try_from(integer(text).ok()?).ok()
+    }
+
+    fn print(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Callee {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let name = unescaped(std::str::from_utf8(text).ok()?)?;
+        let split = memchr::memrchr(b';', &name);
+        split.map_or_else(|| Self::new(None, &name), |at| Self::new(Some(&name[..at]), &name[at + 1..]))
+    }
+
+    fn print(&self) -> String {
+        escaped(&self.0)
+    }
+}
+
+impl<V> Default for Tops<V> {
+    fn default() -> Self {
+        Self { statements: 0, executed: BTreeMap::new() }
+    }
+}
+
+impl<V> Default for Top<V> {
+    fn default() -> Self {
+        Self { total: 0, values: BTreeMap::new() }
+    }
 }
 
 impl Values {
@@ -58,23 +124,20 @@ impl Values {
                 Some(if one == 0 || two == 0 { one.max(two) } else { one.min(two) })
             })?,
             tops: self.tops.plus(&other.tops)?,
+            callees: self.callees.plus(&other.callees)?,
         })
     }
 
     /// The same with each count changed; the first error ends it.
     pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
-        let top = |top: &Top| {
-            let values = top.values.iter().map(|(value, count)| Ok((*value, scale(*count)?)));
-            Ok(Top { total: scale(top.total)?, values: values.collect::<Result<_, E>>()? })
-        };
-        let executed = self.tops.executed.iter().map(|(place, known)| Ok((*place, top(known)?)));
         Ok(Self {
             interval: self.interval.scaled(&scale)?,
             power: self.power.scaled(&scale)?,
             average: self.average.scaled(&scale)?,
             bits: self.bits.clone(),
             first: self.first.clone(),
-            tops: Tops { statements: self.tops.statements, executed: executed.collect::<Result<_, E>>()? },
+            tops: self.tops.scaled(&scale)?,
+            callees: self.callees.scaled(&scale)?,
         })
     }
 
@@ -92,6 +155,10 @@ impl Values {
                 self.tops = Tops::parse(counts)?;
                 return Ok(());
             }
+            b"callees" => {
+                self.callees = Tops::parse(counts)?;
+                return Ok(());
+            }
             _ => return Err("has values of an unknown kind"),
         };
         *runs = Runs::parse(counts)?;
@@ -99,7 +166,7 @@ impl Values {
     }
 }
 
-impl Tops {
+impl<V: Value> Tops<V> {
     fn plus(&self, other: &Self) -> Option<Self> {
         let mut sum = self.clone();
         sum.statements = sum.statements.max(other.statements);
@@ -107,11 +174,20 @@ impl Tops {
             let known = sum.executed.entry(*place).or_default();
             known.total = known.total.checked_add(top.total)?;
             for (value, count) in &top.values {
-                let known = known.values.entry(*value).or_default();
+                let known = known.values.entry(value.clone()).or_default();
                 *known = known.checked_add(*count)?;
             }
         }
         Some(sum)
+    }
+
+    fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        let top = |top: &Top<V>| {
+            let values = top.values.iter().map(|(value, count)| Ok((value.clone(), scale(*count)?)));
+            Ok(Top { total: scale(top.total)?, values: values.collect::<Result<_, E>>()? })
+        };
+        let executed = self.executed.iter().map(|(place, known)| Ok((*place, top(known)?)));
+        Ok(Self { statements: self.statements, executed: executed.collect::<Result<_, E>>()? })
     }
 
     fn parse(text: &[u8]) -> Result<Self, &'static str> {
@@ -130,15 +206,16 @@ impl Tops {
     }
 }
 
-impl Top {
+impl<V: Ord> Top<V> {
     /// The values by their counts, the most frequent first.
-    fn heaviest(&self) -> Vec<(u64, u128)> {
-        let mut values: Vec<(u64, u128)> =
-            self.values.iter().map(|(value, count)| (*value, *count)).collect();
+    pub(crate) fn heaviest(&self) -> Vec<(&V, u128)> {
+        let mut values: Vec<_> = self.values.iter().map(|(value, count)| (value, *count)).collect();
         values.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
         values
     }
+}
 
+impl<V: Value> Top<V> {
     fn parse(item: &[u8]) -> Option<(u32, Self)> {
         let split = |text, byte| {
             let at = memchr::memchr(byte, text)?;
@@ -149,8 +226,7 @@ impl Top {
         let mut top = Self { total: integer(total).ok()?, values: BTreeMap::new() };
         for value in values.split(|byte| *byte == b',').filter(|value| !value.is_empty()) {
             let (value, count) = split(value, b'=')?;
-            let value = u64::try_from(integer(value).ok()?).ok()?;
-            top.values.insert(value, integer(count).ok()?).is_none().then_some(())?;
+            top.values.insert(V::parse(value)?, integer(count).ok()?).is_none().then_some(())?;
         }
         Some((u32::try_from(integer(place).ok()?).ok()?, top))
     }
@@ -168,21 +244,26 @@ impl fmt::Display for Values {
         for (kind, runs) in runs.into_iter().filter(|(_, runs)| !runs.is_empty()) {
             write!(f, " | {kind} {runs}")?;
         }
-        match self.tops.statements {
-            0 => Ok(()),
-            statements => {
-                write!(f, " | top {statements}")?;
-                self.tops.executed.iter().try_for_each(|(place, top)| write!(f, " {place}={top}"))
-            }
-        }
+        self.tops.print("top", f)?;
+        self.callees.print("callees", f)
     }
 }
 
-impl fmt::Display for Top {
+impl<V: Value> Tops<V> {
+    fn print(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.statements == 0 {
+            return Ok(());
+        }
+        write!(f, " | {kind} {}", self.statements)?;
+        self.executed.iter().try_for_each(|(place, top)| write!(f, " {place}={top}"))
+    }
+}
+
+impl<V: Value> fmt::Display for Top<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.total)?;
         for (at, (value, count)) in self.heaviest().into_iter().enumerate() {
-            write!(f, "{}{value}={count}", if at > 0 { "," } else { ":" })?;
+            write!(f, "{}{}={count}", if at > 0 { "," } else { ":" }, value.print())?;
         }
         Ok(())
     }
