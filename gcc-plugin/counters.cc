@@ -186,6 +186,44 @@ best (const std::vector<Variant> &variants, const std::string &name, const std::
   return variants.front ();
 }
 
+// Counts of the arcs, each by itself. Empty if there are too many.
+std::vector<uint64_t>
+arcs_of (const Variant &variant)
+{
+  std::vector<uint64_t> counts;
+  for (const auto &run : variant.runs.at (0))
+    {
+      if (run.second > most_arcs - counts.size ())
+	return {};
+      counts.insert (counts.end (), run.second, run.first);
+    }
+  return counts;
+}
+
+// A variant with the executions in all units. The linker keeps one unit's copy of a function for all of them, and what was inlined in one build
+// may call that copy in the next. No count becomes more than `largest`, which GCC takes for the largest of all.
+Variant
+of_all_units (const std::vector<Variant> &variants, const Variant &own, uint64_t largest)
+{
+  std::vector<uint64_t> sum = arcs_of (own);
+  for (const Variant &other : variants)
+    {
+      if (&other == &own || !other.is_early || other.graph != own.graph)
+	continue;
+      std::vector<uint64_t> counts = arcs_of (other);
+      if (counts.size () != sum.size ())
+	continue;
+      for (size_t at = 0; at < sum.size (); ++at)
+	// Each is below 2^62.
+	sum[at] = std::min (sum[at] + counts[at], std::max (sum[at], largest));
+    }
+  Variant all = own;
+  all.runs[0].clear ();
+  for (uint64_t count : sum)
+    all.runs[0].push_back ({ count, 1 });
+  return all;
+}
+
 // Sum of the counts of all arcs, as far as 64 bits hold it.
 uint64_t
 weight_of (const Variant &variant)
@@ -420,7 +458,9 @@ give_counters (const Counters &counters)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
 	  statements += 2;
       pop_cfun ();
-      const Variant &variant = best (variants, unit, full_unit);
+      Variant variant = best (variants, unit, full_unit);
+      if (variant.is_early && (DECL_COMDAT (node->decl) || DECL_ONE_ONLY (node->decl)))
+	variant = of_all_units (variants, best (variants, unit, full_unit), counters.largest ());
       data.function (ident, line, variant, statements);
       any = true;
       if (uint64_t weight = weight_of (variant))

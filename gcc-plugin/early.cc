@@ -2,7 +2,11 @@
 // crates/sediment/src/binary/gcc_early_map.rs reads the map, and describes its format.
 //
 // Until the last pass, a number is a discriminator: GCC copies it together with the statement. In the map stands, for each final block, which
-// statements its code is of. A statement that was copied stands in several.
+// statements its code is of, and which of them are firm there: with a call, a jump or a store. Other code can have been moved to blocks that are
+// executed more often, out of ones that never are. A statement that was copied stands in several.
+//
+// A call that was inlined has no code of its own. Scopes, which debug information is made of, tell for which call an insn was inlined: code that
+// begins the function stands for the call.
 #include "gcc-headers.h"
 
 #include "early.h"
@@ -18,6 +22,8 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
+#include <map>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,16 +64,36 @@ const char section[] = ".debug.sediment_early";
 // Bit of the discriminators that are numbers. block_map.cc uses the bit above.
 const unsigned is_number = 1u << 29;
 
-// GCC's own discriminators of the numbered statements; number 1 is the first.
-std::vector<int> replaced;
+// A numbered statement.
+struct Numbered
+{
+  // GCC's own discriminator.
+  int discriminator;
+  // A call that may be inlined: other code than of the call is of its arguments, and may be moved.
+  bool is_call;
+  // Its comparisons and its jump lie in several blocks.
+  bool is_switch;
+  // Executed once whenever its function is.
+  bool begins_function;
+};
+
+// The numbered statements; number 1 is the first.
+std::vector<Numbered> numbered;
 // Identifies the unit in the map; 0: it has none.
 uint64_t unit_key;
+
+// A statement of a final block. `is_switch`: of the blocks in one function, the most frequent tells how often it was executed.
+struct Statement
+{
+  unsigned number;
+  bool is_firm, is_switch;
+};
 
 // Code of a final block, from its label to the next one's; `statements` ascend.
 struct Piece
 {
   int label;
-  std::vector<unsigned> statements;
+  std::vector<Statement> statements;
 };
 
 // Code without a gap: all of a function, or its hot or cold part.
@@ -77,16 +103,32 @@ struct Range
   int end;
 };
 
+// Code that begins a function which was inlined for a call: the scope and the number of the call, the code's own, and its piece.
+struct Inlined
+{
+  tree scope;
+  unsigned call, number;
+  bool is_firm;
+  size_t range, piece;
+};
+
+// A function, and the place that it is called at.
+using Place = std::pair<tree, location_t>;
+
+// Numbers of calls: the function with the call, what was inlined there before calls had numbers, and what is called. 0: several calls are at one place.
+std::map<std::vector<Place>, unsigned> calls;
+
 // The current function and its code.
 tree current;
 std::vector<Range> ranges;
+std::vector<Inlined> inlined;
 
 unsigned
 number_at (location_t location)
 {
   unsigned discriminator = unsigned (get_discriminator_from_loc (location));
   unsigned number = discriminator & ~is_number;
-  return (discriminator & is_number) && number <= replaced.size () ? number : 0;
+  return (discriminator & is_number) && number <= numbered.size () ? number : 0;
 }
 
 // The functions of the unit that have a body.
@@ -101,7 +143,7 @@ functions_of_unit ()
   return functions;
 }
 
-// Calls `change` with the location of each statement, and with that of a function's end: that code has no statement of its own.
+// Calls `change` with each statement and its location, and without one with that of a function's end: that code has no statement of its own.
 template <typename Change>
 void
 for_each_location (const std::vector<cgraph_node *> &functions, Change change)
@@ -115,28 +157,102 @@ for_each_location (const std::vector<cgraph_node *> &functions, Change change)
 	  if (!is_gimple_debug (gsi_stmt (at)))
 	    {
 	      location_t location = gimple_location (gsi_stmt (at));
-	      change (location);
+	      change (location, gsi_stmt (at));
 	      gimple_set_location (gsi_stmt (at), location);
 	    }
-      change (own->function_end_locus);
+      change (own->function_end_locus, NULL);
     }
+}
+
+bool
+may_be_inlined (gimple *statement)
+{
+  return statement && is_gimple_call (statement) && !gimple_call_internal_p (statement) && !gimple_call_builtin_p (statement);
 }
 
 // Numbers a location, which belongs to a statement.
 void
-number (location_t &location)
+number (location_t &location, gimple *statement)
 {
-  if (RESERVED_LOCATION_P (location) || replaced.size () + 1 >= is_number)
+  if (RESERVED_LOCATION_P (location) || numbered.size () + 1 >= is_number)
     return;
-  replaced.push_back (get_discriminator_from_loc (location));
-  location = location_with_discriminator (location, int (is_number | unsigned (replaced.size ())));
+  bool is_switch = statement && gimple_code (statement) == GIMPLE_SWITCH;
+  numbered.push_back ({ get_discriminator_from_loc (location), may_be_inlined (statement), is_switch, false });
+  location = location_with_discriminator (location, int (is_number | unsigned (numbered.size ())));
 }
 
 void
-restore (location_t &location)
+restore (location_t &location, gimple *)
 {
   if (unsigned number = number_at (location))
-    location = location_with_discriminator (location, replaced[number - 1]);
+    location = location_with_discriminator (location, numbered[number - 1].discriminator);
+}
+
+// The function itself, for a clone, or for another name of it.
+tree
+origin_of (tree function)
+{
+  cgraph_node *node = cgraph_node::get (function);
+  return DECL_ORIGIN (node ? node->ultimate_alias_target ()->decl : function);
+}
+
+// Scopes of functions that were inlined around a location, the innermost first.
+std::vector<tree>
+scopes_around (location_t location)
+{
+  std::vector<tree> scopes;
+  for (tree scope = LOCATION_BLOCK (location); scope && TREE_CODE (scope) == BLOCK; scope = BLOCK_SUPERCONTEXT (scope))
+    if (inlined_function_outer_scope_p (scope))
+      scopes.push_back (scope);
+  return scopes;
+}
+
+Place
+place_of (tree scope)
+{
+  return { block_ultimate_origin (scope), LOCATION_LOCUS (BLOCK_SOURCE_LOCATION (scope)) };
+}
+
+// Finds the calls of functions that are known.
+void
+find_calls (const std::vector<cgraph_node *> &functions)
+{
+  for (cgraph_node *node : functions)
+    {
+      basic_block block;
+      FOR_EACH_BB_FN (block, DECL_STRUCT_FUNCTION (node->decl))
+	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
+	  if (may_be_inlined (gsi_stmt (at)) && gimple_call_fndecl (gsi_stmt (at)))
+	    {
+	      location_t location = gimple_location (gsi_stmt (at));
+	      std::vector<tree> scopes = scopes_around (location);
+	      std::vector<Place> path = { { origin_of (node->decl), UNKNOWN_LOCATION } };
+	      std::transform (scopes.rbegin (), scopes.rend (), std::back_inserter (path), place_of);
+	      path.push_back ({ origin_of (gimple_call_fndecl (gsi_stmt (at))), LOCATION_LOCUS (location) });
+	      auto added = calls.insert ({ path, number_at (location) });
+	      if (!added.second)
+		added.first->second = 0;
+	    }
+    }
+}
+
+// Finds the statements with which functions begin: those of the first block, up to a call, which may not return.
+void
+find_beginnings (const std::vector<cgraph_node *> &functions)
+{
+  for (cgraph_node *node : functions)
+    {
+      basic_block entry = ENTRY_BLOCK_PTR_FOR_FN (DECL_STRUCT_FUNCTION (node->decl));
+      if (!single_succ_p (entry) || !single_pred_p (single_succ (entry)))
+	continue;
+      for (gimple_stmt_iterator at = gsi_start_bb (single_succ (entry)); !gsi_end_p (at); gsi_next (&at))
+	{
+	  if (unsigned number = is_gimple_debug (gsi_stmt (at)) ? 0 : number_at (gimple_location (gsi_stmt (at))))
+	    numbered[number - 1].begins_function = true;
+	  if (is_gimple_call (gsi_stmt (at)) && !gimple_call_internal_p (gsi_stmt (at)))
+	    break;
+	}
+    }
 }
 
 // The unit and its graphs.
@@ -214,18 +330,67 @@ hash_of (const std::string &bytes)
   return hash ? hash : 1;
 }
 
-// Adds the statement of an insn, and gives the insn GCC's own discriminator again.
+// For note_stores: true from a store on that is none into the stack, as of a register without room.
 void
-take_number (rtx_insn *insn, std::vector<unsigned> &statements)
+note_store (rtx target, const_rtx setter, void *is_store)
+{
+  if (GET_CODE (setter) == SET && MEM_P (target) && !reg_mentioned_p (stack_pointer_rtx, target)
+      && !(frame_pointer_needed && reg_mentioned_p (hard_frame_pointer_rtx, target)))
+    *static_cast<bool *> (is_store) = true;
+}
+
+// True if passes do not move an insn to where it would be executed in vain.
+bool
+is_firm (rtx_insn *insn)
+{
+  bool is_store = false;
+  note_stores (insn, note_store, &is_store);
+  return is_store || CALL_P (insn) || JUMP_P (insn);
+}
+
+// Notes for which calls the insn was inlined, if it begins their function.
+void
+note_inlined (location_t location, unsigned number, bool is_firm, size_t piece)
+{
+  if (!numbered[number - 1].begins_function)
+    return;
+  // From the current function inwards: what is no call of the caller is the caller's own code, inlined before calls had numbers.
+  std::vector<tree> scopes = scopes_around (location);
+  std::vector<std::pair<tree, unsigned>> around;
+  std::vector<Place> path = { { origin_of (current_function_decl), UNKNOWN_LOCATION } };
+  for (size_t at = scopes.size (); at-- > 0;)
+    {
+      path.push_back (place_of (scopes[at]));
+      auto call = calls.find (path);
+      if (call == calls.end ())
+	continue;
+      around.push_back ({ scopes[at], call->second });
+      path = { { path.back ().first, UNKNOWN_LOCATION } };
+    }
+  for (unsigned own = number; own && numbered[own - 1].begins_function && !around.empty (); around.pop_back ())
+    {
+      own = around.back ().second;
+      if (own)
+	inlined.push_back ({ around.back ().first, own, number, is_firm, ranges.size (), piece });
+    }
+}
+
+// Adds the statement of an insn to the last piece, and gives the insn GCC's own discriminator again.
+void
+take_number (rtx_insn *insn, std::vector<Piece> &pieces)
 {
   if (rtx_sequence *sequence = dyn_cast<rtx_sequence *> (PATTERN (insn)))
     for (int at = 1; at < sequence->len (); ++at)
-      take_number (sequence->insn (at), statements);
-  if (unsigned number = number_at (INSN_LOCATION (insn)))
-    {
-      INSN_LOCATION (insn) = location_with_discriminator (INSN_LOCATION (insn), replaced[number - 1]);
-      statements.push_back (number);
-    }
+      take_number (sequence->insn (at), pieces);
+  location_t location = INSN_LOCATION (insn);
+  unsigned number = number_at (location);
+  if (!number)
+    return;
+  INSN_LOCATION (insn) = location_with_discriminator (location, numbered[number - 1].discriminator);
+  if (pieces.empty () || !has_code (insn) || (numbered[number - 1].is_call && !CALL_P (insn)))
+    return;
+  pieces.back ().statements.push_back ({ number, is_firm (insn), numbered[number - 1].is_switch });
+  note_inlined (location, number, is_firm (insn), pieces.size () - 1);
 }
 
 void
@@ -233,13 +398,44 @@ end_range (std::vector<Piece> &pieces, rtx_insn *last)
 {
   if (pieces.empty ())
     return;
-  for (Piece &piece : pieces)
-    {
-      std::sort (piece.statements.begin (), piece.statements.end ());
-      piece.statements.erase (std::unique (piece.statements.begin (), piece.statements.end ()), piece.statements.end ());
-    }
   ranges.push_back ({ std::move (pieces), label_after (last) });
   pieces.clear ();
+}
+
+// Gives each call that was inlined the code of one statement that begins its function: a firm one, if there is any, else the last.
+void
+add_inlined ()
+{
+  std::map<tree, std::map<unsigned, bool>> of_scope;
+  for (const Inlined &one : inlined)
+    {
+      auto added = of_scope[one.scope].insert ({ one.number, one.is_firm });
+      added.first->second &= one.is_firm;
+    }
+  for (const Inlined &one : inlined)
+    {
+      std::pair<bool, unsigned> best;
+      for (const auto &number : of_scope[one.scope])
+	best = std::max (best, { number.second, number.first });
+      if (best.second == one.number)
+	ranges[one.range].pieces[one.piece].statements.push_back ({ one.call, one.is_firm, numbered[one.number - 1].is_switch });
+    }
+  inlined.clear ();
+}
+
+// The statements of pieces ascend. Of equal ones a firm one stays, if there is any.
+void
+sort_statements ()
+{
+  for (Range &range : ranges)
+    for (Piece &piece : range.pieces)
+      {
+	std::sort (piece.statements.begin (), piece.statements.end (), [] (const Statement &one, const Statement &other) {
+	  return one.number != other.number ? one.number < other.number : one.is_firm > other.is_firm;
+	});
+	auto is_same = [] (const Statement &one, const Statement &other) { return one.number == other.number; };
+	piece.statements.erase (std::unique (piece.statements.begin (), piece.statements.end (), is_same), piece.statements.end ());
+      }
 }
 
 void
@@ -249,14 +445,14 @@ write (const Range &range)
   fprintf (asm_out_file, "\t.%dbyte %s\n\t.uleb128 %lu\n", int (POINTER_SIZE_UNITS), at.c_str (), (unsigned long) range.pieces.size ());
   for (size_t place = 0; place < range.pieces.size (); ++place)
     {
-      const std::vector<unsigned> &statements = range.pieces[place].statements;
+      const std::vector<Statement> &statements = range.pieces[place].statements;
       std::string next = label_name (place + 1 < range.pieces.size () ? range.pieces[place + 1].label : range.end);
       fprintf (asm_out_file, "\t.uleb128 %s-%s,%lu", next.c_str (), at.c_str (), (unsigned long) statements.size ());
       unsigned before = 0;
-      for (unsigned statement : statements)
+      for (const Statement &statement : statements)
 	{
-	  fprintf (asm_out_file, ",%u", statement - before);
-	  before = statement;
+	  fprintf (asm_out_file, ",%u", (statement.number - before) << 2 | statement.is_switch << 1 | statement.is_firm);
+	  before = statement.number;
 	}
       fputs ("\n", asm_out_file);
       at = next;
@@ -278,6 +474,8 @@ number_statements ()
   if (why_no_early_numbers () || seen_error () || functions.empty () || !asm_out_file)
     return true;
   for_each_location (functions, number);
+  find_calls (functions);
+  find_beginnings (functions);
   std::string bytes = described_elsewhere (functions);
   if (bytes.empty ())
     {
@@ -286,7 +484,7 @@ number_statements ()
     }
   unit_key = hash_of (bytes);
   begin_section (section, NULL_TREE);
-  fprintf (asm_out_file, "\t.byte 1,1\n\t.8byte %#" PRIx64 "\n\t.uleb128 %lu\n", unit_key, (unsigned long) bytes.size ());
+  fprintf (asm_out_file, "\t.byte 2,1\n\t.8byte %#" PRIx64 "\n\t.uleb128 %lu\n", unit_key, (unsigned long) bytes.size ());
   write_bytes (bytes);
   end_section ();
   return true;
@@ -299,6 +497,7 @@ place_early_labels ()
     return;
   current = current_function_decl;
   ranges.clear ();
+  inlined.clear ();
   std::vector<Piece> pieces;
   bool is_new = true;
   rtx_insn *insn, *last = NULL;
@@ -318,12 +517,13 @@ place_early_labels ()
 	      pieces.push_back ({ label_before (insn), {} });
 	      is_new = false;
 	    }
-	  std::vector<unsigned> none;
-	  take_number (insn, pieces.empty () || !has_code (insn) ? none : pieces.back ().statements);
+	  take_number (insn, pieces);
 	}
       last = insn;
     }
   end_range (pieces, last);
+  add_inlined ();
+  sort_statements ();
 }
 
 void
@@ -332,7 +532,7 @@ end_early_map ()
   if (!unit_key || current != current_function_decl || ranges.empty () || seen_error ())
     return;
   begin_section (section, current);
-  fprintf (asm_out_file, "\t.byte 1,2\n\t.8byte %#" PRIx64 "\n\t.uleb128 %lu\n", unit_key, (unsigned long) ranges.size ());
+  fprintf (asm_out_file, "\t.byte 2,2\n\t.8byte %#" PRIx64 "\n\t.uleb128 %lu\n", unit_key, (unsigned long) ranges.size ());
   for (const Range &range : ranges)
     write (range);
   end_section ();

@@ -3,7 +3,7 @@
 //! the source the code at an address is of, and the control-flow graphs of these statements before inlining. gcc-plugin/early.cc and
 //! gcc-plugin/early_graph.cc are the writers.
 //!
-//! The section has records. Each begins with its version, a byte, 1; its kind, a byte; and the key of its unit, 8 bytes. Numbers without a
+//! The section has records. Each begins with its version, a byte, 2; its kind, a byte; and the key of its unit, 8 bytes. Numbers without a
 //! stated size are ULEB128, others are in the file's order of bytes.
 //!
 //! - Kind 1, a unit: the number of the bytes that follow; base name of its source; checksum of its functions; number of its functions; and for each of
@@ -12,8 +12,8 @@
 //!   their number. Edges: how many, and for each the number of the block it leads to times 4, plus 1 if GCC counts its executions, plus 2 if
 //!   it stands for a call that does not return. Block 0 is the function's entry, block 1 its exit. Names end with a zero byte.
 //! - Kind 2, the code of a function: the number of its ranges, and for each its address, the number of its pieces, and for each piece
-//!   its bytes, and the number of its statements with their numbers, each as what it is above the one before. Where a linker dropped a function,
-//!   the address of its range is 0 or -1.
+//!   its bytes, and the number of its statements with their numbers, each as what it is above the one before, times 4, plus 1 if it is firm there: with a
+//!   call, a jump or a store, plus 2 if it is a `switch`. Where a linker dropped a function, the address of its range is 0 or -1.
 
 use super::Files;
 use super::section::{Numbers, unpacked};
@@ -23,7 +23,7 @@ use crate::unpack;
 use std::collections::BTreeMap;
 
 const SECTION: &str = ".debug.sediment_early";
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// An edge of a control-flow graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,8 +77,21 @@ pub struct EarlyCode {
     pub size: u64,
     /// Key of its unit.
     pub unit: u64,
-    /// The statements that it is of, by their number in the unit.
-    pub statements: Vec<u32>,
+    /// Number of the function's record in the map.
+    pub function: u32,
+    /// The statements that it is of, in the order of their numbers.
+    pub statements: Vec<EarlyStatement>,
+}
+
+/// A statement of the code of a final block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EarlyStatement {
+    /// Its number in the unit.
+    pub number: u32,
+    /// The code has its call, jump or store: it was not moved there from a place that is executed less often.
+    pub is_firm: bool,
+    /// It chooses among several ways, and may have code in several blocks for that.
+    pub is_switch: bool,
 }
 
 /// The early map of a file.
@@ -88,6 +101,8 @@ pub struct EarlyMap {
     pub units: BTreeMap<u64, EarlyUnit>,
     /// Code by address.
     pub code: Vec<EarlyCode>,
+    /// Number of functions with code.
+    functions: u32,
 }
 
 impl EarlyMap {
@@ -141,6 +156,8 @@ impl EarlyMap {
     }
 
     fn add_code(&mut self, unit: u64, numbers: &mut Numbers<'_>) -> Option<()> {
+        let function = self.functions;
+        self.functions = function.checked_add(1)?;
         for _ in 0..numbers.uleb()? {
             let mut address = numbers.address()?;
             let is_dropped = [0, u64::from(u32::MAX), u64::MAX].contains(&address);
@@ -148,11 +165,14 @@ impl EarlyMap {
                 let size = numbers.uleb()?;
                 let mut statements = Vec::new();
                 for _ in 0..numbers.uleb()? {
-                    let before = statements.last().copied().unwrap_or(0u32);
-                    statements.push(before.checked_add(u32::try_from(numbers.uleb()?).ok()?)?);
+                    let before = statements.last().map_or(0, |statement: &EarlyStatement| statement.number);
+                    let packed = numbers.uleb()?;
+                    let number = before.checked_add(u32::try_from(packed >> 2).ok()?)?;
+                    let (is_firm, is_switch) = (packed & 1 != 0, packed & 2 != 0);
+                    statements.push(EarlyStatement { number, is_firm, is_switch });
                 }
                 if !is_dropped {
-                    self.code.push(EarlyCode { address, size, unit, statements });
+                    self.code.push(EarlyCode { address, size, unit, function, statements });
                     address = address.checked_add(size)?;
                 }
             }

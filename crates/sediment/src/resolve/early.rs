@@ -4,8 +4,10 @@
 //! 1. A final block has one count: the middle one of its instructions (callgrind adds what runs in a linkage stub to the call), or its
 //!    samples for each 64 bytes.
 //! 2. A statement was executed as often as all final blocks together that have code of it: inlined, cloned and unrolled copies add up.
-//! 3. A block of the graph before inlining has the middle count of its statements, the lower of two: merging and code motion give some
-//!    of them more, and some less. A block without code of its own is unknown.
+//!    A `switch` compares and jumps in several blocks: of those in one function the most frequent counts.
+//!    A statement is firm if each of them that was executed has its call, jump or store. Other code may have been moved there.
+//! 3. A block of the graph before inlining has the middle count of its firm statements, else of the others, the lower of two: merging and
+//!    code motion give some of them more, and some less. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
 use super::dsos::{At, Named, View};
@@ -41,8 +43,16 @@ pub(super) struct Executed<'a> {
     pub(super) of_executed_functions: bool,
 }
 
-/// Counts of the statements of a unit, by their number.
-type Statements = HashMap<u32, u128>;
+/// Executions of a statement.
+#[derive(Clone, Copy)]
+struct Known {
+    executions: u128,
+    /// All of them were of code that was not moved.
+    is_firm: bool,
+}
+
+/// Statements of a unit, by their number.
+type Statements = HashMap<u32, Known>;
 
 /// Adds the counters of the functions of a DSO.
 pub(super) fn add(
@@ -58,19 +68,31 @@ pub(super) fn add(
         skipped.add(Reason::NoStatement, unknown, label);
     }
     let mut units: BTreeMap<u64, Statements> = BTreeMap::new();
+    let mut switches: HashMap<(u64, u32, u32), u128> = HashMap::new();
     for (code, count) in map.code.iter().zip(&counts).filter_map(|(code, count)| Some((code, (*count)?))) {
         let statements = units.entry(code.unit).or_default();
         for statement in &code.statements {
-            let sum = statements.entry(*statement).or_default();
-            *sum = sum.saturating_add(count);
+            let unknown = Known { executions: 0, is_firm: true };
+            let known = statements.entry(statement.number).or_insert(unknown);
+            known.is_firm &= statement.is_firm || count == 0;
+            let more = match statement.is_switch {
+                false => count,
+                true => {
+                    let most = switches.entry((code.unit, statement.number, code.function)).or_default();
+                    let more = count.saturating_sub(*most);
+                    *most = count.max(*most);
+                    more
+                }
+            };
+            known.executions = known.executions.saturating_add(more);
         }
     }
     // Other copies of what was not executed may have been.
     for (code, _) in map.code.iter().zip(&counts).filter(|(_, count)| count.is_none()) {
         let Some(statements) = units.get_mut(&code.unit) else { continue };
         for statement in &code.statements {
-            if statements.get(statement) == Some(&0) {
-                statements.remove(statement);
+            if statements.get(&statement.number).is_some_and(|known| known.executions == 0) {
+                statements.remove(&statement.number);
             }
         }
     }
@@ -145,19 +167,23 @@ fn function_at<'a>(view: &View<'a>, address: u64) -> Option<&'a str> {
 
 /// Counts of the blocks of a graph; None where none of its code is known.
 fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<Option<u64>>> {
-    let mut counts: Vec<Vec<u128>> = vec![Vec::new(); graph.blocks as usize];
+    let mut counts: Vec<Vec<Known>> = vec![Vec::new(); graph.blocks as usize];
     for (first, number, block) in &graph.statements {
         let known = (*first..first.saturating_add(*number).min(first.saturating_add(1 << 24)))
             .filter_map(|statement| statements.get(&statement));
         counts.get_mut(*block as usize)?.extend(known);
     }
     let is_known = counts.iter().any(|own| !own.is_empty());
-    let middle = |mut own: Vec<u128>| {
-        own.sort_unstable();
-        let middle = own.get(own.len().checked_sub(1)? / 2)?;
-        Some(u64::try_from(*middle).unwrap_or(u64::MAX))
-    };
-    is_known.then(|| counts.into_iter().map(middle).collect())
+    is_known.then(|| counts.into_iter().map(count_of_block).collect())
+}
+
+/// The middle count of statements: of the firm ones, if there are any.
+fn count_of_block(mut statements: Vec<Known>) -> Option<u64> {
+    let has_firm = statements.iter().any(|known| known.is_firm);
+    statements.retain(|known| known.is_firm || !has_firm);
+    statements.sort_unstable_by_key(|known| known.executions);
+    let middle = statements.get(statements.len().checked_sub(1)? / 2)?;
+    Some(u64::try_from(middle.executions).unwrap_or(u64::MAX))
 }
 
 /// Adds the counters of a function, given those of its blocks.
@@ -228,4 +254,21 @@ fn identity(view: &View<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) 
         _ => unit,
     };
     FunctionKey::new(Some(label.as_bytes()), name.as_bytes(), file.map(str::as_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firm_statements_speak_for_their_block() {
+        let count = |statements: &[(u128, bool)]| {
+            let known = |(executions, is_firm)| Known { executions, is_firm };
+            count_of_block(statements.iter().copied().map(known).collect())
+        };
+        assert_eq!(count(&[(90, false), (7, true), (90, false)]), Some(7));
+        assert_eq!(count(&[(90, false), (7, false), (90, false)]), Some(90));
+        assert_eq!(count(&[(5, true), (7, true), (90, false)]), Some(5));
+        assert_eq!(count(&[]), None);
+    }
 }
