@@ -205,7 +205,7 @@ fn beyond() -> Error {
     Error::new(ErrorCode::Overflow, "counters add up to more than 2^128")
 }
 
-/// What may follow the counters: bytes of a bitmap, which are passed over, and values with their counts.
+/// Reads the values with their counts that may follow the counters, and passes over the bytes of a bitmap.
 fn read_values(lines: &mut Lines<'_>) -> Result<Values> {
     let mut values = Values::default();
     if let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b"$")) {

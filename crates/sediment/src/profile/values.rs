@@ -69,7 +69,7 @@ impl Callee {
     }
 }
 
-/// What a statement computes, as text in a profile.
+/// Result of a statement, as text in a profile.
 pub trait Value: Sized + Ord + Clone {
     /// Reads it; None where the text is none.
     fn parse(text: &[u8]) -> Option<Self>;
