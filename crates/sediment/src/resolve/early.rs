@@ -6,8 +6,9 @@
 //! 2. A statement was executed as often as all final blocks together that have code of it: inlined, cloned and unrolled copies add up.
 //!    A `switch` compares and jumps in several blocks: of those in one function the most frequent counts.
 //!    A statement is firm if each of them that was executed has its call, jump or store. Other code may have been moved there.
-//! 3. A block of the graph before inlining has the middle count of its firm statements, else of the others, the lower of two: merging and
-//!    code motion give some of them more, and some less. A block without code of its own is unknown.
+//! 3. A block of the graph before inlining has the middle count of its firm statements, the higher of two: copies without one of them are more
+//!    frequent than code that does not belong to it. Without any, it has the middle count of the others, the lower of two: merging and code motion give
+//!    some of them more, and some less. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
 use super::dsos::{At, Named, View};
@@ -177,12 +178,12 @@ fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<O
     is_known.then(|| counts.into_iter().map(count_of_block).collect())
 }
 
-/// The middle count of statements: of the firm ones, if there are any.
+/// The middle count of statements: of the firm ones the higher of two, if there are any, else of the others the lower.
 fn count_of_block(mut statements: Vec<Known>) -> Option<u64> {
     let has_firm = statements.iter().any(|known| known.is_firm);
     statements.retain(|known| known.is_firm || !has_firm);
     statements.sort_unstable_by_key(|known| known.executions);
-    let middle = statements.get(statements.len().checked_sub(1)? / 2)?;
+    let middle = statements.get(statements.len().saturating_sub(usize::from(!has_firm)) / 2)?;
     Some(u64::try_from(middle.executions).unwrap_or(u64::MAX))
 }
 
@@ -268,7 +269,8 @@ mod tests {
         };
         assert_eq!(count(&[(90, false), (7, true), (90, false)]), Some(7));
         assert_eq!(count(&[(90, false), (7, false), (90, false)]), Some(90));
-        assert_eq!(count(&[(5, true), (7, true), (90, false)]), Some(5));
+        assert_eq!(count(&[(5, true), (7, true), (90, false)]), Some(7));
+        assert_eq!(count(&[(5, false), (7, false)]), Some(5));
         assert_eq!(count(&[]), None);
     }
 }
