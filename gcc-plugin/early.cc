@@ -31,12 +31,12 @@
 
 namespace sediment {
 
-#if GCCPLUGIN_VERSION < 13000 || GCCPLUGIN_VERSION >= 16000
+#if GCCPLUGIN_VERSION < 13000 || GCCPLUGIN_VERSION >= 17000
 
 const char *
 why_no_early_numbers ()
 {
-  return "GCC 13 to 15 keep numbers of statements, and this is another version";
+  return "GCC 13 to 16 keep numbers of statements, and this is another version";
 }
 
 bool
