@@ -152,6 +152,11 @@ const OF_NUMBERED: &[OfOne] = &[
     ("early_ids_change_nothing_else", early::ids_change_nothing_else, &[]),
     ("early_ids_give_counters", early::recordings_give_counters, VALGRIND),
     ("early_ids_of_inlined_calls", early::inlined_calls_are_counted, VALGRIND),
+    (
+        "early_ids_of_several_units",
+        early::functions_of_several_units_add_up,
+        &[Need::Program("valgrind"), Need::Program("objdump")],
+    ),
     ("early_ids_of_whatever_functions", early::whatever_functions_get_counters, VALGRIND),
     ("early_ids_by_other_recordings", early::other_recordings_give_the_same, VALGRIND),
     ("early_ids_by_breakpoints", early::breakpoints_count_statements, &[]),

@@ -157,6 +157,58 @@ pub fn inlined_calls_are_counted(gcc: &'static Compiler) {
     assert_eq!(arcs(&early), arcs(&instrumented(gcc, "inlined.c")));
 }
 
+/// Executions of a function that was inlined in one unit count for the copy that another unit keeps.
+pub fn functions_of_several_units_add_up(gcc: &'static Compiler) {
+    const KEPT: &str = "unsigned (*kept)(unsigned) = work;\n";
+    const CALLS: &str = "#include <cstdio>
+extern unsigned (*kept)(unsigned);
+int main()
+{
+  unsigned sum = 0;
+  for (unsigned i = 0; i < 2000; i++)
+    sum += work(i);
+  std::printf(\"%u\\n\", sum);
+  return kept == nullptr;
+}
+";
+    let work = "inline unsigned work(unsigned x)
+{
+  if (x % 7 == 0)
+    return x * 3;
+  for (unsigned i = 0; i < x % 5; i++)
+    x = x * 5 ^ i;
+  return x;
+}
+";
+    let folder = gcc.folder();
+    let plugin = gcc.plugin();
+    for (name, text) in [("kept", KEPT), ("calls", CALLS)] {
+        std::fs::write(folder.path().join(format!("{name}.cc")), format!("{work}{text}")).unwrap();
+    }
+    let training = ["-O2", "-g", "-static", &plugin, EARLY, "kept.cc", "calls.cc", "-o", "train"];
+    gcc.run(folder.path(), gcc.cxx, &training);
+    let mut valgrind = Command::new("valgrind");
+    valgrind.current_dir(folder.path()).args(["--tool=callgrind", "--demangle=no", "--dump-instr=yes"]);
+    done(&valgrind.args(["--callgrind-out-file=recorded", "./train"]).output().unwrap());
+    let counters = import(&folder, "recorded");
+    let of_kept = |line: &&str| line.starts_with("_Z4workj\t") && line.contains("early+kept.cc@");
+    assert!(counters.lines().any(|line| of_kept(&line) && line.ends_with("\t0*2")), "{counters}");
+    // Without the other unit's counts the function is taken for one that never runs.
+    let is_cold = |counters: &str| {
+        std::fs::write(folder.path().join("counters"), counters).unwrap();
+        let flags = USE.iter().copied().filter(|flag| *flag != "-fprofile-partial-training");
+        let more = [&*plugin, COUNTERS, "-ffunction-sections", "-c", "kept.cc", "-o", "kept.o"];
+        gcc.run(folder.path(), gcc.cxx, &flags.chain(more).collect::<Vec<_>>());
+        let sections =
+            Command::new("objdump").current_dir(folder.path()).args(["-h", "kept.o"]).output().unwrap();
+        String::from_utf8_lossy(&sections.stdout).contains(".text.unlikely._Z4workj")
+    };
+    let alone: Vec<&str> =
+        counters.lines().filter(|line| !line.starts_with("_Z4workj\t") || of_kept(line)).collect();
+    assert!(is_cold(&format!("{}\n", alone.join("\n"))));
+    assert!(!is_cold(&counters));
+}
+
 /// Computed jumps, setjmp, functions in functions, exceptions: graphs are GCC's, and the counters fit them.
 pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
     let folder = sources(gcc);
