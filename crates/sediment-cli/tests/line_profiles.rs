@@ -236,7 +236,7 @@ fn an_order_becomes_times_of_first_calls() {
 }
 
 /// From `.profraw` by way of a profile's text to `.profdata`, that clang takes in a build elsewhere, whatever instrumented.
-/// What indirect calls reach, and the sizes of copies, as LLVM shows it of a file of counters.
+/// Callees of indirect calls, and sizes of copies, as LLVM shows them of a file of counters.
 fn values(folder: &Path, file: &str) -> Vec<String> {
     let words = ["llvm-profdata-19", "show", "--all-functions", "--ic-targets", "--memop-sizes", file];
     let shown = String::from_utf8(run(folder, &words).stdout).unwrap();
