@@ -458,9 +458,9 @@ give_counters (const Counters &counters)
 	for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
 	  statements += 2;
       pop_cfun ();
-      Variant variant = best (variants, unit, full_unit);
-      if (variant.is_early && (DECL_COMDAT (node->decl) || DECL_ONE_ONLY (node->decl)))
-	variant = of_all_units (variants, best (variants, unit, full_unit), counters.largest ());
+      const Variant &own = best (variants, unit, full_unit);
+      bool is_of_units = own.is_early && (DECL_COMDAT (node->decl) || DECL_ONE_ONLY (node->decl));
+      Variant variant = is_of_units ? of_all_units (variants, own, counters.largest ()) : own;
       data.function (ident, line, variant, statements);
       any = true;
       if (uint64_t weight = weight_of (variant))

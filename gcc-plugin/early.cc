@@ -26,6 +26,7 @@
 #include <map>
 #include <string>
 #include <sys/wait.h>
+#include <tuple>
 #include <unistd.h>
 #include <vector>
 
@@ -431,7 +432,7 @@ sort_statements ()
     for (Piece &piece : range.pieces)
       {
 	std::sort (piece.statements.begin (), piece.statements.end (), [] (const Statement &one, const Statement &other) {
-	  return one.number != other.number ? one.number < other.number : one.is_firm > other.is_firm;
+	  return std::make_tuple (one.number, !one.is_firm, one.is_switch) < std::make_tuple (other.number, !other.is_firm, other.is_switch);
 	});
 	auto is_same = [] (const Statement &one, const Statement &other) { return one.number == other.number; };
 	piece.statements.erase (std::unique (piece.statements.begin (), piece.statements.end (), is_same), piece.statements.end ());

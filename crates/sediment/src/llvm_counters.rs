@@ -33,6 +33,8 @@ const COLON: u32 = 1 << 16;
 const MOST: u64 = u64::MAX - 1;
 /// Most counters of a function that are written: a profile can say anything.
 const MOST_COUNTERS: u32 = 1 << 22;
+/// Most counters and statements of all functions that are written: a few bytes of a profile can stand for millions of lines.
+const MOST_LINES: u64 = 1 << 27;
 /// The largest count that is written.
 const LARGEST: u128 = 1 << 62;
 /// Most values of a statement that are written: LLVM counts them in a byte.
@@ -298,6 +300,7 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
     let (&heaviest, _) = weights.iter().rev().max_by_key(|(_, weight)| **weight)?;
     let largest = functions.values().map(Counters::largest).max().unwrap_or(0);
     let divisor = largest.div_ceil(LARGEST).max(1);
+    let mut lines_left = MOST_LINES;
     let mut text = format!("{}\n", HEADS[heaviest.0]);
     for (_, mark) in MARKS.iter().enumerate().filter(|(bit, _)| heaviest.1 >> bit & 1 != 0) {
         let _ = writeln!(text, "{mark}");
@@ -312,14 +315,14 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
             let file = variant.llvm().and_then(|(_, file)| file);
             let whole = file.map_or_else(|| (*name).to_owned(), |file| format!("{file}{between}{name}"));
             let values = &counted.values;
-            let statements = values.callees.statements.max(values.tops.statements);
-            if !can_be_written(&whole)
-                || !(1..=MOST_COUNTERS).contains(&counted.arcs.number())
-                || statements > MOST_COUNTERS
-            {
+            let numbers = [counted.arcs.number(), values.callees.statements, values.tops.statements];
+            let left = lines_left.checked_sub(numbers.into_iter().map(u64::from).sum());
+            let is_small = numbers.into_iter().all(|number| number <= MOST_COUNTERS);
+            let Some(left) = left.filter(|_| is_small && numbers[0] > 0 && can_be_written(&whole)) else {
                 skipped.add(Reason::UnwritableFunction, weight(counted), name);
                 continue;
-            }
+            };
+            lines_left = left;
             let _ = writeln!(text, "{whole}\n{}\n{}", variant.hash(), counted.arcs.number());
             let scaled = |count: u128| (count / divisor).max(count.min(1)).min(LARGEST);
             for count in counted.arcs.iter() {

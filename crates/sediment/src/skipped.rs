@@ -269,7 +269,7 @@ coded! {
         NoUnitGraph "no-unit-graph" "files named like call graphs that are not",
         UnreadableObject "unreadable-object" "damaged object files",
         LinkedProfile "linked-profile" "profiles of linked programs",
-        UnwritableFunction "unwritable-function" "functions whose names cannot be written",
+        UnwritableFunction "unwritable-function" "functions with names, or too many counters, that cannot be written",
         PointerCall "pointer-call" "calls through pointers, whose targets are unknown",
         AbsentFunction "absent-function" "functions missing from the linked file, with their calls",
         OtherUnit "other-unit" "units missing from the linked file",
