@@ -465,7 +465,10 @@ write (const Range &range)
 const char *
 why_no_early_numbers ()
 {
-  return in_lto_p || flag_lto ? "with -flto, functions lose the numbers of their statements" : !optimize ? "-O0 has no counters to give" : NULL;
+  return in_lto_p || flag_lto ? "with -flto, functions lose the numbers of their statements"
+	 : flag_sanitize      ? "checks of sanitizers depend on the places of statements, which hold the numbers"
+	 : !optimize	      ? "-O0 has no counters to give"
+			      : NULL;
 }
 
 bool

@@ -162,6 +162,7 @@ const OF_NUMBERED: &[OfOne] = &[
     ("early_ids_by_breakpoints", early::breakpoints_count_statements, &[]),
     ("early_ids_by_samples", early::samples_give_counters, VALGRIND),
     ("early_ids_by_branch_records", early::branch_records_give_counters, VALGRIND),
+    ("early_ids_of_sanitized_units", early::sanitized_units_have_no_ids, &[]),
     ("early_ids_of_forged_maps", early::forged_maps_break_nothing, VALGRIND),
     (
         "mixed_profiles_split_what_was_instrumented",

@@ -386,6 +386,32 @@ pub fn forged_maps_break_nothing(gcc: &'static Compiler) {
     assert!(applied > 10, "{applied}");
 }
 
+/// Checks of sanitizers would be other ones by numbered statements.
+pub fn sanitized_units_have_no_ids(gcc: &'static Compiler) {
+    let folder = gcc.folder();
+    let source = "#include <map>
+#include <string>
+#include <vector>
+int main()
+{
+  std::map<std::string, int> names;
+  std::vector<int> numbers;
+  for (int i = 0; i < 50; i++)
+    numbers.push_back(names[std::to_string(i)] += i);
+  return numbers.size() == 50 ? 0 : names.size();
+}
+";
+    std::fs::write(folder.path().join("checked.cc"), source).unwrap();
+    let object = |more: &[&str]| {
+        let flags = ["-O2", "-g", "-w", "-fsanitize=undefined", "-c", "checked.cc", "-o", "checked.o"];
+        let output = gcc.run(folder.path(), gcc.cxx, &[&flags[..], more].concat());
+        (std::fs::read(folder.path().join("checked.o")).unwrap(), err(&output))
+    };
+    let ((without, _), (with, note)) = (object(&[]), object(&[&gcc.plugin(), EARLY]));
+    assert!(without == with, "another object");
+    assert!(note.contains("early map"), "{note}");
+}
+
 /// With another compiler, or with -flto, the object is as without, and a note says so.
 pub fn others_get_a_note(gcc: &'static Compiler) {
     let folder = sources(gcc);
