@@ -250,20 +250,54 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
-// Sets probabilities and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks without
-// flow, keep GCC's own estimates.
+// Executions of the function: those of its first block, less those that come from its own blocks.
+uint64_t
+entered (const std::vector<Block> &counted, const Flow &flow)
+{
+  uint64_t count = flow.blocks[0];
+  for (size_t place = 0; place < counted.size (); ++place)
+    for (size_t edge = 0; edge < counted[place].successors.size (); ++edge)
+      if (!counted[place].successors[edge])
+	count -= std::min (count, flow.edges[place][edge]);
+  return count;
+}
+
+// GCC's count of executions: a guess as its own are, but not rounded as those of rare blocks are.
+profile_count
+guessed_count (uint64_t executions)
+{
+  const uint64_t parts = 256, most = uint64_t (1) << 52;
+  return profile_count::from_gcov_type (std::max (std::min (executions, most), uint64_t (1)) * parts).guessed_local ();
+}
+
+// Sets probabilities, counts and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
+// without flow, keep GCC's own estimates. Counts of GCC's counters stay: they are of the same work, and comparable between functions.
 void
 set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
 {
+  basic_block entry = ENTRY_BLOCK_PTR_FOR_FN (cfun);
+  const bool by_counters = profile_status_for_fn (cfun) == PROFILE_READ;
+  const profile_count before = entry->count;
+  if (!by_counters)
+    entry->count = guessed_count (entered (counted, flow));
   for (size_t place = 0; place < blocks.size (); ++place)
     {
+      profile_count &own = blocks[place]->count;
       if (flow.blocks[place])
-	set_probabilities (blocks[place], flow.blocks[place], flow.edges[place]);
+	{
+	  set_probabilities (blocks[place], flow.blocks[place], flow.edges[place]);
+	  if (!by_counters)
+	    own = guessed_count (flow.blocks[place]);
+	}
       else if (cold[place])
-	blocks[place]->count = profile_count::zero ();
+	own = profile_count::zero ();
       else if (counted[place].known && !counted[place].count)
-	blocks[place]->count = ENTRY_BLOCK_PTR_FOR_FN (cfun)->count.apply_scale (1, all_parts);
+	own = entry->count.apply_scale (1, all_parts);
+      else if (!by_counters && before.nonzero_p ())
+	own = own.apply_scale (entry->count, before);
     }
+  if (!by_counters)
+    update_max_bb_count ();
 }
 
 } // namespace
