@@ -44,6 +44,7 @@ struct Map
 {
   tree function = NULL_TREE;
   uint32_t graph = 0;
+  Whole whole = Whole::no;
   std::vector<Signature> signatures;
   std::vector<Mark> marks;
   // Blocks of instructions without a location, by their UID.
@@ -204,6 +205,13 @@ begin_map (const std::vector<basic_block> &blocks, uint32_t graph, const std::ve
 }
 
 void
+set_whole (Whole why)
+{
+  if (map.function == current_function_decl)
+    map.whole = why;
+}
+
+void
 place_labels ()
 {
   if (map.function != current_function_decl)
@@ -249,7 +257,10 @@ end_map ()
       return;
     }
   begin_section (".debug.sediment_blocks", map.function);
-  fprintf (asm_out_file, "\t.byte 1\n\t.4byte %#" PRIx32 "\n\t.uleb128 %lu\n", map.graph, (unsigned long) map.signatures.size ());
+  fprintf (asm_out_file, "\t.byte %d\n\t.4byte %#" PRIx32 "\n", map.whole == Whole::no ? 1 : 2, map.graph);
+  if (map.whole != Whole::no)
+    fprintf (asm_out_file, "\t.byte %d\n", int (map.whole));
+  fprintf (asm_out_file, "\t.uleb128 %lu\n", (unsigned long) map.signatures.size ());
   for (const Signature &signature : map.signatures)
     fprintf (asm_out_file, "\t.2byte %#" PRIx32 "\n", signature.packed ());
   fprintf (asm_out_file, "\t.uleb128 %lu\n", (unsigned long) map.ranges.size ());

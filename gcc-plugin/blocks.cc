@@ -389,6 +389,9 @@ end_split ()
   partition_of_others = -1;
 }
 
+// Why the counts of the current function split off none of its blocks.
+static Whole whole_by_counts = Whole::no;
+
 // By default GCC enables bbpart on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions of COMDAT
 // groups, because some systems lack groups. On systems with groups, the cold part is a section of the same group, and a linker keeps or
 // drops both. So the plugin runs the pass on these functions itself.
@@ -396,23 +399,31 @@ end_split ()
 void
 split (bool is_counted)
 {
+  Whole why = whole_by_counts;
+  whole_by_counts = Whole::no;
   if (!may_be_split (cfun))
-    return;
-  if (has_distances ())
+    why = Whole::kind;
+  else if (has_distances ())
     {
       set_partition (0);
-      return;
+      why = Whole::distances;
     }
-  if (!is_counted)
-    return;
+  else if (is_counted)
+    {
 #ifdef GCC_AARCH64_H
-  if (!flag_reorder_blocks_and_partition && optimize >= 2 && !global_options_set.x_flag_reorder_blocks_and_partition)
-    set_partition (1);
+      if (!flag_reorder_blocks_and_partition && optimize >= 2 && !global_options_set.x_flag_reorder_blocks_and_partition)
+	set_partition (1);
 #endif
-  if (!flag_reorder_blocks_and_partition || !DECL_COMDAT_GROUP (cfun->decl))
-    return;
-  static opt_pass *bbpart = make_pass_partition_blocks (g);
-  bbpart->execute (cfun);
+      if (!flag_reorder_blocks_and_partition)
+	why = why == Whole::no ? Whole::option : why;
+      else if (DECL_COMDAT_GROUP (cfun->decl))
+	{
+	  static opt_pass *bbpart = make_pass_partition_blocks (g);
+	  bbpart->execute (cfun);
+	}
+    }
+  if (is_counted)
+    set_whole (why);
 }
 
 // Cold blocks of the current function that are split off. Of those, `may_be_cold` says which its caller knows enough about.
@@ -421,10 +432,16 @@ static std::vector<bool>
 split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_cold)
 {
   std::vector<bool> cold = cold_blocks (counted, flow);
+  auto has_cold = [&cold] { return std::find (cold.begin (), cold.end (), true) != cold.end (); };
+  auto did_not_run = [] (const Block &block) { return block.known && !block.count; };
+  bool all_ran = std::none_of (counted.begin (), counted.end (), did_not_run);
+  whole_by_counts = all_ran ? Whole::no : has_cold () ? Whole::small_parts : Whole::few_executions;
   bool stays_whole = has_distances ();
   for (size_t place = 0; place < counted.size (); ++place)
     cold[place] = cold[place] && !stays_whole && may_be_cold (place);
   keep_small_parts (counted, cold);
+  if (has_cold ())
+    whole_by_counts = Whole::no;
   return cold;
 }
 

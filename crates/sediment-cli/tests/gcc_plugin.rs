@@ -32,6 +32,8 @@ mod support;
 mod together;
 #[path = "gcc_plugin/tools.rs"]
 mod tools;
+#[path = "gcc_plugin/whole.rs"]
+mod whole;
 
 use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
@@ -229,6 +231,23 @@ const OF_ONE: &[OfOne] = &[
     ("unwinders_pass_cold_parts", tools::unwinders_pass_cold_parts, VALGRIND),
     ("targets_in_cold_parts_have_marks", tools::targets_in_cold_parts_have_marks, CROSS),
     ("verify_tells_what_was_split", blocks::verify_tells_what_was_split, VALGRIND),
+    ("verify_tells_why_functions_stay_whole", whole::verify_tells_why_functions_stay_whole, VALGRIND),
+    ("cold_parts_lie_behind_by_a_script", whole::cold_parts_by_a_script, VALGRIND),
+    (
+        "cold_parts_lie_behind_by_gold",
+        whole::cold_parts_by_gold,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::Program("ld.gold")],
+    ),
+    (
+        "cold_parts_lie_behind_by_lld",
+        whole::cold_parts_by_lld,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::LinkerFolder("lld")],
+    ),
+    (
+        "cold_parts_lie_behind_by_gnu_ld",
+        whole::cold_parts_by_gnu_ld,
+        &[Need::Program("valgrind"), Need::Program("nm"), Need::LinkerFolder("gnu-ld-2.44")],
+    ),
     ("sources_tell_of_the_same_blocks", blocks::sources_tell_of_the_same_blocks, VALGRIND),
     (
         "samples_tell_what_is_hot",

@@ -366,7 +366,7 @@ fn without_blocks(profile: &str) -> String {
     text + rest
 }
 
-/// By build option and by build profile, to the byte.
+/// By build option, by build profile and by a profile without functions, to the byte.
 fn left_out() {
     let toy = Toy::new(Kind::Make);
     toy.built(&[], "");
@@ -379,6 +379,16 @@ fn left_out() {
     let log = toy.built(&["-Ppkg.toy.nosediment"], "");
     assert!(!log.contains("dh_sediment"), "{log}");
     assert!(toy.packages() == stock, "pkg.toy.nosediment");
+    let profile = "toy-1.0/debian/sediment-profiles/toy.gv";
+    let functions = toy.read(profile);
+    toy.write(profile, "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=0];\n}\n");
+    let log = toy.built(&[], "");
+    assert!(
+        log.contains("sediment-profiles names no function") && !log.contains("-ffunction-sections"),
+        "{log}"
+    );
+    assert!(toy.packages() == stock, "a profile without functions");
+    toy.write(profile, &functions);
     // Twice the same with it, and not the stock build.
     toy.built(&[], "");
     let ordered = toy.packages();

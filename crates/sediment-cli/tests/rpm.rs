@@ -294,6 +294,11 @@ fn without_it_the_build_is_the_stock_one() {
     done(&package.change(&["--apply"]));
     assert!(!package.built(&["--without", "sediment"]).contains("sediment verify"));
     assert_eq!(package.digest(), stock);
+    let empty = "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=0];\n}\n";
+    std::fs::write(package.0.path("prog.gv"), empty).unwrap();
+    let said = package.built(&[]);
+    assert!(said.contains("no profile has a function") && !said.contains("-ffunction-sections"), "{said}");
+    assert_eq!(package.digest(), stock, "a profile without functions");
 }
 
 fn a_profile_that_does_not_fit_fails_the_check() {

@@ -57,11 +57,28 @@ sub variables {
     return $whole ? $maintainer : ($maintainer, $builder);
 }
 
+# True if a profile has a function, or a file is there that is no profile: a list of names, or an older order.
+sub has_functions {
+    for my $name (glob 'debian/sediment-profiles/*') {
+        next if $name =~ m{/sediment\.conf$};
+        return 1 if $name !~ /\.(?:gv|prof)$/;
+        open(my $file, '<', $name) or return 1;
+        while (my $line = <$file>) {
+            return 1 if $line !~ m{^\s*(?:[{}#].*|//.*|(?:digraph|graph|subgraph|node|edge)\b.*)?$};
+        }
+    }
+    return 0;
+}
+
 my $without = 'pkg.' . sourcepackage() . '.nosediment';
 my $wanted =
      -d 'debian/sediment-profiles'
   && !get_buildoption('nopgo')
   && !grep { $_ eq $without } split ' ', $ENV{DEB_BUILD_PROFILES} // '';
+if ($wanted && !has_functions()) {
+    print {*STDERR} "sediment: debian/sediment-profiles names no function: this is the build without it\n";
+    $wanted = 0;
+}
 
 # The call graphs of a build for its own sake: DEB_BUILD_OPTIONS=sediment-graphs. Objects are the same.
 if (get_buildoption('sediment-graphs')) {

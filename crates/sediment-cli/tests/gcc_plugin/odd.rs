@@ -14,13 +14,13 @@ const FUNCTIONS: &str = r#"#include <stdio.h>
 static int table[64];
 __attribute__((noinline)) static int never(int x) { return x * 31 + table[x & 63]; }
 __attribute__((noinline, section(".text.mine"))) int own_section(int i, int u) { int s = i; if (u == 0) for (int j = 0; j < 8; j++) s += never(j + i) ^ never(j * 3); return s; }
-__attribute__((naked, noinline)) int bare(int x) { __asm__("lea 1(%rdi), %eax\n\tret"); }
+__attribute__((naked, noinline)) int bare(int x, int u) { __asm__ goto ("test %%esi, %%esi\n\tjz %l0" : : : "cc" : zero); __asm__("lea 1(%rdi), %eax\n\tret"); zero: __asm__("nop"); __asm__("nop"); __asm__("nop"); __asm__("nop"); __asm__("lea 2(%rdi), %eax\n\tret"); }
 __attribute__((noinline)) int with_goto(int x, int u) { __asm__ goto ("test %0, %0\n\tjz %l1" : : "r"(u) : "cc" : zero); return x + 1; zero: for (int j = 0; j < 8; j++) x += never(j) ^ x; return x; }
 __attribute__((noinline)) int table_jump(int x, int u) { switch (x % 12) { case 0: return never(x); case 1: return x * 2; case 2: return u ? x : never(x) + never(x + 1); case 3: return 9; case 4: return x - 3; case 5: return x ^ 77; case 6: x += 5; case 7: x *= 2; break; case 8: if (!u) abort(); return 1; default: return 3; } return x; }
 __attribute__((noinline, cold)) int coldfn(int x, int u) { if (!u) return never(x) * never(x + 2); return x + 5; }
 __attribute__((noinline, optimize("Os"))) int small(int x, int u) { if (!u) for (int j = 0; j < 8; j++) x += never(x) ^ j; return x; }
 extern int util(int, int), util2(int, int);
-int main(int c, char **v) { int u = c < 2, s = 0; for (int i = 0; i < 3000; i++) s += own_section(i, u) + bare(i) + with_goto(i, u) + table_jump(i, u || i % 12 == 8) + coldfn(i, u) + small(i, u) + util(i, u) + util2(i, u); printf("%d\n", s); return 0; }
+int main(int c, char **v) { int u = c < 2, s = 0; for (int i = 0; i < 3000; i++) s += own_section(i, u) + bare(i, u) + with_goto(i, u) + table_jump(i, u || i % 12 == 8) + coldfn(i, u) + small(i, u) + util(i, u) + util2(i, u); printf("%d\n", s); return 0; }
 "#;
 /// Two units of one name, each with a local function of one name.
 const UTIL: &str = r"static int table[64];
@@ -196,6 +196,9 @@ pub fn whatever_functions_and_flags(gcc: &'static Compiler) {
         for whole in ["own_section", "bare", "coldfn", "small"] {
             assert!(!has_cold_part(&folder, "used", whole), "{whole} {flags:?}");
         }
+        // Without debug information the graphs are the same.
+        build(&[&plugin, COUNTS, "-g0"], "used");
+        assert_eq!(has_cold_part(&folder, "used", "with_goto"), is_split, "-g0 {flags:?}");
         // The counts of one set of flags under another, without debug information.
         build(&[&plugin, COUNTS, "-O1", "-g0"], "used");
         assert_eq!(ran(&folder, "used", &["other"]), ran(&folder, "plain", &["other"]), "{flags:?}");

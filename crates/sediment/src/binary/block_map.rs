@@ -3,7 +3,7 @@
 //! ([`gcc_block_map`]), or by clang's own ([`bb_addr_map`]).
 
 use super::bb_addr_map;
-use super::gcc_block_map::{self, Stretch};
+use super::gcc_block_map::{self, Stretch, WhyWhole};
 use super::{Files, source_lines::in_file_or_debug_file};
 use crate::error::Result;
 use crate::profile::blocks::OF_CLANG;
@@ -21,6 +21,7 @@ struct Row {
 #[derive(Debug, Clone, Default)]
 struct Graph {
     hash: u32,
+    why_whole: Option<WhyWhole>,
     /// Numbers of blocks with their signatures.
     signatures: Vec<(u32, u16)>,
 }
@@ -47,7 +48,9 @@ impl BlockMap {
     fn read_file(bytes: &[u8]) -> Result<Option<Self>> {
         let mut map = Self::default();
         for function in gcc_block_map::read(bytes)?.unwrap_or_default() {
-            map.add(function.graph, (1..).zip(function.signatures).skip(1).collect(), &function.code);
+            let signatures = (1..).zip(function.signatures).skip(1).collect();
+            let graph = Graph { hash: function.graph, why_whole: function.why_whole, signatures };
+            map.add(graph, &function.code);
         }
         for function in bb_addr_map::read(bytes)?.unwrap_or_default() {
             map.add_of_clang(&function);
@@ -64,9 +67,9 @@ impl BlockMap {
     }
 
     /// Adds a function, whose first stretch is its begin. Of functions that share their code, the first counts.
-    fn add(&mut self, hash: u32, signatures: Vec<(u32, u16)>, code: &[Stretch]) {
+    fn add(&mut self, graph: Graph, code: &[Stretch]) {
         let Some(first) = code.first() else { return };
-        self.graphs.entry(first.address).or_insert(Graph { hash, signatures });
+        self.graphs.entry(first.address).or_insert(graph);
         for stretch in code {
             self.rows.push(Row { address: stretch.address, block: stretch.block });
             self.rows.push(Row { address: stretch.address.saturating_add(stretch.size), block: None });
@@ -81,7 +84,8 @@ impl BlockMap {
             Some((number(block.id), place))
         };
         let signatures = function.iter().enumerate().filter_map(signature).collect();
-        self.add(graph_of(function), signatures, &code_of_clang(function));
+        let graph = Graph { hash: graph_of(function), why_whole: None, signatures };
+        self.add(graph, &code_of_clang(function));
     }
 
     /// The rows that begin within a stretch of code.
@@ -99,6 +103,12 @@ impl BlockMap {
     #[must_use]
     pub fn graph(&self, start: u64, end: u64) -> Option<u32> {
         self.graph_at(start, end).map(|graph| graph.hash)
+    }
+
+    /// Why the function whose code begins at `start` and ends before `end` stays whole, as far as its map says so.
+    #[must_use]
+    pub fn why_whole(&self, start: u64, end: u64) -> Option<WhyWhole> {
+        self.graph_at(start, end)?.why_whole
     }
 
     /// Numbers of the blocks of the function whose code begins at `start` and ends before `end`, with their signatures.

@@ -2,8 +2,8 @@
 //! The block map of sediment's plugin for GCC (`-fplugin-arg-sediment-blocks`), the section `.debug.sediment_blocks`.
 //! gcc-plugin/block_map.cc is the writer.
 //!
-//! For each function: the version, a byte, 1; the hash of its control-flow graph, 4 bytes; the number of its blocks, and for each of them, from
-//! number 1 on, its signature, 2 bytes; the number of ranges of code. For each range: its address; the number of its stretches; for each of
+//! For each function: the version, a byte, 1 or 2; the hash of its control-flow graph, 4 bytes; in version 2 a byte, why the function stays
+//! whole ([`WhyWhole`]); the number of its blocks, and for each of them, from number 1 on, its signature, 2 bytes; the number of ranges of code. For each range: its address; the number of its stretches; for each of
 //! these the number of the block whose code it is, 0 where none is known, and its bytes. Numbers without a stated size are ULEB128, others
 //! are in the file's order of bytes. Where a linker dropped a function, the address of its range is 0 or -1.
 
@@ -12,7 +12,8 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 
 const SECTION: &str = ".debug.sediment_blocks";
-const VERSION: u8 = 1;
+/// The version whose functions say why they stay whole.
+const WITH_REASON: u8 = 2;
 
 /// Code of one block without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,11 +26,35 @@ pub struct Stretch {
     pub block: Option<u32>,
 }
 
+/// Why the plugin split off no blocks of a function, although some did not run: `Whole` of gcc-plugin/block_map.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhyWhole {
+    /// 1: GCC expects few executions of the blocks.
+    FewExecutions,
+    /// 2: the blocks have no more instructions than there are jumps into and out of them.
+    SmallParts,
+    /// 3: GCC splits no function of this kind: with a section of its own, naked, cold, or optimised for size.
+    Kind,
+    /// 4: its code has distances that cannot span sections.
+    Distances,
+    /// 5: `-fno-reorder-blocks-and-partition`.
+    Option,
+}
+
+impl WhyWhole {
+    fn of(byte: u8) -> Option<Self> {
+        let all = [Self::FewExecutions, Self::SmallParts, Self::Kind, Self::Distances, Self::Option];
+        all.get(usize::from(byte).checked_sub(1)?).copied()
+    }
+}
+
 /// The blocks of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappedFunction {
     /// Hash of its control-flow graph.
     pub graph: u32,
+    /// Why it stays whole; None where the map says none, or one of a newer plugin.
+    pub why_whole: Option<WhyWhole>,
     /// Signatures of its blocks, from number 1 on.
     pub signatures: Vec<u16>,
     /// Its code: first all of its first range, whose first stretch is the function's begin.
@@ -51,14 +76,14 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     let mut functions = Vec::new();
     while let Some(version) = numbers.byte() {
         let at = data.len() - numbers.rest.len() - 1;
-        if version != VERSION {
+        if !(1..=WITH_REASON).contains(&version) {
             return Err(Error::new(
                 ErrorCode::NewerVersion,
                 format!("the block map {SECTION} is of version {version}, at offset {at:#x}"),
             )
             .with_hint("update sediment to the version of its plugin for GCC"));
         }
-        let function = function(&mut numbers)
+        let function = function(&mut numbers, version)
             .ok_or_else(|| damaged(&format!("the function at offset {at:#x} has no end")))?;
         functions.extend(Some(function).filter(|function| !function.code.is_empty()));
     }
@@ -66,8 +91,9 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
 }
 
 /// Reads a function behind its version; without code if the linker dropped it.
-fn function(numbers: &mut Numbers<'_>) -> Option<MappedFunction> {
+fn function(numbers: &mut Numbers<'_>, version: u8) -> Option<MappedFunction> {
     let graph = u32::try_from(numbers.number(4)?).ok()?;
+    let why_whole = if version == WITH_REASON { WhyWhole::of(numbers.byte()?) } else { None };
     let mut signatures = Vec::new();
     for _ in 0..numbers.uleb()? {
         signatures.push(u16::try_from(numbers.number(2)?).ok()?);
@@ -85,5 +111,5 @@ fn function(numbers: &mut Numbers<'_>) -> Option<MappedFunction> {
             }
         }
     }
-    Some(MappedFunction { graph, signatures, code })
+    Some(MappedFunction { graph, why_whole, signatures, code })
 }

@@ -6,6 +6,7 @@
 //! count times the bytes of its code: about the bytes that were executed.
 
 use crate::binary::block_map::BlockMap;
+use crate::binary::gcc_block_map::WhyWhole;
 use crate::binary::names::{split_from, without_lto_number};
 use crate::binary::{Binary, BinaryFunction};
 use crate::error::{Error, ErrorCode, Result};
@@ -23,8 +24,7 @@ pub enum Layout {
     AllExecuted,
     /// Compiled by its counts and not split: none of its blocks executed often enough to tell which are cold.
     TooFewExecutions,
-    /// Compiled by its counts and not split, although blocks of it did not run. The file does not tell why: the parts may be too small,
-    /// GCC may expect too few executions of them, or it splits no function of this kind.
+    /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,
     /// Its control-flow graph is none of those counted, and it was split: by blocks that were matched, or by the compiler's own estimate.
     SplitOtherGraph,
@@ -65,6 +65,8 @@ pub struct CountedFunction {
     pub name: String,
     /// State in the binary.
     pub layout: Layout,
+    /// Why it is [`Layout::Whole`]; None for other states, and where its map does not say.
+    pub why_whole: Option<WhyWhole>,
     /// Executions of its blocks in the profile, of all of its graphs.
     pub executions: u128,
     /// Weight of its blocks, and of those of them in its cold part; 0 where its graph is not that of the counts.
@@ -208,6 +210,7 @@ fn judged(
     let mut found = CountedFunction {
         name: profile.key(function).name.clone(),
         layout: Layout::NotInBinary,
+        why_whole: None,
         executions: executions.fold(0, u128::saturating_add),
         weight: 0,
         cold_weight: 0,
@@ -234,6 +237,9 @@ fn judged(
         true if counts.seen.iter().all(|(_, count)| *count < LEAST_EXPECTED) => Layout::TooFewExecutions,
         true => Layout::Whole,
     };
+    if found.layout == Layout::Whole {
+        found.why_whole = map.why_whole(first.address, end_of(first));
+    }
     found
 }
 

@@ -7,6 +7,7 @@ use crate::inputs::{read_binary, read_profile, renamed};
 use crate::ui::Ui;
 use sediment::binary::Binary;
 use sediment::binary::block_map::BlockMap;
+use sediment::binary::gcc_block_map::WhyWhole;
 use sediment::demangle::demangled;
 use sediment::plural::counted;
 use sediment::profile::Profile;
@@ -120,8 +121,11 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
         };
         let _ = writeln!(text, "{:>8} functions {}{sizes}", of.len(), explained(layout));
         if layout == Layout::Whole {
-            for reason in REASONS_TO_STAY_WHOLE {
-                let _ = writeln!(text, "{:>10}{reason}", "");
+            for (why, _, reason) in REASONS_TO_STAY_WHOLE {
+                let count = of.iter().filter(|function| function.why_whole == why).count();
+                if count > 0 {
+                    let _ = writeln!(text, "{count:>12}  {reason}");
+                }
             }
         }
     }
@@ -148,14 +152,30 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     text
 }
 
-/// Reasons why GCC or its plugin splits no function; the file does not tell which of them holds.
-const REASONS_TO_STAY_WHOLE: [&str; 6] = [
-    "GCC expects fewer than 4 executions of the blocks",
-    "the blocks have no more instructions than there are jumps into and out of them",
-    "attribute section, naked, cold or optimize, or flags for size (-Os)",
-    "static tables have distances between labels (&&one - &&zero)",
-    "on AArch64: exceptions, jump tables or asm goto",
-    "-fno-reorder-blocks-and-partition",
+/// Reasons why GCC or its plugin split no function, each with its name for programs.
+const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, Option<&str>, &str); 6] = [
+    (
+        Some(WhyWhole::FewExecutions),
+        Some("few-executions"),
+        "GCC expects fewer than 4 executions of the blocks",
+    ),
+    (
+        Some(WhyWhole::SmallParts),
+        Some("small-parts"),
+        "the blocks have no more instructions than there are jumps into and out of them",
+    ),
+    (
+        Some(WhyWhole::Kind),
+        Some("kind"),
+        "attribute section, naked, cold or optimize, or flags for size (-Os)",
+    ),
+    (
+        Some(WhyWhole::Distances),
+        Some("distances"),
+        "static tables of distances between labels; on AArch64 also exceptions, jump tables or asm goto",
+    ),
+    (Some(WhyWhole::Option), Some("option"), "-fno-reorder-blocks-and-partition"),
+    (None, None, "the map does not tell why"),
 ];
 
 fn explained(layout: Layout) -> &'static str {
@@ -165,7 +185,7 @@ fn explained(layout: Layout) -> &'static str {
         Layout::TooFewExecutions => {
             "not split: none of their blocks executed 4 times, too few to tell which are cold"
         }
-        Layout::Whole => "not split, although blocks did not run, for one of these reasons:",
+        Layout::Whole => "not split, although blocks did not run:",
         Layout::SplitOtherGraph => {
             "split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
@@ -179,11 +199,15 @@ fn explained(layout: Layout) -> &'static str {
 
 fn in_json(report: &BlocksReport) -> Value {
     let name = |layout: Layout| Layout::ALL.iter().find(|(row, _)| *row == layout).map(|(_, name)| *name);
+    let why = |function: &CountedFunction| {
+        REASONS_TO_STAY_WHOLE.iter().find(|(row, _, _)| *row == function.why_whole).and_then(|row| row.1)
+    };
     let function = |function: &CountedFunction| {
         json!({
             "name": function.name,
             "demangled": demangled(&function.name),
             "layout": name(function.layout),
+            "why_whole": why(function),
             "executions": function.executions.to_string(),
             "weight": function.weight.to_string(),
             "cold_weight": function.cold_weight.to_string(),
