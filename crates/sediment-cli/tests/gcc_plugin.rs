@@ -209,6 +209,11 @@ const OF_ONE: &[OfOne] = &[
     ("clones_with_other_numbers", odd::clones_with_other_numbers, VALGRIND),
     ("merged_ends_stay_hot", odd::merged_ends_stay_hot, VALGRIND),
     ("fortran_is_split", odd::fortran_is_split, &[Need::Program("valgrind"), Need::Program("gfortran")]),
+    (
+        "scripts_serve_every_language",
+        odd::scripts_serve_every_language,
+        &[Need::Program("valgrind"), Need::Program("gfortran")],
+    ),
     ("another_plugin_beside", odd::another_plugin_beside, VALGRIND),
     ("landing_pads_stay_in_cross_builds", odd::landing_pads_stay_in_cross_builds, CROSS),
     ("counters_split_cross_builds", split::counters_split_cross_builds, CROSS),
@@ -256,6 +261,7 @@ const OF_ONE: &[OfOne] = &[
     ),
     ("breakpoints_find_executed_blocks", recorded::breakpoints_find_executed_blocks, VALGRIND),
     ("wrong_maps_harm_no_program", recorded::wrong_maps_harm_no_program, VALGRIND),
+    ("branch_records_tell_of_blocks", recorded::branch_records_tell_of_blocks, VALGRIND),
     ("sampled_addresses_tell_of_blocks", recorded::sampled_addresses_tell_of_blocks, VALGRIND),
     (
         "a_unit_reads_its_part_of_the_counts",

@@ -176,6 +176,26 @@ fn every_linker_gets_its_own_spelling() {
 }
 
 #[test]
+fn merge_adds_executions_to_samples_by_chosen_weights_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, unit, count) in [("exact.gv", "executions", "1=30 2=10"), ("sampled.gv", "samples", "1=3 3=1")]
+    {
+        let graph = format!("graph [sediment=3, blocks_unit={unit}, blocks_total=40]");
+        let text = format!("digraph {{ {graph}; f [blocks=\"00000001:{count}\"]; }}");
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    for some in [&["exact.gv", "sampled.gv"][..], &["exact.gv", "-w", "1", "sampled.gv"]] {
+        let refused = sediment(folder.path(), &[&["merge"], some].concat());
+        assert_eq!(code(&refused), 1, "{}", err(&refused));
+        says("program/merge_different_units", err(&refused));
+    }
+    let merged = sediment(folder.path(), &["merge", "-w", "1", "exact.gv", "sampled.gv"]);
+    let merged = out(&merged);
+    assert!(merged.contains("blocks_unit=samples"), "{merged}");
+    assert!(merged.contains("1=825000000000000 2=250000000000000 3=25000000000000"), "{merged}");
+}
+
+#[test]
 fn merge_weighs_each_file_by_the_last_weight_before_it() {
     let folder = imported();
     let merged = |arguments: &[&str]| {

@@ -29,6 +29,14 @@ impl<O> Weighed<O> {
         pair(&self.weights, files.map_or(&[], |(_, files)| files))
     }
 
+    /// True if a weight was given for each of the files of an option.
+    pub(crate) fn all_are_weighed(&self, option: &str) -> bool {
+        let first_weight = self.weights.iter().map(|(position, _)| *position).min();
+        let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);
+        first_weight
+            .is_some_and(|first| files.map(|(position, _)| *position).all(|position| position > first))
+    }
+
     /// Submitters of an option's files: for each the last name before it.
     pub(crate) fn names(&self, option: &str) -> Vec<Option<String>> {
         let files = self.files.iter().filter(|(name, _)| *name == option).flat_map(|(_, files)| files);

@@ -4,9 +4,8 @@
 use crate::blocks::{MARKS, THROWN, edited, ran};
 use crate::compilers::Compiler;
 use crate::counters::{COUNTERS, TRAIN, USE, WORK};
-use crate::perf_data_writer::{Branch, JUMP, PerfData};
 use crate::pprof_writer::Form;
-use crate::recorded::{self, EXECUTIONS_OF_A_SAMPLE};
+use crate::recorded::{self, EXECUTIONS_OF_A_RECORD, EXECUTIONS_OF_A_SAMPLE};
 use crate::running::{done, err, sediment};
 use crate::{has, read};
 use sediment::binary::NoFiles;
@@ -295,27 +294,15 @@ pub fn samples_give_counters(gcc: &'static Compiler) {
     by_counters_the_same(gcc, &folder);
 }
 
-/// Of every fiftieth execution of a block, the branch to its begin and the one at its end.
 pub fn branch_records_give_counters(gcc: &'static Compiler) {
-    const EXECUTIONS_OF_A_RECORD: u64 = 50;
     let folder = sources(gcc);
     let exact = arcs(&recorded(gcc, &folder, "work.c", &[]));
-    let executed = recorded::instructions(&folder);
     let map =
         EarlyMap::read(&std::fs::read(folder.path().join("train")).unwrap(), &NoFiles).unwrap().unwrap();
-    let mut file = PerfData::new();
-    let program = folder.path().join("train").display().to_string();
-    file.mmap2(10, (0x40_0000, 0x40_0000, 0), &program, &[], 1);
-    for code in &map.code {
-        let mut own = executed.range(code.address..code.address + code.size);
-        let Some((begin, executions)) = own.next() else { continue };
-        let last = own.next_back().map_or(*begin, |(address, _)| *address);
-        let branches = [Branch::new(last, *begin, JUMP), Branch::new(last, *begin, JUMP)];
-        for _ in 0..executions / EXECUTIONS_OF_A_RECORD {
-            file.sample(10, 2, last, &branches);
-        }
-    }
-    std::fs::write(folder.path().join("perf.data"), file.finish()).unwrap();
+    recorded::write_branch_records(
+        &folder,
+        map.code.iter().map(|code| code.address..code.address + code.size),
+    );
     let recorded = arcs(&import(&folder, "perf.data"));
     for function in ["step", "main"] {
         assert_eq!(recorded[function].0, exact[function].0, "{function}");

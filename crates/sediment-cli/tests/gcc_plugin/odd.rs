@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that are hard on whoever moves blocks, under the flags of packages: split or left whole, they do the same.
 
-use crate::blocks::{COUNTS, MARKS, ran, record, record_as, runs_in_cold_part};
+use crate::blocks::{COUNTS, MARKS, WORK, ran, record, record_as, runs_in_cold_part};
 use crate::compilers::{COMPILERS, Compiler};
 use crate::running::sediment;
+use crate::support;
 use sediment::binary::{Binary, NoFiles};
 use std::process::Command;
 use tempfile::TempDir;
@@ -319,6 +320,45 @@ pub fn merged_ends_stay_hot(gcc: &'static Compiler) {
     build(&["used", &plugin, COUNTS]);
     assert!(!runs_in_cold_part(&folder, "used", "walk"));
     assert_eq!(ran(&folder, "used", &[]), ran(&folder, "train", &[]));
+}
+
+/// Promise to packagers: the scripts that packages find by COMPILER_PATH load the plugin for each language, and at the link.
+pub fn scripts_serve_every_language(gcc: &'static Compiler) {
+    let folder = gcc.folder();
+    for (name, text) in [("work.c", WORK), ("work.cc", WORK), ("p.f90", FORTRAN)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let (compilers, plugin) = (folder.path().join("compilers").display().to_string(), gcc.plugin());
+    let plugin = format!("PLUGIN={}", plugin.strip_prefix("-fplugin=").unwrap());
+    let make = ["-s", "compilers", &format!("COMPILERS={compilers}"), &plugin, "-C"];
+    let made = Command::new("make").args(make).arg(support::root().join("gcc-plugin")).status();
+    assert!(made.unwrap().success());
+    let counts = folder.path().join("blocks").display().to_string();
+    for (compiler, source, flag, function) in [
+        (gcc.c, "work.c", "-flto", "work"),
+        (gcc.cxx, "work.cc", "-static", "_Z4workii"),
+        (gcc.cxx, "work.cc", "-flto", "_Z4workii"),
+        ("gfortran", "p.f90", "-fno-inline", "work_"),
+    ] {
+        let build = |variable: (&str, &str), program: &str| {
+            let built = Command::new(compiler)
+                .current_dir(folder.path())
+                .env("COMPILER_PATH", &compilers)
+                .env(variable.0, variable.1)
+                .args(["-O2", "-g", "-w", "-ffunction-sections", flag, source, "-o", program])
+                .status();
+            assert!(built.unwrap().success(), "{source} {flag}");
+        };
+        build(("SEDIMENT_BLOCKS", ""), "plain");
+        assert!(!has_cold_part(&folder, "plain", function), "{source} {flag}");
+        build(("SEDIMENT_NUMBER_BLOCKS", "1"), "train");
+        record(&folder, &[]);
+        build(("SEDIMENT_BLOCKS", &counts), "used");
+        assert!(has_cold_part(&folder, "used", function), "{source} {flag}");
+        for arguments in [&[][..], &["unusual"]] {
+            assert_eq!(ran(&folder, "used", arguments), ran(&folder, "plain", arguments), "{source} {flag}");
+        }
+    }
 }
 
 pub fn fortran_is_split(gcc: &'static Compiler) {

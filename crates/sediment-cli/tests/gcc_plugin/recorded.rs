@@ -3,10 +3,13 @@
 
 use crate::blocks::{self, blocks_of, ran};
 use crate::compilers::Compiler;
+use crate::perf_data_writer::{Branch, JUMP, PerfData};
 use crate::pprof_writer::{self, Form, Location, Mapping, Profile, Sample};
 use crate::running::{done, sediment};
 use crate::{has, read};
+use sediment::binary::gcc_block_map;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -143,6 +146,53 @@ pub fn sampled(folder: &TempDir) -> Profile {
             .map(|(id, (_, samples))| Sample { locations: vec![id], values: vec![*samples] })
             .collect(),
         ..Profile::default()
+    }
+}
+
+/// Executions of a stretch of code for which it has a branch record.
+pub const EXECUTIONS_OF_A_RECORD: u64 = 50;
+
+/// Writes a `perf.data` of `train` with branch records of stretches of code: the branch to the begin of each, and the one at its end.
+pub fn write_branch_records(folder: &TempDir, code: impl Iterator<Item = Range<u64>>) {
+    let executed = instructions(folder);
+    let mut file = PerfData::new();
+    let program = folder.path().join("train").display().to_string();
+    file.mmap2(10, (0x40_0000, 0x40_0000, 0), &program, &[], 1);
+    for stretch in code {
+        let mut own = executed.range(stretch);
+        let Some((begin, executions)) = own.next() else { continue };
+        let last = own.next_back().map_or(*begin, |(address, _)| *address);
+        let branches = [Branch::new(last, *begin, JUMP), Branch::new(last, *begin, JUMP)];
+        for _ in 0..executions / EXECUTIONS_OF_A_RECORD {
+            file.sample(10, 2, last, &branches);
+        }
+    }
+    std::fs::write(folder.path().join("perf.data"), file.finish()).unwrap();
+}
+
+pub fn branch_records_tell_of_blocks(gcc: &'static Compiler) {
+    let folder = blocks::sources(gcc);
+    blocks::recorded(gcc, &folder, "work.c");
+    let exact = read(&folder, "p.gv");
+    let map = gcc_block_map::read(&std::fs::read(folder.path().join("train")).unwrap()).unwrap().unwrap();
+    let code = map.iter().flat_map(|function| &function.code);
+    write_branch_records(&folder, code.map(|code| code.address..code.address + code.size));
+    let import = ["import", "--blocks", "perf.data", "--binary", "train", "-o", "recorded.gv"];
+    done(&sediment(folder.path(), &import));
+    let found = read(&folder, "recorded.gv");
+    has(&found, &["blocks_unit=executions"]);
+    for function in ["work", "jumps"] {
+        let (found, exact) = (blocks_of(&found, function), blocks_of(&exact, function));
+        let executions = |all: &[(u32, u64)], block: u32| {
+            all.iter().find(|(other, _)| *other == block).map_or(0, |(_, count)| *count)
+        };
+        for (block, count) in &exact {
+            let recorded = executions(&found, *block) * EXECUTIONS_OF_A_RECORD;
+            let is_near = recorded.abs_diff(*count) <= 2 * EXECUTIONS_OF_A_RECORD;
+            assert!(is_near, "{function}, {block}: {found:?} {exact:?}");
+        }
+        let is_executed = |(block, count): &(u32, u64)| *count == 0 || executions(&exact, *block) > 0;
+        assert!(found.iter().all(is_executed), "{function}: {found:?} {exact:?}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
 
 use crate::running::{done, sediment};
+use crate::said::says_in_log;
 use crate::{Package, said_when_done, support};
 use std::process::Command;
 
@@ -93,12 +94,16 @@ pub fn functions_are_compiled_by_counts() {
     let profile = package.0.path("prog.gv").display().to_string();
     done(&sediment(&built, &["import", "--blocks", "recorded", "--binary", "prog", "-o", &profile]));
     done(&package.change(&["--apply"]));
+    let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
+    package.spec(&spec.replace("\n%build\n", "\n%build\necho \"for ccache: $CCACHE_EXTRAFILES\"\n"));
     let symbols = || {
         let symbols = Command::new("nm").arg(package.0.path("top/BUILD/prog-1.0/prog")).output().unwrap();
         String::from_utf8(symbols.stdout).unwrap()
     };
     let said = package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
     assert!(symbols().contains(" work.cold\n") && !said.contains("-fplugin"), "{said}");
+    assert!(said.contains("\nfor ccache: /") && said.contains("-sediment-order/blocks:"), "{said}");
+    says_in_log("rpm/block_counts", &said, &["block counts"]);
     let first = package.digest();
     code_is_the_same_elsewhere(&package, &compilers);
     package.built(&["--noclean", "--define", DEBUG, "--define", &compilers]);
@@ -106,4 +111,7 @@ pub fn functions_are_compiled_by_counts() {
     package.built(&["--noclean", "--define", DEBUG, "--define", &compilers, "--without", "sediment"]);
     assert_eq!(package.digest(), without, "without it is not the stock build");
     assert!(!symbols().contains(" work.cold\n"));
+    // With link-time optimisation, as Fedora builds, the compiler of the link gets the counts.
+    package.built(&["--noclean", "--define", "optflags -O2 -g -flto=auto", "--define", &compilers]);
+    assert!(symbols().contains(" work.cold\n"));
 }

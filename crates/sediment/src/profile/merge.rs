@@ -322,7 +322,9 @@ impl Scale {
 /// Counts of blocks that cannot be added.
 pub(super) fn different_units() -> Error {
     Error::new(ErrorCode::IncompatibleInputs, "one profile counts block executions, another samples")
-        .with_hint("merge each kind separately")
+        .with_hint(
+            "merge each kind separately; or give each file a weight (-w), and all counts become samples",
+        )
 }
 
 pub(super) fn too_large() -> Error {

@@ -9,6 +9,8 @@ use crate::inputs::{self, read_profile_or_rows};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
+use sediment::profile::Profile;
+use sediment::profile::blocks::BlockUnit;
 use sediment::profile::merge::{self, Weight};
 use sediment::{Error, ErrorCode, Result, profile};
 use std::path::{Path, PathBuf};
@@ -94,25 +96,42 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
-    let merged = merge_files(&inputs, options.normalize, options.variants, &options.output, ui)?;
+    let how = How {
+        normalize: options.normalize,
+        variants: options.variants,
+        mixes_block_units: arguments.all_are_weighed("profiles"),
+    };
+    let merged = merge_files(&inputs, how, &options.output, ui)?;
     if options.json { ui.json(&inputs::profile_json(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
-/// Reads, merges and writes.
-pub(crate) fn merge_files(
-    inputs: &[(PathBuf, Weight)],
+/// How profiles are merged.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct How {
+    /// Totals of merged inputs are scaled back to one recording first.
     normalize: bool,
+    /// Graphs and variants of counters to keep of each function; None keeps all.
     variants: Option<usize>,
-    output: &Path,
-    ui: &Ui,
-) -> Result<profile::Profile> {
-    let profiles = inputs
+    /// Block executions of some inputs are added to samples of others, as samples: somebody chose the weight of each.
+    mixes_block_units: bool,
+}
+
+/// Reads, merges and writes.
+pub(crate) fn merge_files(inputs: &[(PathBuf, Weight)], how: How, output: &Path, ui: &Ui) -> Result<Profile> {
+    let mut profiles = inputs
         .iter()
         .map(|(path, weight)| Ok((read_profile_or_rows(path, ui)?, *weight)))
         .collect::<Result<Vec<_>>>()?;
+    let counts_samples =
+        |profile: &Profile| profile.blocks_total > 0 && profile.blocks_unit == BlockUnit::Samples;
+    if how.mixes_block_units && profiles.iter().any(|(profile, _)| counts_samples(profile)) {
+        for (profile, _) in &mut profiles {
+            profile.blocks_unit = BlockUnit::Samples;
+        }
+    }
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
-    let mut merged = merge::merge(&borrowed, normalize)?;
-    if let Some(most) = variants {
+    let mut merged = merge::merge(&borrowed, how.normalize)?;
+    if let Some(most) = how.variants {
         merged.keep_heaviest_variants(most);
     }
     inputs::warn_of_similar_labels(&merged, ui);
