@@ -3,9 +3,10 @@
 //! gcc-plugin/block_map.cc is the writer.
 //!
 //! For each function: the version, a byte, 1 or 2; the hash of its control-flow graph, 4 bytes; in version 2 a byte, why the function stays
-//! whole ([`WhyWhole`]); the number of its blocks, and for each of them, from number 1 on, its signature, 2 bytes; the number of ranges of code. For each range: its address; the number of its stretches; for each of
-//! these the number of the block whose code it is, 0 where none is known, and its bytes. Numbers without a stated size are ULEB128, others
-//! are in the file's order of bytes. Where a linker dropped a function, the address of its range is 0 or -1.
+//! whole ([`WhyWhole`]); the number of its blocks, and for each of them, from number 1 on, its signature, 2 bytes; the number of ranges of
+//! code. For each range: its address; the number of its stretches; for each of these the number of the block whose code it is, 0 where none
+//! is known, and its bytes. Numbers without a stated size are ULEB128, others are in the file's order of bytes. Where a linker dropped a
+//! function, the address of its range is 0 or -1.
 
 use super::section::{Numbers, unpacked};
 use crate::error::{Error, ErrorCode, Result};
