@@ -109,14 +109,10 @@ fn straight(code: &[u8], most: usize) -> usize {
 }
 
 fn flow(code: &[u8]) -> Flow {
-    let Some(word) = word(code) else { return Flow::Other };
-    let jump = matches!(branch(word, 0), Some(Reference::Jump(_)))
-        || word & 0xff00_0000 == 0x5400_0000 // b.cond, bc.cond
-        || word & 0x7c00_0000 == 0x3400_0000; // cbz, cbnz, tbz, tbnz
-    match through_register(word) {
+    match word(code).and_then(through_register) {
         Some(2) => Flow::Return,
         Some(0) => Flow::Jump,
-        _ if jump => Flow::Jump,
+        _ if jump(code, 0).is_some() => Flow::Jump,
         _ => Flow::Other,
     }
 }
