@@ -202,7 +202,7 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf = matches
         .get_one("output")
         .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "gen_profile_merge needs an output file"))?;
-    merge::merge_files(&pairs, merge::How::default(), output, ui).map(drop)
+    merge::merge_files(&pairs, merge::Settings::default(), output, ui).map(drop)
 }
 
 fn make_sediment_rpmmacros_command() -> Command {

@@ -96,18 +96,18 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
-    let how = How {
+    let settings = Settings {
         normalize: options.normalize,
         variants: options.variants,
         mixes_block_units: arguments.all_are_weighed("profiles"),
     };
-    let merged = merge_files(&inputs, how, &options.output, ui)?;
+    let merged = merge_files(&inputs, settings, &options.output, ui)?;
     if options.json { ui.json(&inputs::profile_json(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
-/// How profiles are merged.
+/// Choices of a merge.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct How {
+pub(crate) struct Settings {
     /// Totals of merged inputs are scaled back to one recording first.
     normalize: bool,
     /// Graphs and variants of counters to keep of each function; None keeps all.
@@ -117,21 +117,26 @@ pub(crate) struct How {
 }
 
 /// Reads, merges and writes.
-pub(crate) fn merge_files(inputs: &[(PathBuf, Weight)], how: How, output: &Path, ui: &Ui) -> Result<Profile> {
+pub(crate) fn merge_files(
+    inputs: &[(PathBuf, Weight)],
+    settings: Settings,
+    output: &Path,
+    ui: &Ui,
+) -> Result<Profile> {
     let mut profiles = inputs
         .iter()
         .map(|(path, weight)| Ok((read_profile_or_rows(path, ui)?, *weight)))
         .collect::<Result<Vec<_>>>()?;
     let counts_samples =
         |profile: &Profile| profile.blocks_total > 0 && profile.blocks_unit == BlockUnit::Samples;
-    if how.mixes_block_units && profiles.iter().any(|(profile, _)| counts_samples(profile)) {
+    if settings.mixes_block_units && profiles.iter().any(|(profile, _)| counts_samples(profile)) {
         for (profile, _) in &mut profiles {
             profile.blocks_unit = BlockUnit::Samples;
         }
     }
     let borrowed: Vec<_> = profiles.iter().map(|(profile, weight)| (profile, *weight)).collect();
-    let mut merged = merge::merge(&borrowed, how.normalize)?;
-    if let Some(most) = how.variants {
+    let mut merged = merge::merge(&borrowed, settings.normalize)?;
+    if let Some(most) = settings.variants {
         merged.keep_heaviest_variants(most);
     }
     inputs::warn_of_similar_labels(&merged, ui);
