@@ -78,7 +78,7 @@ fn output_of_the_installed_perf_is_read() {
         ("csv", &["-x,"][..]),
         ("json", &["-j"][..]),
         // In a shorter part the program may not run at all, and what was not counted is no run.
-        ("parts", &["-x,", "-I", "100"][..]),
+        ("parts", &["-x,", "-I", "1000"][..]),
     ] {
         let file = here.join(name);
         for _ in 0..if name == "text" { 1 } else { 3 } {
