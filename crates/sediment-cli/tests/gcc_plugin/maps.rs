@@ -142,7 +142,7 @@ pub fn damaged_maps_are_errors(gcc: &'static Compiler) {
     let whole = with(&map).unwrap().unwrap();
     assert!(whole.len() >= 4 && whole.iter().any(|function| function.code.len() > 9), "{whole:?}");
     assert!(with(&map[..map.len() - 1]).is_err());
-    assert!(with(&[&map[..], &[2]].concat()).unwrap_err().to_string().contains("version 2"));
+    assert!(with(&[&map[..], &[3]].concat()).unwrap_err().to_string().contains("version 3"));
     let last = map.len() - 1;
     for place in [1, 5, 6, last / 3, last / 2, last] {
         for value in [0, 0x7f, 0x80, 0xff] {
