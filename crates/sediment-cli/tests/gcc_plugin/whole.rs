@@ -79,7 +79,7 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
     }
     let verify = sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]);
     done(&verify);
-    says("gcc_plugin/why_whole", &String::from_utf8_lossy(&verify.stdout));
+    says("gcc_plugin/why_whole", String::from_utf8_lossy(&verify.stdout));
     let found = layouts(&["-fno-reorder-blocks-and-partition"]);
     for (name, layout) in [&stay[..], &[("large", "whole: option")]].concat() {
         assert_eq!(found[name], layout, "{name}");
