@@ -64,7 +64,7 @@ sub has_functions {
         return 1 if $name !~ /\.(?:gv|prof)$/;
         open(my $file, '<', $name) or return 1;
         while (my $line = <$file>) {
-            return 1 if $line !~ m{^\s*(?:[{}#].*|//.*|(?:digraph|graph|subgraph|node|edge)\b.*)?$};
+            return 1 if $line !~ m{^\s*(?:[{};\s]*|(?:\#|//).*|(?:digraph|subgraph)\b[^\[\]{}]*\{?\s*|(?:graph|node|edge)\s*\[[^\]]*\];?\s*)$};
         }
     }
     return 0;
