@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shared part of the targets: the check of the tests, with its counting allocator, under libFuzzer.
 
-#[path = "../crates/sediment/tests/support/fuzz_check.rs"]
+#[path = "../crates/sediment-order/tests/bounds/fuzz_check.rs"]
 mod fuzz_check;
-#[path = "../crates/sediment/tests/support/mutate/mod.rs"]
+#[path = "../tests/support/src/mutate/mod.rs"]
 mod mutate;
 
 pub use libfuzzer_sys;

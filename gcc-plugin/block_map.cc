@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// crates/sediment/src/binary/gcc_block_map.rs reads the map, and describes its format.
+// crates/sediment-core/src/binary/gcc_block_map.rs reads the map, and describes its format.
 //
 // Until the last pass, a mark is a discriminator that means an entry of `marks`: GCC copies it together with the code. The section's
 // name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with `.debug_`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// crates/sediment/src/binary/gcc_early_map.rs reads the map, and describes its format.
+// crates/sediment-core/src/binary/gcc_early_map.rs reads the map, and describes its format.
 //
 // Until the last pass, a number is a discriminator: GCC copies it together with the statement. In the map stands, for each final block, which
 // statements its code is of, and which of them are firm there: with a call, a jump or a store. Other code can have been moved to blocks that are

@@ -17,7 +17,7 @@ typedef unsigned (*StatementAt) (location_t);
 void add_number (std::string &bytes, uint64_t number);
 
 // Describes the graph of a function: checksums, blocks, their statements and edges. Changes the function as the pass `profile` does, so call it
-// in a process that compiles nothing. crates/sediment/src/binary/gcc_early_map.rs describes the bytes.
+// in a process that compiles nothing. crates/sediment-core/src/binary/gcc_early_map.rs describes the bytes.
 void add_graph (std::string &bytes, cgraph_node *node, StatementAt statement_at);
 
 } // namespace sediment

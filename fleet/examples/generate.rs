@@ -8,7 +8,7 @@
 //!     generate forged DATASET SUBMITTERS EACH      adds submitters that push calls which others hardly make, each with many profiles
 //!     generate bodies DIR COUNT CALLS              DIR/NUMBER.gv, all different
 
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 use sediment_fleet::dataset::dictionary::Dictionary;
 use sediment_fleet::dataset::prepared::Prepared;
 use sediment_fleet::dataset::writer::{Writer, prepare};

@@ -5,7 +5,7 @@
 //!     reader DIR ROUNDS
 
 use nix::time::ClockId;
-use sediment::profile::text;
+use sediment_core::profile::text;
 use sediment_fleet::submission::{Named, Submission};
 use std::hint::black_box;
 use std::path::Path;

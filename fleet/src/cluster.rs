@@ -17,7 +17,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Day`]: a day of the calendar, the finest time that a dataset knows.
 
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 

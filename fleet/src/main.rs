@@ -17,7 +17,7 @@ fn main() -> ExitCode {
             if let Some(hint) = error.hint() {
                 eprintln!("hint: {hint}");
             }
-            ExitCode::from(if error.code() == sediment::ErrorCode::Usage { 2 } else { 1 })
+            ExitCode::from(if error.code() == sediment_core::ErrorCode::Usage { 2 } else { 1 })
         }
     }
 }

@@ -2,10 +2,10 @@
 //! [`Submission`]: a profile that somebody sent, validated by the reader of profiles and brought to shares.
 
 use crate::day::Day;
-use sediment::profile::merge::into_shares;
-use sediment::profile::rows::{Row, rows};
-use sediment::profile::{Profile, text};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::merge::into_shares;
+use sediment_core::profile::rows::{Row, rows};
+use sediment_core::profile::{Profile, text};
+use sediment_core::{Error, ErrorCode, Result};
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 
 mod support;
 
-use sediment::profile::merge::{Weight, merge};
-use sediment::profile::{Profile, text};
+use sediment_core::profile::merge::{Weight, merge};
+use sediment_core::profile::{Profile, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use support::{LAYOUT, fleet, ingest, merge_of, merged_by_core, profile, refused, run, write};

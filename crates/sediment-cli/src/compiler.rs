@@ -3,9 +3,9 @@
 
 use crate::ui::Ui;
 use crate::values;
-use sediment::link::Linker;
-use sediment::wrapper::plan;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::link::Linker;
+use sediment_order::wrapper::plan;
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::ffi::{OsStr, OsString};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that install the debug symbols of a stripped program or library, by distribution.
 
-use sediment::escape;
+use sediment_core::escape;
 
 /// The package that a file belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,7 @@
 //! Exit codes: 0 done, 1 failed, 130 interrupted, 2 usage, 3 regression, 4 inconclusive, 5 below a threshold of the caller, 6
 //! not possible on this machine.
 
-use sediment::ErrorKind;
+use sediment_core::ErrorKind;
 use sediment_process::command::Outcome;
 
 /// A number that this process ends with.

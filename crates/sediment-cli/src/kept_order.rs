@@ -2,8 +2,9 @@
 //! An older ordering file that a new order keeps to.
 
 use crate::files;
-use sediment::order::Older;
-use sediment::{Result, link};
+use sediment_core::Result;
+use sediment_order::link;
+use sediment_order::order::Older;
 use std::path::Path;
 
 /// Reads an older order; `threshold` is the share of gain below which it stays. None for one that lists no function: there is nothing to keep.

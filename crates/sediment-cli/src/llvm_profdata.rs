@@ -5,13 +5,13 @@ use crate::files::{self, TemporaryFolder};
 use crate::inputs::read_binary;
 use crate::ui::Ui;
 use crate::unit_graphs::entries;
-use sediment::llvm_counters::{self, LlvmCounters};
-use sediment::plural::counted;
-use sediment::profile::Profile;
-use sediment::skipped::Skipped;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::Profile;
+use sediment_core::skipped::Skipped;
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
+use sediment_read::counters::llvm::{self, LlvmCounters};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ fn form(path: &Path) -> Result<Option<Form>> {
     });
     Ok(match is_binary {
         true => Some(Form::Binary),
-        false => llvm_counters::recognises(&head).then_some(Form::Text),
+        false => llvm::recognises(&head).then_some(Form::Text),
     })
 }
 

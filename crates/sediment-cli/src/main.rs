@@ -44,7 +44,7 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
     outcome.unwrap_or_else(|error| failed(&error, &ui))
 }
 
-fn failed(error: &sediment::Error, ui: &ui::Ui) -> ExitCode {
+fn failed(error: &sediment_core::Error, ui: &ui::Ui) -> ExitCode {
     ui.error(error);
     exit::code(error.kind())
 }

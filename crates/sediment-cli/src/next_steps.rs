@@ -2,11 +2,11 @@
 //! Next commands: what to type after a recording, an order and a check.
 
 use crate::files;
-use sediment::binary::is_program;
-use sediment::escape;
-use sediment::link::Linker;
-use sediment::profile::Profile;
-use sediment::read::Recording;
+use sediment_core::binary::is_program;
+use sediment_core::escape;
+use sediment_core::profile::Profile;
+use sediment_order::link::Linker;
+use sediment_read::read::Recording;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -4,7 +4,7 @@
 
 use crate::distribution::{self, Owner};
 use crate::files;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::collections::BTreeSet;

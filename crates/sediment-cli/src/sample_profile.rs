@@ -2,8 +2,8 @@
 //! Sample profiles of compilers: executions by source line.
 
 use clap::ValueEnum;
-use sediment::line_profile::{Family, Lines, gcc, llvm};
-use sediment::skipped::Skipped;
+use sediment_core::skipped::Skipped;
+use sediment_read::counters::line_profile::{Family, Lines, gcc, llvm};
 
 /// Format of a sample profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@
 
 use crate::files;
 use nix::libc::SIGPIPE;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::{CStr, OsStr, c_char, c_int};

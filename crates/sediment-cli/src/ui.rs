@@ -4,8 +4,8 @@
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use sediment::plural::counted;
-use sediment::{Error, ErrorCode, Skipped, escape};
+use sediment_core::plural::counted;
+use sediment_core::{Error, ErrorCode, Skipped, escape};
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -103,18 +103,18 @@ impl Ui {
     }
 
     /// Prints a result, of which every line may hold names from a file.
-    pub(crate) fn result(&self, text: &str) -> sediment::Result<()> {
+    pub(crate) fn result(&self, text: &str) -> sediment_core::Result<()> {
         let safe: String = text.split_inclusive('\n').map(safe_line).collect();
         self.raw_result(safe.as_bytes())
     }
 
     /// Prints a result for programs: JSON in ASCII, so that no name in it can speak to a terminal.
-    pub(crate) fn json(&self, value: &serde_json::Value) -> sediment::Result<()> {
-        self.raw_result(sediment::report::ascii_json(value).as_bytes())
+    pub(crate) fn json(&self, value: &serde_json::Value) -> sediment_core::Result<()> {
+        self.raw_result(sediment_core::escape::json(value).as_bytes())
     }
 
     /// Writes data to standard output as it is. A reader that went away is no failure.
-    pub(crate) fn raw_result(&self, data: &[u8]) -> sediment::Result<()> {
+    pub(crate) fn raw_result(&self, data: &[u8]) -> sediment_core::Result<()> {
         let mut out = std::io::stdout().lock();
         match out.write_all(data).and_then(|()| out.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -202,7 +202,7 @@ impl Ui {
     }
 
     /// Prints help or the version as the parser words it.
-    pub(crate) fn help(&self, text: &clap::builder::StyledStr) -> sediment::Result<()> {
+    pub(crate) fn help(&self, text: &clap::builder::StyledStr) -> sediment_core::Result<()> {
         if colour(std::io::stdout().is_terminal()) {
             return self.raw_result(text.ansi().to_string().as_bytes());
         }

@@ -5,12 +5,12 @@ use crate::files::{self, Source};
 use crate::inputs::read_binary;
 use crate::ui::Ui;
 use crate::unit_graphs::entries;
-use sediment::gcov::{self, Units};
-use sediment::plural::counted;
-use sediment::profile::Profile;
-use sediment::read::Input;
-use sediment::skipped::{Reason, Skipped};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::Profile;
+use sediment_core::skipped::{Reason, Skipped};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::counters::gcov::{self, Units};
+use sediment_read::read::Input;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

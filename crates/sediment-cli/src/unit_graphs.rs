@@ -3,12 +3,13 @@
 
 use crate::files::{self, Source, SystemFiles};
 use crate::ui::Ui;
-use sediment::binary::{Binary, SymbolSource};
-use sediment::profile::{EdgeFacts, Profile, text};
-use sediment::read::Input;
-use sediment::skipped::{Reason, Skipped};
-use sediment::static_graph::{self, UNIT_READERS, UnitGraph, estimate};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{Binary, SymbolSource};
+use sediment_core::estimate;
+use sediment_core::profile::{EdgeFacts, Profile, text};
+use sediment_core::skipped::{Reason, Skipped};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::read::Input;
+use sediment_read::static_graph::{self, UNIT_READERS, UnitGraph};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

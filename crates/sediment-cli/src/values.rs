@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Times, percentages and sizes on the command line, and words in variables of the environment.
 
-use sediment::wrapper::settings;
+use sediment_order::wrapper::settings;
 use std::time::Duration;
 
 type Read<T> = Result<T, String>;

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment advise inline` as its user meets it, on a program that the system's compiler makes.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-
-use said::says;
 use std::path::Path;
 use std::process::{Command, Output};
+use support::said::says;
 use tempfile::TempDir;
 
 const SOURCE: &str = "__attribute__((noinline)) static int step(int x) { return x * 3 + 1; }

@@ -3,14 +3,12 @@
 //! SEDIMENT_SCREENSHOTS keeps pictures.
 
 mod running;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use running::{done, sediment};
-use sediment::binary::{Binary, BinaryFunction};
-use sediment::callgraph::GroupKind;
-use sediment::profile::FunctionKey;
-use sediment::report::layout::{self, Calls, Heat, ProfiledFunction, Program, Report};
+use sediment_core::binary::{Binary, BinaryFunction};
+use sediment_core::callgraph::GroupKind;
+use sediment_core::profile::FunctionKey;
+use sediment_order::report::layout::{self, Calls, Heat, ProfiledFunction, Program, Report};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -2,9 +2,6 @@
 //! `dist/ci`: the step that users' CI runs, on a program linked in order and on one that is not, with its gate; and the shell steps of the
 //! action and the job.
 
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

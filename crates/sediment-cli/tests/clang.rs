@@ -2,18 +2,14 @@
 //! Blocks of programs that clang compiles: from its own map of blocks, by a recording, to its list of basic block sections.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
-use said::says;
-use sediment::binary::bb_addr_map;
-use sediment::link;
+use sediment_core::binary::bb_addr_map;
+use sediment_order::link;
 use std::path::Path;
 use std::process::Command;
+use support::said::says;
 use support::{Need, case, linker_folder};
 use tempfile::TempDir;
 

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment demo`: the whole of it with lld, and what it says where it cannot run.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use libtest_mimic::Arguments;
-use said::says;
 use std::path::Path;
 use std::process::{Command, Output};
+use support::said::says;
 use support::{Need, case, linker_folder, program};
 
 fn main() {

@@ -2,16 +2,11 @@
 //! The whole line on a real program, once per linker: compile, link, record under callgrind, import, order, relink, verify, and
 //! look at the linked file with `nm`. Each linked program must still run and say the same.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use libtest_mimic::{Arguments, Trial};
-use said::{says, says_like};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use support::said::{says, says_like};
 use support::{Need, case};
 
 /// Linker under test: its compiler flags and its way to print a map.

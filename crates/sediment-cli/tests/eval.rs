@@ -12,20 +12,16 @@ mod interruptions;
 #[path = "eval/quick.rs"]
 mod quick;
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "eval/servers.rs"]
 mod servers;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::Arguments;
 use running::{code, command, err, out};
-use said::says;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use support::case;
+use support::said::says;
 
 fn main() {
     let mut cases = vec![

@@ -3,8 +3,6 @@
 //! is understood, and each former spelling does the same as the one of today.
 
 mod running;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use running::{code, command, done, err, out, sediment, words};
 use std::path::Path;

@@ -15,19 +15,11 @@ mod maps;
 mod odd;
 #[path = "gcc_plugin/parts.rs"]
 mod parts;
-#[path = "../../sediment/tests/support/perf_data_writer.rs"]
-mod perf_data_writer;
-#[path = "../../sediment/tests/support/pprof_writer.rs"]
-mod pprof_writer;
 #[path = "gcc_plugin/recorded.rs"]
 mod recorded;
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "gcc_plugin/split.rs"]
 mod split;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 #[path = "gcc_plugin/together.rs"]
 mod together;
 #[path = "gcc_plugin/tools.rs"]
@@ -38,10 +30,10 @@ mod whole;
 use compilers::{COMPILERS, Compiler, Runs};
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
-use said::{says, says_in_log};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::said::{says, says_in_log};
 use support::{Need, case};
 use tempfile::TempDir;
 

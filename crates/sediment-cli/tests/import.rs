@@ -2,16 +2,12 @@
 //! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use running::{code, done, err, sediment};
-use said::says;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::said::says;
 
 const PART: &str = "version: 1\ncreator: callgrind-3.19.0\npositions: line\nevents: Ir\nsummary: 30\n\nob=(1) /usr/bin/tool\n\
                     fn=(1) main\n1 10\ncfn=(2) work\ncalls=9 10\n2 9000\n\nfn=(2)\n10 20\n\ntotals: 30\n";

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of commands against the schemas of docs/json: what a schema requires is there, and what is printed is in the schema.
 
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use libtest_mimic::Arguments;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

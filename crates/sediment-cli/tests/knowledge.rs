@@ -2,11 +2,9 @@
 //! Warnings about gaps of a profile, missing symbols and symbols of another build.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 
 use running::{err, out, sediment};
-use said::says;
+use support::said::says;
 
 /// A recording by callgrind in which an object makes up so much of the cost of 1000.
 fn recording(object: &str, cost: u32) -> String {

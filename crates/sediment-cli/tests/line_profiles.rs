@@ -2,8 +2,6 @@
 //! Profiles by source line: what clang, rustc and Go make of what `sediment export` writes.
 
 mod running;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::Arguments;
 use running::{code, done, err, sediment};

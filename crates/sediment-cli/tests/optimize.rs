@@ -2,11 +2,7 @@
 //! `sediment optimize`: projects of several build systems from their sources to an ordered and measured program, and what goes wrong.
 
 mod projects;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 mod sandbox;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 #[path = "optimize/again.rs"]
 mod again;
@@ -26,7 +22,7 @@ mod project;
 use libtest_mimic::{Arguments, Trial};
 use project::{Project, code, err};
 use projects::Kind;
-use said::says_like;
+use support::said::says_like;
 use support::{Need, case};
 
 fn main() {

@@ -2,12 +2,10 @@
 //! `sediment order`: groups for start-up and steady state, several workloads, older orders kept, engines of earlier releases.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 
 use running::{done as out, err, sediment};
-use said::says;
 use std::fmt::Write;
+use support::said::says;
 
 /// A profile of the functions (name, size, rank of first use) of one program, and of its calls.
 fn profile(functions: &[(String, u64, Option<u64>)], calls: &[(String, String, u64)]) -> String {

@@ -8,8 +8,6 @@ mod build;
 mod running;
 #[path = "projects/settings.rs"]
 mod settings;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use build::Build;
 use libtest_mimic::Arguments;

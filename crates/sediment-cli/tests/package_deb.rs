@@ -2,17 +2,13 @@
 //! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
 
 mod projects;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 #[path = "package_deb/toy.rs"]
 mod toy;
 
 use libtest_mimic::{Arguments, Trial};
 use projects::Kind;
-use said::says_in_log;
 use std::path::Path;
+use support::said::says_in_log;
 use support::{Need, case};
 use toy::{Toy, words};
 

@@ -6,8 +6,6 @@
 mod blocks;
 #[path = "pages/place.rs"]
 mod place;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use blocks::{Block, Mark, blocks, commands};
 use libtest_mimic::{Arguments, Trial};

@@ -2,13 +2,11 @@
 //! `sediment order` for a recorded run, why a function is where it is, and `sediment predict`.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 
 use running::{done, err, sediment};
-use said::says;
 use std::fmt::Write;
 use std::process::Command;
+use support::said::says;
 
 /// A profile and a trace of a program of four jobs, each of functions of its own.
 fn recorded() -> tempfile::TempDir {

@@ -2,13 +2,11 @@
 //! The program as its user meets it: what goes in, what comes out, on which stream, with which exit code.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 
 use running::{code, command, err, out, sediment};
-use said::says;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use support::said::says;
 use tempfile::TempDir;
 
 /// A recording of four functions in two DSOs, by callgrind.

@@ -24,8 +24,6 @@ mod programs;
 #[path = "record/refusals.rs"]
 mod refusals;
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 mod sandbox;
 #[path = "record/served.rs"]
 mod served;
@@ -33,8 +31,6 @@ mod served;
 mod sigtrap;
 #[path = "record/stripped.rs"]
 mod stripped;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 #[path = "record/traced.rs"]
 mod traced;
 #[path = "record/trampolines.rs"]
@@ -49,6 +45,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::said;
 use support::{Need, case};
 
 /// Factor by which this machine is slower than usual ones: SEDIMENT_SLOWER, for emulated processors.
@@ -201,9 +198,9 @@ impl Workshop {
         record
     }
 
-    fn profile(&self) -> sediment::profile::Profile {
+    fn profile(&self) -> sediment_core::profile::Profile {
         let bytes = std::fs::read(self.path().join("recorded.gv")).unwrap();
-        sediment::profile::text::parse(&bytes).unwrap().0
+        sediment_core::profile::text::parse(&bytes).unwrap().0
     }
 }
 
@@ -212,7 +209,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// The ranks of first use of the functions of a DSO, by name.
-fn firsts(profile: &sediment::profile::Profile, dso: &str) -> Vec<(u64, String)> {
+fn firsts(profile: &sediment_core::profile::Profile, dso: &str) -> Vec<(u64, String)> {
     let mut firsts: Vec<(u64, String)> = profile
         .functions()
         .into_iter()
@@ -224,7 +221,7 @@ fn firsts(profile: &sediment::profile::Profile, dso: &str) -> Vec<(u64, String)>
 }
 
 /// Calls of one function by another, by their names.
-fn calls(profile: &sediment::profile::Profile, caller: &str, callee: &str) -> u128 {
+fn calls(profile: &sediment_core::profile::Profile, caller: &str, callee: &str) -> u128 {
     let edges = profile.edges();
     let named = |function, name: &str| profile.key(function).name == name;
     let between = edges.iter().filter(|(from, to, _)| named(*from, caller) && named(*to, callee));
@@ -498,7 +495,7 @@ fn callers_that_do_not_call_are_marked() {
         let edge = edges.iter().find(|(from, to, _)| named(*from, caller) && named(*to, callee));
         edge.unwrap_or_else(|| panic!("{caller} -> {callee} is missing")).2.kind
     };
-    assert_eq!(kind("by_jump", "landed"), Some(sediment::profile::CallKind::Uncertain));
+    assert_eq!(kind("by_jump", "landed"), Some(sediment_core::profile::CallKind::Uncertain));
     assert_eq!(kind("main", "by_jump"), None);
     assert!(firsts(&profile, "jumps").iter().any(|(_, name)| name == "landed"), "its rank is kept");
 }

@@ -2,16 +2,12 @@
 //! `sediment report`: the picture of a real program's layout, of an order of it, and of the program as linked with that order.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use running::{done, err, sediment};
-use said::{says, says_in_log};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
+use support::said::{says, says_in_log};
 
 /// Two hundred functions, a profile of their calls, and the program; None where there is no compiler.
 fn program(folder: &Path) -> Option<()> {
@@ -353,7 +349,7 @@ fn verdicts_tell_better_from_worse_and_from_nothing() {
 fn size_of_postgresql(folder: &Path) -> Option<u64> {
     const FUNCTIONS: usize = 16_000;
     let text = std::fs::read(folder.join("p.gv")).unwrap();
-    let (profile, _) = sediment::profile::text::parse(&text).unwrap();
+    let (profile, _) = sediment_core::profile::text::parse(&text).unwrap();
     let is_plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_.$".contains(&b));
     let of_crt = ["main", "_start", "_init", "_fini"];
     let names: Vec<String> = profile

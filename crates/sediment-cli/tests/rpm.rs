@@ -8,18 +8,14 @@ mod blocks;
 #[allow(dead_code)] // the program of the wrapper's tests, without its links
 mod build;
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use build::Build;
 use libtest_mimic::Arguments;
 use running::{done, err, out, sediment};
-use said::{says, says_in_log};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use support::said::{says, says_in_log};
 use support::{Need, case};
 
 /// Beginnings of what sediment says in the log of a build.

@@ -2,16 +2,12 @@
 //! Flags of specs that `sediment package rpm` changed, as rpmspec expands them: those of the spec before, and sections for functions.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::Arguments;
 use running::{done, err, sediment};
-use said::says;
 use std::path::Path;
 use std::process::Command;
+use support::said::says;
 use support::{Need, case, golden, root};
 use tempfile::TempDir;
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The documentation site: `scripts/site` builds it with the program's own help, finds no broken link, and would find one.
 
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use libtest_mimic::Arguments;
 use std::path::PathBuf;
 use std::process::{Command, Output};

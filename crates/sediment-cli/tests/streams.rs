@@ -2,8 +2,6 @@
 //! Output of the main commands into a pipe that nobody reads, and in a terminal of 40 columns.
 
 mod running;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::Arguments;
 use running::{code, command, done, err, sediment};

@@ -2,16 +2,12 @@
 //! Users' submissions merged into a package's profile; profiles compared in words and by git; the pages of the manual.
 
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use running::{code, done, err, sediment};
-use said::says;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use support::said::says;
 
 /// A recording of one program: functions that main calls, so often each.
 fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the program finds the symbols of what was recorded, and what it says where it finds none or those of another build.
 
-#[path = "../../sediment/tests/support/elf_writer.rs"]
-mod elf_writer;
-#[path = "../../sediment/tests/support/perf_data_writer.rs"]
-mod perf_data_writer;
 mod running;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 
-use elf_writer::{CODE_OFFSET, Elf, Function};
-use perf_data_writer::{Branch, CALL, PerfData};
 use running::{command, err};
-use said::says;
 use std::path::Path;
 use std::process::Output;
+use support::elf_writer::{CODE_OFFSET, Elf, Function};
+use support::perf_data_writer::{Branch, CALL, PerfData};
+use support::said::says;
 
 const BASE: u64 = 0x5555_5555_0000;
 const BUILD_ID: [u8; 20] = [0xab; 20];
@@ -56,7 +50,7 @@ fn debug_file(build_id: &[u8]) -> Vec<u8> {
 
 /// The checksum of `.gnu_debuglink`.
 fn checksum(bytes: &[u8]) -> u32 {
-    sediment::binary::debug_link_checksum(bytes)
+    sediment_core::binary::debug_link_checksum(bytes)
 }
 
 /// A folder with the recording, and below `machine` the files of the machine that was recorded.

@@ -15,8 +15,6 @@ mod links;
 mod pages;
 #[path = "tidy/rooms.rs"]
 mod rooms;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 #[path = "tidy/surface.rs"]
 mod surface;
 #[path = "tidy/tree.rs"]
@@ -28,7 +26,7 @@ use tree::{code_of, files, files_below, read, relative, root};
 
 #[test]
 fn every_row_of_a_table_has_its_page_and_its_goldens() {
-    let read_table: Vec<&str> = sediment::read::READERS.iter().map(|reader| reader.name).collect();
+    let read_table: Vec<&str> = sediment_read::read::READERS.iter().map(|reader| reader.name).collect();
     for name in read_table {
         let page = root().join(format!("docs/formats/{name}.md"));
         assert!(page.is_file(), "the reader {name} has no page: {}", relative(&page));
@@ -40,10 +38,10 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
         .lines()
         .filter_map(|line| line.strip_prefix("| [`")?.split_once('`').map(|(name, _)| name))
         .collect();
-    let names: Vec<&str> = sediment::read::READERS.iter().map(|reader| reader.name).collect();
+    let names: Vec<&str> = sediment_read::read::READERS.iter().map(|reader| reader.name).collect();
     assert_eq!(rows, names, "docs/formats/README.md: a row for each reader, in the order of the table");
     let algorithms = read(&root().join("docs/algorithms.md"));
-    for algorithm in sediment::order::algorithms::ALGORITHMS {
+    for algorithm in sediment_order::order::algorithms::ALGORITHMS {
         assert!(
             algorithms.contains(&format!("`{}`", algorithm.name)),
             "docs/algorithms.md lacks `{}`",
@@ -51,11 +49,11 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
         );
     }
     let linkers = read(&root().join("docs/linkers.md"));
-    for linker in sediment::link::LINKERS {
+    for linker in sediment_order::link::LINKERS {
         assert!(linkers.contains(&format!("`{}`", linker.name)), "docs/linkers.md lacks `{}`", linker.name);
     }
     let measuring = read(&root().join("docs/measuring.md"));
-    for meter in sediment_eval::measure::METERS {
+    for meter in sediment_measure::METERS {
         assert!(measuring.contains(&format!("`{}`", meter.name)), "docs/measuring.md lacks `{}`", meter.name);
     }
 }
@@ -101,13 +99,8 @@ fn conditions_are_those_of_the_oldest_rust() {
 /// Temporary folders are private, whatever the umask, as one function makes them all.
 #[test]
 fn temporary_folders_are_made_in_one_place() {
-    for room in [
-        "crates/sediment/src",
-        "crates/sediment-process/src",
-        "crates/sediment-eval/src",
-        "crates/sediment-cli/src",
-    ] {
-        for path in files_below(&root().join(room), "rs") {
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        for path in files_below(&entry.unwrap().path().join("src"), "rs") {
             let name = relative(&path);
             let makes = ["tempdir", "TempDir", "env::temp_dir"]
                 .iter()

@@ -39,8 +39,6 @@ mod scenario;
 mod servers;
 #[path = "torture/special.rs"]
 mod special;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use bench::Bench;
 use fault::Kind;

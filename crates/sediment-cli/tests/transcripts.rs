@@ -12,9 +12,6 @@
 //!
 //! `SEDIMENT_BLESS=1` runs the command lines and writes the rest: read the difference before you commit it.
 
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -3,8 +3,6 @@
 //! which it gives no reason.
 
 mod running;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::{Arguments, Trial};
 use running::{code, err, out, sediment};

@@ -17,14 +17,10 @@ mod following;
 #[path = "wrapper/harmless.rs"]
 mod harmless;
 mod projects;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "wrapper/same_as.rs"]
 mod same_as;
 #[path = "wrapper/starts.rs"]
 mod starts;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 #[path = "wrapper/takeover.rs"]
 mod takeover;
 #[path = "wrapper/threshold.rs"]
@@ -32,10 +28,10 @@ mod threshold;
 
 use build::{Build, said};
 use libtest_mimic::{Arguments, Trial};
-use said::{says, says_like};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::{Command, Output};
+use support::said::{says, says_like};
 use support::{Need, case};
 
 fn main() {

@@ -12,7 +12,7 @@ use super::statistics::components::{Components, components};
 use super::statistics::drift::{Run, Stability, stability};
 use super::statistics::{Interval, multiplicity};
 use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Analyses an experiment.
 ///

@@ -1,9 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments that compare builds: what was planned, what was measured, what follows from it.
+//! Experiments that compare builds of any program: plans, runs in random order, statistics, verdicts, reports.
 //!
-//! It compares any two or more builds of anything and knows nothing of layouts. A plan says what to compare
-//! and how; a run of it leaves [`Observation`]s; statistics over them give estimates, intervals and a verdict.
+//! ```text
+//! plan file ─ plan::read ─► Plan ─ run, or import ─► Experiment ─ analyse ─► Analysis ─ report, gate ─► text, exit code
+//! ```
+//!
+//! | module | content |
+//! |---|---|
+//! | [`plan`] | what to compare, on which work, for how long |
+//! | [`run`], [`import`] | an [`Experiment`] of runs that are made here, or of files that perf, hyperfine and others wrote |
+//! | [`data`], [`metrics`] | the values between these steps: variants, [`Observation`]s, metrics with unit and direction |
+//! | [`comparison`], [`factors`], [`statistics`] | differences with intervals, effects of factors, and the tests behind them |
+//! | [`verdict`], [`findings`], [`gate`] | faster, slower, equivalent or inconclusive; all findings; a pass or a regression for CI |
+//! | [`report`] | text, Markdown, JSON, CSV and HTML |
+//!
+//! Runs are made through [`sediment_measure`]. Nothing here knows layouts or profiles.
+//!
+//! ```
+//! use sediment_eval::verdict::Verdict;
+//! use sediment_eval::{Direction, Experiment, Metric, MetricKind, Observation, Phase, Variant, Workload, analyse, import};
+//!
+//! # fn main() -> sediment_core::Result<()> {
+//! // What `hyperfine --export-json` wrote of two builds: seconds of each run.
+//! let file = br#"{"results": [
+//!     {"command": "./old", "times": [0.9021, 0.9114, 0.8987, 0.9040, 0.9099, 0.9052, 0.9003, 0.9066]},
+//!     {"command": "./new", "times": [0.8611, 0.8570, 0.8653, 0.8592, 0.8629, 0.8577, 0.8640, 0.8601]}]}"#;
+//! let variant = |name: &str| Variant { name: name.to_owned(), factors: Vec::new(), replicas: 1, probe: None };
+//! let mut observations = Vec::new();
+//! for (number, name) in ["./old", "./new"].into_iter().enumerate() {
+//!     for (at, values) in import::read(file, Some(name))?.runs.into_iter().enumerate() {
+//!         observations.push(Observation {
+//!             workload: 0, variant: number, replica: 0, block: None, slot: 0, at: at as f64, phase: Phase::Measured, work: None, values,
+//!         });
+//!     }
+//! }
+//! let (name, unit) = ("elapsed".to_owned(), "s".to_owned());
+//! let analysis = analyse(&Experiment {
+//!     variants: vec![variant("old"), variant("new")],
+//!     baseline: 0,
+//!     workloads: vec![Workload { name: "all".to_owned(), work: None }],
+//!     metrics: vec![Metric { name: name.clone(), unit, direction: Direction::LowerIsBetter, kind: MetricKind::Measured }],
+//!     primary: name,
+//!     margin: 0.01,
+//!     confidence: 0.95,
+//!     precision: 0.005,
+//!     observations,
+//!     summaries: Vec::new(),
+//!     absent: Default::default(),
+//!     facts: Vec::new(),
+//!     seed: 1,
+//! })?;
+//! assert_eq!(analysis.workloads[0].verdicts[0].verdict, Verdict::Faster);
+//! # Ok(())
+//! # }
+//! ```
 
+#![forbid(unsafe_code)]
 // Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
 // Only the program prints.
@@ -19,7 +71,6 @@ pub mod factors;
 pub mod findings;
 pub mod gate;
 pub mod import;
-pub mod measure;
 pub mod metrics;
 mod needed;
 pub mod plan;

@@ -4,9 +4,9 @@
 use super::data::{Direction, Metric, MetricKind};
 use super::derive::{self, CPU_TIME};
 use super::plan::{Plan, WorkloadKind};
-use crate::measure::perf_stat::{Counters, EVENTS};
-use crate::measure::{METERS, Unit};
-use sediment::error::{Error, ErrorCode};
+use sediment_core::error::{Error, ErrorCode};
+use sediment_measure::perf_stat::{Counters, EVENTS};
+use sediment_measure::{METERS, Unit};
 
 /// Most memory of the largest process.
 pub(crate) const PEAK_MEMORY: &str = "max-rss";
@@ -97,7 +97,7 @@ pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
     let counted = |name: &str| counters.passes.iter().flatten().any(|event| event.metric == name);
     let metered =
         || {
-            plan.run.meters.iter().filter_map(|meter| crate::measure::meter(meter)).any(|meter| {
+            plan.run.meters.iter().filter_map(|meter| sediment_measure::meter(meter)).any(|meter| {
                 meter.quantities.iter().any(|quantity| of_meter(meter.name, quantity.name) == name)
             })
         };

@@ -3,7 +3,7 @@
 
 use super::data::{Experiment, Phase, Summary};
 use super::statistics::{Description, Moments};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -15,7 +15,7 @@ use super::data::{Experiment, Phase};
 use super::findings::{Analysis, WorkloadAnalysis};
 use super::needed::{Blocks, Needed, in_per_cent, needed};
 use super::statistics::power;
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 
 /// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
 ///

@@ -2,18 +2,14 @@
 //! The errors of verdicts and gate on simulated experiments: a small version of `scripts/proofs/eval-errors`, whose bounds leave
 //! room for its fewer experiments. And the stopping rule, step by step.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "support/simulated.rs"]
 mod simulated;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
-use said::{says, says_like};
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::verdict::Verdict;
 use sediment_eval::{Analysis, Budget, NextStep, analyse, plan_next};
 use simulated::World;
+use support::said::{says, says_like};
 
 const EXPERIMENTS: u64 = 150;
 

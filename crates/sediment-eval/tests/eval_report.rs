@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reports of one made-up experiment in every form (goldens in `tests/golden/compare/report`), and of one whose names are hostile.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
-use said::says;
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 use sediment_eval::report::{
     STYLES, Style, brief, csv, html, json, markdown, samples_csv, style, terminal, tlb_misses,
 };
@@ -17,6 +11,7 @@ use sediment_eval::{
 };
 use std::collections::BTreeMap;
 use support::golden;
+use support::said::says;
 
 const BLOCKS: u32 = 12;
 

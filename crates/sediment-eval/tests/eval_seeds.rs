@@ -2,14 +2,9 @@
 //! Published comparisons of builds, fed in as they were printed: the same figures come out, or the difference has a reason; and what
 //! their authors did not see is seen. `scripts/proofs/eval-seeds` prints all of it.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "support/seeds.rs"]
 mod seeds;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
-use said::says;
 use sediment_eval::comparison::Comparison;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{Style, style};
@@ -19,6 +14,7 @@ use seeds::{
     LTO, PERF_STAT, PERF_STAT_DERIVED, POSTGRESQL, WELCH, half_digit, lto, number, perf_stat, postgresql,
     welch,
 };
+use support::said::says;
 
 fn place(analysis: &Analysis, metric: &str) -> usize {
     analysis.metrics.iter().position(|m| m.name == metric).unwrap_or_else(|| panic!("no metric {metric}"))

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
 
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
-use said::says;
-use sediment::{Error, ErrorCode, ErrorKind, Result};
+use sediment_core::{Error, ErrorCode, ErrorKind, Result};
 use sediment_eval::import::IMPORTERS;
-use sediment_eval::measure::perf_stat::EVENTS;
-use sediment_eval::measure::processor::Processor;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
 use sediment_eval::run::{self, Journal, Measurement, Progress, Runner, Watcher, journal};
 use sediment_eval::{Phase, Probe};
+use sediment_measure::perf_stat::EVENTS;
+use sediment_measure::processor::Processor;
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 use support::root;
+use support::said::says;
 
 const PLAN: &str = "sediment-eval = 1\n[run]\nblocks = 4\npilot = 4\nwarm-ups = 1\n[build]\nreplicas = 2\n\
     link = [\"cc\", \"{padding_object}\", \"-o\", \"{output}\"]\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of perf stat.
 
-use sediment_eval::measure::perf_stat::{
-    EVENTS, Row, Table, row, scaled, signal_in_words, table, unknown_rows,
-};
-use sediment_eval::measure::processor::Processor;
+use sediment_measure::perf_stat::{EVENTS, Row, Table, row, scaled, signal_in_words, table, unknown_rows};
+use sediment_measure::processor::Processor;
 
 // From a virtual machine without counters, perf 6.1.
 const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not supported>,,cycles,0,100.00,,\n\

@@ -3,7 +3,5 @@
 
 #[path = "plan/command_line.rs"]
 mod command_line;
-#[path = "../../sediment/tests/support/said.rs"]
-mod said;
 #[path = "plan/work.rs"]
 mod work;

@@ -4,8 +4,6 @@
 #[path = "support/seeds.rs"]
 #[allow(dead_code)] // other tests use the rest
 mod seeds;
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
 
 use libtest_mimic::{Arguments, Trial};
 use seeds::{LTO, PERF_STAT, POSTGRESQL, WELCH};

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every method beside scipy's result for the same input: `tests/golden/compare/scipy`, made by the script in that folder.
 
-#[path = "../../sediment/tests/support/mod.rs"]
-mod support;
-
 use sediment_eval::statistics::{
     Effect, Moments, bootstrap, components, distribution, drift, equivalence, factorial, mann_whitney,
     multiplicity, power, signed_rank, spread, student, welch,

@@ -12,10 +12,11 @@ use crate::command::{
     Collector, Command, Ended, Keep, Stop, Usage, descendants, end_group, feed, has_ended, kill_tree,
     outcome, reap, run, start,
 };
-use crate::{Error, Result};
+use crate::failed;
 use core::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use sediment_core::Result;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -123,7 +124,7 @@ impl Background {
                 let log = self.log_as_hint();
                 let how =
                     self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
-                let error = Error::failed(format!("{} ended before it was ready ({how})", self.name));
+                let error = failed(format!("{} ended before it was ready ({how})", self.name));
                 self.reaped = true;
                 return Err(error.with_hint(log));
             }
@@ -132,7 +133,7 @@ impl Background {
             }
             if begun.elapsed() >= limit {
                 let seconds = limit.as_secs_f64();
-                let error = Error::failed(format!("{} was not ready after {seconds} s", self.name));
+                let error = failed(format!("{} was not ready after {seconds} s", self.name));
                 return Err(error.with_hint(self.log_as_hint()));
             }
             thread::sleep(LOOK_AGAIN);
@@ -244,7 +245,7 @@ impl Background {
             if begun.elapsed() >= limit {
                 let seconds = limit.as_secs_f64();
                 self.ended_by = None;
-                return Err(Error::failed(format!("{} did not stop {seconds} s after {signal}", self.name))
+                return Err(failed(format!("{} did not stop {seconds} s after {signal}", self.name))
                     .with_hint(self.log_as_hint()));
             }
             thread::sleep(LOOK_AGAIN);
@@ -252,7 +253,7 @@ impl Background {
         end_group(id);
         let wall = self.started.elapsed();
         let (status, _) = reap(&mut self.child, wall)
-            .map_err(|error| Error::failed(format!("cannot wait for {}: {error}", self.name)))?;
+            .map_err(|error| failed(format!("cannot wait for {}: {error}", self.name)))?;
         self.reaped = true;
         let (output, output_dropped) = self.output.take().map(Collector::finish).unwrap_or_default();
         let (errors, _) = self.errors.take().map(Collector::finish).unwrap_or_default();
@@ -296,7 +297,7 @@ pub fn signal(name: &str) -> Result<Signal> {
     let upper = name.to_ascii_uppercase();
     let full = if upper.starts_with("SIG") { upper } else { format!("SIG{upper}") };
     full.parse().map_err(|_| {
-        Error::failed(format!("unknown signal {}", name.escape_debug()))
+        failed(format!("unknown signal {}", name.escape_debug()))
             .with_hint("for example TERM, INT, QUIT, HUP")
     })
 }

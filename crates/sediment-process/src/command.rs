@@ -7,13 +7,14 @@
 //! descendants that it waited for itself). [`run`] first waits without reaping, then reads, reaps and reads again under a lock.
 //! The peak memory in the same structure is a maximum, not a sum, and has no such growth: it has to be asked for otherwise.
 
-use crate::{Error, ErrorKind, Result};
+use crate::failed;
 use nix::libc::c_long;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::time::TimeValLike;
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind as IoKind, Read, Write};
@@ -64,7 +65,7 @@ impl Stop {
         Arc::clone(&self.0)
     }
 
-    /// An error of kind [`ErrorKind::Interrupted`] once it was asked.
+    /// An error of kind [`ErrorCode::Interrupted`] once it was asked.
     ///
     /// # Errors
     /// That one.
@@ -82,7 +83,7 @@ impl PartialEq for Stop {
 impl Eq for Stop {}
 
 fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "interrupted")
+    Error::new(ErrorCode::Interrupted, "interrupted")
 }
 
 /// A program to run, and with what.
@@ -249,10 +250,10 @@ impl Ended {
         let error = match self.outcome {
             Outcome::Exited(0) => return Ok(self),
             Outcome::Exited(_) if command.may_fail => return Ok(self),
-            Outcome::Exited(code) => Error::failed(format!("{name} failed with exit code {code}")),
+            Outcome::Exited(code) => failed(format!("{name} failed with exit code {code}")),
             Outcome::Signalled(signal) => {
                 let spelled = Signal::try_from(signal).map_or("unknown", Signal::as_str);
-                Error::failed(format!("{name} was killed by signal {signal} ({spelled})"))
+                failed(format!("{name} was killed by signal {signal} ({spelled})"))
             }
             Outcome::OutOfTime => out_of_time(command),
             Outcome::Stopped => return Err(interrupted()),
@@ -297,9 +298,9 @@ pub fn observe(command: &Command, keep: usize) -> Result<Ended> {
     if command.stop.is_some() {
         end_group(id);
     }
-    waited.map_err(|error| Error::failed(format!("cannot wait for {}: {error}", command.name())))?;
+    waited.map_err(|error| failed(format!("cannot wait for {}: {error}", command.name())))?;
     let (status, usage) = reap(&mut child, wall)
-        .map_err(|error| Error::failed(format!("cannot wait for {}: {error}", command.name())))?;
+        .map_err(|error| failed(format!("cannot wait for {}: {error}", command.name())))?;
     let outcome = strike.unwrap_or_else(|| outcome(status));
     let (output, output_dropped) = output.map(Collector::finish).unwrap_or_default();
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
@@ -323,12 +324,12 @@ pub fn last_lines(text: &[u8], count: usize) -> Vec<String> {
 /// Runs a tool for its own sake and says what it printed first, to see whether it is there.
 ///
 /// # Errors
-/// Of kind [`ErrorKind::Unsupported`] when it is not there or does not work, with `hint` on how to get it.
+/// Of kind [`ErrorCode::Unsupported`] when it is not there or does not work, with `hint` on how to get it.
 pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Result<String> {
     let command =
         Command::new(tool, "/", Duration::from_secs(20)).with_arguments(arguments.iter().map(OsString::from));
     let unsupported =
-        |message: String| Error::new(ErrorKind::Unsupported, message).with_hint(hint.to_owned());
+        |message: String| Error::new(ErrorCode::Unsupported, message).with_hint(hint.to_owned());
     match run(&command, 4096).and_then(|ended| ended.successful(&command)) {
         Ok(ended) => Ok(String::from_utf8_lossy(&ended.output).lines().next().unwrap_or_default().to_owned()),
         Err(error) => Err(unsupported(error.to_string())),
@@ -338,7 +339,7 @@ pub fn probe(tool: impl Into<OsString>, arguments: &[&str], hint: &str) -> Resul
 /// Error for a program that exceeded its time limit.
 pub(crate) fn out_of_time(command: &Command) -> Error {
     let seconds = command.time_limit.as_secs_f64();
-    Error::failed(format!("{} was stopped after more than {seconds} s", command.name()))
+    failed(format!("{} was stopped after more than {seconds} s", command.name()))
         .with_hint("reduce its work, or raise the time limit")
 }
 
@@ -348,7 +349,7 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
         Input::Empty => Stdio::null(),
         Input::Bytes(_) => Stdio::piped(),
         Input::File(path) => Stdio::from(std::fs::File::open(path).map_err(|error| {
-            Error::failed(format!("{}: cannot read the input of {}: {error}", path.display(), command.name()))
+            failed(format!("{}: cannot read the input of {}: {error}", path.display(), command.name()))
         })?),
     };
     let mut process = std::process::Command::new(&command.program);
@@ -366,12 +367,11 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
         .map_err(|error| {
             let name = command.program.to_string_lossy();
             match error.kind() {
-                IoKind::NotFound if !command.folder.is_dir() => Error::failed(format!(
-                    "{name} cannot run in {}: no such folder",
-                    command.folder.display()
-                )),
-                IoKind::NotFound => Error::failed(format!("{name}: program not found")),
-                _ => Error::failed(format!("{name}: cannot start: {error}")),
+                IoKind::NotFound if !command.folder.is_dir() => {
+                    failed(format!("{name} cannot run in {}: no such folder", command.folder.display()))
+                }
+                IoKind::NotFound => failed(format!("{name}: program not found")),
+                _ => failed(format!("{name}: cannot start: {error}")),
             }
         })
 }

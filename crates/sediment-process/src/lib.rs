@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Starting, watching and ending programs: [`command`] runs one in bounded time and keeps a bounded part of what it prints, and what it
-//! cost; [`background`] has programs that run beside others; [`left_behind`] ends what programs leave running; [`ptrace`] waits for traced threads; [`inherited`] says what this process was started with.
+//! Starts, watches and ends programs, each in bounded time.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`command`] | runs one program to its end, keeps a bounded part of its output, and reports what it cost |
+//! | [`background`] | programs that run beside others, such as servers |
+//! | [`left_behind`] | ends processes that a program left running |
+//! | [`ptrace`] | waits for traced threads |
+//! | [`inherited`] | signals that this process inherited |
+//!
+//! Recorders and meters stand on this crate. It knows no profile and no layout.
 
 // A panic would leave programs behind, so each that remains is argued where it stands.
 #![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
@@ -10,14 +19,19 @@
 
 pub mod background;
 pub mod command;
-mod error;
 pub mod inherited;
 pub mod left_behind;
 pub mod ptrace;
 
 pub use command::{Command, Input, Stop};
-pub use error::{Error, ErrorKind, Result};
+
+use sediment_core::{Error, ErrorCode};
 
 /// Hint for getting valgrind, which meters and a recorder use.
 pub const VALGRIND_HINT: &str =
     "install valgrind; the package has this name on Debian, Ubuntu, Fedora, openSUSE, Arch and Alpine";
+
+/// A program failed, or could not be started.
+fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::ProgramFailed, message)
+}

@@ -5,15 +5,15 @@
 #![allow(clippy::print_stdout)] // the table is what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-use sediment::binary::{Binary, NoFiles};
-use sediment::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
-use sediment::model::{Geometry, replay};
-use sediment::order::algorithms::affinity;
-use sediment::order::algorithms::{self, Options};
-use sediment::order::{self, Selection};
-use sediment::profile::text;
-use sediment::random::Generator;
-use sediment::trace::file;
+use sediment_core::binary::{Binary, NoFiles};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
+use sediment_core::profile::text;
+use sediment_core::random::Generator;
+use sediment_order::model::{Geometry, replay};
+use sediment_order::order::algorithms::affinity;
+use sediment_order::order::algorithms::{self, Options};
+use sediment_order::order::{self, Selection};
+use sediment_read::trace::file;
 use std::fs::read;
 use std::process::ExitCode;
 

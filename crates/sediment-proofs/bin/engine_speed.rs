@@ -5,15 +5,12 @@
 #![allow(clippy::print_stdout)] // the table is what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../support/graphs.rs"]
-mod graphs;
-
-use graphs::{Shape, graph};
-use sediment::model::{Geometry, score};
-use sediment::order::algorithms::affinity;
-use sediment::order::algorithms::{self, Options};
+use sediment_order::model::{Geometry, score};
+use sediment_order::order::algorithms::affinity;
+use sediment_order::order::algorithms::{self, Options};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
+use support::graphs::{self, Shape, graph};
 
 /// Shape, functions, call edges and affinity edges.
 const GRAPHS: &[(Shape, u32, usize, usize)] = &[

@@ -5,17 +5,12 @@
 #![allow(clippy::print_stdout)] // the table is what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../support/graphs.rs"]
-mod graphs;
-#[path = "../support/lld.rs"]
-mod lld;
-
-use graphs::{Shape, graph};
-use lld::Reference;
-use sediment::callgraph::{CallGraph, FunctionId};
-use sediment::order::algorithms::{Options, algorithm};
+use sediment_core::callgraph::{CallGraph, FunctionId};
+use sediment_order::order::algorithms::{Options, algorithm};
 use std::process::ExitCode;
 use std::time::Instant;
+use support::graphs::{Shape, graph};
+use support::lld::Reference;
 
 const GRAPHS: &[(Shape, u32, usize)] = &[
     (Shape::Program, 5_000, 20_000),

@@ -5,12 +5,9 @@
 //! Run by `scripts/prove perf-data-speed`.
 #![allow(clippy::print_stderr, clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../support/perf_data_writer.rs"]
-mod perf_data_writer;
-
-use perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
-use sediment::binary::{Binary, NoFiles};
+use sediment_core::binary::{Binary, NoFiles};
 use std::io::{Seek, SeekFrom, Write};
+use support::perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
 
 /// As many as an Intel processor has kept since 2015.
 const BRANCHES_OF_SAMPLE: usize = 32;

@@ -2,7 +2,7 @@
 //! `scheduler` and `executor`: the processes of a cluster.
 
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::cluster::{Executor, Scheduler, execute, schedule};
 use sediment_fleet::dataset::Dataset;
 use std::net::SocketAddr;

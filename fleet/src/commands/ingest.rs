@@ -4,7 +4,7 @@
 
 use clap::Args;
 use nix::time::ClockId;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::dataset::dictionary::Dictionary;
 use sediment_fleet::dataset::prepared::Prepared;
 use sediment_fleet::dataset::writer::{Added, Writer, prepare};

@@ -8,7 +8,7 @@ mod queries;
 mod serve;
 
 use clap::{Args, Parser, Subcommand};
-use sediment::Result;
+use sediment_core::Result;
 use sediment_fleet::dataset::check::check;
 use sediment_fleet::dataset::manifest::Table;
 use sediment_fleet::dataset::rewrite::{Forgotten, compact, forget};
@@ -138,7 +138,7 @@ fn day(text: &str) -> std::result::Result<Day, String> {
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime =
-        runtime.map_err(|error| sediment::Error::new(sediment::ErrorCode::Io, error.to_string()))?;
+        runtime.map_err(|error| sediment_core::Error::new(sediment_core::ErrorCode::Io, error.to_string()))?;
     runtime.block_on(work)
 }
 
@@ -184,7 +184,7 @@ async fn fsck(options: &FsckOptions) -> Result<u8> {
 
 async fn files(options: &FilesOptions) -> Result<()> {
     let table = Table::ALL.into_iter().find(|table| table.name() == options.table).ok_or_else(|| {
-        sediment::Error::new(sediment::ErrorCode::Usage, "no table has this name")
+        sediment_core::Error::new(sediment_core::ErrorCode::Usage, "no table has this name")
             .with_found(options.table.as_bytes())
             .with_hint("tables are facts, blocks, submissions, subjects and submitters")
     })?;

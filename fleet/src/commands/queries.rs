@@ -3,10 +3,10 @@
 
 use super::SelectionOptions;
 use clap::Args;
-use sediment::escape::terminal;
-use sediment::profile::merge::Weight;
-use sediment::profile::text;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::escape::terminal;
+use sediment_core::profile::merge::Weight;
+use sediment_core::profile::text;
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::dataset::Dataset;
 use sediment_fleet::day::Day;
 use sediment_fleet::query::engine::{Engine, Limits};

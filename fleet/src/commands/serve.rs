@@ -2,7 +2,7 @@
 //! `serve` and `token`.
 
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::intake::keeper::Segments;
 use sediment_fleet::intake::server::{Settings, serve};
 use sediment_fleet::intake::tokens::Tokens;

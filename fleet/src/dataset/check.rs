@@ -8,7 +8,7 @@ use super::writer::lock;
 use super::{Dataset, LENT};
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::datatypes::Int32Type;
-use sediment::Result;
+use sediment_core::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
 

@@ -6,9 +6,9 @@ use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use sediment::profile::rows::{Kind, Row};
-use sediment::profile::{FunctionIndex, FunctionKey, Profile};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::rows::{Kind, Row};
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 

@@ -4,7 +4,7 @@
 
 use super::store::Store;
 use crate::day::Day;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
 
 /// Version of the schema that this program writes, and the newest that it reads.

@@ -18,7 +18,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use dictionary::Dictionary;
 use manifest::{File, Manifest, Partition, SCHEMA, Table};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::hash::BuildHasher as _;
 use store::Store;
 

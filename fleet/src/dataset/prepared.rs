@@ -3,8 +3,8 @@
 
 use super::dictionary::Dictionary;
 use crate::submission::Submission;
-use sediment::profile::rows::{Kind, Row};
-use sediment::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment_core::profile::rows::{Kind, Row};
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
 /// Content of a submission for a writer. Other threads than the writer's can prepare it.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::day::Day;
 use datafusion::arrow::array::{AsArray as _, BooleanArray, RecordBatch};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{Int32Type, SchemaRef};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 
 /// Submissions to forget: those for which all that is given holds.

@@ -8,7 +8,7 @@ use super::tables::{self, Facts, Shared, SubmissionRow};
 use super::{Dataset, Selection};
 use crate::submission::{LARGEST_NUMBER, Origin, Submission, identity};
 use nix::fcntl::{Flock, FlockArg};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 

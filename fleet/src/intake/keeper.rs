@@ -6,7 +6,7 @@ use super::log::{self, Log, Record};
 use super::metrics::Metrics;
 use crate::dataset::writer::Writer;
 use crate::submission::{Named, Submission, identity};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -7,7 +7,7 @@
 
 use crate::day::Day;
 use crate::submission::Origin;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};

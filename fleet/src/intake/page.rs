@@ -8,11 +8,11 @@ use crate::query::engine::{Engine, Limits};
 use crate::query::merge::{Merged, merge};
 use crate::query::policy::Policy;
 use crate::query::views::{Covered, Drift, coverage, drift};
-use sediment::demangle::demangled;
-use sediment::escape::html;
-use sediment::profile::difference::{shares, weights};
-use sediment::profile::{Profile, text};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::demangle::demangled;
+use sediment_core::escape::html;
+use sediment_core::profile::difference::{shares, weights};
+use sediment_core::profile::{Profile, text};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -137,7 +137,7 @@ impl Pages {
     }
 
     fn shipped_profile(&self, package: &str) -> Result<Option<Profile>> {
-        let name = sediment::escape::file_name(package);
+        let name = sediment_core::escape::file_name(package);
         let Some((folder, name)) = self.shipped.as_ref().zip(name) else { return Ok(None) };
         let path = folder.join(format!("{name}.gv"));
         match std::fs::read(&path) {

@@ -7,7 +7,7 @@
 
 use crate::dataset::check::sha256;
 use crate::submission::{LONGEST_WORD, submitter_key};
-use sediment::{Error, Result};
+use sediment_core::{Error, Result};
 use std::collections::HashMap;
 
 /// Who sends with a token.
@@ -104,7 +104,7 @@ mod tests {
         let twice = Tokens::line("a", "b", "c").repeat(2);
         for (text, line) in [("\nx\ty\tz", 2), ("x y z", 1), (twice.as_str(), 2)] {
             let error = Tokens::parse(text, "").unwrap_err();
-            assert_eq!(error.location(), Some(sediment::Location::Line(line)), "{text}");
+            assert_eq!(error.location(), Some(sediment_core::Location::Line(line)), "{text}");
         }
     }
 }

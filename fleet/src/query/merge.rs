@@ -16,10 +16,10 @@ use datafusion::arrow::array::{
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use foldhash::fast::RandomState;
-use sediment::profile::merge::{Weight, merge as add_up};
-use sediment::profile::rows::{Assembly, Kind, Row};
-use sediment::profile::{FunctionIndex, Profile};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::merge::{Weight, merge as add_up};
+use sediment_core::profile::rows::{Assembly, Kind, Row};
+use sediment_core::profile::{FunctionIndex, Profile};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 

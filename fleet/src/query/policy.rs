@@ -12,9 +12,9 @@ use crate::day::Day;
 use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Int32Type};
-use sediment::profile::SHARE_TOTAL;
-use sediment::profile::merge::Weight;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::SHARE_TOTAL;
+use sediment_core::profile::merge::Weight;
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -12,13 +12,13 @@ use crate::day::Day;
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Int64Type};
-use sediment::callgraph::FunctionId;
-use sediment::order::predicted_misses;
-use sediment::order::{Request, Selection as Functions, compute};
-use sediment::profile::difference::difference;
-use sediment::profile::rows::Kind;
-use sediment::profile::{FunctionKey, Profile};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::callgraph::FunctionId;
+use sediment_order::order::predicted_misses;
+use sediment_order::order::{Request, Selection as Functions, compute};
+use sediment_core::profile::difference::difference;
+use sediment_core::profile::rows::Kind;
+use sediment_core::profile::{FunctionKey, Profile};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Submissions of one version of a package.

@@ -3,9 +3,9 @@
 
 #![allow(dead_code)] // shared by several test programs
 
-use sediment::profile::merge::{Weight, merge};
-use sediment::profile::{Profile, text};
-use sediment::random::Generator;
+use sediment_core::profile::merge::{Weight, merge};
+use sediment_core::profile::{Profile, text};
+use sediment_core::random::Generator;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

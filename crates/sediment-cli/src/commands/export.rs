@@ -9,10 +9,13 @@ use crate::llvm_profdata;
 use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
-use sediment::line_profile::{CallSites, Lines, gcc, go};
-use sediment::profile::merge::{Weight, merge};
-use sediment::read::{self, Settings, pprof};
-use sediment::{Error, ErrorCode, Result, blocks, gcov, link, llvm_counters, resolve};
+use sediment_core::profile::merge::{Weight, merge};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::{blocks, link};
+use sediment_read::counters::line_profile::{CallSites, Lines, gcc, go};
+use sediment_read::counters::{gcov, llvm};
+use sediment_read::read::{self, Settings, pprof};
+use sediment_read::resolve;
 use std::path::{Path, PathBuf};
 
 /// Write a profile in a format that compilers or query engines read
@@ -151,7 +154,7 @@ impl Options {
 
     fn write_llvm_counters(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
         let profile = inputs::merged(inputs, ui)?;
-        let (text, skipped) = llvm_counters::text(&profile).ok_or_else(|| {
+        let (text, skipped) = llvm::text(&profile).ok_or_else(|| {
             Error::new(ErrorCode::NotInProfile, "the profile has no counters of LLVM's instrumentation")
                 .with_input(files::display(&self.profiles[0]))
                 .with_hint("compile with -fprofile-generate (rustc: -Cprofile-generate), run the program, and import its .profraw (docs/pgo.md)")

@@ -8,9 +8,9 @@ use crate::next_steps;
 use crate::ui::Ui;
 use crate::{llvm_profdata, unit_counters, unit_graphs};
 use clap::Args;
-use sediment::profile::Profile;
-use sediment::read::{self, Recording, Settings, StackOrder};
-use sediment::{Error, ErrorCode, Result, profile};
+use sediment_core::profile::Profile;
+use sediment_core::{Error, ErrorCode, Result, profile};
+use sediment_read::read::{self, Recording, Settings, StackOrder};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::path::{Path, PathBuf};
 
 /// Write the man pages and shell completions

@@ -29,7 +29,7 @@ use crate::exit::ExitCode;
 use crate::ui::{Ui, Verbosity};
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
-use sediment::Result;
+use sediment_core::Result;
 use std::ffi::OsString;
 
 /// Reorders the functions of native programs at link time, from profiles of real use: faster starts, less memory, fewer
@@ -120,11 +120,11 @@ fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
         // What was typed stays in its line.
         for (_, value) in error.context() {
             if let ContextValue::String(word) = value {
-                text = text.replace(word.as_str(), &sediment::escape::terminal(word));
+                text = text.replace(word.as_str(), &sediment_core::escape::terminal(word));
             }
         }
         ui.usage(&text);
-        Ok(crate::exit::code(sediment::ErrorKind::Usage))
+        Ok(crate::exit::code(sediment_core::ErrorKind::Usage))
     } else {
         ui.help(&error.render())?;
         Ok(ExitCode::SUCCESS)

@@ -7,10 +7,10 @@ use crate::inputs::read_profile;
 use crate::next_steps;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::plural::counted;
-use sediment::profile::text;
-use sediment::resolve::nameless::{self, Outcome};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::text;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::resolve::nameless::{self, Outcome};
 use std::path::PathBuf;
 
 /// Name the functions of a profile that were recorded in stripped files

@@ -6,9 +6,9 @@ use crate::inputs::{read_profile, tell_nameless};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::plural::counted;
-use sediment::profile::{Profile, VARIANTS, split, text};
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::plural::counted;
+use sediment_core::profile::{Profile, VARIANTS, split, text};
+use sediment_core::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

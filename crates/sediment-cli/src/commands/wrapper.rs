@@ -6,10 +6,12 @@ use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper;
 use clap::Args;
-use sediment::profile::merge::{Weight, merge};
-use sediment::profile::{Profile, text};
-use sediment::skipped::Skipped;
-use sediment::{Error, ErrorCode, Result, blocks, escape, gcov};
+use sediment_core::profile::merge::{Weight, merge};
+use sediment_core::profile::{Profile, text};
+use sediment_core::skipped::Skipped;
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::blocks;
+use sediment_read::counters::gcov;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,7 @@
 //! Every step depends on the one before, so no compiler removes it. It ends in a checksum that every order of the functions
 //! must print.
 
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 use std::fmt::Write;
 
 /// Number of functions of the program, without `main`.

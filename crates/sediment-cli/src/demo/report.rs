@@ -4,10 +4,10 @@
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
 use crate::change;
-use sediment::plural::grouped;
-use sediment::verify::Report;
-use sediment_eval::measure::pairs::Spread;
-use sediment_eval::measure::{Reading, Unit};
+use sediment_core::plural::grouped;
+use sediment_measure::samples::Spread;
+use sediment_measure::{Reading, Unit};
+use sediment_order::verify::Report;
 use std::fmt::Write;
 
 /// A quantity of both programs.

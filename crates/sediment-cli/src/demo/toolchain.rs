@@ -2,8 +2,8 @@
 //! The C compiler and the linker of the demo.
 
 use crate::compiler::{TIME_LIMIT, dialect, linker_version};
-use sediment::link::Linker;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::link::Linker;
 use sediment_process::command::{probe, run};
 use sediment_process::{Command, Stop};
 use std::ffi::{OsStr, OsString};

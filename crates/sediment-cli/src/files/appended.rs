@@ -4,7 +4,7 @@
 use super::display;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg, OFlag};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;

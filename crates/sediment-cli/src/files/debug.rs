@@ -3,8 +3,8 @@
 //! for it, those of debuginfod servers. But for `collect --send`, nothing else talks to a network.
 
 use super::{SystemFiles, display, is_elf, read};
-use sediment::binary::{self, Files};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{self, Files};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::cell::RefCell;

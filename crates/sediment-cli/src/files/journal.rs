@@ -2,7 +2,7 @@
 //! The file of an experiment: written line by line, so that nothing measured is lost.
 
 use super::display;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::run::Journal;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};

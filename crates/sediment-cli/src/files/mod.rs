@@ -2,8 +2,8 @@
 //! The one place that opens files: inputs with their names in errors, outputs whole or not at all, and (`system`) the
 //! further files that the library asks for.
 
-use sediment::read::Input;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_read::read::Input;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};

@@ -7,9 +7,9 @@
 //! from a network. With another machine's files below a folder, these go before this machine's, and paths lead there alone.
 
 use super::{base_name, read};
-use sediment::Result;
-use sediment::binary::{self, Files};
-use sediment::read::RecordedDso;
+use sediment_core::Result;
+use sediment_core::binary::{self, Files};
+use sediment_read::read::RecordedDso;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 

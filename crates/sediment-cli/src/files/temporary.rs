@@ -2,7 +2,7 @@
 //! Temporary folders for their owner only, independent of the umask.
 
 use super::new_folder;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};

@@ -9,29 +9,29 @@ pub(crate) mod settings;
 pub(crate) mod weights;
 
 use crate::ui::Ui;
-use sediment::order::Selection;
-use sediment::plural::{counted, grouped};
-use sediment::profile::merge::{Weight, merge};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::plural::{counted, grouped};
+use sediment_core::profile::merge::{Weight, merge};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::order::Selection;
 use std::path::{Path, PathBuf};
 
 /// Reads a profile, reports what was skipped in it, and names it in errors.
-pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
+pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment_core::profile::Profile> {
     parsed(path, &crate::files::read(path)?, ui)
 }
 
-fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment::profile::Profile> {
+fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let name = crate::files::display(path);
     let (profile, skipped) =
-        sediment::profile::text::parse(bytes).map_err(|error| error.with_input(name.clone()))?;
+        sediment_core::profile::text::parse(bytes).map_err(|error| error.with_input(name.clone()))?;
     ui.skipped(&name, &skipped);
     Ok(profile)
 }
 
 /// The profile of one file as it is, or the sum of several by their weights.
-pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment::profile::Profile> {
+pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let profiles = paths.iter().map(|(path, _)| read_profile(path, ui)).collect::<Result<Vec<_>>>()?;
-    match <[sediment::profile::Profile; 1]>::try_from(profiles) {
+    match <[sediment_core::profile::Profile; 1]>::try_from(profiles) {
         Ok([profile]) => Ok(profile),
         Err(profiles) => {
             let weights = paths.iter().map(|(_, weight)| *weight);
@@ -41,7 +41,7 @@ pub(crate) fn merged(paths: &[(PathBuf, Weight)], ui: &Ui) -> Result<sediment::p
 }
 
 /// The same of a profile that may also be rows of a table.
-pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment::profile::Profile> {
+pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let bytes = crate::files::read(path)?;
     if !rows::begins(&bytes) {
         return parsed(path, &bytes, ui);
@@ -50,22 +50,22 @@ pub(crate) fn read_profile_or_rows(path: &Path, ui: &Ui) -> Result<sediment::pro
 }
 
 /// Reads an ELF file with its symbols, from its debug file where it is stripped.
-pub(crate) fn read_binary(path: &Path) -> Result<sediment::binary::Binary> {
+pub(crate) fn read_binary(path: &Path) -> Result<sediment_core::binary::Binary> {
     read_binary_below(None, path)
 }
 
 /// The same, of a file below the root of a system, whose debug files lie there, too.
-pub(crate) fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sediment::binary::Binary> {
+pub(crate) fn read_binary_below(root: Option<&Path>, path: &Path) -> Result<sediment_core::binary::Binary> {
     let root = root.map(Path::to_path_buf);
     let files = crate::files::SystemFiles::new(root, std::slice::from_ref(&path.to_path_buf()))?;
     let bytes = crate::files::read(path)?;
-    sediment::binary::Binary::parse(&bytes, &files)
+    sediment_core::binary::Binary::parse(&bytes, &files)
         .map_err(|error| error.with_input(crate::files::display(path)))
 }
 
 /// Selection of a profile's functions: those of a binary, of a DSO by its label, or all.
 pub(crate) fn selection<'a>(
-    binary: Option<&'a sediment::binary::Binary>,
+    binary: Option<&'a sediment_core::binary::Binary>,
     file_name: &'a str,
     dso: Option<&'a str>,
 ) -> Selection<'a> {
@@ -78,7 +78,8 @@ pub(crate) fn selection<'a>(
 
 /// Warns of demangled names, which no linker knows.
 pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui: &Ui) {
-    let demangled: Vec<&str> = names.filter(|name| sediment::binary::names::is_demangled(name)).collect();
+    let demangled: Vec<&str> =
+        names.filter(|name| sediment_core::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
         ui.warn(&format!(
             "{} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script, gprof) or --demangle=no (callgrind, uftrace)",
@@ -88,7 +89,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
 }
 
 /// Functions and calls of a profile, for one line.
-pub(crate) fn summary(profile: &sediment::profile::Profile) -> String {
+pub(crate) fn summary(profile: &sediment_core::profile::Profile) -> String {
     let functions = counted(grouped(profile.function_count()), "function");
     let firsts =
         profile.functions().into_iter().filter(|function| profile.facts(*function).first.is_some()).count();
@@ -102,7 +103,7 @@ pub(crate) fn summary(profile: &sediment::profile::Profile) -> String {
 
 /// A written profile in JSON.
 pub(crate) fn profile_json(
-    profile: &sediment::profile::Profile,
+    profile: &sediment_core::profile::Profile,
     output: &Path,
     ui: &Ui,
 ) -> serde_json::Value {
@@ -128,7 +129,7 @@ pub(crate) fn expect_file_for_json(json: bool, output: &Path) -> Result<()> {
 }
 
 /// Tells gaps of a profile, and warns of the interpreter that most of it belongs to.
-pub(crate) fn tell_gaps(profile: &sediment::profile::Profile, ui: &Ui) {
+pub(crate) fn tell_gaps(profile: &sediment_core::profile::Profile, ui: &Ui) {
     for line in gaps_of_profile(profile) {
         ui.detail(&line);
     }
@@ -138,7 +139,7 @@ pub(crate) fn tell_gaps(profile: &sediment::profile::Profile, ui: &Ui) {
 }
 
 /// Tells what a command does with the functions of a profile that are addresses, and the command that names them.
-pub(crate) fn tell_nameless(profile: &sediment::profile::Profile, path: &Path, what: &str, ui: &Ui) {
+pub(crate) fn tell_nameless(profile: &sediment_core::profile::Profile, path: &Path, what: &str, ui: &Ui) {
     let nameless = profile.functions().into_iter().filter(|function| profile.is_nameless(*function)).count();
     if nameless > 0 {
         let path = crate::next_steps::word(path).unwrap_or_else(|| "PROFILE".to_owned());
@@ -150,8 +151,8 @@ pub(crate) fn tell_nameless(profile: &sediment::profile::Profile, path: &Path, w
 }
 
 /// Lines on gaps of a profile.
-pub(crate) fn gaps_of_profile(profile: &sediment::profile::Profile) -> Vec<String> {
-    use sediment::profile::knowledge::not_known;
+pub(crate) fn gaps_of_profile(profile: &sediment_core::profile::Profile) -> Vec<String> {
+    use sediment_core::profile::knowledge::not_known;
     let several = profile.source.len() > 1;
     let from = |source: Option<String>| match source {
         Some(source) if several => source,
@@ -166,8 +167,8 @@ pub(crate) fn gaps_of_profile(profile: &sediment::profile::Profile) -> Vec<Strin
 }
 
 /// Warning of the interpreter that most of a profile belongs to.
-pub(crate) fn interpreted(profile: &sediment::profile::Profile) -> Option<String> {
-    let found = sediment::profile::knowledge::interpreter(profile)?;
+pub(crate) fn interpreted(profile: &sediment_core::profile::Profile) -> Option<String> {
+    let found = sediment_core::profile::knowledge::interpreter(profile)?;
     // Only for the eye: the quotient of two floats is near enough.
     let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
     let (label, runs) = (&found.label, found.runs);
@@ -177,8 +178,8 @@ pub(crate) fn interpreted(profile: &sediment::profile::Profile) -> Option<String
 }
 
 /// Warns of DSOs that may be one library under two labels; they are never joined.
-pub(crate) fn warn_of_similar_labels(profile: &sediment::profile::Profile, ui: &Ui) {
-    for (one, other) in sediment::profile::similar_labels::similar_labels(profile) {
+pub(crate) fn warn_of_similar_labels(profile: &sediment_core::profile::Profile, ui: &Ui) {
+    for (one, other) in sediment_core::profile::similar_labels::similar_labels(profile) {
         ui.warn(&format!("{one} and {other} may be the same library; they are kept separate"));
     }
 }

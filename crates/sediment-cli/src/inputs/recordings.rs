@@ -5,13 +5,13 @@ use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
-use sediment::binary::{Binary, Files as _, NoFiles};
-use sediment::plural::{counted, grouped};
-use sediment::read::{self, Input, RecordedDso, Recording, Settings, Step};
-use sediment::resolve::{self, Resolved, Stripped};
-use sediment::skipped::Reason;
-use sediment::trace::{Sequence, file::Writer};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{Binary, Files as _, NoFiles};
+use sediment_core::plural::{counted, grouped};
+use sediment_core::skipped::Reason;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::read::{self, Input, RecordedDso, Recording, Settings, Step};
+use sediment_read::resolve::{self, Resolved, Stripped};
+use sediment_read::trace::{Sequence, file::Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -305,7 +305,7 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
         recording.addresses().iter().filter_map(|place| Some(place.dso?.0 as usize)).collect();
     let mut by_name: BTreeMap<String, Vec<(&str, Option<String>)>> = BTreeMap::new();
     for dso in executed.into_iter().filter_map(|id| recording.dsos().get(id)) {
-        let own = || files.binary(&dso.path, None).and_then(|bytes| sediment::binary::build_id(&bytes));
+        let own = || files.binary(&dso.path, None).and_then(|bytes| sediment_core::binary::build_id(&bytes));
         let build_id = dso.build_id.clone().or_else(own).map(|id| id.to_ascii_lowercase());
         if dso.path.starts_with('/') {
             by_name.entry(files::base_name(Path::new(&dso.path))).or_default().push((&dso.path, build_id));
@@ -314,7 +314,7 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
     let differ = |(path, id): &(&str, Option<String>), (other_path, other_id): &(&str, Option<String>)| match (
         id, other_id,
     ) {
-        (Some(id), Some(other)) => !sediment::binary::same_build_id(id, other),
+        (Some(id), Some(other)) => !sediment_core::binary::same_build_id(id, other),
         _ => path != other_path,
     };
     for (name, found) in by_name {

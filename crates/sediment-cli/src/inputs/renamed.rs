@@ -3,12 +3,12 @@
 
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
-use sediment::Result;
-use sediment::binary::Binary;
-use sediment::binary::code::Code;
-use sediment::matching::identity;
-use sediment::matching::renamed::{self, Renaming};
-use sediment::profile::Profile;
+use sediment_core::Result;
+use sediment_core::binary::Binary;
+use sediment_core::binary::code::Code;
+use sediment_core::matching::identity;
+use sediment_core::matching::renamed::{self, Renaming};
+use sediment_core::profile::Profile;
 use std::path::Path;
 
 /// Number of renamed functions to print.

@@ -2,9 +2,9 @@
 //! Profiles as rows of a table, JSON lines, for query engines: each line is an object with the columns of docs/rows.md. Lines of sums come
 //! back as the merged profile.
 
-use sediment::profile::rows::{Assembly, Kind, Row, rows};
-use sediment::profile::{FunctionIndex, FunctionKey, Profile};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::rows::{Assembly, Kind, Row, rows};
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment_core::{Error, ErrorCode, Result};
 use serde_json::{Map, Value, json};
 
 /// Columns of the three parts of a function's identity.

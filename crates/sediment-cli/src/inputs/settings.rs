@@ -5,12 +5,13 @@ use super::read_profile;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::binary::Binary;
-use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
-use sediment::order::{self, BuiltGraph, FunctionTable};
-use sediment::profile::Profile;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::Binary;
+use sediment_core::callgraph::{FunctionId, Trace};
+use sediment_core::functions::FunctionTable;
+use sediment_core::profile::Profile;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
+use sediment_order::order::{self, BuiltGraph};
 use std::path::{Path, PathBuf};
 
 /// Neighbours that an algorithm of the user's choice may look at: some minutes, many times what any program takes.

@@ -2,8 +2,8 @@
 //! `-w WEIGHT FILE…` on a command line: a weight stands until the next, and is 1 before the first.
 
 use clap::{ArgMatches, Args, FromArgMatches};
-use sediment::Result;
-use sediment::profile::merge::Weight;
+use sediment_core::Result;
+use sediment_core::profile::merge::Weight;
 use std::path::PathBuf;
 
 /// Options of a command in which a `weight` applies to the files after it: the ids of those files' options.

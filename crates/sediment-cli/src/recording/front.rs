@@ -5,10 +5,10 @@ use crate::exit::{self, ExitCode};
 use crate::files;
 use crate::ui::Ui;
 use nix::unistd::{getpid, getsid};
-use sediment::record::breakpoints::apart::Front;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use sediment_process::command::Outcome;
+use sediment_record::breakpoints::apart::Front;
 use signal_hook::consts::signal;
 use signal_hook::iterator::Signals;
 

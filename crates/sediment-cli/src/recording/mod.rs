@@ -7,15 +7,15 @@ use crate::inputs::{self, recordings};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::read::{self, Recording};
-use sediment::record::breakpoints::{BlockCoverage, Rates, apart};
-use sediment::record::{
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_process::command::Outcome;
+use sediment_read::read::{self, Recording};
+use sediment_read::resolve::{self, Resolved};
+use sediment_read::trace::Sequence;
+use sediment_record::breakpoints::{BlockCoverage, Rates, apart};
+use sediment_record::{
     self, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until,
 };
-use sediment::resolve::{self, Resolved};
-use sediment::trace::Sequence;
-use sediment::{Error, ErrorCode, Result};
-use sediment_process::command::Outcome;
 use signal_hook::consts::signal;
 use signal_hook::low_level::signal_name;
 use std::time::{Duration, Instant};
@@ -234,7 +234,7 @@ impl Options {
         ui: &Ui,
     ) -> Result<&'static Recorder> {
         let named = self.method.as_deref().or(startup.then_some(OF_STARTS));
-        if let Some(recorder) = named.and_then(record::recorder) {
+        if let Some(recorder) = named.and_then(sediment_record::recorder) {
             if settings.lines && !recorder.tells_addresses && !recorder.traces {
                 let why = format!("{} tells no executed lines here", recorder.name);
                 return Err(Error::new(ErrorCode::Usage, why).with_hint(
@@ -245,7 +245,7 @@ impl Options {
             (recorder.available)()?;
             return Ok(recorder);
         }
-        let (recorder, passed) = record::best(target, settings)?;
+        let (recorder, passed) = sediment_record::best(target, settings)?;
         let reasons: Vec<String> =
             passed.iter().map(|(better, why)| format!("not {}: {why}", better.name)).collect();
         let why = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
@@ -327,9 +327,9 @@ fn ended_by_fault(outcome: Outcome) -> Option<String> {
 /// # Errors
 /// When no method works, with what would allow it.
 pub(crate) fn must_work(startup: bool) -> Result<()> {
-    match record::recorder(OF_STARTS).filter(|_| startup) {
+    match sediment_record::recorder(OF_STARTS).filter(|_| startup) {
         Some(recorder) => (recorder.available)(),
-        None => record::best(&Target::Program(vec!["true".into()]), &Settings::default()).map(drop),
+        None => sediment_record::best(&Target::Program(vec!["true".into()]), &Settings::default()).map(drop),
     }
 }
 

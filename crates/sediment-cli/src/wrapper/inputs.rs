@@ -2,8 +2,8 @@
 //! Inputs of a link, as far as the linker can read them again.
 
 use crate::files;
-use sediment::binary::objects::Objects;
-use sediment::wrapper::command_line::{Input, LinkLine};
+use sediment_core::binary::objects::Objects;
+use sediment_order::wrapper::command_line::{Input, LinkLine};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;

@@ -4,8 +4,8 @@
 
 use super::Link;
 use super::linker::Linker;
-use sediment::wrapper::plan;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::wrapper::plan;
 use std::ffi::{OsStr, OsString};
 
 /// Joins several objects to one, and knows their range in the linker's arguments.

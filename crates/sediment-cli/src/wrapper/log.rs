@@ -11,8 +11,8 @@
 use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
 use crate::ui::Ui;
-use sediment::wrapper::command_line::LinkLine;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::wrapper::command_line::LinkLine;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -31,16 +31,17 @@ pub(crate) use log::{BEST_AS_LINKED, LINKS};
 use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};
-use sediment::binary::objects::Objects;
-use sediment::link::gnu_ld_script;
-use sediment::matching::identity::Rule;
-use sediment::matching::renamed::Renaming;
-use sediment::order::{self, BuiltGraph, Method, Older, Ordering, Request, Selection};
-use sediment::profile::FunctionIndex;
-use sediment::wrapper::command_line::{self, Incomplete, LinkLine, Response};
-use sediment::wrapper::plan::{self, PassThrough};
-use sediment::wrapper::settings::Settings;
-use sediment::{Error, ErrorCode, Result, link};
+use sediment_core::binary::objects::Objects;
+use sediment_core::matching::identity::Rule;
+use sediment_core::matching::renamed::Renaming;
+use sediment_core::profile::FunctionIndex;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::link;
+use sediment_order::link::gnu_ld_script;
+use sediment_order::order::{self, BuiltGraph, Method, Older, Ordering, Request, Selection};
+use sediment_order::wrapper::command_line::{self, Incomplete, LinkLine, Response};
+use sediment_order::wrapper::plan::{self, PassThrough};
+use sediment_order::wrapper::settings::Settings;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::panic::AssertUnwindSafe;
@@ -292,7 +293,7 @@ struct Ordered {
     text: String,
     /// Number of functions in it.
     functions: usize,
-    skipped: sediment::Skipped,
+    skipped: sediment_core::Skipped,
     /// Renamed functions.
     renamed: Vec<Renaming>,
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.

@@ -7,12 +7,12 @@
 
 use crate::files;
 use crate::ui::Ui;
-use sediment::binary::code::Code;
-use sediment::binary::objects::{Finder, Objects};
-use sediment::matching::identity::{self, Rule};
-use sediment::matching::renamed::{self, Renaming};
-use sediment::profile::{FunctionKey, Profile, text};
-use sediment::{Error, ErrorCode, Result, Skipped};
+use sediment_core::binary::code::Code;
+use sediment_core::binary::objects::{Finder, Objects};
+use sediment_core::matching::identity::{self, Rule};
+use sediment_core::matching::renamed::{self, Renaming};
+use sediment_core::profile::{FunctionKey, Profile, text};
+use sediment_core::{Error, ErrorCode, Result, Skipped};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

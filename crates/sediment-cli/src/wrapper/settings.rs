@@ -3,10 +3,10 @@
 
 use crate::files;
 use crate::kept_order;
-use sediment::matching::identity;
-use sediment::order::Older;
-use sediment::wrapper::settings::{self, ORDER, Settings, share};
-use sediment::{Error, Result};
+use sediment_core::matching::identity;
+use sediment_core::{Error, Result};
+use sediment_order::order::Older;
+use sediment_order::wrapper::settings::{self, ORDER, Settings, share};
 use std::path::Path;
 
 /// The most that is read of the settings, and of an older order.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Variants that are built, combinations of factors, and links that differ in luck only.
 
-use super::support::{Need, case, ignored, linker_folder};
 use super::{code, err, eval, lines};
-use crate::said::{says, says_in_log};
 use libtest_mimic::Trial;
-use sediment::binary::{Binary, Files};
+use sediment_core::binary::{Binary, Files};
 use std::path::Path;
+use support::said::{says, says_in_log};
+use support::{Need, case, ignored, linker_folder};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc"), Need::Program("ld")];

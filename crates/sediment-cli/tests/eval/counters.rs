@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hardware counters, more than the processor counts at a time: by a stand-in for perf, as build machines have no such counters.
 
-use super::support::case;
 use super::{code, err, lines, out, program};
-use crate::said::{says, says_in_log};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
+use support::case;
+use support::said::{says, says_in_log};
 
 pub fn cases() -> Vec<Trial> {
     vec![

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Import of measurements of other tools.
 
-use super::support::{Need, case, root, shared_data};
 use super::{code, err, eval, lines};
-use crate::said::says;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Command;
+use support::said::says;
+use support::{Need, case, root, shared_data};
 
 pub fn cases() -> Vec<Trial> {
     vec![
@@ -92,7 +92,7 @@ fn output_of_the_installed_perf_is_read() {
                 .unwrap();
             if !done.status.success() {
                 assert!(name == "json", "{}", String::from_utf8_lossy(&done.stderr));
-                return crate::support::skip_on_this_machine("perf before 5.19 has no -j");
+                return support::skip_on_this_machine("perf before 5.19 has no -j");
             }
         }
     }

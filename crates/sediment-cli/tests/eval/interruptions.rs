@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments that are broken off, and what is left of them.
 
-use super::support::{Need, case};
 use super::{code, err, eval, is_alive, lines, plan, program, wait_for};
-use crate::said::{says, says_like};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use support::said::{says, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     vec![

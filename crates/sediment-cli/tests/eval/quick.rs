@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `eval quick` in daily use: names of builds, a short report, commands around the runs, failures.
 
-use super::support::{Need, case};
 use super::{code, err, eval, lines, out};
-use crate::said::says;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Output;
+use support::said::says;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let valgrind = [Need::Program("valgrind")];

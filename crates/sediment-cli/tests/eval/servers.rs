@@ -2,11 +2,11 @@
 //! Servers that are started, driven and stopped.
 
 use super::interruptions::interrupted;
-use super::support::case;
 use super::{code, err, eval, is_alive, lines, wait_for};
-use crate::said::says;
 use libtest_mimic::Trial;
 use std::path::Path;
+use support::case;
+use support::said::says;
 
 pub fn cases() -> Vec<Trial> {
     vec![

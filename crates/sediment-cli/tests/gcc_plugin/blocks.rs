@@ -4,14 +4,14 @@
 use crate::compilers::{COMPILERS, Compiler, Runs};
 use crate::odd::has_cold_part;
 use crate::running::{done, err, sediment};
-use crate::said::says_in_log;
-use crate::{has, read, support};
-use sediment::binary::{Binary, NoFiles};
-use sediment::callgraph::GroupKind;
-use sediment::profile::FunctionKey;
-use sediment::report::layout::{self, Heat, ProfiledFunction};
+use crate::{has, read};
+use sediment_core::binary::{Binary, NoFiles};
+use sediment_core::callgraph::GroupKind;
+use sediment_core::profile::FunctionKey;
+use sediment_order::report::layout::{self, Heat, ProfiledFunction};
 use std::fmt::Write as _;
 use std::process::Command;
+use support::said::says_in_log;
 use tempfile::TempDir;
 
 /// Paths that GCC takes for likely, and that the work does not take; another that it takes for rare. Exceptions, computed jumps, a jump out

@@ -2,11 +2,11 @@
 //! The compilers that the plugin is tested with: this system's, one for another machine, and those of trees of Debian.
 
 use crate::running::err;
-use crate::support::{self, DEBIAN_13, DEBIAN_SID, Need};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex, OnceLock};
+use support::{self, DEBIAN_13, DEBIAN_SID, Need};
 use tempfile::TempDir;
 
 /// A GCC, and where it runs.

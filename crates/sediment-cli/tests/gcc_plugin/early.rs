@@ -4,14 +4,14 @@
 use crate::blocks::{MARKS, THROWN, edited, ran};
 use crate::compilers::Compiler;
 use crate::counters::{COUNTERS, TRAIN, USE, WORK};
-use crate::pprof_writer::Form;
 use crate::recorded::{self, EXECUTIONS_OF_A_RECORD, EXECUTIONS_OF_A_SAMPLE};
 use crate::running::{done, err, sediment};
 use crate::{has, read};
-use sediment::binary::NoFiles;
-use sediment::binary::gcc_early_map::EarlyMap;
+use sediment_core::binary::NoFiles;
+use sediment_core::binary::gcc_early_map::EarlyMap;
 use std::collections::BTreeMap;
 use std::process::Command;
+use support::pprof_writer::Form;
 use tempfile::TempDir;
 
 const EARLY: &str = "-fplugin-arg-sediment-early-ids";

@@ -3,9 +3,9 @@
 
 use crate::blocks::{MARKS, THROWN, blocks_of, edited, recorded, sources};
 use crate::compilers::Compiler;
+use crate::read;
 use crate::running::{err, sediment};
-use crate::{read, support};
-use sediment::binary::{Binary, NoFiles, gcc_block_map};
+use sediment_core::binary::{Binary, NoFiles, gcc_block_map};
 use std::process::Command;
 use tempfile::TempDir;
 

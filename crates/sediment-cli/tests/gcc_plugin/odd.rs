@@ -4,9 +4,9 @@
 use crate::blocks::{COUNTS, MARKS, WORK, ran, record, record_as, runs_in_cold_part};
 use crate::compilers::{COMPILERS, Compiler};
 use crate::running::sediment;
-use crate::support;
-use sediment::binary::{Binary, NoFiles};
+use sediment_core::binary::{Binary, NoFiles};
 use std::process::Command;
+use support;
 use tempfile::TempDir;
 
 /// Own section, no frame, `asm goto`, a jump table, an unlikely function, one optimised for size.
@@ -272,7 +272,7 @@ pub fn locals_of_one_name_with_lto(gcc: &'static Compiler) {
         gcc.run(folder.path(), gcc.c, &[&flags, more, &sources].concat());
         let bytes = std::fs::read(folder.path().join(program)).unwrap();
         let binary = Binary::parse(&bytes, &NoFiles).unwrap();
-        let cold = |function: &&sediment::binary::BinaryFunction| {
+        let cold = |function: &&sediment_core::binary::BinaryFunction| {
             function.name.ends_with(".cold") && function.name != "main.cold"
         };
         binary.functions.iter().filter(cold).map(|function| function.name.clone()).collect::<Vec<_>>()

@@ -3,14 +3,14 @@
 
 use crate::blocks::{self, blocks_of, ran};
 use crate::compilers::Compiler;
-use crate::perf_data_writer::{Branch, JUMP, PerfData};
-use crate::pprof_writer::{self, Form, Location, Mapping, Profile, Sample};
 use crate::running::{done, sediment};
 use crate::{has, read};
-use sediment::binary::gcc_block_map;
+use sediment_core::binary::gcc_block_map;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::process::Command;
+use support::perf_data_writer::{Branch, JUMP, PerfData};
+use support::pprof_writer::{self, Form, Location, Mapping, Profile, Sample};
 use tempfile::TempDir;
 
 /// Executed blocks of a function with their counts, heaviest graph alone.

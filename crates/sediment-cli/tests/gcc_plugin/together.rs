@@ -6,7 +6,7 @@ use super::blocks::ran;
 use super::compilers::Compiler;
 use super::counters::{COUNTERS, TRAIN, USE, WORK, build_logged};
 use super::running::command;
-use super::{done, early, err, read, sediment, split, support};
+use super::{done, early, err, read, sediment, split};
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;

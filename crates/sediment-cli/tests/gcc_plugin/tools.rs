@@ -3,8 +3,8 @@
 
 use crate::blocks::{COUNTS, MARKS, ran, record};
 use crate::compilers::{COMPILERS, Compiler};
-use crate::{running, support};
-use sediment::binary::{Binary, NoFiles};
+use crate::running;
+use sediment_core::binary::{Binary, NoFiles};
 use std::ops::Range;
 use std::path::Path;
 use std::process::Command;

@@ -4,9 +4,9 @@
 use crate::blocks::{COUNTS, MARKS, record};
 use crate::compilers::Compiler;
 use crate::running::{done, sediment};
-use crate::said::says;
 use std::collections::HashMap;
 use std::process::Command;
+use support::said::says;
 use tempfile::TempDir;
 
 /// Each function has a branch that is not taken. In the newer version, one of them is gone and one has another graph.
@@ -131,11 +131,11 @@ pub fn cold_parts_by_gold(gcc: &'static Compiler) {
 }
 
 pub fn cold_parts_by_lld(gcc: &'static Compiler) {
-    let lld = format!("-B{}", crate::support::linker_folder("lld").unwrap().display());
+    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
     a_linked_cold_part_lies_behind(gcc, "lld", &[&lld, "-fuse-ld=lld"], "--symbol-ordering-file,");
 }
 
 pub fn cold_parts_by_gnu_ld(gcc: &'static Compiler) {
-    let folder = format!("-B{}", crate::support::linker_folder("gnu-ld-2.44").unwrap().display());
+    let folder = format!("-B{}", support::linker_folder("gnu-ld-2.44").unwrap().display());
     a_linked_cold_part_lies_behind(gcc, "gnu-ld", &[&folder], "--section-ordering-file=");
 }

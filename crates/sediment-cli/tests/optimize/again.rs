@@ -3,10 +3,10 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::said::says_like;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::process::Command;
+use support::said::says_like;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
@@ -47,7 +47,7 @@ fn a_finished_run_in_place_begins_again() {
 /// In place, the next run finds the same obstacle, and none once the compiler is called by its name.
 fn a_run_without_sections_begins_again() {
     let project = Project::of(Kind::Make);
-    let gcc = super::support::program("gcc").unwrap();
+    let gcc = support::program("gcc").unwrap();
     let options = ["--in-place", "--train", "./toy; ./toy", "--json"];
     let compiler = format!("CC={}", gcc.display());
     for _ in 0..2 {

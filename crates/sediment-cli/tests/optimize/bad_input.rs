@@ -3,12 +3,12 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::said::says_like;
 use super::sandbox::SANDBOX;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::said::says_like;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
@@ -106,7 +106,7 @@ fn a_build_that_writes_above_its_folder() {
 }
 
 fn a_compiler_called_by_its_path() {
-    let gcc = super::support::program("gcc").unwrap();
+    let gcc = support::program("gcc").unwrap();
     let compiler = format!("CC={}", gcc.display());
     let project = Project::of(Kind::Make);
     fails("a_compiler_called_by_its_path", &project, &["--train", "./toy"], &["make", &compiler], 1);

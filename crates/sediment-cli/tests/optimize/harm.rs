@@ -3,11 +3,11 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::said::says_like;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
+use support::said::says_like;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];

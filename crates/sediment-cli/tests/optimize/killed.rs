@@ -3,12 +3,12 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::said::says_like;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::said::says_like;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];

@@ -2,11 +2,11 @@
 //! `--pgo`: levels that are built by a compiler's counts, and the choice between them.
 
 use crate::project::{Project, code, err};
-use crate::support::{Need, case, root};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::Command;
+use support::{Need, case, root};
 
 pub fn cases() -> Vec<Trial> {
     let needs = [

@@ -3,11 +3,11 @@
 
 use super::project::{Project, code, err};
 use super::projects::Kind;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];

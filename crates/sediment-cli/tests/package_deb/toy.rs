@@ -2,10 +2,10 @@
 //! Small Debian source packages, one for each build system, and what builds them with the debhelper sequence of this checkout.
 
 use crate::projects::{self, Kind};
-use crate::support::root;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use support::root;
 
 /// An unpacked source package `toy-1.0` in a folder of its own, with a profile beside it that is not part of it.
 pub struct Toy {

@@ -2,11 +2,11 @@
 //! A folder in which sediment's packages seem to be installed: a home, and the databases of the package managers.
 
 use super::blocks::{Block, Mark};
-use super::support::{program, root};
 use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use support::{program, root};
 
 /// Programs of the packages, and their files in the project.
 const DEBHELPER: [&str; 4] = ["dh_sediment", "dh_sediment_link", "dh_sediment_check", "dh_sediment_graphs"];

@@ -3,8 +3,9 @@
 
 use super::*;
 use crate::running::out;
-use crate::said::says_like;
 use libtest_mimic::Trial;
+use support::said;
+use support::said::says_like;
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

@@ -2,12 +2,12 @@
 //! Programs of another architecture than the recorder's: 32-bit ones of x86, and files that the kernel does not start. They do what they
 //! do without a recorder, and that they were not recorded is said.
 
-use super::support::{self, Need, case};
 use super::{Workshop, code, err, firsts, repeated, repeats, text};
-use crate::said::says_in_log;
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use support::said::says_in_log;
+use support::{self, Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("as"), Need::Program("ld")];

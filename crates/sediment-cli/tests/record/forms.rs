@@ -2,14 +2,14 @@
 //! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, with a map of blocks, and
 //! with lines alone.
 
-use super::support::Need;
 use super::{Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeats, text};
 use libtest_mimic::Trial;
-use sediment::binary::{Binary, NoFiles};
-use sediment::profile::Profile;
+use sediment_core::binary::{Binary, NoFiles};
+use sediment_core::profile::Profile;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use support::Need;
 
 /// Form in which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,18 +2,18 @@
 //! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
 
 use super::forms::Form;
-use super::support::{Need, case};
 use super::{
     Running, Workshop, assert_untouched, code, compilers, err, number_in, patience, programs, repeated,
     repeats, rounds, text,
 };
-use crate::said::says_in_log;
 use libtest_mimic::Trial;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::said::says_in_log;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

@@ -2,14 +2,14 @@
 //! The other means of recording: chosen, taken where they are the best, and ended by the interrupt key.
 
 use super::forms::Form;
-use super::support::{Need, case, root};
 use super::{Running, Workshop, calls, code, compilers, err, number_in, programs, text, wait};
-use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use support::said::{says_in_log, says_like};
+use support::{Need, case, root};
 
 pub fn cases() -> Vec<Trial> {
     let both = [Need::Program("cc"), Need::Program("valgrind"), Need::Program("perf")];
@@ -117,7 +117,7 @@ fn the_whole_machine_is_recorded() {
         .output()
         .unwrap();
     if !allowed.status.success() {
-        return crate::support::skip_on_this_machine("this user may not record the whole machine");
+        return support::skip_on_this_machine("this user may not record the whole machine");
     }
     let shop = Workshop::new();
     let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of installed packages: made-up ones in folders of their own, as dpkg and rpm keep them, and this machine's C library.
 
-use super::support::{Need, case};
 use super::{Workshop, calls, code, err, firsts, programs, text};
-use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use support::said::{says, says_in_log, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     vec![
@@ -82,7 +82,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
     assert_eq!(lines_of_summary(&err(&shown), &file), 4);
     assert!(!err(&shown).contains("https://bugs.example.org/plain"), "it did not ask: {}", err(&shown));
-    let (profile, skipped) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    let (profile, skipped) = sediment_core::profile::text::parse(file.as_bytes()).unwrap();
     assert!(skipped.is_empty());
     let clusters: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     assert_eq!(clusters, ["plain"], "the C library is another package's");
@@ -103,7 +103,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     let starts = collect(&shop, "plain-tools", &["--startup", "--trampolines"], &installed, None);
     assert_eq!(code(&starts), 7, "{}", err(&starts));
     let starts = shop.path().join("plain-tools.gv");
-    let (starts, _) = sediment::profile::text::parse(&std::fs::read(starts).unwrap()).unwrap();
+    let (starts, _) = sediment_core::profile::text::parse(&std::fs::read(starts).unwrap()).unwrap();
     assert_eq!(firsts(&starts, "plain").iter().filter(|(_, name)| name == "f59").count(), 1);
     let other = collect(&shop, "other-tools", &[], &installed, None);
     assert_eq!(code(&other), 1);
@@ -114,7 +114,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
     std::fs::write(at("var/lib/dpkg/info/plain-tools.list"), "/.\n/bin\n/bin/bare\n").unwrap();
     let nameless = collect(&shop, "plain-tools", &[], &at("usr/bin/bare"), None);
     assert_eq!(code(&nameless), 1);
-    crate::said::says_in_log(
+    support::said::says_in_log(
         "record/packages/of_a_package_only_its_own_functions_are_collected",
         err(&nameless),
         &["no build-id"],
@@ -198,7 +198,7 @@ fn files_of_many_libraries_are_told_in_ten_lines() {
     let shown = collect(&shop, "plain-tools", &["--show"], &installed, Some(&at("usr/lib")));
     assert_eq!(code(&shown), LIBRARIES as i32, "{}", err(&shown));
     let file = std::fs::read_to_string(shop.path().join("plain-tools.gv")).unwrap();
-    let (profile, _) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    let (profile, _) = sediment_core::profile::text::parse(file.as_bytes()).unwrap();
     assert_eq!(profile.dsos().len(), LIBRARIES + 1);
     let lines = lines_of_summary(&err(&shown), &file);
     assert!((5..=10).contains(&lines), "{lines}: {}", err(&shown));
@@ -334,7 +334,7 @@ fn packages_of_rpm_are_collected() {
     assert_eq!(code(&shown), 7, "{}", err(&shown));
     says_in_log("record/packages/where_rpm_wants_reports", err(&shown), &["https://", "The Vendor"]);
     let file = std::fs::read(shop.path().join("plain-tools.gv")).unwrap();
-    let (profile, _) = sediment::profile::text::parse(&file).unwrap();
+    let (profile, _) = sediment_core::profile::text::parse(&file).unwrap();
     let clusters: Vec<(&str, Option<&str>)> =
         profile.dsos().iter().map(|(label, cluster)| (label.as_str(), cluster.package.as_deref())).collect();
     let package = Some("plain-tools-1.2-3");
@@ -370,7 +370,7 @@ fn recordings_become_profiles_of_a_package() {
     let made = gen_profiles("libc.gv");
     assert_eq!(code(&made), 0, "{}", err(&made));
     let file = std::fs::read_to_string(shop.path().join("libc.gv")).unwrap();
-    let (profile, _) = sediment::profile::text::parse(file.as_bytes()).unwrap();
+    let (profile, _) = sediment_core::profile::text::parse(file.as_bytes()).unwrap();
     let clusters: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     assert!(
         clusters.contains(&"libc.so.6") && !clusters.contains(&"sorts"),

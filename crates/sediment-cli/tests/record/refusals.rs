@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that may not be recorded: refused with a hint, or warned about before they run.
 
-use super::support::{Need, case};
 use super::{Running, Workshop, code, err, number_in, patience, programs, text};
-use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::said::{says, says_in_log, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

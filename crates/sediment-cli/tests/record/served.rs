@@ -2,12 +2,12 @@
 //! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
 //! copy of its code into memory that it shares.
 
-use super::support::{self, Need, case};
 use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use support::{self, Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that use SIGTRAP before they are recorded: they get no breakpoints, and that is said.
 
-use super::said::says_in_log;
-use super::support::{Need, case};
 use super::{Running, Workshop, assert_untouched, code, err, firsts, number_in, text};
 use libtest_mimic::Trial;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use support::said::says_in_log;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

@@ -2,17 +2,17 @@
 //! Stripped programs: recorded by addresses, resolved by every kind of debug file, collected from packages.
 
 use super::running::sediment;
-use super::support::{Need, case};
 use super::{
     Running, Workshop, assert_untouched, code, err, number_in, programs, repeated, repeats, seconds, text,
 };
-use crate::said::{says_in_log, says_like};
 use libtest_mimic::Trial;
-use sediment::profile::Profile;
+use sediment_core::profile::Profile;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use support::said::{says_in_log, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let tools = [Need::Program("cc"), Need::Program("objcopy"), Need::Program("strip")];
@@ -58,7 +58,7 @@ fn tool(folder: &Path, program: &str, arguments: &[&str]) {
 }
 
 fn read(path: &Path) -> Profile {
-    sediment::profile::text::parse(&std::fs::read(path).unwrap()).unwrap().0
+    sediment_core::profile::text::parse(&std::fs::read(path).unwrap()).unwrap().0
 }
 
 /// Calls by the names of both ends, of those of functions of `plain`. On AArch64, some of the start files have a symbol without a size, or no

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs whose waits, ends, descriptors and limits tracing alone would change, without any breakpoint.
 
-use super::support::{self, Need, case};
 use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill, killpg};
@@ -11,6 +10,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use support::{self, Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
 
-use super::support::{self, Need, case};
 use super::{Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use support::{self, Need, case};
 
 const OPTIONS: [&str; 2] = ["--startup", "--trampolines"];
 

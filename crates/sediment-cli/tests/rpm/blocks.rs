@@ -2,9 +2,9 @@
 //! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
 
 use crate::running::{done, sediment};
-use crate::said::says_in_log;
-use crate::{Package, said_when_done, support};
+use crate::{Package, said_when_done};
 use std::process::Command;
+use support::said::says_in_log;
 
 /// A path that GCC takes for likely, and that no run takes.
 const WORK: &str = include_str!("../projects/unlikely.c");

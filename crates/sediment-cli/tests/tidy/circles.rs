@@ -100,12 +100,6 @@ fn paths(code: &str, here: &[String]) -> Vec<Vec<String>> {
     leaves.filter_map(|leaf| absolute(&leaf, here)).collect()
 }
 
-/// Names of another crate that code mentions, right behind the crate's own.
-pub fn mentioned(code: &str, name: &str) -> BTreeSet<String> {
-    let leaves = leaves_from(code, &format!("{name}::"));
-    leaves.iter().filter_map(|leaf| leaf.get(1)).map(|&name| name.to_owned()).collect()
-}
-
 /// The leaves of every tree of names that begins with this word.
 fn leaves_from<'a>(code: &'a str, beginning: &str) -> Vec<Vec<&'a str>> {
     let mut leaves = Vec::new();

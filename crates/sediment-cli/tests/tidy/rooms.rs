@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may use whom: the lines of the crates, circles, siblings of one kind, and words that a room must not know.
+//! Which file may use which within a crate: the line of its rooms, circles, siblings of one kind, and rooms without names or files.
 
-use super::circles::{circles, mentioned, uses};
+use super::circles::{circles, uses};
 use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The files and folders of each crate, left to right. Each may use those before it, and never those behind it.
+/// The files and folders of each crate, left to right. Each may use those before it, and never those after it. Cargo keeps the
+/// crates apart; this is what it cannot see.
 const LINES: &[(&str, &str)] = &[
     (
-        "sediment",
-        "error plural skipped escape demangle isa counts random ascending unpack affinity flow callgraph profile line_profile binary matching read resolve \
-         static_graph gcov llvm_counters model blocks order trace link wrapper verify record advise report",
+        "sediment-core",
+        "error plural skipped escape page demangle isa counts random unpack ascending affinity flow callgraph profile functions \
+         estimate binary matching",
     ),
-    ("sediment-process", "error command left_behind background inherited ptrace"),
+    ("sediment-read", "static_graph counters read resolve trace"),
+    ("sediment-order", "model blocks order link wrapper verify advise report"),
+    ("sediment-process", "command left_behind background inherited ptrace"),
+    ("sediment-record", "attend perf valgrind breakpoints"),
+    (
+        "sediment-measure",
+        "clock samples padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
+    ),
     (
         "sediment-eval",
-        "data statistics samples comparison factors verdict findings gate needed advice derive analysis stopping measure plan \
+        "data statistics samples comparison factors verdict findings gate needed advice derive analysis stopping plan \
          metrics run import report",
     ),
     (
@@ -27,8 +35,9 @@ const LINES: &[(&str, &str)] = &[
 
 /// Folders whose files are siblings of one kind, each behind one row of a table: no sibling uses another. Files listed here are
 /// shared ground of the folder.
-const KINDS: &[(&str, &[&str])] = &[
+const KINDS: &[(&str, &str, &[&str])] = &[
     (
+        "sediment-read",
         "read",
         &[
             "mod",
@@ -44,29 +53,27 @@ const KINDS: &[(&str, &[&str])] = &[
         ],
     ),
     // The affinity layout chooses among the others.
-    ("order/algorithms", &["mod", "chains", "starts", "affinity"]),
-    ("link", &["mod", "sections", "objects", "align"]),
-    ("record", &["mod", "attend"]),
+    ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),
+    ("sediment-order", "link", &["mod", "sections", "objects", "align"]),
+    ("sediment-record", "", &["lib", "attend"]),
+    ("sediment-measure", "", &["lib", "processor"]),
 ];
 
-/// Words that a room, folder or file must not know, and why.
-const STRANGERS: &[(&str, &[&str], &str)] = &[
-    ("model", NAMES, "scores know ids and integers, no names"),
-    ("callgraph", NAMES, "graphs are of ids and integers, no names"),
-    ("order/algorithms", NAMES, "algorithms know ids and integers, no names"),
-    ("order/groups", NAMES, "groups are of ids and integers, no names"),
-    ("order/keep", NAMES, "kept_order orders are of ids and integers, no names"),
-    ("order/score", NAMES, "scores know ids and integers, no names"),
+/// Rooms, folders and files that work on ids and integers alone: no names, no files, no ELF.
+const NAMELESS: &[(&str, &str)] = &[
+    ("sediment-core", "callgraph"),
+    ("sediment-order", "model"),
+    ("sediment-order", "order/algorithms"),
+    ("sediment-order", "order/groups"),
+    ("sediment-order", "order/keep"),
+    ("sediment-order", "order/score"),
 ];
 
 /// Types that tell functions by name.
 const NAMES: &[&str] = &["FunctionTable", "FunctionKey", "BuiltGraph"];
 
-/// The library, which works on values: only these rooms may start processes or touch files.
-const MAY_TOUCH_THE_WORLD: &[&str] = &["record"];
-
-/// Rooms of the library that experiments use: they know no layout and no profile.
-const KNOWN_TO_EXPERIMENTS: &[&str] = &["error", "plural", "escape", "random", "report"];
+/// Crates that work on values: they open no file, start no process, read no clock and print nothing.
+const PURE: &[&str] = &["sediment-core", "sediment-read", "sediment-order"];
 
 /// Files in `commands` that are no command of their own: the original's commands, which are names of the program.
 const NO_COMMANDS: &[&str] = &["legacy", "mod"];
@@ -122,14 +129,15 @@ fn there_are_no_circles() {
 
 #[test]
 fn siblings_of_one_kind_do_not_know_each_other() {
-    let uses = uses(&source("sediment"));
-    for (folder, shared) in KINDS {
-        let folder: Vec<String> = folder.split('/').map(str::to_owned).collect();
+    for (name, folder, shared) in KINDS {
+        let uses = uses(&source(name));
+        let folder: Vec<String> =
+            folder.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
         for (file, used) in uses.get(&folder).into_iter().flatten() {
             for used in used.iter().filter(|_| !shared.contains(&file.as_str())) {
                 assert!(
                     shared.contains(&used.as_str()),
-                    "{file} uses its sibling {used}: what two share belongs into {}/mod.rs or further left",
+                    "{name}: {file} uses its sibling {used}: what two share belongs into {}/mod.rs or further left",
                     folder.join("/")
                 );
             }
@@ -139,42 +147,32 @@ fn siblings_of_one_kind_do_not_know_each_other() {
 
 #[test]
 fn rooms_do_not_know_what_they_must_not() {
-    for path in files_below(&source("sediment"), "rs") {
-        let room = file_below(&source("sediment"), &path);
-        let code = code_of(&read(&path));
-        for (name, words, why) in STRANGERS {
-            let place = source("sediment").join(name);
-            let is_there = path.starts_with(&place) || path == place.with_extension("rs");
-            for word in words.iter().filter(|_| is_there) {
-                assert!(!code.contains(word), "{} mentions {word}: {why}", relative(&path));
-            }
-        }
-        if !MAY_TOUCH_THE_WORLD.contains(&room.as_str()) {
-            for word in ["std::fs", "std::env", "std::process", "std::net", "println!", "std::time"] {
+    for (name, room) in NAMELESS {
+        let place = source(name).join(room);
+        let files = files_below(&source(name), "rs");
+        let inside: Vec<&PathBuf> = files
+            .iter()
+            .filter(|path| path.starts_with(&place) || **path == place.with_extension("rs"))
+            .collect();
+        assert!(!inside.is_empty(), "crates/{name}/src has no {room}");
+        for path in inside {
+            let code = code_of(&read(path));
+            for word in NAMES {
                 assert!(
                     !code.contains(word),
-                    "{} mentions {word}: the library works on values",
-                    relative(&path)
+                    "{} mentions {word}: ids and integers, no names",
+                    relative(path)
                 );
             }
         }
     }
-}
-
-/// Experiments compare builds of anything, and what starts processes knows neither.
-#[test]
-fn experiments_know_no_layout() {
-    for (name, library, known) in [
-        ("sediment-eval", "sediment", KNOWN_TO_EXPERIMENTS),
-        ("sediment-process", "sediment", &[]),
-        ("sediment-process", "sediment_eval", &[]),
-    ] {
+    for name in PURE {
         for path in files_below(&source(name), "rs") {
-            for used in mentioned(&code_of(&read(&path)), library) {
-                let is_type = used.starts_with(|c: char| c.is_ascii_uppercase());
+            let code = code_of(&read(&path));
+            for word in ["std::fs", "std::env", "std::process", "std::net", "println!", "std::time"] {
                 assert!(
-                    known.contains(&used.as_str()) || is_type && !known.is_empty(),
-                    "{} uses {library}::{used}",
+                    !code.contains(word),
+                    "{} mentions {word}: this crate works on values",
                     relative(&path)
                 );
             }
@@ -195,16 +193,4 @@ fn commands_are_commands() {
         .collect();
     let files = parts(&folder).into_iter().filter(|name| !NO_COMMANDS.contains(&name.as_str()));
     assert_eq!(files.collect::<BTreeSet<String>>(), commands);
-}
-
-#[test]
-fn the_code_map_names_every_part() {
-    let map = read(&root().join("ARCHITECTURE.md"));
-    for (name, line) in LINES {
-        for part in line.split_whitespace() {
-            let named =
-                ["`{}`", "`{}.rs`", "/{}`"].iter().any(|form| map.contains(&form.replace("{}", part)));
-            assert!(named, "ARCHITECTURE.md does not name {part} of {name}");
-        }
-    }
 }

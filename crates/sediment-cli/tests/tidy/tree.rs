@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files of the project, in a checkout or in a release's tarball.
 
-pub use super::support::root;
 use std::path::{Path, PathBuf};
+pub use support::root;
 
 /// All files but what builds leave, sorted.
 pub fn files() -> Vec<PathBuf> {

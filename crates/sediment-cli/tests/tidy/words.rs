@@ -7,7 +7,16 @@ use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 
 /// Crates whose doc comments and names are held to this.
-const CRATES: &[&str] = &["sediment", "sediment-process", "sediment-eval", "sediment-proofs", "sediment-cli"];
+const CRATES: &[&str] = &[
+    "sediment-core",
+    "sediment-read",
+    "sediment-order",
+    "sediment-process",
+    "sediment-record",
+    "sediment-measure",
+    "sediment-eval",
+    "sediment-cli",
+];
 
 /// First words of a clause, where a noun or a verb should stand.
 const CLAUSES: &[&str] = &["What", "How", "Whether"];
@@ -67,12 +76,12 @@ const NAMES: &[&str] = &[
 /// Names that look like one of these and are terms: the attribute `taken` of the profile, an address that is taken, the mark by
 /// which perf and a name are bound.
 const TERMS: &[(&str, &str)] = &[
-    ("crates/sediment/src/profile/dot/vocabulary.rs", "Taken"),
-    ("crates/sediment/src/profile/text/version2.rs", "Taken"),
-    ("crates/sediment/src/isa/mod.rs", "Taken"),
-    ("crates/sediment/src/isa/x86/mod.rs", "Taken"),
-    ("crates/sediment/src/binary/calls.rs", "Taken"),
-    ("crates/sediment/src/read/perf_report/objects.rs", "Bound"),
+    ("crates/sediment-core/src/profile/dot/vocabulary.rs", "Taken"),
+    ("crates/sediment-core/src/profile/text/version2.rs", "Taken"),
+    ("crates/sediment-core/src/isa/mod.rs", "Taken"),
+    ("crates/sediment-core/src/isa/x86/mod.rs", "Taken"),
+    ("crates/sediment-core/src/binary/calls.rs", "Taken"),
+    ("crates/sediment-read/src/read/perf_report/objects.rs", "Bound"),
 ];
 
 /// A doc comment, without its code, and the line that it starts on, from 1.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random parameters of a run: the program's running time, the times of events, and the recorder's options.
 
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 
 /// Parameters of a run. Prints as `rounds=300 threads=2 …`, which can be parsed again.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use super::bench::Bench;
 use super::fault::Fault;
 use super::parameters::{Parameters, Ranges};
 use super::plan::{Plan, is_root};
-use super::support::Need;
 use std::time::{Duration, Instant};
+use support::Need;
 
 type Run = Box<dyn Fn(&Bench, &Parameters) -> Result<(), Fault> + Send + Sync>;
 

@@ -2,7 +2,7 @@
 //! Source packages of Debian as `package deb` changes them: `control` and `rules`.
 
 use super::*;
-use crate::commands::package::said::says;
+use support::said::says;
 
 fn changed(control: &str) -> String {
     Source::read(control).unwrap().with_sequence().unwrap()

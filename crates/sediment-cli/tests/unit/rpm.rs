@@ -2,7 +2,7 @@
 //! Specs as `package rpm` changes them, text by text.
 
 use super::*;
-use crate::commands::package::said::says;
+use support::said::says;
 
 const SPEC: &str = "# A comment\nName:           foo\nVersion:        1\nSource0:        foo.tar.gz\n%if %{with x}\nSource7:        more.conf\n%endif\nBuildRequires:  gcc\nBuildRequires:  make\n\n%description\nName: no tag\n\n%prep\n%autosetup\n\n%build\n%configure\n%make_build\n\n%install\n%make_install\n\n%if %{with x}\n%files x\n%endif\n\n%files\n";
 

@@ -4,12 +4,12 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{Need, case};
 use libtest_mimic::Trial;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
@@ -145,9 +145,9 @@ fn agree(profiles: &[String], settings: &str, options: &[&str]) -> Vec<(String, 
 /// at hand and names their files; without it a function is asked for under each name that its file may have, and once more for all others.
 fn functions(path: &Path) -> Vec<(String, Option<String>)> {
     let text = std::fs::read_to_string(path).unwrap();
-    let (_, asked) = sediment::link::read(&text).unwrap();
+    let (_, asked) = sediment_order::link::read(&text).unwrap();
     let mut seen = HashSet::new();
-    let function = |asked: sediment::link::OrderedName| {
+    let function = |asked: sediment_order::link::OrderedName| {
         let name = asked.name.trim_end_matches(".cold").to_owned();
         let file = asked.file.map(|file| file.split('.').next().unwrap_or_default().to_owned());
         (name, file)

@@ -4,11 +4,11 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{self, Need, case};
-use crate::said::says;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
+use support::said::says;
+use support::{self, Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");

@@ -4,12 +4,12 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{Need, case};
 use crate::projects::{self, Kind};
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
@@ -217,7 +217,7 @@ fn with_sediment_on_path() -> [(&'static str, String); 2] {
 /// The function of dist/cmake orders the targets that it names, and links again when the profile changes.
 fn by_cmake_module() {
     let mut files = projects::files(Kind::CMake);
-    let module = std::fs::read_to_string(super::support::root().join("dist/cmake/Sediment.cmake")).unwrap();
+    let module = std::fs::read_to_string(support::root().join("dist/cmake/Sediment.cmake")).unwrap();
     for (name, text) in &mut files {
         if name == "CMakeLists.txt" {
             *text += "include(Sediment.cmake)\nsediment_order(toy toy.gv)\nsediment_order(library toy.gv)\nsediment_order(toy no.gv)\n";
@@ -247,7 +247,7 @@ fn by_cmake_module() {
 /// The dependency of dist/meson orders the targets that have it.
 fn by_meson_dependency() {
     let mut files = projects::files(Kind::Meson);
-    let snippet = std::fs::read_to_string(super::support::root().join("dist/meson/meson.build")).unwrap();
+    let snippet = std::fs::read_to_string(support::root().join("dist/meson/meson.build")).unwrap();
     for (name, text) in &mut files {
         if name == "meson.build" {
             *text = "project('toy', 'c', version: '1.0')\nsediment_profile = files('toy.gv')\nsubdir('sediment')\n\

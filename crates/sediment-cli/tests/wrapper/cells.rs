@@ -2,11 +2,11 @@
 //! A small program for each cell of the table of compilers and linkers in docs/proofs/linkers.md: ordered, verified, and the same.
 
 use super::build::{Build, said};
-use super::support::{self, Need, case};
-use crate::said::says;
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
+use support::said::says;
+use support::{self, Need, case};
 
 const COMPILERS: [&str; 3] = ["gcc", "gcc-14", "clang-19"];
 /// Name, word of `-fuse-ld`, program, dialect.

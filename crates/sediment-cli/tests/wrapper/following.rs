@@ -4,10 +4,10 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{Need, case};
-use crate::said::{says, says_like};
 use libtest_mimic::Trial;
 use std::process::Command;
+use support::said::{says, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
@@ -186,7 +186,7 @@ fn debuggers() {
 fn call_graph() {
     let build = Build::new();
     compile(&build);
-    let lld = format!("-B{}", super::support::linker_folder("lld").unwrap().display());
+    let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
     let link = |more: &[&str], output: &str| {
         let linked = Command::new("gcc")
             .current_dir(build.0.path())

@@ -4,12 +4,12 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{Need, case};
-use crate::said::{says, says_in_log};
 use libtest_mimic::Trial;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
+use support::said::{says, says_in_log};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");
@@ -246,7 +246,7 @@ fn read_once() {
 
 fn object_from_a_pipe() {
     let build = with_objects();
-    let lld = super::support::linker_folder("lld").unwrap().join("ld.lld");
+    let lld = support::linker_folder("lld").unwrap().join("ld.lld");
     let mut command = Command::new("sh");
     command.args([
         "-c",

@@ -4,12 +4,12 @@
 
 use super::build::{Build, said};
 use super::sediment;
-use super::support::{Need, case};
-use crate::said::{says, says_in_log, says_like};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
+use support::said::{says, says_in_log, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");

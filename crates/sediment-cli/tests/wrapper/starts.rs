@@ -4,11 +4,11 @@
 use super::build::{Build, said};
 use super::projects::{CALLED, start};
 use super::sediment;
-use super::support::{Need, case};
-use crate::said::{says, says_like};
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::process::Output;
+use support::said::{says, says_like};
+use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = [Need::Program("gcc")];

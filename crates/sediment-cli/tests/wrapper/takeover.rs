@@ -3,11 +3,11 @@
 
 use super::build::{Build, said};
 use super::harmless::{LONGEST, done, run, with_objects};
-use super::support::{self, Need, case};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::{self, Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let gcc = Need::Program("gcc");

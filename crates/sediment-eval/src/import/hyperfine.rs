@@ -8,7 +8,7 @@
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
 use crate::{derive, metrics};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
 

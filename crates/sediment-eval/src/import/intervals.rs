@@ -9,8 +9,8 @@
 
 use super::perf_text::row_of;
 use super::{Importer, Table, perf_runs};
-use crate::measure::perf_stat::{Count, across_cores, is_comment, is_time, new_count};
-use sediment::error::{Error, Result};
+use sediment_core::error::{Error, Result};
+use sediment_measure::perf_stat::{Count, across_cores, is_comment, is_time, new_count};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 

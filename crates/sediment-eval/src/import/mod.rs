@@ -15,8 +15,8 @@ use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
-use crate::measure::perf_stat::{Count, across_cores, scaled};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_measure::perf_stat::{Count, across_cores, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A format that is read.

@@ -3,7 +3,7 @@
 //! another metric.
 
 use super::{Imported, Importer, Table};
-use sediment::error::{Error, Result};
+use sediment_core::error::{Error, Result};
 use std::collections::BTreeMap;
 
 pub(super) const IMPORTER: Importer = Importer {

@@ -5,7 +5,7 @@
 
 use super::intervals::{Part, lines, whole_runs};
 use super::{Importer, Table, perf_runs};
-use crate::measure::perf_stat::{Row, is_comment, row};
+use sediment_measure::perf_stat::{Row, is_comment, row};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",

@@ -3,8 +3,8 @@
 
 use super::intervals::{Part, lines, whole_runs};
 use super::{Imported, Importer, Table, perf_runs};
-use crate::measure::perf_stat::{Count, new_count};
-use sediment::error::Result;
+use sediment_core::error::Result;
+use sediment_measure::perf_stat::{Count, new_count};
 use serde_json::Value;
 
 pub(super) const IMPORTER: Importer = Importer {

@@ -17,8 +17,8 @@
 
 use super::{Imported, Importer, Table, perf_metric};
 use crate::data::Summary;
-use crate::measure::perf_stat::{Count, across_cores, new_count, scaled};
-use sediment::error::{Error, Result};
+use sediment_core::error::{Error, Result};
+use sediment_measure::perf_stat::{Count, across_cores, new_count, scaled};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat text",

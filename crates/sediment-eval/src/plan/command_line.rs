@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands of a plan, with placeholders filled in when they run.
 
-use sediment::error::{Error, ErrorCode, Result};
-use sediment::escape;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::escape;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 

@@ -3,7 +3,7 @@
 
 use super::{CommandLine, ReadyPlan, RunPlan, VERSION};
 use crate::data::Direction;
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;

@@ -9,9 +9,9 @@ use super::{
     Source, WorkloadKind,
 };
 use crate::data::{Factor, Probe};
-use crate::measure::METERS;
-use crate::measure::perf_stat::EVENTS;
-use sediment::error::Result;
+use sediment_core::error::Result;
+use sediment_measure::METERS;
+use sediment_measure::perf_stat::EVENTS;
 use std::collections::BTreeSet;
 
 /// Most variants, levels, workloads: beyond, a plan is a mistake.

@@ -2,7 +2,7 @@
 //! Numbers in what a program prints, by regular expression or by JSON pointer; or known beforehand.
 
 use regex_lite::Regex;
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Where a number stands in a program's output.
 #[derive(Debug, Clone)]

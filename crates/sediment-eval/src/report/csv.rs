@@ -3,7 +3,7 @@
 
 use crate::comparison::Scale;
 use crate::{Analysis, Experiment, MetricKind, Phase};
-use sediment::escape;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 const SUMMARY: &str = "workload,build,metric,unit,kind,headline,verdict,runs,mean,deviation,minimum,median,maximum,\

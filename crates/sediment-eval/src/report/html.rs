@@ -6,7 +6,7 @@ use super::plots::plots;
 use crate::Analysis;
 use crate::comparison::{Scale, percent};
 use maud::{Markup, PreEscaped, html};
-use sediment::report::page::{Page, Text};
+use sediment_core::page::{Page, Text};
 
 const STYLE: &str = include_str!("report.css");
 

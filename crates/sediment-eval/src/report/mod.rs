@@ -15,7 +15,7 @@ pub use style::{STYLES, Style};
 
 use crate::comparison::Scale;
 use crate::{Analysis, Experiment, MetricKind};
-use sediment::error::Result;
+use sediment_core::error::Result;
 
 /// For a terminal, in aligned columns and without colour.
 #[must_use]
@@ -39,7 +39,7 @@ pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
 /// logarithms; an infinite t is null.
 #[must_use]
 pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
-    sediment::report::ascii_json(&json::json(experiment, analysis))
+    sediment_core::escape::json(&json::json(experiment, analysis))
 }
 
 /// The summary as CSV: a line for each workload, build and metric. Changes on the scale `ratio` are ratios less one.

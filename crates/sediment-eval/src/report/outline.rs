@@ -11,7 +11,7 @@ use crate::gate::{Gate, gate_reasons};
 use crate::statistics::Effect;
 use crate::verdict::Verdict;
 use crate::{Analysis, Experiment, MetricKind};
-use sediment::plural::counted;
+use sediment_core::plural::counted;
 
 pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
     let builds: Vec<&str> =

@@ -5,7 +5,7 @@
 use crate::Analysis;
 use crate::comparison::{Comparison, Scale, percent};
 use crate::findings::WorkloadAnalysis;
-use sediment::escape;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 760.0;

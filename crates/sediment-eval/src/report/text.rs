@@ -2,7 +2,7 @@
 //! A report as text: for a terminal in aligned columns, and as Markdown.
 
 use super::document::{Part, Table};
-use sediment::escape;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 /// Width at which sentences are folded on a terminal.

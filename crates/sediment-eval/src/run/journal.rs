@@ -4,10 +4,10 @@
 
 use super::{add_scaled, begin, choose_primary, set_fact};
 use crate::data::{Experiment, GroupSummary, Observation};
-use crate::measure::machine::Warning;
 use crate::metrics;
 use crate::plan::{self, Plan};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_measure::machine::Warning;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

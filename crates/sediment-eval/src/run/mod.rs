@@ -23,7 +23,7 @@ use super::plan::Plan;
 use super::stopping::{Budget, NextStep, plan_next};
 use super::{data, metrics};
 use schedule::PlannedRun;
-use sediment::error::{Error, ErrorKind, Result};
+use sediment_core::error::{Error, ErrorKind, Result};
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,15 +3,15 @@
 
 use super::schedule::PlannedRun;
 use super::{Measurement, Runner, of_variant};
-use crate::measure::clock::Clock;
-use crate::measure::perf_stat::{self, Counters, Event};
-use crate::measure::{machine, meter, page_cache};
 use crate::plan::{
     CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
 };
 use crate::{derive, metrics};
 use core::time::Duration;
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_measure::clock::Clock;
+use sediment_measure::perf_stat::{self, Counters, Event};
+use sediment_measure::{machine, meter, page_cache};
 use sediment_process::background::{Background, Ready, signal};
 use sediment_process::command::{Ended, Outcome, observe};
 use sediment_process::{Command, Input, Stop};
@@ -436,7 +436,7 @@ fn attach(server: &Background, events: &[&'static Event], file: &Path, like: &Co
         let mut counter = Background::start(&perf_stat::attached(&processes, events, file, like))?;
         match counter.wait_until(&Ready::Counting, Duration::from_secs(20)) {
             Ok(()) => return Ok(counter),
-            Err(error) if error.kind() == sediment_process::ErrorKind::Interrupted || tried == 10 => {
+            Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted || tried == 10 => {
                 return Err(error.into());
             }
             Err(_) => tried += 1,
@@ -469,7 +469,7 @@ fn drop_late_clock(measurement: &mut Measurement) {
 }
 
 fn with_log(error: Error, server: &Background) -> Error {
-    if error.kind() == sediment::ErrorKind::Interrupted {
+    if error.kind() == sediment_core::ErrorKind::Interrupted {
         return error;
     }
     let log: Vec<String> = server.log().lines().rev().take(LAST_LINES).map(str::to_owned).collect();

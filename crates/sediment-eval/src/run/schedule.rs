@@ -2,7 +2,7 @@
 //! Which link runs when: the order within a block and its environment padding, from the seed and the block's number.
 
 use crate::plan::{Plan, WorkloadKind};
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 
 /// One run that is to be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! interval is too short (there is little to draw from): it is shown with the t interval and never decides.
 
 use super::Interval;
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 
 /// Number of resamples.
 pub(crate) const RESAMPLES: usize = 2000;

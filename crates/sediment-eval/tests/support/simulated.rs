@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments on a simulated machine with drift, slot effects and link luck, with a known truth.
 
-use sediment::random::Generator;
+use sediment_core::random::Generator;
 use sediment_eval::{
     Budget, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe, Variant,
     Workload, plan_next,

@@ -15,12 +15,12 @@ use crate::packages::{self, Package};
 use crate::recording::{Only, Options, Side, Wanted};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::binary::{Binary, Files as _};
-use sediment::plural::counted;
-use sediment::profile::{Profile, split as parts, text};
-use sediment::read::{RecordedDso, Recording};
-use sediment::record::{FileFilter, Target};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{Binary, Files as _};
+use sediment_core::plural::counted;
+use sediment_core::profile::{Profile, split as parts, text};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::read::{RecordedDso, Recording};
+use sediment_record::{FileFilter, Target};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -213,7 +213,8 @@ fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) 
 /// True if a file has neither names of functions nor a build-id by which addresses get names.
 fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
     let bytes = files.binary(&dso.path, None);
-    let binary = bytes.as_deref().and_then(|bytes| Binary::parse(bytes, &sediment::binary::NoFiles).ok());
+    let binary =
+        bytes.as_deref().and_then(|bytes| Binary::parse(bytes, &sediment_core::binary::NoFiles).ok());
     binary.is_some_and(|binary| binary.build_id.is_none() && binary.functions.is_empty())
 }
 
@@ -238,7 +239,7 @@ pub(crate) fn write(
 /// The file for a package's profile, or the folder for its parts.
 fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
-        sediment::escape::file_name(&package.name.replace(':', "-"))
+        sediment_core::escape::file_name(&package.name.replace(':', "-"))
             .ok_or_else(|| Error::new(ErrorCode::Usage, format!("{} cannot be a file name", package.name)))
             .map(|name| format!("{name}.gv"))
     };

@@ -5,8 +5,8 @@ use crate::files;
 use crate::packages::Package;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::profile::{Profile, text};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::{Profile, text};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::{Input, run};
 use std::io::{IsTerminal as _, Read as _};
@@ -142,7 +142,7 @@ impl Sending {
         let ended = ended.successful(&command).map_err(|error| Error::from(error).with_input(url))?;
         let said = String::from_utf8_lossy(&ended.output).into_owned();
         let (answer, status) = said.rsplit_once('\n').unwrap_or(("", &said));
-        let answer = sediment::escape::terminal(answer.trim());
+        let answer = sediment_core::escape::terminal(answer.trim());
         match status {
             "200" | "201" => Ok(answer),
             _ => Err(Error::new(

@@ -4,8 +4,8 @@
 use crate::files::SystemFiles;
 use crate::packages::{self, Package};
 use crate::ui::Ui;
-use sediment::plural::{counted, grouped};
-use sediment::profile::Profile;
+use sediment_core::plural::{counted, grouped};
+use sediment_core::profile::Profile;
 
 /// Says in a few lines what would be sent.
 pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
@@ -37,7 +37,7 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &System
 
 /// Says in a line how to get the symbols of a package's stripped files, for those who want to see names.
 fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
-    let nameless = |facts: &&sediment::profile::DsoFacts| facts.unresolved;
+    let nameless = |facts: &&sediment_core::profile::DsoFacts| facts.unresolved;
     let Some(build_id) = profile.dsos().values().find(nameless).and_then(|facts| facts.build_id.as_deref())
     else {
         return;

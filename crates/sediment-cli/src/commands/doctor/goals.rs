@@ -133,7 +133,7 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sediment::record::RECORDERS;
+    use sediment_record::RECORDERS;
 
     fn chosen(works: &[&str], counts_cycles: bool) -> [Option<(&'static str, Why)>; 3] {
         let choices = choices(works, counts_cycles);

@@ -6,8 +6,8 @@ use crate::files;
 use crate::inputs;
 use crate::packages;
 use crate::ui::Ui;
-use sediment::binary::SymbolSource;
-use sediment::wrapper::plan;
+use sediment_core::binary::SymbolSource;
+use sediment_order::wrapper::plan;
 use sediment_process::Command;
 use sediment_process::command::run;
 use serde_json::{Value, json};
@@ -151,7 +151,7 @@ impl Fact {
 /// Tools that other commands use, and the debug symbols of the C library.
 pub(super) fn tools() -> Vec<Fact> {
     let perf = "linux-perf (Debian), linux-tools (Ubuntu) or perf: branch records, counters";
-    let mut facts = vec![tool("perf", perf), cycles(sediment::record::counts_cycles()), valgrind()];
+    let mut facts = vec![tool("perf", perf), cycles(sediment_record::counts_cycles()), valgrind()];
     facts.extend(symbols_of_libc());
     facts
 }

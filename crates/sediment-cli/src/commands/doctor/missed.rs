@@ -4,8 +4,8 @@
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::LINKS;
-use sediment::wrapper::build_log::{self, Link};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::wrapper::build_log::{self, Link};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -10,8 +10,8 @@ use crate::ui::Ui;
 use clap::Args;
 use goals::Choice;
 use machine::{Fact, Linker, Memory};
-use sediment::record::{RECORDERS, counts_cycles};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_record::{RECORDERS, counts_cycles};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -107,7 +107,7 @@ struct Method {
 
 fn methods() -> Vec<Method> {
     let mut chosen = false;
-    let method = |recorder: &sediment::record::Recorder| {
+    let method = |recorder: &sediment_record::Recorder| {
         let works = (recorder.available)();
         let is_default = works.is_ok() && !chosen;
         chosen |= is_default;

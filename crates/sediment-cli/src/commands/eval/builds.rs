@@ -3,12 +3,13 @@
 
 use crate::files::{self, JournalFile, SystemFiles};
 use crate::ui::Ui;
-use sediment::binary::Binary;
-use sediment::random::Generator;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::Binary;
+use sediment_core::random::Generator;
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, Source};
 use sediment_eval::run::Journal;
 use sediment_eval::run::journal::{self, Recorded};
+use sediment_measure::padding;
 use sediment_process::command::{Outcome, observe};
 use sediment_process::{Command, Stop};
 use std::path::{Path, PathBuf};
@@ -19,9 +20,6 @@ pub(super) type Programs = Vec<Vec<PathBuf>>;
 
 /// Purposes of random streams that belong to links; those of blocks are below.
 const LINKS: u64 = 1 << 40;
-
-/// The padding object's function has at most a page of this size, in steps of 16 bytes.
-const MOST_PADDING: usize = 4096;
 
 /// Folder for an experiment's programs, next to its file.
 pub(super) fn folder_beside(file: &Path) -> PathBuf {
@@ -177,7 +175,7 @@ impl Maker<'_> {
         let mentions =
             |name| command.is_some_and(|c| c.mentions(name)) || link.is_some_and(|l| l.mentions(name));
         if mentions("padding_object") {
-            self.make_padding_object(&padding_object, 16 * (1 + luck.below(MOST_PADDING / 16)))?;
+            self.make_padding_object(&padding_object, padding::draw(&mut luck))?;
         }
         // Without a link command the build itself makes the program. Before the first link what lies there is of another time.
         let once = place.join("built");
@@ -204,12 +202,7 @@ impl Maker<'_> {
     /// An object with one unused function of this many bytes.
     fn make_padding_object(&self, path: &Path, bytes: usize) -> Result<()> {
         let source = path.with_extension("s");
-        let section = &self.plan.padding_section;
-        let text = format!(
-            "\t.section {section},\"ax\",%progbits\n\t.p2align 4\n\t.globl sediment_eval_padding\n\
-             \t.type sediment_eval_padding, %function\nsediment_eval_padding:\n\t.zero {bytes}\n\
-             \t.size sediment_eval_padding, {bytes}\n\t.section .note.GNU-stack,\"\",%progbits\n"
-        );
+        let text = padding::assembly(&self.plan.padding_section, bytes);
         files::write(&source, text.as_bytes(), self.ui)?;
         let command = Command::new("cc", "/", Duration::from_secs(60))
             .with_arguments([
@@ -248,7 +241,7 @@ impl Maker<'_> {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
-        if error.kind() == sediment_process::ErrorKind::Interrupted {
+        if error.kind() == sediment_core::ErrorKind::Interrupted {
             return Err(error.into());
         }
         let hint = if said.is_empty() { "it printed nothing".to_owned() } else { said.join("\n") };

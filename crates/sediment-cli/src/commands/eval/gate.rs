@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::exit::{INCONCLUSIVE, REGRESSION};
 use crate::ui::Ui;
 use clap::Args;
-use sediment::Result;
+use sediment_core::Result;
 use sediment_eval::analyse;
 use sediment_eval::gate::{Gate, gate};
 use std::path::PathBuf;

@@ -15,7 +15,7 @@ use crate::exit::ExitCode;
 use crate::ui::Ui;
 use crate::values;
 use clap::{Args, Subcommand};
-use sediment::Result;
+use sediment_core::Result;
 use sediment_eval::{Analysis, Experiment};
 use std::path::Path;
 

@@ -4,7 +4,7 @@
 use crate::files;
 use crate::ui::Ui;
 use clap::{Args, ValueEnum};
-use sediment::Result;
+use sediment_core::Result;
 use sediment_eval::report::{self as report, STYLES, Style};
 use sediment_eval::{Analysis, Experiment, analyse};
 use std::path::PathBuf;

@@ -5,7 +5,7 @@ use super::output::Output;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::run::journal;
 use sediment_eval::{Experiment, Phase};
 use std::path::{Path, PathBuf};

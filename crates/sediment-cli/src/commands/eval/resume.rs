@@ -6,7 +6,7 @@ use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::run::journal;
 use std::path::PathBuf;
 

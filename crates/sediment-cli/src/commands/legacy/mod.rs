@@ -13,10 +13,11 @@ use crate::packages::Package;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, dso_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use sediment::binary::objects::Objects;
-use sediment::link::{Linker, gnu_ld};
-use sediment::order::Selection;
-use sediment::{Error, ErrorCode, Result, escape, link, profile};
+use sediment_core::binary::objects::Objects;
+use sediment_core::{Error, ErrorCode, Result, escape, profile};
+use sediment_order::link;
+use sediment_order::link::{Linker, gnu_ld};
+use sediment_order::order::Selection;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -92,7 +93,7 @@ fn perf2gv_command() -> Command {
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
-    let recording = inputs.read(&sediment::read::Settings::default(), ui)?;
+    let recording = inputs.read(&sediment_read::read::Settings::default(), ui)?;
     let resolved = recordings::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
@@ -146,7 +147,7 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
         || Error::new(ErrorCode::InvalidArgument, "gen_profiles needs an output, a package and recordings");
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
-    let settings = sediment::read::Settings::default();
+    let settings = sediment_read::read::Settings::default();
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let files = SystemFiles::new(None, &[])?;
     let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;

@@ -6,8 +6,8 @@
 
 use crate::compiler;
 use crate::ui::Ui;
-use sediment::link::Linker;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::link::Linker;
 use sediment_process::Command;
 use sediment_process::command::run as run_command;
 use std::collections::BTreeMap;
@@ -138,7 +138,7 @@ fn definition(name: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sediment::link;
+    use sediment_order::link;
 
     const SHOWN: &str = "ARCHITECTURE AND OS:\nbuild arch            : x86_64\n========================\n-20: P\t<builtin>\n-13: ___build_pre\t\n  A=\"%{x}\"\n  umask 022\n\n-13: build_cflags\t%{optflags}\n-13: build_fflags\t-a \\\\\n  -b\n  3= dist\t.fc41\n-11= quoted(p:)\tx\n======================== active 9 empty 0\n";
 

@@ -6,13 +6,13 @@ use crate::commands::diff::parts;
 use crate::files;
 use crate::inputs::{read_binary, read_profile, tell_nameless, warn_of_similar_labels};
 use crate::ui::Ui;
-use sediment::binary::{AddressIndex, names};
-use sediment::matching::identity;
-use sediment::plural::counted;
-use sediment::profile::merge::Weight;
-use sediment::profile::submissions::{self, Coverage, Grown, Submission};
-use sediment::profile::{FunctionKey, Profile, text};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{AddressIndex, names};
+use sediment_core::matching::identity;
+use sediment_core::plural::counted;
+use sediment_core::profile::merge::Weight;
+use sediment_core::profile::submissions::{self, Coverage, Grown, Submission};
+use sediment_core::profile::{FunctionKey, Profile, text};
+use sediment_core::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -240,7 +240,7 @@ fn below(threshold: u64, coverage: Coverage) -> Option<String> {
 
 /// Functions that a build defines.
 struct Build {
-    binaries: Vec<(String, sediment::binary::Binary)>,
+    binaries: Vec<(String, sediment_core::binary::Binary)>,
 }
 
 impl Build {

@@ -9,10 +9,10 @@ use crate::inputs::{self, read_profile_or_rows};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment::profile::Profile;
-use sediment::profile::blocks::BlockUnit;
-use sediment::profile::merge::{self, Weight};
-use sediment::{Error, ErrorCode, Result, profile};
+use sediment_core::profile::Profile;
+use sediment_core::profile::blocks::BlockUnit;
+use sediment_core::profile::merge::{self, Weight};
+use sediment_core::{Error, ErrorCode, Result, profile};
 use std::path::{Path, PathBuf};
 
 /// Merge profiles with weights

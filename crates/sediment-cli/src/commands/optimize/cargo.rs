@@ -2,7 +2,7 @@
 //! `cargo sediment`: this program under the name `cargo-sediment`, which cargo calls. It optimizes the workspace of the current folder;
 //! the build command is `cargo build --release` if none is given.
 
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use std::ffi::{OsStr, OsString};

@@ -13,7 +13,7 @@ use super::toolbox::Compiler;
 use super::{Arguments, Job, entries, saved, ship};
 use crate::compiler;
 use crate::files;
-use sediment::{Error, ErrorCode, ErrorKind, Result, escape};
+use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::{argument, probe};
 use serde_json::{Value, json};

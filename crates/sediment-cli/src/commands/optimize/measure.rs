@@ -7,13 +7,13 @@ use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
-use sediment::{Error, ErrorCode, Result, escape};
-use sediment_eval::measure::pairs::Spread;
-use sediment_eval::measure::perf_stat::{self, Event};
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_measure::cachegrind::{self, Geometry, Totals};
+use sediment_measure::perf_stat::{self, Event};
+use sediment_measure::samples::Spread;
 use sediment_process::command::{argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Map, Value, json};
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ const SLOWDOWN: f64 = 50.0;
 /// Event that judges where it is counted, and the name of a figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
-/// Simulated caches: an instruction TLB of 64 pages, and a first-level instruction cache of 32 KiB.
-const CACHES: [(&str, &str); 2] = [("itlb", "--I1=262144,64,4096"), ("l1i", "--I1=32768,8,64")];
+/// Simulated caches.
+const CACHES: [(&str, Geometry); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
 
 /// Comparison of the outputs of several builds, in the tree.
 pub(super) struct Bench<'a> {
@@ -100,7 +100,7 @@ impl Bench<'_> {
         let mut row = json!({ "command": line, "cpu_time": cpu });
         let simulated = match self.simulated(line, once) {
             Ok(simulated) => simulated,
-            Err(error) if error.kind() == sediment::ErrorKind::Interrupted => return Err(error),
+            Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted => return Err(error),
             Err(error) => {
                 row["not_simulated"] = json!(error.to_string());
                 Vec::new()
@@ -219,21 +219,11 @@ impl Bench<'_> {
     }
 
     /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
-    fn misses(&self, side: usize, line: &str, cache: &str) -> Result<Totals> {
+    fn misses(&self, side: usize, line: &str, cache: Geometry) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
-        let valgrind: Vec<OsString> = [
-            "--tool=cachegrind",
-            "--cache-sim=yes",
-            "--trace-children=yes",
-            cache,
-            "--D1=32768,8,64",
-            "--LL=8388608,16,64",
-        ]
-        .iter()
-        .map(OsString::from)
-        .chain([argument("--cachegrind-out-file=", folder.join("out.%p").as_os_str())])
-        .collect();
+        let mut valgrind = cache.options();
+        valgrind.push(argument("--cachegrind-out-file=", folder.join("out.%p").as_os_str()));
         let command = self.place.command(&runs::in_shell(line), self.limit.saturating_mul(100));
         let stand_ins = StandIns::replace(self.outputs, &valgrind, &self.scratch)?;
         let command = if stand_ins.is_empty() { command.under("valgrind", valgrind) } else { command };
@@ -255,12 +245,14 @@ impl Bench<'_> {
         let mut sums: [Option<Totals>; 2] = [None, None];
         for entry in fs::read_dir(folder).map_err(failed)?.flatten() {
             let text = fs::read(entry.path()).map_err(failed)?;
-            if let Some((command, totals)) = totals(&String::from_utf8_lossy(&text)) {
+            let text = String::from_utf8_lossy(&text);
+            let command = text.lines().find_map(|line| line.strip_prefix("cmd:")).map(str::trim);
+            if let Some((command, totals)) = command.zip(cachegrind::totals(&text).ok()) {
                 let is_own = self
                     .outputs
                     .iter()
                     .flat_map(Output::paths)
-                    .any(|path| stand_ins::is_run_by(&command, path));
+                    .any(|path| stand_ins::is_run_by(command, path));
                 let sum = &mut sums[usize::from(!is_own)];
                 *sum = Some(sum.unwrap_or_default() + totals);
             }
@@ -269,32 +261,6 @@ impl Bench<'_> {
             .or(sums[1])
             .ok_or_else(|| Error::new(ErrorCode::NotMeasured, "valgrind left no cachegrind file"))
     }
-}
-
-/// Counts of cachegrind of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Totals {
-    instructions: u64,
-    /// Misses of the first-level instruction cache.
-    misses: u64,
-}
-
-impl std::ops::Add for Totals {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self { instructions: self.instructions + other.instructions, misses: self.misses + other.misses }
-    }
-}
-
-/// The command in a file of cachegrind, and its totals.
-fn totals(text: &str) -> Option<(String, Totals)> {
-    let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
-    let total = |name: &str| -> Option<u64> {
-        let column = value("events:")?.split_whitespace().position(|event| event == name)?;
-        value("summary:")?.split_whitespace().nth(column)?.parse().ok()
-    };
-    Some((value("cmd:")?.to_owned(), Totals { instructions: total("Ir")?, misses: total("I1mr")? }))
 }
 
 /// Median processor time of a side.
@@ -316,17 +282,4 @@ fn put_spread(value: &mut Value, spread: &Spread) {
     value["ratio"] = json!(spread.median);
     value["lower_quartile"] = json!(spread.lower_quartile);
     value["upper_quartile"] = json!(spread.upper_quartile);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_of_cachegrind_names_its_command_and_its_misses() {
-        let text = "desc: I1 cache: 32768 B\ncmd: ./prog a b\nevents: Ir I1mr ILmr\nfn=main\n1 2 3 4\nsummary: 100 7 5\n";
-        let expected = Totals { instructions: 100, misses: 7 };
-        assert_eq!(totals(text), Some(("./prog a b".to_owned(), expected)));
-        assert_eq!(totals("cmd: x\nevents: Ir\nsummary: 5\n"), None);
-    }
 }

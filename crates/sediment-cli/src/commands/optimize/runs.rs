@@ -2,7 +2,7 @@
 //! Commands of the user: builds and training, each with a log, a time limit, and an end when the user asks.
 
 use crate::files;
-use sediment::{Error, ErrorCode, ErrorKind, Result};
+use sediment_core::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::command::{Outcome, Usage, last_lines, observe};
 use sediment_process::{Command, Stop};
 use std::ffi::OsString;

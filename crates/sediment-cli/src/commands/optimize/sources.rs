@@ -5,7 +5,7 @@
 use super::entries;
 use super::tree::{Files, Stamp};
 use crate::files;
-use sediment::Result;
+use sediment_core::Result;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 

@@ -4,8 +4,8 @@
 
 use super::links::Output;
 use crate::files;
-use sediment::binary::is_program;
-use sediment::{Result, escape};
+use sediment_core::binary::is_program;
+use sediment_core::{Result, escape};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Read as _;

@@ -8,9 +8,9 @@ use super::ship::{self, Shipped};
 use super::verdict::{Figures, METERS, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
-use sediment::plural::{counted, grouped};
-use sediment::profile::Profile;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::plural::{counted, grouped};
+use sediment_core::profile::Profile;
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ impl Summary {
             (verdict != Verdict::Unknown).then(|| format!("By sediment optimize: {verdict}: {why}."));
         let mut names = BTreeSet::new();
         for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
-            let name = sediment::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
+            let name = sediment_core::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
             let name = if names.contains(&name) { format!("{name}-{index}") } else { name };
             row.report = page(job, row, &name, &notes, verdict.as_deref(), &summary.profile);
             names.insert(name);

@@ -10,7 +10,7 @@
 use super::entries::{AT_FIRST, FOR_CLANG, FOR_GCC, SCRIPTS};
 use crate::files;
 use crate::wrapper;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::{Error, ErrorCode, Result, escape};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;

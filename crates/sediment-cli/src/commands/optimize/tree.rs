@@ -7,7 +7,7 @@
 
 use super::entries;
 use crate::files;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use std::collections::BTreeMap;
 use std::fs;

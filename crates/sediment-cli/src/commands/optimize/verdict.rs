@@ -6,7 +6,7 @@
 //! some 100 cycles for a miss of the TLB and some 15 for one of the cache, at 3.3 GHz.
 
 use crate::change;
-use sediment::plural::grouped;
+use sediment_core::plural::grouped;
 use std::fmt;
 
 /// Share by which misses have to change.

@@ -2,8 +2,8 @@
 //! Notes on orders that use a compiler's estimates.
 
 use crate::ui::Ui;
-use sediment::order::{Standing, Unprofiled};
-use sediment::plural::counted;
+use sediment_core::plural::counted;
+use sediment_order::order::{Standing, Unprofiled};
 
 /// Prints how many functions the estimates placed; `alone`: there is no profile beside them.
 pub(super) fn print_estimates(unprofiled: &Unprofiled, alone: bool, ui: &Ui) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order --explain FUNCTION`: the address of a function, its neighbours, and the reason for both.
 
-use sediment::callgraph::{FunctionId, GroupKind};
-use sediment::demangle::{demangled, is_meant};
-use sediment::model::Geometry;
-use sediment::order::algorithms;
-use sediment::order::algorithms::affinity::{CLASSICS, TOGETHER};
-use sediment::order::{self, Ordering, Standing};
-use sediment::plural::counted;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::callgraph::{FunctionId, GroupKind};
+use sediment_core::demangle::{demangled, is_meant};
+use sediment_core::plural::counted;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::model::Geometry;
+use sediment_order::order::algorithms;
+use sediment_order::order::algorithms::affinity::{CLASSICS, TOGETHER};
+use sediment_order::order::{self, Ordering, Standing};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write;

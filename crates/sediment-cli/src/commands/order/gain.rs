@@ -3,10 +3,10 @@
 
 use crate::change;
 use crate::ui::Ui;
-use sediment::callgraph::FunctionId;
-use sediment::order::Ordering;
-use sediment::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
-use sediment::plural::counted;
+use sediment_core::callgraph::FunctionId;
+use sediment_core::plural::counted;
+use sediment_order::order::Ordering;
+use sediment_order::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
 use serde_json::{Value, json};
 
 /// Said where calls are missing.

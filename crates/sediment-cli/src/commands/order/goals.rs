@@ -3,10 +3,10 @@
 
 use super::change;
 use crate::ui::Ui;
-use sediment::callgraph::{FunctionId, Trace};
-use sediment::model::Layout;
-use sediment::order::forecast::Program;
-use sediment::order::{self, AIMS, Aim, FaultCurve, Ordering};
+use sediment_core::callgraph::{FunctionId, Trace};
+use sediment_order::model::Layout;
+use sediment_order::order::forecast::Program;
+use sediment_order::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
 /// Prints a line per goal and marks the chosen one, if a goal was named or with `--verbose`; else names the goal that the profile chose.
 /// Prints nothing for profiles without both call counts and first uses.

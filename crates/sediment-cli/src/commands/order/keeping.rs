@@ -2,9 +2,9 @@
 //! `--keep OLD`: comparison of the new order with an older one.
 
 use crate::ui::Ui;
-use sediment::callgraph::FunctionId;
-use sediment::order::{Older, Ordering};
-use sediment::plural::counted;
+use sediment_core::callgraph::FunctionId;
+use sediment_core::plural::counted;
+use sediment_order::order::{Older, Ordering};
 use std::collections::HashSet;
 
 /// Prints the moved functions and the predicted gain.

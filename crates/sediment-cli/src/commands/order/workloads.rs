@@ -4,13 +4,13 @@
 use super::{Input, Plan, change};
 use crate::files;
 use crate::ui::Ui;
-use sediment::Result;
-use sediment::callgraph::{FunctionId, Trace};
-use sediment::order::algorithms::affinity::{self, Workload};
-use sediment::order::versions::Engine;
-use sediment::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
-use sediment::profile::Profile;
-use sediment::profile::merge::{self, Weight};
+use sediment_core::Result;
+use sediment_core::callgraph::{FunctionId, Trace};
+use sediment_core::profile::Profile;
+use sediment_core::profile::merge::{self, Weight};
+use sediment_order::order::algorithms::affinity::{self, Workload};
+use sediment_order::order::versions::Engine;
+use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
 use std::path::PathBuf;
 
 /// Ratio of misses to those with an order of its own above which a workload is underserved.

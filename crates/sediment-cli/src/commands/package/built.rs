@@ -5,8 +5,8 @@
 use crate::files;
 use crate::packages::Package;
 use crate::values::{self, Glob};
-use sediment::profile::{Profile, split};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::{Profile, split};
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -215,7 +215,7 @@ mod tests {
     fn profile(labels: &[&str]) -> Profile {
         let mut profile = Profile::default();
         for label in labels {
-            let key = sediment::profile::FunctionKey {
+            let key = sediment_core::profile::FunctionKey {
                 dso: Some((*label).to_owned()),
                 name: "f".to_owned(),
                 file: None,

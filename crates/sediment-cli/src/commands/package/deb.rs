@@ -8,8 +8,8 @@ use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, counts_before, labels_of};
 use clap::Args;
-use sediment::profile::text;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::profile::text;
+use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

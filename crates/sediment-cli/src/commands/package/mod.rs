@@ -16,11 +16,11 @@ use crate::values::{self, Glob};
 use crate::wrapper::settings as package_settings;
 use built::Built;
 use clap::{Args, Subcommand};
-use sediment::matching::identity;
-use sediment::plural::counted;
-use sediment::profile::{VARIANTS, text};
-use sediment::wrapper::settings::{self, Settings};
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::matching::identity;
+use sediment_core::plural::counted;
+use sediment_core::profile::{VARIANTS, text};
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::wrapper::settings::{self, Settings};
 use serde_json::{Value, json};
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
@@ -257,7 +257,7 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         content = Some(text::print(&read).into_bytes());
     }
     tell_nameless(&read, profile, "leaves out", ui);
-    if let Some(named) = sediment::profile::split::named(&read) {
+    if let Some(named) = sediment_core::profile::split::named(&read) {
         content = Some(text::print(&named).into_bytes());
         read = named;
     }
@@ -294,7 +294,3 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
 }
-
-#[cfg(test)]
-#[path = "../../../../sediment/tests/support/said.rs"]
-mod said;

@@ -8,7 +8,7 @@ use super::{Change, Common, Inputs, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run as run_command;
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! A spec is a program: macros may write any of its lines. Only literal lines are read here; a line that could mean something
 //! else is an error.
 
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 
 /// The lines of a spec that begin a section (RPM's reference manual, "Spec file format").
 pub(super) const SECTIONS: &[&str] = &[

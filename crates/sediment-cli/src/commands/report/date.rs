@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Date of a report.
 
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Date of today in UTC, or of SOURCE_DATE_EPOCH: <https://reproducible-builds.org/specs/source-date-epoch/>.

@@ -2,14 +2,14 @@
 //! Functions of a profile that a file has, with their share of the calls: a profile may be of another version, and a file stripped.
 
 use crate::files;
-use sediment::binary::{Binary, SymbolSource};
-use sediment::callgraph::FunctionId;
-use sediment::matching::identity;
-use sediment::order::BuiltGraph;
-use sediment::plural::{counted, grouped};
-use sediment::profile::{FunctionIndex, FunctionKey, Profile};
-use sediment::report::layout::Layout;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{Binary, SymbolSource};
+use sediment_core::callgraph::FunctionId;
+use sediment_core::matching::identity;
+use sediment_core::plural::{counted, grouped};
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::order::BuiltGraph;
+use sediment_order::report::layout::Layout;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 

@@ -12,9 +12,9 @@ use crate::inputs::{read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use program::{Inputs, gathered};
-use sediment::report::layout::{self, MeasuredMisses, Report};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::report::{TlbMisses, tlb_misses};
+use sediment_order::report::layout::{self, MeasuredMisses, Report};
 use std::path::PathBuf;
 
 /// Draw a program's layout before and after ordering
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 }
 
 /// Sentences on how the report was made.
-fn notes(arguments: &Arguments, profile: &sediment::profile::Profile, date: &str) -> Vec<String> {
+fn notes(arguments: &Arguments, profile: &sediment_core::profile::Profile, date: &str) -> Vec<String> {
     let source: Vec<&str> = profile.source.iter().map(String::as_str).collect();
     let mut command = format!("sediment report {}", files::base_name(&arguments.profile));
     let options = [

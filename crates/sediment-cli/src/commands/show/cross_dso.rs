@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `show --cross-dso`: lists the calls between DSOs, and ways to avoid them.
 
-use sediment::demangle::demangled;
-use sediment::profile::{FunctionIndex, Profile};
+use sediment_core::demangle::demangled;
+use sediment_core::profile::{FunctionIndex, Profile};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

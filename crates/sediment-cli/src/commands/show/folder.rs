@@ -6,7 +6,7 @@ use crate::files;
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, settings};
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::{Error, ErrorCode, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -3,8 +3,8 @@
 
 use super::as_percent;
 use crate::files;
-use sediment::plural::counted;
-use sediment::{Error, Result};
+use sediment_core::plural::counted;
+use sediment_core::{Error, Result};
 use serde_json::{Value, json};
 use std::path::Path;
 

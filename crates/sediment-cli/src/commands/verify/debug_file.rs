@@ -2,9 +2,9 @@
 //! Comparison of two files after stripping them with separate debug files, as packages of distributions do.
 
 use crate::files::{self, TemporaryFolder};
-use sediment::Result;
-use sediment::binary::{Binary, Files, SymbolSource, build_id, debug_link_checksum};
-use sediment::verify::same::Check;
+use sediment_core::Result;
+use sediment_core::binary::{Binary, Files, SymbolSource, build_id, debug_link_checksum};
+use sediment_order::verify::same::Check;
 use sediment_process::command::{Command, run};
 use std::ffi::OsStr;
 use std::path::Path;

@@ -2,9 +2,9 @@
 //! Comparison of two files by gdb: breakpoints by name and by line and, if asked for, the callers of functions. gdb only
 //! reads the files, except for callers.
 
-use sediment::binary::source_lines::SourceLine;
-use sediment::verify::same::Check;
-use sediment::{Error, ErrorCode, Result, escape};
+use sediment_core::binary::source_lines::SourceLine;
+use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::verify::same::Check;
 use sediment_process::command::{Command, Outcome, observe, run};
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -7,9 +7,9 @@
 //! of several outputs and the name of another output is not this output's.
 
 use crate::files;
-use sediment::binary::{build_id, code_sections};
-use sediment::matching::identity;
-use sediment::{Error, ErrorCode, Result};
+use sediment_core::binary::{build_id, code_sections};
+use sediment_core::matching::identity;
+use sediment_core::{Error, ErrorCode, Result};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

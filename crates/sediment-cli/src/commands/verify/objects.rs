@@ -2,8 +2,8 @@
 //! Objects of a link, looked for where builds leave them: they show the input sections of misplaced functions.
 
 use crate::files;
-use sediment::Result;
-use sediment::binary::objects::Objects;
+use sediment_core::Result;
+use sediment_core::binary::objects::Objects;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 

@@ -2,10 +2,10 @@
 //! The answer of `verify` for people: ten lines, or all.
 
 use super::as_percent;
-use sediment::binary::SymbolSource;
-use sediment::demangle::demangled;
-use sediment::plural::counted;
-use sediment::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment_core::binary::SymbolSource;
+use sediment_core::demangle::demangled;
+use sediment_core::plural::counted;
+use sediment_order::verify::{self, Basis, Misplaced, Reason, Report};
 use std::collections::BTreeMap;
 
 /// Lines of a short answer.

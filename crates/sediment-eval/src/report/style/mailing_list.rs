@@ -9,8 +9,8 @@ use super::{builds, name, nothing, printed_p, unpaired_note, verdict_lines};
 use crate::comparison::Comparison;
 use crate::findings::WorkloadAnalysis;
 use crate::{Analysis, Direction};
-use sediment::error::Result;
-use sediment::escape;
+use sediment_core::error::Result;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<String> {

@@ -11,7 +11,7 @@ use crate::comparison::Design;
 use crate::findings::{MetricAnalysis, WorkloadAnalysis};
 use crate::statistics::Moments;
 use crate::{Analysis, Experiment};
-use sediment::error::{Error, ErrorCode, Result};
+use sediment_core::error::{Error, ErrorCode, Result};
 
 /// A form in which a comparison was once published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ fn verdict_lines(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     let mut text = String::new();
     for build in &workload.verdicts {
         let line = format!("{}: {}: {}", name(analysis, build.variant), build.verdict.word(), build.reason);
-        text.push_str(&sediment::escape::terminal(&line));
+        text.push_str(&sediment_core::escape::terminal(&line));
         text.push('\n');
     }
     text

@@ -12,8 +12,8 @@ use crate::findings::WorkloadAnalysis;
 use crate::statistics::multiplicity::benjamini_hochberg;
 use crate::statistics::{Effect, Moments};
 use crate::{Analysis, Experiment, MetricKind};
-use sediment::error::Result;
-use sediment::escape;
+use sediment_core::error::Result;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 pub(super) fn perf_stat(

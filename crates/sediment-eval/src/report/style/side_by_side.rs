@@ -10,8 +10,8 @@ use super::super::text::aligned;
 use super::{builds, change, find, moments, name, nothing, per_cent, verdict_lines};
 use crate::findings::WorkloadAnalysis;
 use crate::{Analysis, MetricKind};
-use sediment::error::{Error, ErrorCode, Result};
-use sediment::escape;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 /// The rows of the published tables behind those of the work done, in their order.

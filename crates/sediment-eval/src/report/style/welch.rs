@@ -8,8 +8,8 @@ use super::{builds, change, moments, name, nothing, per_cent, printed_p, unpaire
 use crate::findings::WorkloadAnalysis;
 use crate::statistics::multiplicity::holm;
 use crate::{Analysis, MetricKind};
-use sediment::error::Result;
-use sediment::escape;
+use sediment_core::error::Result;
+use sediment_core::escape;
 use std::fmt::Write as _;
 
 pub(super) fn welch(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<String> {

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Objects`]: the functions of the files that a linker is given, with the input sections in which they really lie.
+//!
+//! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
+//! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
+//! do thin archives and what cannot be read.
+
+use super::{BinaryFunction, file_evidence, names};
+use object::read::archive::ArchiveFile;
+use object::{
+    Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionFlags, SectionIndex,
+    SymbolKind,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// A function of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectFunction {
+    /// Linkage name.
+    pub name: String,
+    /// Input section.
+    pub section: String,
+    /// Bytes; 0 where the symbol does not say.
+    pub size: u64,
+    /// Local to its object.
+    pub local: bool,
+    /// Source file (base name), for local functions.
+    pub file: Option<String>,
+    /// Index into [`Objects::paths`].
+    pub path: usize,
+    /// Number of its section in the object, and the byte of that where it begins.
+    pub place: (usize, u64),
+}
+
+/// An object, as a linker knows it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectPath {
+    /// By the path that the linker is given.
+    File(String),
+    /// A member of an archive, by the base name of that.
+    Member {
+        /// Base name of the archive.
+        archive: String,
+        /// Name of the member.
+        member: String,
+    },
+    /// By its source file, where it is not at hand: it is called after it, wherever it lies.
+    CompiledFrom(String),
+}
+
+/// The functions of a link's inputs.
+#[derive(Debug, Clone, Default)]
+pub struct Objects {
+    /// The objects, in the order of the inputs.
+    pub paths: Vec<ObjectPath>,
+    /// In the order of the inputs.
+    pub functions: Vec<ObjectFunction>,
+    /// Number of inputs that do not list their functions and sections.
+    pub unknown: usize,
+    /// References from each function's code, in the order of the inputs: indices into [`Self::functions`] and into
+    /// [`Self::mentioned`].
+    pub references: Vec<(u32, u32)>,
+    /// Names that code refers to, each once.
+    pub mentioned: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl ObjectFunction {
+    /// Sort key in the order of addresses of a link without an order: sections of code that seldom runs, of the exit and the
+    /// start-up, and hot ones come before the others, as in GNU ld's own script; then the order of the inputs.
+    #[must_use]
+    pub fn unordered_place(&self) -> (usize, usize, usize, u64) {
+        const BEFORE: [&str; 4] = [".text.unlikely", ".text.exit", ".text.startup", ".text.hot"];
+        let of_kind = |kind: &str| {
+            self.section.strip_prefix(kind).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let kind = BEFORE.iter().position(|kind| of_kind(kind)).unwrap_or(BEFORE.len());
+        (kind, self.path, self.place.0, self.place.1)
+    }
+}
+
+/// True if a section holds code.
+fn is_code(flags: SectionFlags) -> bool {
+    matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR))
+}
+
+impl Objects {
+    /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
+    /// code are compiled again by this link. Shared libraries add nothing.
+    pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
+        if bytes.starts_with(b"!<arch>\n") {
+            let Ok(archive) = ArchiveFile::parse(bytes) else {
+                self.unknown += 1;
+                return;
+            };
+            let base = path.rsplit('/').next().unwrap_or(path);
+            for member in archive.members() {
+                let Ok(member) = member else {
+                    self.unknown += 1;
+                    continue;
+                };
+                let name = String::from_utf8_lossy(member.name()).into_owned();
+                self.paths.push(ObjectPath::Member { archive: base.to_owned(), member: name });
+                match member.data(bytes) {
+                    Ok(data) => self.add_object(data, lto),
+                    Err(_) => self.unknown += 1,
+                }
+            }
+        } else if bytes.starts_with(b"!<thin>\n") {
+            self.unknown += 1;
+        } else {
+            self.paths.push(ObjectPath::File(path.to_owned()));
+            self.add_object(bytes, lto);
+        }
+    }
+
+    /// Adds the functions of an object, as of the path added last.
+    fn add_object(&mut self, bytes: &[u8], lto: bool) {
+        const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
+        if BITCODE.iter().any(|magic| bytes.starts_with(magic)) {
+            self.unknown += 1;
+            return;
+        }
+        let Ok(file) = object::File::parse(bytes) else {
+            // A linker script, or text: linkers read these too, and no function lies in them.
+            self.unknown += usize::from(bytes.starts_with(b"\x7fELF"));
+            return;
+        };
+        if file.kind() != object::ObjectKind::Relocatable {
+            return;
+        }
+        let intermediate = || {
+            file.sections().any(|section| {
+                section.name_bytes().is_ok_and(|name| name.starts_with(b".gnu.lto_") || name == b".llvm.lto")
+            })
+        };
+        if lto && intermediate() {
+            self.unknown += 1;
+            return;
+        }
+        let path = self.paths.len().saturating_sub(1);
+        let mut source: Option<String> = None;
+        let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
+        for symbol in file.symbols() {
+            let Ok(name) = symbol.name() else { continue };
+            if symbol.kind() == SymbolKind::File {
+                source = file_evidence(name.as_bytes());
+                continue;
+            }
+            // Assembler code often leaves out the type of its symbols.
+            let is_function = match symbol.kind() {
+                SymbolKind::Text => true,
+                SymbolKind::Unknown | SymbolKind::Label => symbol.is_global(),
+                _ => false,
+            };
+            let Some(index) = symbol.section_index().filter(|_| is_function && !name.is_empty()) else {
+                continue;
+            };
+            let Ok(section) = file.section_by_index(index) else { continue };
+            let Some(section_name) = section.name().ok().filter(|_| is_code(section.flags())) else {
+                continue;
+            };
+            let local = symbol.is_local();
+            starts.entry(index).or_default().entry(symbol.address()).or_insert(self.functions.len());
+            self.functions.push(ObjectFunction {
+                name: name.to_owned(),
+                section: section_name.to_owned(),
+                size: symbol.size(),
+                local,
+                file: if local { source.clone() } else { None },
+                path,
+                place: (index.0, symbol.address()),
+            });
+        }
+        self.add_references(&file, &starts);
+    }
+
+    /// Adds the references of the functions that begin at these addresses of an object, by its relocations.
+    fn add_references(
+        &mut self,
+        file: &object::File<'_>,
+        starts: &HashMap<SectionIndex, BTreeMap<u64, usize>>,
+    ) {
+        let mut sections: Vec<&SectionIndex> = starts.keys().collect();
+        sections.sort_unstable_by_key(|section| section.0);
+        for index in sections {
+            let (Ok(section), Some(here)) = (file.section_by_index(*index), starts.get(index)) else {
+                continue;
+            };
+            for (offset, relocation) in section.relocations() {
+                let RelocationTarget::Symbol(target) = relocation.target() else { continue };
+                let Some((_, from)) = here.range(..=offset).next_back() else { continue };
+                let Ok(symbol) = file.symbol_by_index(target) else { continue };
+                // Local functions are referred to by their section, which mostly holds no other.
+                let named = match symbol.section_index().filter(|_| symbol.kind() == SymbolKind::Section) {
+                    Some(section) => {
+                        starts.get(&section).filter(|there| there.len() == 1).and_then(|there| {
+                            there.values().next().map(|function| self.functions[*function].name.clone())
+                        })
+                    }
+                    None => symbol.name().ok().filter(|name| !name.is_empty()).map(str::to_owned),
+                };
+                let Some(name) = named else { continue };
+                let next = self.mentioned.len() as u32;
+                let number = *self.numbers.entry(name).or_insert_with_key(|name| {
+                    self.mentioned.push(name.clone());
+                    next
+                });
+                let reference = (*from as u32, number);
+                if self.references.last() != Some(&reference) {
+                    self.references.push(reference);
+                }
+            }
+        }
+    }
+
+    /// True if every input was read, so that a function that is not here is nowhere.
+    #[must_use]
+    pub fn complete(&self) -> bool {
+        self.unknown == 0
+    }
+
+    /// The names of all functions.
+    #[must_use]
+    pub fn names(&self) -> HashSet<&str> {
+        self.functions.iter().map(|function| function.name.as_str()).collect()
+    }
+}
+
+/// A function that a name of a profile can mean.
+pub trait Named {
+    /// Its linkage name.
+    fn linkage_name(&self) -> &str;
+    /// Its source file (base name), where it is a local function.
+    fn source_file(&self) -> Option<&str>;
+}
+
+impl Named for ObjectFunction {
+    fn linkage_name(&self) -> &str {
+        &self.name
+    }
+    fn source_file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+}
+
+impl Named for BinaryFunction {
+    fn linkage_name(&self) -> &str {
+        &self.name
+    }
+    fn source_file(&self) -> Option<&str> {
+        self.file.as_deref()
+    }
+}
+
+/// Finds the functions of a profile among those of objects, or of a linked file.
+pub struct Finder<'a, F> {
+    functions: &'a [F],
+    by_name: HashMap<&'a str, Vec<usize>>,
+    /// Functions that the compiler made out of another, by that one's name.
+    by_stem: HashMap<&'a str, Vec<usize>>,
+    /// Names of the profile: what has its own name there is nobody's clone.
+    wanted: HashSet<&'a str>,
+}
+
+impl<'a, F: Named> Finder<'a, F> {
+    /// A finder for functions of these names.
+    #[must_use]
+    pub fn new(functions: &'a [F], wanted: impl Iterator<Item = &'a str>) -> Self {
+        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut by_stem: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, function) in functions.iter().enumerate() {
+            let name = function.linkage_name();
+            by_name.entry(name).or_default().push(index);
+            let stem = names::stem(name);
+            if stem != name && names::split_from(name).is_none() {
+                by_stem.entry(stem).or_default().push(index);
+            }
+        }
+        Self { functions, by_name, by_stem, wanted: wanted.collect() }
+    }
+
+    /// Where a function lies: under its own name, where local ones of this source file come first; else the function that it is a
+    /// clone of, else other clones of that one, unless the profile knows these by their own names.
+    #[must_use]
+    pub fn find(&self, name: &str, file: Option<&str>) -> Vec<&'a F> {
+        if let Some(exact) = self.by_name.get(name) {
+            let all: Vec<&F> = exact.iter().map(|index| &self.functions[*index]).collect();
+            let of_file: Vec<&F> =
+                all.iter().copied().filter(|found| file.is_some() && found.source_file() == file).collect();
+            return if of_file.is_empty() { all } else { of_file };
+        }
+        self.find_clones(name)
+    }
+
+    /// Clones that stand in for a function without its own symbol.
+    #[must_use]
+    pub fn find_clones(&self, name: &str) -> Vec<&'a F> {
+        let function = |index: &usize| &self.functions[*index];
+        let cold = names::split_from(name);
+        let stem = names::stem(cold.unwrap_or(name));
+        if let Some(cold) = cold {
+            // The cold part of another clone is no part of this one.
+            let part = names::cold_part(cold);
+            return self.by_name.get(part.as_str()).into_iter().flatten().map(function).collect();
+        }
+        let free = |index: &&usize| !self.wanted.contains(function(index).linkage_name());
+        let whole = self.by_name.get(stem).filter(|_| stem != name && !self.wanted.contains(stem));
+        if let Some(whole) = whole {
+            return whole.iter().map(function).collect();
+        }
+        self.by_stem.get(stem).into_iter().flatten().filter(free).map(function).collect()
+    }
+}

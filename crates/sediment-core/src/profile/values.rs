@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Values`]: what the code of a function computed, as a compiler's instrumentation measures it: for each measured statement, in the
+//! compiler's order, a few counts.
+//!
+//! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
+//! bits), `first` (rank of the first call in the program, from 1), ` | top 12 3=500:16=400,32=100` (the fourth of twelve statements was executed 500 times, with the value 16 in 400).
+//! ` | callees 2 0=500:w.c%3Bstep=500` are likewise the functions that indirect calls reached.
+
+use super::arithmetic::integer;
+use super::escaped::{escaped, unescaped};
+use super::runs::Runs;
+use super::{acceptable, base_name};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Measured values of one variant of a function.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Values {
+    /// Counts of a value in each part of an interval.
+    pub interval: Runs,
+    /// Counts of values that were powers of two, and of others.
+    pub power: Runs,
+    /// Sums of values, each followed by their number.
+    pub average: Runs,
+    /// All bits that were ever set.
+    pub bits: Runs,
+    /// Rank of the function's first call, from 1; 0 where it was not called.
+    pub first: Runs,
+    /// Most frequent values.
+    pub tops: Tops<u64>,
+    /// Functions that indirect calls reached.
+    pub callees: Tops<Callee>,
+}
+
+/// The most frequent values of statements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tops<V> {
+    /// Number of statements.
+    pub statements: u32,
+    /// Those that were executed, by their place.
+    pub executed: BTreeMap<u32, Top<V>>,
+}
+
+/// The most frequent values of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Top<V> {
+    /// Number of its executions.
+    pub total: u128,
+    /// Executions with each value.
+    pub values: BTreeMap<V, u128>,
+}
+
+/// Name of a function that was called; of a local one its source file, without folders, and a semicolon before it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Callee(String);
+
+impl Callee {
+    /// The function of a name and, if it is local, of a source file, which may be a path; None where a profile cannot hold them.
+    pub fn new(file: Option<&[u8]>, name: &[u8]) -> Option<Self> {
+        let name = acceptable(name)?;
+        match file {
+            None => Some(Self(name.to_owned())),
+            Some(file) => Some(Self(format!("{};{name}", acceptable(base_name(file))?))),
+        }
+    }
+
+    /// The name, after the file and `;` for a local function.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Result of a statement, as text in a profile.
+pub trait Value: Sized + Ord + Clone {
+    /// Reads it; None where the text is none.
+    fn parse(text: &[u8]) -> Option<Self>;
+    /// The text that [`Self::parse`] reads.
+    fn print(&self) -> String;
+}
+
+impl Value for u64 {
+    fn parse(text: &[u8]) -> Option<Self> {
+        Self::try_from(integer(text).ok()?).ok()
+    }
+
+    fn print(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for Callee {
+    fn parse(text: &[u8]) -> Option<Self> {
+        let name = unescaped(std::str::from_utf8(text).ok()?)?;
+        let split = memchr::memrchr(b';', &name);
+        split.map_or_else(|| Self::new(None, &name), |at| Self::new(Some(&name[..at]), &name[at + 1..]))
+    }
+
+    fn print(&self) -> String {
+        escaped(&self.0)
+    }
+}
+
+impl<V> Default for Tops<V> {
+    fn default() -> Self {
+        Self { statements: 0, executed: BTreeMap::new() }
+    }
+}
+
+impl<V> Default for Top<V> {
+    fn default() -> Self {
+        Self { total: 0, values: BTreeMap::new() }
+    }
+}
+
+impl Values {
+    /// The sum of both; None where a count leaves 128 bits.
+    pub(super) fn plus(&self, other: &Self) -> Option<Self> {
+        let sum = |one: &Runs, other: &Runs| one.joined(other, u128::checked_add);
+        Some(Self {
+            interval: sum(&self.interval, &other.interval)?,
+            power: sum(&self.power, &other.power)?,
+            average: sum(&self.average, &other.average)?,
+            bits: self.bits.joined(&other.bits, |one, two| Some(one | two))?,
+            first: self.first.joined(&other.first, |one, two| {
+                Some(if one == 0 || two == 0 { one.max(two) } else { one.min(two) })
+            })?,
+            tops: self.tops.plus(&other.tops)?,
+            callees: self.callees.plus(&other.callees)?,
+        })
+    }
+
+    /// The same with each count changed; the first error ends it.
+    pub(super) fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        Ok(Self {
+            interval: self.interval.scaled(&scale)?,
+            power: self.power.scaled(&scale)?,
+            average: self.average.scaled(&scale)?,
+            bits: self.bits.clone(),
+            first: self.first.clone(),
+            tops: self.tops.scaled(&scale)?,
+            callees: self.callees.scaled(&scale)?,
+        })
+    }
+
+    /// Reads one kind of values into this; an error says what is wrong with the text.
+    pub(super) fn parse(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        let end = memchr::memchr(b' ', text).unwrap_or(text.len());
+        let (kind, counts) = text.split_at(end);
+        let runs = match kind {
+            b"interval" => &mut self.interval,
+            b"power" => &mut self.power,
+            b"average" => &mut self.average,
+            b"bits" => &mut self.bits,
+            b"first" => &mut self.first,
+            b"top" => {
+                self.tops = Tops::parse(counts)?;
+                return Ok(());
+            }
+            b"callees" => {
+                self.callees = Tops::parse(counts)?;
+                return Ok(());
+            }
+            _ => return Err("has values of an unknown kind"),
+        };
+        *runs = Runs::parse(counts)?;
+        Ok(())
+    }
+}
+
+impl<V: Value> Tops<V> {
+    fn plus(&self, other: &Self) -> Option<Self> {
+        let mut sum = self.clone();
+        sum.statements = sum.statements.max(other.statements);
+        for (place, top) in &other.executed {
+            let known = sum.executed.entry(*place).or_default();
+            known.total = known.total.checked_add(top.total)?;
+            for (value, count) in &top.values {
+                let known = known.values.entry(value.clone()).or_default();
+                *known = known.checked_add(*count)?;
+            }
+        }
+        Some(sum)
+    }
+
+    fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
+        let top = |top: &Top<V>| {
+            let values = top.values.iter().map(|(value, count)| Ok((value.clone(), scale(*count)?)));
+            Ok(Top { total: scale(top.total)?, values: values.collect::<Result<_, E>>()? })
+        };
+        let executed = self.executed.iter().map(|(place, known)| Ok((*place, top(known)?)));
+        Ok(Self { statements: self.statements, executed: executed.collect::<Result<_, E>>()? })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, &'static str> {
+        const WRONG: &str = "has frequent values that are not PLACE=TOTAL:VALUE=COUNT,…";
+        let mut items = text.split(|byte| *byte == b' ').filter(|item| !item.is_empty());
+        let statements =
+            items.next().and_then(|item| u32::try_from(integer(item).ok()?).ok()).ok_or(WRONG)?;
+        let mut tops = Self { statements, executed: BTreeMap::new() };
+        for item in items {
+            let (place, top) = Top::parse(item).ok_or(WRONG)?;
+            if place >= statements || tops.executed.insert(place, top).is_some() {
+                return Err("has frequent values of a statement twice, or of one that is none");
+            }
+        }
+        Ok(tops)
+    }
+}
+
+impl<V: Ord> Top<V> {
+    /// The values by their counts, the most frequent first.
+    pub fn heaviest(&self) -> Vec<(&V, u128)> {
+        let mut values: Vec<_> = self.values.iter().map(|(value, count)| (value, *count)).collect();
+        values.sort_by_key(|(value, count)| (std::cmp::Reverse(*count), *value));
+        values
+    }
+}
+
+impl<V: Value> Top<V> {
+    fn parse(item: &[u8]) -> Option<(u32, Self)> {
+        let split = |text, byte| {
+            let at = memchr::memchr(byte, text)?;
+            Some((&text[..at], &text[at + 1..]))
+        };
+        let (place, rest) = split(item, b'=')?;
+        let (total, values) = split(rest, b':').unwrap_or((rest, &[]));
+        let mut top = Self { total: integer(total).ok()?, values: BTreeMap::new() };
+        for value in values.split(|byte| *byte == b',').filter(|value| !value.is_empty()) {
+            let (value, count) = split(value, b'=')?;
+            top.values.insert(V::parse(value)?, integer(count).ok()?).is_none().then_some(())?;
+        }
+        Some((u32::try_from(integer(place).ok()?).ok()?, top))
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let runs = [
+            ("interval", &self.interval),
+            ("power", &self.power),
+            ("average", &self.average),
+            ("bits", &self.bits),
+            ("first", &self.first),
+        ];
+        for (kind, runs) in runs.into_iter().filter(|(_, runs)| !runs.is_empty()) {
+            write!(f, " | {kind} {runs}")?;
+        }
+        self.tops.print("top", f)?;
+        self.callees.print("callees", f)
+    }
+}
+
+impl<V: Value> Tops<V> {
+    fn print(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.statements == 0 {
+            return Ok(());
+        }
+        write!(f, " | {kind} {}", self.statements)?;
+        self.executed.iter().try_for_each(|(place, top)| write!(f, " {place}={top}"))
+    }
+}
+
+impl<V: Value> fmt::Display for Top<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.total)?;
+        for (at, (value, count)) in self.heaviest().into_iter().enumerate() {
+            write!(f, "{}{}={count}", if at > 0 { "," } else { ":" }, value.print())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that a step skips, by reason: [`Skipped`], and the tables of reasons, each with its code for programs
+//! and its text for people. Codes stay from release to release; texts may change.
+
+use std::collections::BTreeMap;
+
+/// Items that a step skipped, by reason: how many items, how much weight, and one example of each.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Skipped(BTreeMap<Reason, Tally>);
+
+/// One reason of [`Skipped`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Number of items (rows, records, names, edges) that were skipped for this reason.
+    pub items: u64,
+    /// The weight they carried, in the unit of the step's input; 0 where items have none.
+    pub weight: u128,
+    /// The first item met, as an example; raw, to be escaped by whoever prints it.
+    pub example: Option<String>,
+}
+
+impl Skipped {
+    /// Counts one item of the given weight.
+    pub fn add(&mut self, reason: Reason, weight: u128, example: impl AsRef<[u8]>) {
+        self.add_many(reason, 1, weight, example);
+    }
+
+    /// Counts several items at once; `weight` is their sum. An empty example is none.
+    pub fn add_many(&mut self, reason: Reason, items: u64, weight: u128, example: impl AsRef<[u8]>) {
+        if items == 0 {
+            return;
+        }
+        let tally = self.0.entry(reason).or_default();
+        tally.items = tally.items.saturating_add(items);
+        tally.weight = tally.weight.saturating_add(weight);
+        let example = example.as_ref();
+        if tally.example.is_none() && !example.is_empty() {
+            let beginning = String::from_utf8_lossy(&example[..example.len().min(800)]);
+            tally.example = Some(beginning.chars().take(200).collect());
+        }
+    }
+
+    /// Adds all skipped items of another step.
+    pub fn append(&mut self, other: &Self) {
+        for (reason, tally) in &other.0 {
+            self.add_many(*reason, tally.items, tally.weight, tally.example.as_deref().unwrap_or(""));
+        }
+    }
+
+    /// The lines by reason, in the order of their texts.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, &Tally)> {
+        let mut lines: Vec<_> = self.0.iter().map(|(reason, tally)| (*reason, tally)).collect();
+        lines.sort_by_cached_key(|(reason, _)| reason.to_string());
+        lines.into_iter()
+    }
+
+    /// Number of items skipped for `reason`.
+    #[must_use]
+    pub fn items(&self, reason: Reason) -> u64 {
+        self.0.get(&reason).map_or(0, |tally| tally.items)
+    }
+
+    /// True if nothing was skipped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The weight of what `is_meant`.
+    pub fn weight(&self, is_meant: impl Fn(Reason) -> bool) -> u128 {
+        let meant = self.0.iter().filter(|(reason, _)| is_meant(**reason));
+        meant.fold(0, |sum, (_, tally)| sum.saturating_add(tally.weight))
+    }
+}
+
+impl Reason {
+    /// True if own cost was skipped, not calls or anything else.
+    #[must_use]
+    pub fn is_own_cost(self) -> bool {
+        matches!(self, Self::Nowhere(Amount::OwnCost | Amount::SampleCost, ..))
+    }
+
+    /// True if it was, or may have been, code from a run-time compiler.
+    #[must_use]
+    pub fn is_compiled_code(self) -> bool {
+        use Nowhere::{AnonymousCode, AnonymousObject, AnonymousOrVdso, CompiledCode, Memory};
+        match self {
+            Self::Nowhere(
+                _,
+                CompiledCode | AnonymousCode | AnonymousObject | AnonymousOrVdso | Memory,
+                _,
+            ) => true,
+            reason => reason == Self::MemoryEnd,
+        }
+    }
+}
+
+impl Nowhere {
+    /// The reason for an amount that was spent here, or for calls with either end here.
+    #[must_use]
+    pub fn of(self, amount: Amount) -> Reason {
+        Reason::Nowhere(amount, self, Side::Either)
+    }
+}
+
+/// The address of each end of a call, or the reason for which the call is skipped.
+///
+/// # Errors
+/// Where one of them is nowhere.
+pub fn both<T>(amount: Amount, from: Result<T, Nowhere>, to: Result<T, Nowhere>) -> Result<(T, T), Reason> {
+    let from = from.map_err(|why| Reason::Nowhere(amount, why, Side::From))?;
+    Ok((from, to.map_err(|why| Reason::Nowhere(amount, why, Side::To))?))
+}
+
+/// Makes enums of rows `Variant "code" "text",`. A second block has variants with parts, whose codes and texts follow its own.
+macro_rules! coded {
+    ($(#[$meta:meta])* $name:ident { $($variant:ident $code:literal $text:literal,)* }
+     $({ $($(#[$about:meta])* $whole:ident($($part:ident: $of:ty),+) $stem:literal $begin:literal,)* })?) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum $name {
+            $(#[doc = concat!("`", $text, "`")] $variant,)*
+            $($($(#[$about])* $whole($($of),+),)*)?
+        }
+
+        impl $name {
+            /// Those without parts, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Code and text, and those of the parts.
+            pub(crate) fn words(self) -> Vec<[&'static str; 2]> {
+                match self {
+                    $(Self::$variant => vec![[$code, $text]],)*
+                    $($(Self::$whole($($part),+) => [vec![[$stem, $begin]], $($part.words()),+].concat(),)*)?
+                }
+            }
+
+            /// Name for programs, in kebab-case.
+            #[must_use]
+            pub fn code(self) -> String {
+                $crate::skipped::joined(&self.words(), 0, "-")
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&$crate::skipped::joined(&self.words(), 1, " "))
+            }
+        }
+    };
+}
+pub(crate) use coded;
+
+/// The codes (0) or texts (1) in one.
+pub(crate) fn joined(words: &[[&'static str; 2]], which: usize, between: &str) -> String {
+    let all: Vec<&str> = words.iter().map(|word| word[which]).filter(|word| !word.is_empty()).collect();
+    all.join(between)
+}
+
+coded! {
+    /// Why something was skipped. The text says what it was.
+    Reason {
+        // Every profile file
+        UnacceptableName "unacceptable-name" "names that a profile cannot hold",
+        EdgeWithoutEnd "edge-without-end" "edges of skipped functions",
+        ForeignAttribute "foreign-attribute" "unknown attributes",
+        UnacceptableText "unacceptable-text" "attributes whose text a profile cannot hold",
+        UnresolvedStub "unresolved-stub" "PLT stubs without a name",
+        StubOfItself "stub-of-itself" "calls from a PLT stub to its own function",
+        Percentage "percentage" "percentages of running time",
+        NoWeights "no-weights" "weights: a static graph without weights, its edges are kept",
+        // Readers
+        InlinedFrame "inlined-frame" "frames that were inlined into their callers",
+        LostRecord "lost-record" "records lost by the kernel",
+        OtherEvent "other-event" "samples of other events",
+        GuestSample "guest-sample" "samples of a guest system",
+        NoCallers "no-callers"
+            "callers: no sample has a call stack, as the program has no frame pointers; compile with -fno-omit-frame-pointer, or record with --call-graph dwarf and import the output of perf script",
+        UnreadEvent "unread-event" "samples of other events than the imported one",
+        StrayLine "stray-line" "lines of perf script that are not samples",
+        UnreadableBranch "unreadable-branch" "damaged branches",
+        LaterEventStack "later-event-stack" "stacks of another event than the first",
+        KernelStack "kernel-stack" "stacks of the kernel without its entry",
+        UnprintedStack "unprinted-stack" "stacks omitted from the report's trees",
+        CutStack "cut-stack" "stacks whose further frames may be omitted from the report's trees",
+        UnresolvedEnd "unresolved-end" "calls from or to addresses without a symbol for perf",
+        UnresolvedAddress "unresolved-address" "addresses without a symbol for perf",
+        KernelEnd "kernel-end" "calls from or to the kernel, a hypervisor or a guest",
+        MemoryEnd "memory-end" "calls from or to memory outside every mapped file",
+        PathlessEnd "pathless-end" "calls from or to objects whose name is not UTF-8 or too long for a path",
+        CutEnd "cut-end" "calls from or to names cut off at the width of their column",
+        NoBranch "no-branch" "rows of samples without a branch",
+        InnerBranch "inner-branch" "branches within one function, in a recording of all branches",
+        LaterEventRow "later-event-row" "rows of another event than the first with branches",
+        GroupCount "group-count" "counts of the other events of a group, in rows of the first",
+        CallTree "call-tree" "lines of call trees, which have no branches",
+        NamelessEnd "nameless-end" "calls from or to code without a symbol",
+        BelowMain "below-main" "calls from or to \"(below main)\", which is not a function",
+        NotUtf8End "not-utf8-end" "calls from or to an object whose path is not UTF-8",
+        UnknownLine "unknown-line" "unknown kinds of callgrind lines",
+        UncountedCall "uncounted-call" "calls that are counted as 0",
+        ProcessName "process-name" "names of processes above the outermost frames",
+        ZeroSample "zero-sample" "samples with the value 0",
+        NegativeSample "negative-sample" "samples with a negative value",
+        StacklessSample "stackless-sample" "samples without a call stack",
+        HashedEnd "hashed-end" "calls from or to a function that is named by a hash alone",
+        BlockCount "block-count" "basic block counts, which have no calls",
+        RoundedTick "rounded-tick" "the spread of ticks over neighbouring bytes: too many addresses",
+        CallFromOutside "call-from-outside" "calls from outside the program's code",
+        CallBeyondMemory "call-beyond-memory" "calls at addresses beyond the memory limit for this file size",
+        CallerlessCall "callerless-call" "calls whose caller is not in the flat profile",
+        TimeOfNoFunction "time-of-no-function" "time without a function in gprof",
+        UntracedCaller "untraced-caller" "calls from code that uftrace did not trace, for example the start of a thread",
+        UntracedEnd "untraced-end" "calls from or to code without a symbol for uftrace",
+        FunctionBeyondMemory "function-beyond-memory" "functions beyond the memory limit for this file size",
+        NoFunctionRecord "no-function-record" "records of the kernel, perf or other events, which are not functions",
+        UftraceLost "uftrace-loss" "records lost by uftrace",
+        RecordlessLine "recordless-line" "lines that are not uftrace records",
+        EntryBeyondMemory "entry-beyond-memory" "function entries beyond the memory limit for this file size",
+        UnnamedBlock "unnamed-block" "blocks outside the programs and libraries of the log",
+        NotUtf8Block "not-utf8-block" "blocks of programs or libraries whose path is not UTF-8",
+        ChasedRun "chased-run"
+            "runs of small functions whose blocks valgrind joined to their callers' (record with --vex-guest-chase=no)",
+        NoEnd "no-end" "the end of the run: the log has no exit code",
+        UnnamedPassage "unnamed-passage" "transitions from or to blocks of unknown programs and libraries",
+        BoltOutside "bolt-outside" "calls from or to addresses outside the program, which BOLT does not name",
+        BoltToItself "bolt-to-itself" "branches to the first byte of their own function: recursion or loops",
+        BoltSampleOutside "bolt-sample-outside" "samples outside of the program",
+        MemoryAccess "memory-access" "accesses to memory, which are no calls",
+        NumberedName "numbered-name" "the number of a local symbol, by which BOLT distinguishes symbols of the same name",
+        UnknownProgramEnd "unknown-program-end" "calls from or to an unknown program",
+        UnknownProgramSample "unknown-program-sample" "samples in an unknown program",
+        UnknownProgramRange "unknown-program-range" "ranges without a branch in an unknown program",
+        BranchlessRange "branchless-range" "ranges without a branch, reduced to their function",
+        LaterEvent "later-event" "samples of another event than the first",
+        FunctionCounter "function-counter" "counters of functions, which have no callers and no order",
+        // From places to functions
+        ReplacedFile "replaced-file" "files that changed since they were recorded",
+        IndirectVariant "indirect-variant" "the chosen variant of indirect functions, for calls seen at a linkage stub",
+        StrippedSize "stripped-size" "sizes of functions of stripped programs and libraries",
+        UnknownSize "unknown-size" "sizes of functions missing from the given file",
+        SmallerSize "smaller-size" "the smaller of two sizes of the same function",
+        AmbiguousName "ambiguous-name" "the file of functions that share their name within a DSO, which the recording does not say",
+        UnacceptableSource "unacceptable-source" "the recorder's description, which a profile cannot hold",
+        StubPassage "stub-passage" "transitions from a linkage stub to its own function",
+        BlocksBeyond "blocks-beyond" "block counts that exceed 128 bits",
+        CountersBeyond "counters-beyond" "counters that exceed 128 bits",
+        WrappedCounters "wrapped-counters" "functions with a counter beyond 63 bits or below 0",
+        DamagedCounters "damaged-counters" "damaged files of counters",
+        NoNotes "no-notes" "files of counters without the .gcno of their compilation",
+        UnnamedCounters "unnamed-counters" "counters of functions that the .gcno does not name",
+        OtherInstrumentation "other-instrumentation" "counters of another kind of instrumentation",
+        AmbiguousBlocks "ambiguous-blocks" "block counts of functions that share their name",
+        FewSamples "few-samples" "block counts of functions with too few samples to find cold blocks",
+        SparseBlocks "sparse-blocks" "block counts with numbers that no compiler assigns",
+        NoFlow "no-flow" "counters of functions with too large a control-flow graph",
+        NoStatement "no-statement" "executions of code without a statement of the source, for counters",
+        UnknownBias "unknown-bias" "block counts of files with unknown load address",
+        UnsupportedBlockMap "unsupported-block-map" "block counts of files whose map of blocks is of a newer version, or compressed in an unsupported way",
+        NoLines "no-lines" "code without source lines in the debug information",
+        NoFirstLine "no-first-line" "calls in functions whose first line is unknown",
+        SeveralBuildIds "several-build-ids" "build-ids of DSOs recorded with several",
+        // Graphs of compilers
+        NoUnitGraph "no-unit-graph" "files named like call graphs that are not",
+        UnreadableObject "unreadable-object" "damaged object files",
+        LinkedProfile "linked-profile" "profiles of linked programs",
+        UnwritableFunction "unwritable-function" "functions with names, or too many counters, that cannot be written",
+        PointerCall "pointer-call" "calls through pointers, whose targets are unknown",
+        AbsentFunction "absent-function" "functions missing from the linked file, with their calls",
+        OtherUnit "other-unit" "units missing from the linked file",
+        RivalUnit "rival-unit" "units whose functions another unit in the linked file has",
+        ContestedFunction "contested-function" "functions of units that match the linked file less than another unit",
+        OlderUnit "older-unit" "functions described better by the graph of the whole program",
+        // Order and link
+        NotInInputs "not-in-inputs" "functions that no input defines",
+        NamelessFunction "nameless-function" "functions without names, recorded in stripped files",
+        NotInBinary "not-in-binary" "functions missing from the binary",
+        CallOutside "call-outside" "calls from or to functions outside the order",
+        RunOutside "run-outside" "runs of functions outside the order",
+        RarePair "rare-pair" "affinity edges below the limit: pairs of functions",
+        NoOwnSection "no-own-section" "functions without a section of their own",
+        StartFile "start-file" "functions of the compiler's start files (crt1.o and the like), which no order moves",
+        SharedName "shared-name" "functions that share their name with a heavier or earlier one: placed together with it",
+        AlreadyListed "already-listed" "functions listed already",
+        UnwritableName "unwritable-name" "functions whose names the linker's language cannot express",
+        // Recording by breakpoints
+        SizelessFunction "sizeless-function" "functions without a size, not recorded",
+        FunctionOutsideCode "function-outside-code" "function symbols outside code, not recorded",
+        FunctionInsideInstruction "function-inside-instruction"
+            "function symbols inside an instruction of another function, not recorded",
+        FunctionBeyondBudget "function-beyond-budget" "functions beyond the memory limit of breakpoints (--max-memory), not recorded",
+        BlockBeyondBudget "block-beyond-budget" "blocks beyond the memory limit of breakpoints (--max-memory), not counted",
+        UnwatchedBlock "unwatched-block" "blocks where no instruction is certain to begin, of unknown count",
+        UnknownCaller "unknown-caller" "callers unknown: return address outside every mapped file",
+        OtherArchitecture "other-architecture" "programs of another architecture, not recorded",
+        UnreadableProgram "unreadable-program" "unreadable programs, not recorded",
+        UnreadableMapping "unreadable-mapping" "mapped files that are not readable programs, not recorded",
+        ServedFile "served-file" "files that a recorded program serves (FUSE), not recorded",
+        WritableCode "writable-code" "files with writable code, not recorded there",
+        ChangedCode "changed-code" "files whose code differs from memory, not recorded",
+        LooksForLeaks "looks-for-leaks" "processes that look for leaks of memory, which they cannot while they are traced, not recorded",
+        UsesTraps "uses-traps" "processes that use SIGTRAP, as breakpoints do, not recorded from then on",
+        UntraceableProcess "untraceable-process" "child processes that may not be traced, not recorded",
+        LeftProcess "left-process" "processes lost before they ended, not recorded from then on",
+        UnfreedProcess "unfreed-process" "new processes that keep their breakpoints, because they may not be read",
+        OtherRights "other-rights" "setuid rights, which programs lose while they are traced",
+        LittleMemory "little-memory" "control groups with little memory left, with fewer breakpoints",
+    } {
+        /// An amount at something that is no known function.
+        Nowhere(amount: Amount, why: Nowhere, side: Side) "" "",
+        /// Branches that are no calls.
+        NoCall(why: NoCall) "no-call" "branches that are not calls:",
+    }
+}
+
+coded! {
+    /// Kind of what an unknown place was part of.
+    Amount {
+        OwnCost "own-cost" "own cost",
+        SampleCost "sample-cost" "own cost of samples",
+        Calls "calls" "calls",
+        Branches "branches" "branches",
+        AffinityEdges "near-pairs" "affinity edges",
+    }
+}
+
+coded! {
+    /// Why an address or frame is no known function.
+    Nowhere {
+        CompiledCode "compiled-code" "in JIT-compiled code",
+        AnonymousCode "anonymous-code" "in JIT-compiled or anonymous code",
+        AnonymousObject "anonymous-object" "in JIT-compiled code or anonymous memory",
+        AnonymousOrVdso "anonymous-or-vdso" "in JIT-compiled code, [vdso] or anonymous memory",
+        Memory "memory" "in memory outside every mapped file",
+        Interpreted "interpreted" "of an interpreted program",
+        System "system" "in the kernel, a hypervisor or a guest",
+        Kernel "kernel" "in the kernel",
+        Vdso "vdso" "in the kernel's [vdso]",
+        Unmapped "unmapped" "at an address that was not mapped at the time",
+        NoAddress "no-address" "without an address",
+        SeveralProcesses "several-processes" "at an address of several processes, because the process was not printed",
+        NoSymbol "no-symbol" "at an address without a symbol for perf",
+        NoName "no-name" "at an address without a name for the profiler",
+        Blurred "blurred" "that perf printed together with the sampled address",
+        NotInlined "not-inlined" "in a function that perf treats as inlined (--no-inline names it)",
+        CutOff "cut-off" "in a frame whose line is cut off",
+        Unprinted "unprinted" "omitted from the report's trees",
+        NotUtf8 "not-utf8" "in a file whose name is not UTF-8",
+        PathNotUtf8 "path-not-utf8" "in a file whose path is not UTF-8",
+        NoMapping "no-mapping" "at an address that the profile maps to no file",
+        UnacceptableLength "unacceptable-length" "in a function whose name is empty or longer than 4096 bytes",
+        Nameless "nameless" "in code without a function name",
+        Hashed "hashed" "of a function that is named by a hash alone",
+        NotAtHand "not-at-hand" "at an address in a missing program or library",
+        NotLoaded "not-loaded" "at an address that no segment of the file loads",
+        NoFunction "no-function" "at an address outside every function symbol",
+        StubWithoutTarget "stub-without-target" "in a linkage stub of an unknown function",
+        Unacceptable "unacceptable" "with a name or DSO that a profile cannot hold",
+    }
+}
+
+coded! {
+    /// Which end of a call is nowhere.
+    Side {
+        Either "" "",
+        From "from" "(from there)",
+        To "to" "(to there)",
+    }
+}
+
+coded! {
+    /// Kind of a branch that is no call.
+    NoCall {
+        Return "return" "returns",
+        ConditionalJump "conditional-jump" "conditional jumps",
+        Jump "jump" "jumps",
+        IndirectJump "indirect-jump" "indirect jumps",
+        TailJump "tail-jump" "tail jumps to another function",
+        Inside "inside" "inside one function",
+        IntoTheMiddle "into-the-middle" "into the middle of a function",
+        ColdPart "cold-part" "between a function and its cold part",
+        SystemCall "system-call" "system calls and returns from them",
+        PrintedSystemCall "printed-system-call" "system calls and their returns",
+        Interrupt "interrupt" "interrupts, faults and returns from them",
+        PrintedInterrupt "printed-interrupt" "interrupts",
+        Aborted "aborted" "transaction aborts",
+        OutsideTransaction "outside-transaction" "branches outside of a transaction",
+        WrongPath "wrong-path" "on a path that the processor tried and gave up",
+        Other "other" "of unknown type",
+        PrintedOther "printed-other" "branches of unknown type",
+    }
+}

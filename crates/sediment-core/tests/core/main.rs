@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the values: profiles and their text, ELF files, matching, escaping.
+
+mod binary;
+mod escape;
+mod matching;
+mod profile;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A clock that does not jump, watched by one that may.
+
+use std::time::{Instant, SystemTime};
+
+/// Seconds since it was started.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started: Instant,
+    by_the_wall: SystemTime,
+    before: f64,
+}
+
+impl Clock {
+    /// Starts at `before` seconds, such as those of an earlier session.
+    #[must_use]
+    pub fn start(before: f64) -> Self {
+        Self { started: Instant::now(), by_the_wall: SystemTime::now(), before }
+    }
+
+    /// Seconds, by a clock that only goes forward and at one pace.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        self.before + self.started.elapsed().as_secs_f64()
+    }
+
+    /// By how many seconds the wall clock has gone ahead of this one since its start: it was set, or the machine slept.
+    #[must_use]
+    pub fn wall_ahead(&self) -> f64 {
+        let wall = match SystemTime::now().duration_since(self.by_the_wall) {
+            Ok(passed) => passed.as_secs_f64(),
+            Err(error) => -error.duration().as_secs_f64(),
+        };
+        wall - self.started.elapsed().as_secs_f64()
+    }
+
+    /// Seconds since 1970 by the wall clock, when it was started.
+    #[must_use]
+    pub fn date(&self) -> u64 {
+        self.by_the_wall.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measures what runs of programs cost, with and without hardware counters.
+//!
+//! A meter runs a [`Command`] once and gives its [`Reading`]s. Figures that the clock decides are worth nothing alone:
+//! [`pairs`] runs two commands in turn and gives the ratios.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`METERS`] | [`cachegrind`] as an instruction TLB, as a cache, and as a counter of pages; peak memory; time and faults |
+//! | [`perf_stat`], [`processor`] | hardware counters through perf, and which events this processor has |
+//! | [`pairs`], [`samples`] | runs of two commands in turn, and how their costs spread |
+//! | [`padding`] | layouts of one program that differ by padding only: luck of layout, made visible |
+//! | [`clock`], [`machine`], [`page_cache`] | time across sittings, the state of the machine, files in memory or not |
+//!
+//! Starts processes, in a folder that it is given; knows no layout, and gives no verdict. To add a meter: one file here, one row in
+//! [`METERS`], a section of docs/measuring.md.
+
+#![forbid(unsafe_code)]
+// Profiles come from strangers: a panic on data is a defect, so each that remains is argued where it stands.
+#![warn(clippy::unwrap_used, clippy::panic, clippy::unreachable)]
+// Only the program prints.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+#![warn(unreachable_pub)]
+
+pub mod cachegrind;
+pub mod clock;
+pub mod machine;
+pub mod padding;
+pub mod page_cache;
+pub mod pairs;
+mod peak_memory;
+pub mod perf_stat;
+pub mod processor;
+mod rusage;
+pub mod samples;
+
+use sediment_core::error::Result;
+use sediment_process::Command;
+use std::path::Path;
+
+/// One way to measure a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Meter {
+    /// The name the user chooses it by.
+    pub name: &'static str,
+    /// Summary in one line.
+    pub summary: &'static str,
+    /// Its requirements.
+    pub needs: &'static str,
+    /// Quantities it reads, in the order of its readings.
+    pub quantities: &'static [Quantity],
+    /// Succeeds if it works on this machine; otherwise an error of kind [`sediment_core::ErrorKind::Unsupported`] with what to install or allow.
+    pub available: fn() -> Result<()>,
+    /// Runs the command once, to its end, its standard output thrown away, and reads all quantities. Files that the meter itself
+    /// needs are made in the folder and removed. A command that fails is an error that names its exit code.
+    pub run: fn(&Command, &Path) -> Result<Vec<Reading>>,
+}
+
+/// Something that a meter reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantity {
+    /// Its name, as a table shows it.
+    pub name: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Its definition.
+    pub summary: &'static str,
+    /// True if the same program with the same input gives the same value on every run and machine.
+    pub repeatable: bool,
+}
+
+/// Unit of a [`Reading`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Millionths of a second.
+    Microseconds,
+}
+
+/// One reading of a meter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Of what.
+    pub quantity: &'static Quantity,
+    /// The value, in the quantity's unit.
+    pub value: u64,
+}
+
+/// Every meter there is, the repeatable ones first.
+pub const METERS: &[Meter] = &[
+    cachegrind::ITLB_METER,
+    cachegrind::L1I_METER,
+    cachegrind::PAGES_METER,
+    peak_memory::METER,
+    rusage::METER,
+];
+
+/// The meter of this name.
+#[must_use]
+pub fn meter(name: &str) -> Option<&'static Meter> {
+    METERS.iter().find(|meter| meter.name == name)
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts of blocks of each function, for compilers: GCC ([`counts`]) and clang ([`clusters`]).
+
+use sediment_core::error::{self, Error, ErrorCode};
+use sediment_core::profile::Profile;
+use sediment_core::profile::blocks::{BlockUnit, Blocks, OF_CLANG};
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The first line of a file of counts.
+pub const HEADER: &str = "sediment-blocks 2";
+
+/// Counts above this are brought below it, all alike: sums of them stay within 64 bits.
+const LARGEST: u128 = 1 << 40;
+
+/// Writes the counts of blocks for sediment's plugin for GCC (`-fplugin-arg-sediment-profile=FILE`).
+///
+/// Behind the [`HEADER`] stands a line for each graph of a function: name, file, hash and blocks as in the profile's attribute, with tabs
+/// between; by name, file and weight. gcc-plugin/counts.cc is the reader.
+#[must_use]
+pub fn counts(profile: &Profile) -> (String, Skipped) {
+    let mut skipped = Skipped::default();
+    let functions = functions(profile, &mut skipped);
+    let largest = functions.values().map(Blocks::largest).max().unwrap_or(0);
+    let scale = |count: u128| -> Result<u128, std::convert::Infallible> {
+        Ok(if largest > LARGEST { (count / (largest / LARGEST + 1)).max(1) } else { count })
+    };
+    // The plugin searches lines by their bytes.
+    let lines: BTreeMap<String, &Blocks> =
+        functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
+    let mut text = format!("{HEADER}\n");
+    for (line, blocks) in &lines {
+        let Ok(scaled) = blocks.scaled(scale);
+        for (hash, graph) in scaled.graphs().into_iter().filter(|(hash, _)| hash & OF_CLANG == 0) {
+            let _ = writeln!(text, "{line}{hash:08x}\t{graph}");
+        }
+    }
+    (text, skipped)
+}
+
+/// Block counts by name and file, empty if not known. A unit does not know which program it becomes part of: functions of one name and
+/// file are one, whatever their DSO.
+fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a str, &'a str), Blocks> {
+    let mut functions: BTreeMap<(&str, &str), Blocks> = BTreeMap::new();
+    for function in profile.functions() {
+        let Some(blocks) = &profile.facts(function).blocks else { continue };
+        let key = profile.key(function);
+        let identity = (key.name.as_ref(), key.file.as_deref().unwrap_or_default());
+        if functions.entry(identity).or_default().absorb(blocks).is_none() {
+            skipped.add(Reason::BlocksBeyond, 0, &key.name);
+        }
+    }
+    functions
+}
+
+/// Writes the executed blocks as clang's and lld's list of basic block sections (`-fbasic-block-sections=list=FILE`), version 1.
+///
+/// For each function its executed blocks are one cluster, in the order in which they lay in its code; all others become the function's cold
+/// part. The list has no hash: of a function with several graphs the heaviest is taken, and another version of the source gets blocks of the same ids.
+/// Local functions of several files that share their name cannot be told apart in it, and are skipped. Source: clang's user's manual and
+/// `BasicBlockSectionsProfileReader`.
+///
+/// # Errors
+/// When the counts are samples: these do not tell which blocks were never executed.
+pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
+    if profile.blocks_unit == BlockUnit::Samples {
+        return Err(Error::new(
+            ErrorCode::NotInProfile,
+            "the block counts are samples, which do not tell which blocks never ran",
+        )
+        .with_hint("record with callgrind --dump-instr=yes or lackey: docs/blocks.md"));
+    }
+    let mut skipped = Skipped::default();
+    let mut text = String::from("v1\n");
+    let mut by_name: BTreeMap<&str, Vec<Blocks>> = BTreeMap::new();
+    for ((name, _), blocks) in functions(profile, &mut skipped) {
+        by_name.entry(name).or_default().push(blocks);
+    }
+    for (name, same) in by_name {
+        let mut graphs = same.iter().flat_map(|blocks| blocks.graphs());
+        let Some((_, graph)) = graphs.find(|(hash, _)| hash & OF_CLANG != 0) else { continue };
+        if same.len() > 1 || name.contains(' ') {
+            skipped.add(Reason::AmbiguousBlocks, 0, name);
+            continue;
+        }
+        let place_of: BTreeMap<u32, u16> = graph.signatures.iter().copied().collect();
+        let mut cluster: Vec<u32> = graph.seen.iter().map(|(block, _)| *block).collect();
+        // The entry is in any cluster, and the first of it.
+        cluster.retain(|block| *block > 1);
+        cluster.sort_by_key(|block| (place_of.get(block).copied().unwrap_or(u16::MAX), *block));
+        let ids: String = cluster.iter().map(|block| format!(" {}", block - 1)).collect();
+        let _ = writeln!(text, "f {name}\nc 0{ids}");
+    }
+    Ok((text, skipped))
+}

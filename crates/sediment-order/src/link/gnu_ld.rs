@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The section ordering file of GNU ld 2.43 and later: input statements that it puts in front of those of its default script.
+//!
+//! No `*(.text.*)` at the end: it would take the functions that are not listed out of the default script's groups of cold,
+//! exit, start-up and hot code.
+
+use super::sections::{self, Dialect};
+use super::{Linker, OrderedName, Placement, header};
+use sediment_core::{Result, Skipped};
+
+/// Its row in the table.
+pub const LINKER: Linker = Linker {
+    name: "gnu-ld",
+    summary: "GNU ld 2.43 and later",
+    arguments: "-Wl,--section-ordering-file,FILE",
+    // Since 2.43; asked for by its name, as distributions carry later options in earlier versions.
+    is_read_by: |version, help| version.starts_with("GNU ld") && help.contains("--section-ordering-file"),
+    wants_calls: false,
+    write,
+    recognises,
+    read,
+};
+
+fn write(placements: &[Placement]) -> (String, Skipped) {
+    let (statements, skipped) = sections::write(placements, "  ");
+    (format!("/* {} */\n.text : {{\n{statements}}}\n", header(&LINKER)), skipped)
+}
+
+fn recognises(text: &str) -> bool {
+    sections::dialect(text) == Some(Dialect::OrderingFile)
+}
+
+fn read(text: &str) -> Result<Vec<OrderedName>> {
+    sections::read(text)
+}

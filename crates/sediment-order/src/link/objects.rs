@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placements where the linker's inputs are at hand: the sections that really exist decide.
+//!
+//! A function of the profile is looked for by its name, then by its clones ([`Finder`]). Local symbols of the same
+//! name are distinguished by their object files. Inputs that are compiled again while linking show no sections: then
+//! every section that a compiler can give is asked for, and behind those the sections of clones.
+
+use super::{CLONES, Placement};
+use crate::order::BuiltGraph;
+use sediment_core::binary::names;
+use sediment_core::binary::objects::{Finder, ObjectFunction, ObjectPath, Objects};
+use sediment_core::callgraph::Order;
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
+#[must_use]
+pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Skipped) {
+    let mut skipped = Skipped::default();
+    let keys = &built.table.keys;
+    let finder = Finder::new(&objects.functions, keys.iter().map(|key| key.name.as_str()));
+    let mut clones: HashMap<&str, usize> = HashMap::new();
+    for name in keys.iter().map(|key| key.name.as_str()).collect::<HashSet<&str>>() {
+        *clones.entry(names::stem(name)).or_default() += 1;
+    }
+    // In how many objects each section is, and whether it has a function of its own.
+    let mut holders: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    for function in &objects.functions {
+        holders.entry(&function.section).or_default().insert(function.path);
+    }
+    let cold_parts: HashMap<(usize, &str), &ObjectFunction> = objects
+        .functions
+        .iter()
+        .filter_map(|part| Some(((part.path, names::split_from(&part.name)?), part)))
+        .collect();
+    let mut placed = Vec::new();
+    let mut taken: HashSet<(usize, &str)> = HashSet::new();
+    for id in order.functions() {
+        let key = &keys[id.index()];
+        let weight = built.graph.weights()[id.index()];
+        let found = finder.find(&key.name, key.file.as_deref());
+        if found.is_empty() && objects.complete() {
+            skipped.add(Reason::NotInInputs, u128::from(weight), &key.name);
+            continue;
+        }
+        for group in by_symbol(&found) {
+            let mine: Vec<&ObjectFunction> = group
+                .into_iter()
+                .filter(|found| taken.insert((found.path, found.section.as_str())))
+                .collect();
+            let Some(first) = mine.first() else { continue };
+            if names::function_of_section(&first.section).is_none() {
+                let reason = match is_start_file(&objects.paths[first.path]) {
+                    true => Reason::StartFile,
+                    false => Reason::NoOwnSection,
+                };
+                skipped.add(reason, u128::from(weight), &key.name);
+                continue;
+            }
+            let sections: Vec<String> = distinct(mine.iter().map(|found| found.section.as_str()));
+            let paths: BTreeSet<usize> = mine.iter().map(|found| found.path).collect();
+            let others =
+                sections.iter().any(|section| holders.get(section.as_str()).is_some_and(|all| *all != paths));
+            let cold: Vec<&ObjectFunction> = match built.table.counted.contains(&id) {
+                true => mine
+                    .iter()
+                    .filter_map(|whole| cold_parts.get(&(whole.path, &whole.name)))
+                    .copied()
+                    .collect(),
+                false => Vec::new(),
+            };
+            let files = if others {
+                paths.iter().map(|path| objects.paths[*path].clone()).collect()
+            } else {
+                Vec::new()
+            };
+            placed.push(Placement {
+                name: first.name.clone(),
+                sections,
+                cold_sections: distinct(cold.iter().map(|part| part.section.as_str())),
+                cold_name: cold.first().map(|part| part.name.clone()),
+                files,
+                weight,
+                is_rest: false,
+                calls: Vec::new(),
+            });
+        }
+        if found.is_empty() {
+            placed.push(compiled_by_lto(&key.name, weight, &clones));
+        }
+    }
+    (placed, skipped)
+}
+
+/// Objects that a compiler adds to each program, by their base names.
+const START_FILES: &[&str] = &[
+    "crt1.o",
+    "Scrt1.o",
+    "rcrt1.o",
+    "gcrt1.o",
+    "grcrt1.o",
+    "crti.o",
+    "crtn.o",
+    "crtbegin.o",
+    "crtbeginS.o",
+    "crtbeginT.o",
+    "crtend.o",
+    "crtendS.o",
+];
+
+fn is_start_file(path: &ObjectPath) -> bool {
+    matches!(path, ObjectPath::File(path) if START_FILES.contains(&path.rsplit('/').next().unwrap_or(path)))
+}
+
+/// Functions by their names, each in the order in which they stand.
+fn by_symbol<'a>(found: &[&'a ObjectFunction]) -> Vec<Vec<&'a ObjectFunction>> {
+    let mut groups: Vec<Vec<&ObjectFunction>> = Vec::new();
+    for function in found {
+        match groups.iter_mut().find(|group| group.first().is_some_and(|first| first.name == function.name)) {
+            Some(group) => group.push(function),
+            None => groups.push(vec![function]),
+        }
+    }
+    groups
+}
+
+fn distinct<'a>(sections: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut seen = HashSet::new();
+    sections.filter(|section| seen.insert(*section)).map(str::to_owned).collect()
+}
+
+/// A function that is compiled while the link goes on: every section that it can get, its own first.
+fn compiled_by_lto(name: &str, weight: u64, profiled: &HashMap<&str, usize>) -> Placement {
+    let mut sections = names::sections(name, None);
+    let stem = names::stem(name);
+    if names::split_from(name).is_none() {
+        if stem != name {
+            sections.own.extend(names::sections(stem, None).own);
+        }
+        // Where the profile tells clones apart, a wildcard would take them all to the first one's place.
+        let clones = |stem: &str| names::may_have_clones(stem).then(|| format!(".text.{stem}{CLONES}"));
+        if profiled.get(stem) == Some(&1) {
+            sections.own.extend(clones(stem));
+        }
+        if let Some(other) = names::other_structor(stem).filter(|other| !profiled.contains_key(&**other)) {
+            sections.own.extend(names::sections(&other, None).own);
+            sections.own.extend(clones(&other));
+        }
+    }
+    Placement {
+        name: name.to_owned(),
+        sections: sections.own,
+        cold_sections: sections.cold,
+        cold_name: None,
+        files: Vec::new(),
+        weight,
+        is_rest: false,
+        calls: Vec::new(),
+    }
+}

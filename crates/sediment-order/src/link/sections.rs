@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input statements, shared by the dialects of GNU ld: one for each section, written and read.
+//!
+//! The reader knows as much of the language of linker scripts ("SECTIONS" in the manual of GNU ld) as ordering files
+//! use: input statements with file patterns, KEEP, EXCLUDE_FILE and SORT_…, assignments, PROVIDE and other calls,
+//! comments. A pattern with a real wildcard names no function and is ignored, such as the `*(.text.*)` at the end of
+//! upstream sediment's files.
+
+use super::{CLONES, OrderedName, Placement, ordered, repeated};
+use sediment_core::binary::names::{self, SectionGroup};
+use sediment_core::binary::objects::ObjectPath;
+use sediment_core::error::{Error, Result};
+use sediment_core::escape;
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::HashSet;
+
+/// Writes one statement for each section: first the functions, then what may be their cold parts. A section that only some files
+/// are asked for gets a statement for each of these.
+pub(super) fn write(placements: &[Placement], indent: &str) -> (String, Skipped) {
+    let mut skipped = Skipped::default();
+    let mut text = String::new();
+    let mut functions: HashSet<(&str, &[ObjectPath])> = HashSet::new();
+    let mut statements: HashSet<String> = HashSet::new();
+    let mut cold = Vec::new();
+    let mut push = |statement: String| {
+        if !statements.contains(&statement) {
+            text.push_str(indent);
+            text.push_str(&statement);
+            text.push('\n');
+            statements.insert(statement);
+        }
+    };
+    for placement in placements {
+        if !functions.insert((placement.name.as_str(), placement.files.as_slice())) {
+            repeated(placement, &mut skipped);
+            continue;
+        }
+        let Some(wanted) =
+            statements_of(&placement.sections, &placement.files).filter(|_| !placement.name.is_empty())
+        else {
+            skipped.add(Reason::UnwritableName, 0, &placement.name);
+            continue;
+        };
+        wanted.into_iter().for_each(&mut push);
+        cold.push(placement);
+    }
+    for placement in cold {
+        statements_of(&placement.cold_sections, &placement.files).into_iter().flatten().for_each(&mut push);
+    }
+    (text, skipped)
+}
+
+/// Statements for these sections, of all files or of some.
+pub(super) fn statements_of(sections: &[String], files: &[ObjectPath]) -> Option<Vec<String>> {
+    let mut statements = Vec::new();
+    for section in sections {
+        let pattern = match section.strip_suffix(CLONES) {
+            Some(stem) => escape::gnu_ld(stem).map(|stem| match stem.strip_suffix('"') {
+                Some(quoted) => format!("{quoted}.*\""),
+                None => format!("{stem}.*"),
+            }),
+            None => escape::gnu_ld(section),
+        }?;
+        if files.is_empty() {
+            statements.push(format!("*({pattern})"));
+        }
+        for file in files {
+            let files = match file {
+                ObjectPath::File(path) => vec![escape::gnu_ld_file(path)?],
+                ObjectPath::Member { archive, member } => vec![escape::gnu_ld_member(archive, member)?],
+                ObjectPath::CompiledFrom(source) => compiled_from(source)?,
+            };
+            statements.extend(files.iter().map(|file| format!("{file}({pattern})")));
+        }
+    }
+    Some(statements)
+}
+
+/// Patterns for the objects that are called after a source file: `a.o`, `libx_la-a.o` of automake, `a.c.o` of CMake,
+/// in any folder. All have a wildcard: the linker opens a file that is named in full, whether it exists or not.
+fn compiled_from(source: &str) -> Option<Vec<String>> {
+    let stem = source.rsplit_once('.').map_or(source, |(stem, _)| stem);
+    // A bracket is one already, and some signs mean another thing within brackets.
+    source.chars().next().filter(|first| first.is_ascii_alphanumeric() || *first == '_')?;
+    let mut patterns = Vec::new();
+    for object in [format!("{stem}.o"), format!("{source}.o")] {
+        let quoted = escape::gnu_ld_file(&object)?;
+        let (first, rest) = quoted.get(1..2).zip(quoted.get(2..))?;
+        patterns.push(format!("\"[{first}]{rest}"));
+        patterns.push(format!("\"{ANY_FOLDER}{first}{rest}"));
+    }
+    Some(patterns)
+}
+
+/// Pattern for the folder before an object's own name.
+const ANY_FOLDER: &str = "*[-/]";
+
+/// A kind of file that holds input statements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    /// `OUTPUT : { … }`.
+    OrderingFile,
+    /// `SECTIONS { OUTPUT : { … } } INSERT …`.
+    Script,
+}
+
+/// Which kind of file this is, by what it begins with.
+pub(super) fn dialect(text: &str) -> Option<Dialect> {
+    let mut tokens = Tokens::new(text);
+    let mut next = || tokens.next().and_then(Result::ok).map(|token| token.kind);
+    match next()? {
+        Kind::Word("SECTIONS") => (next()? == Kind::Sign('{')).then_some(Dialect::Script),
+        Kind::Word(output) if output.ends_with(':') => {
+            (next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        }
+        Kind::Word(_) | Kind::Quoted(_) => {
+            (next()? == Kind::Word(":") && next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        }
+        Kind::Sign(_) => None,
+    }
+}
+
+/// The functions that input statements ask for, in order, by the sections they name.
+pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
+    Ok(functions(&sections_of(text)?))
+}
+
+/// The functions that a list of sections, each with its line, asks for; each function of a file once.
+pub(super) fn functions(sections: &[Asked]) -> Vec<OrderedName> {
+    let mut asked: Vec<OrderedName> = Vec::new();
+    let mut seen: HashSet<(String, Option<String>)> = HashSet::new();
+    let mut latest: Option<String> = None;
+    for (place, Asked { section, line, file }) in sections.iter().enumerate() {
+        let follower = sections.get(place + 1).map(|next| next.section.as_str());
+        let Some((name, group)) = function_named(section, follower) else { continue };
+        let mut function = ordered(name, *line);
+        let is_cold_part = match group {
+            SectionGroup::Split => true,
+            // Right behind the function's other sections it is one more place where the function itself may lie.
+            SectionGroup::Unlikely => latest.as_ref() != Some(&function.name),
+            _ => false,
+        };
+        if is_cold_part {
+            function.name = names::cold_part(&function.name);
+        }
+        function.file.clone_from(file);
+        latest = Some(function.name.clone());
+        if seen.insert((function.name.clone(), file.clone())) {
+            asked.push(function);
+        }
+    }
+    asked
+}
+
+/// A section that is asked for.
+pub(super) struct Asked {
+    pub(super) section: String,
+    /// Line of the file, from 1.
+    pub(super) line: u64,
+    /// Base name of the object file whose section it is, where one is named.
+    pub(super) file: Option<String>,
+}
+
+/// The function that a section was named after. A function can be named like a group, a dot and more (`exit.part.0`); what we
+/// wrote tells by the section that follows.
+fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a str, SectionGroup)> {
+    let (name, group) = names::function_of_section(section)?;
+    let whole = section.strip_prefix(".text.").filter(|whole| {
+        let next = follower.and_then(names::function_of_section);
+        group != SectionGroup::Plain && next == Some((whole, SectionGroup::Hot))
+    });
+    Some(whole.map_or((name, group), |whole| (whole, SectionGroup::Plain)))
+}
+
+/// The sections that input statements name, without wildcards, with the line of each.
+fn sections_of(text: &str) -> Result<Vec<Asked>> {
+    let mut found = Vec::new();
+    let mut file: Option<String> = None;
+    let mut open: Vec<Open> = Vec::new();
+    let mut before: Option<Kind<'_>> = None;
+    let mut line = 1;
+    for token in Tokens::new(text) {
+        let token = token?;
+        line = token.line;
+        let within = open.last().copied();
+        match token.kind {
+            Kind::Sign(sign @ ('{' | '(')) => {
+                if within == Some(Open::Block) {
+                    file = match before {
+                        Some(Kind::Word(pattern) | Kind::Quoted(pattern)) => object_named(pattern),
+                        _ => None,
+                    };
+                }
+                open.push(match (sign, within, before) {
+                    ('{', _, _) => Open::Block,
+                    (_, Some(Open::Skipped | Open::Value), _) => Open::Skipped,
+                    // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
+                    (_, Some(Open::Patterns), Some(Kind::Word(word))) if word.starts_with("EXCLUDE_FILE") => {
+                        Open::Skipped
+                    }
+                    (_, Some(Open::Patterns), _) => Open::Patterns,
+                    (_, _, Some(Kind::Word("KEEP"))) => Open::Kept,
+                    (_, _, Some(Kind::Word(word))) if is_call(word) => Open::Skipped,
+                    _ => Open::Patterns,
+                });
+            }
+            Kind::Sign(sign) if sign != ';' => {
+                // An assignment whose semicolon is missing ends with its block.
+                while open.last() == Some(&Open::Value) {
+                    open.pop();
+                }
+                let closed = open.pop();
+                if closed.is_none_or(|open| (open == Open::Block) != (sign == '}')) {
+                    return Err(Error::at_line(line, format!("unmatched `{sign}`")));
+                }
+            }
+            Kind::Sign(_) => {
+                if within == Some(Open::Value) {
+                    open.pop();
+                }
+            }
+            Kind::Word("=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "<<=" | ">>=")
+                if within == Some(Open::Block) =>
+            {
+                open.push(Open::Value);
+            }
+            Kind::Word(pattern) | Kind::Quoted(pattern) if within == Some(Open::Patterns) => {
+                if let Some(section) = escape::gnu_ld_literal(pattern) {
+                    found.push(Asked { section, line, file: file.clone() });
+                }
+            }
+            Kind::Word(_) | Kind::Quoted(_) => {}
+        }
+        before = Some(token.kind);
+    }
+    if open.iter().any(|open| *open != Open::Value) {
+        return Err(Error::at_line(line, "the file ends inside braces or parentheses")
+            .with_hint("is the file cut off?"));
+    }
+    Ok(found)
+}
+
+/// The base name of the object that a file pattern is about; None where it is about several.
+fn object_named(pattern: &str) -> Option<String> {
+    let pattern = pattern.strip_prefix(ANY_FOLDER).unwrap_or(pattern).trim_start_matches('*');
+    // One character in brackets is that character.
+    let unbracketed = match pattern.as_bytes() {
+        [b'[', first, b']', ..] if first.is_ascii_alphanumeric() || *first == b'_' => {
+            format!("{}{}", char::from(*first), &pattern[3..])
+        }
+        _ => pattern.to_owned(),
+    };
+    let file = escape::gnu_ld_literal(&unbracketed).filter(|file| !file.is_empty())?;
+    let member = file.rsplit_once(':').map_or(file.as_str(), |(_, member)| member);
+    member.rsplit('/').next().map(str::to_owned)
+}
+
+/// Content of an open brace or parenthesis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Open {
+    /// Statements, within braces.
+    Block,
+    /// Section patterns.
+    Patterns,
+    /// A statement, within KEEP.
+    Kept,
+    /// Arguments that name no section.
+    Skipped,
+    /// The rest of an assignment, up to its semicolon.
+    Value,
+}
+
+/// Words in front of a parenthesis that are no file pattern.
+fn is_call(word: &str) -> bool {
+    matches!(
+        word,
+        "PROVIDE"
+            | "PROVIDE_HIDDEN"
+            | "HIDDEN"
+            | "ASSERT"
+            | "EXCLUDE_FILE"
+            | "INPUT_SECTION_FLAGS"
+            | "BYTE"
+            | "SHORT"
+            | "LONG"
+            | "QUAD"
+            | "SQUAD"
+            | "ASCIZ"
+            | "FILL"
+            | "INCLUDE"
+            | "ALIGN"
+            | "SUBALIGN"
+            | "AT"
+            | "ONLY_IF_RO"
+    )
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind<'a> {
+    Word(&'a str),
+    Quoted(&'a str),
+    /// One of `{ } ( ) ;`.
+    Sign(char),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Token<'a> {
+    kind: Kind<'a>,
+    line: u64,
+}
+
+/// The words of a linker script, without comments and commas.
+struct Tokens<'a> {
+    rest: &'a str,
+    line: u64,
+}
+
+impl<'a> Tokens<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { rest: text, line: 1 }
+    }
+
+    fn take(&mut self, bytes: usize) -> &'a str {
+        let (taken, rest) = self.rest.split_at(bytes);
+        self.line += taken.bytes().filter(|b| *b == b'\n').count() as u64;
+        self.rest = rest;
+        taken
+    }
+
+    /// An error at the current line, after which there are no more words.
+    fn broken(&mut self, message: &str) -> Option<Result<Token<'a>>> {
+        let error = Error::at_line(self.line, message).with_found(self.rest.as_bytes());
+        self.rest = "";
+        Some(Err(error))
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Result<Token<'a>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let blanks =
+                self.rest.len() - self.rest.trim_start_matches(|c: char| c.is_whitespace() || c == ',').len();
+            self.take(blanks);
+            if !self.rest.starts_with("/*") {
+                break;
+            }
+            match self.rest.find("*/") {
+                Some(end) => self.take(end + 2),
+                None => return self.broken("unterminated comment"),
+            };
+        }
+        let line = self.line;
+        let first = self.rest.chars().next()?;
+        let kind = match first {
+            '{' | '}' | '(' | ')' | ';' => {
+                self.take(1);
+                Kind::Sign(first)
+            }
+            '"' => match self.rest[1..].find('"') {
+                Some(end) => Kind::Quoted(&self.take(end + 2)[1..=end]),
+                None => return self.broken("unterminated quoted name"),
+            },
+            c if c.is_control() => return self.broken("a control character"),
+            _ => {
+                let ends = |c: char| {
+                    c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | '(' | ')' | ';' | '"')
+                };
+                let end = self.rest.find(ends).unwrap_or(self.rest.len());
+                Kind::Word(self.take(end))
+            }
+        };
+        Some(Ok(Token { kind, line }))
+    }
+}

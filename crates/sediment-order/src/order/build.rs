@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
+
+use sediment_core::binary::objects::{Finder, ObjectFunction, Objects};
+use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::functions::FunctionTable;
+use sediment_core::matching::identity;
+use sediment_core::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::HashMap;
+
+/// Bytes that a function is taken to have where neither a binary nor the profile tells.
+pub(crate) const UNKNOWN_SIZE: u64 = 128;
+
+/// Which functions of a profile a graph is built of.
+#[derive(Debug, Clone, Copy)]
+pub enum Selection<'a> {
+    /// Those of every DSO.
+    Everything,
+    /// Those of the DSO with this label.
+    Dso(&'a str),
+    /// Those that this binary has, of the cluster that belongs to it.
+    Binary {
+        /// The binary.
+        binary: &'a Binary,
+        /// Base name of its file, for when it has no soname.
+        file_name: &'a str,
+    },
+    /// Those of a cluster, or without one, that the inputs of a link define, as far as these tell.
+    Objects {
+        /// The inputs.
+        objects: &'a Objects,
+        /// Label of the cluster; None: functions of no DSO.
+        label: Option<&'a str>,
+    },
+}
+
+/// A graph, what its ids mean, and what did not come into it.
+#[derive(Debug, Clone)]
+pub struct BuiltGraph {
+    /// The graph.
+    pub graph: CallGraph,
+    /// The functions, by id.
+    pub table: FunctionTable,
+    /// Functions and edges of the profile that are not in the graph, and why.
+    pub skipped: Skipped,
+}
+
+/// Builds the graph of the selected functions.
+///
+/// Call edges weigh calls (`count`); affinity edges stand beside them. A profile without calls gives `affinity`, else
+/// the logarithms of the compiler's estimates (executions of the caller for one start of the program, 1 where
+/// unknown, times the calls that it makes; nothing of error paths), else 1 for each edge. Names at one address of the
+/// binary are one function. A function weighs the calls into it, from functions outside the selection too; by
+/// estimates at least its expected executions. Sizes come from the binary, else from the profile, else they are
+/// `UNKNOWN_SIZE`. Where the weights of a profile add up to more than a graph may have, all are divided by the same
+/// power of two, rounded up.
+///
+/// # Errors
+/// When the selection holds no function: the programs that the profile does hold are named. When none of them has a name.
+pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
+    let mut skipped = Skipped::default();
+    let mut nodes = select(profile, selection, &mut skipped)?;
+    nodes.retain(|node| {
+        let is_nameless = profile.is_nameless(node.function);
+        if is_nameless {
+            let samples = profile.facts(node.function).samples.unwrap_or(0);
+            skipped.add(Reason::NamelessFunction, samples, &profile.key(node.function).name);
+        }
+        !is_nameless
+    });
+    if nodes.is_empty() {
+        return Err(without_names());
+    }
+    let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
+    let mut aliases = Vec::new();
+    for (id, node) in nodes.iter().enumerate() {
+        ids[node.function.index()] = Some(FunctionId(id as u32));
+        for &alias in &node.aliases {
+            ids[alias.index()] = Some(FunctionId(id as u32));
+            aliases.push((profile.key(alias).clone(), FunctionId(id as u32)));
+        }
+    }
+    let mut calls = Vec::new();
+    let mut outside = (0u64, 0u128);
+    let source = WeightSource::of(profile);
+    let edges_of_profile = profile.edges();
+    for &(caller, callee, facts) in &edges_of_profile {
+        let weight = source.weight(facts, [caller, callee].map(|end| profile.facts(end)));
+        match (ids[caller.index()], ids[callee.index()]) {
+            (caller, Some(callee)) if weight > 0 => calls.push((caller, callee, weight)),
+            (Some(_), None) => outside = (outside.0 + 1, outside.1.saturating_add(weight)),
+            _ => {}
+        }
+    }
+    skipped.add_many(Reason::CallOutside, outside.0, outside.1, "");
+    let affinity = affinity_edges(&edges_of_profile, &ids);
+    let shift = shift_for(&calls);
+    let mut weights = vec![0u64; nodes.len()];
+    let mut edges = Vec::with_capacity(calls.len());
+    for (caller, callee, weight) in calls {
+        let weight = weight.div_ceil(1 << shift) as u64;
+        weights[callee.index()] += weight;
+        if let Some(caller) = caller {
+            edges.push(CallEdge { caller, callee, weight });
+        }
+    }
+    if source == WeightSource::Estimates {
+        // What is called through pointers alone is called by nobody here.
+        for (weight, node) in weights.iter_mut().zip(&nodes) {
+            for &function in node.aliases.iter().chain([&node.function]) {
+                *weight = (*weight).max(estimated_runs(profile.facts(function)));
+            }
+        }
+    }
+    let sizes = nodes.iter().map(|node| node.size).collect();
+    let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
+    let has_blocks = |function: &FunctionIndex| profile.facts(*function).blocks.is_some();
+    let is_counted = |node: &Node| node.aliases.iter().chain([&node.function]).any(has_blocks);
+    let counted = (0..).map(FunctionId).zip(&nodes).filter(|(_, node)| is_counted(node)).map(|(id, _)| id);
+    let addresses = nodes.iter().filter_map(|node| node.address).collect();
+    let table = FunctionTable { keys, aliases, counted: counted.collect(), addresses };
+    let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
+    Ok(BuiltGraph { graph, table, skipped })
+}
+
+/// Affinity edges of a profile among these functions.
+fn affinity_edges(
+    edges: &[(FunctionIndex, FunctionIndex, &EdgeFacts)],
+    ids: &[Option<FunctionId>],
+) -> Vec<CallEdge> {
+    let pairs: Vec<(Option<FunctionId>, FunctionId, u128)> = edges
+        .iter()
+        .filter_map(|(from, to, facts)| {
+            let ends = ids[from.index()].zip(ids[to.index()])?;
+            facts.affinity.filter(|affinity| *affinity > 0).map(|affinity| (Some(ends.0), ends.1, affinity))
+        })
+        .collect();
+    let shift = shift_for(&pairs);
+    let pair = |(from, callee, affinity): (Option<FunctionId>, FunctionId, u128)| {
+        from.map(|caller| CallEdge { caller, callee, weight: affinity.div_ceil(1 << shift) as u64 })
+    };
+    pairs.into_iter().filter_map(pair).collect()
+}
+
+/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+#[must_use]
+pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
+    let mut ranks: Vec<Option<u64>> = vec![None; table.keys.len()];
+    for (key, id) in table.names() {
+        if let Some(first) = profile.find(key).and_then(|function| profile.facts(function).first) {
+            let rank = &mut ranks[id.index()];
+            *rank = Some(rank.map_or(first, |known| known.min(first)));
+        }
+    }
+    ranks
+}
+
+/// By how many bits weights are shifted right so that their sum, each rounded up, is at most
+/// [`CallGraph::MAX_TOTAL_WEIGHT`].
+fn shift_for(calls: &[(Option<FunctionId>, FunctionId, u128)]) -> u32 {
+    let fits = |shift: u32| {
+        let mut weights = calls.iter().map(|(_, _, weight)| weight.div_ceil(1 << shift));
+        let sum = weights.try_fold(0u128, |sum, weight| sum.checked_add(weight));
+        sum.is_some_and(|sum| sum <= u128::from(CallGraph::MAX_TOTAL_WEIGHT))
+    };
+    (0..127).find(|shift| fits(*shift)).unwrap_or(127)
+}
+
+/// True if the graph of this profile rests on a compiler's estimates alone: nothing in it was executed.
+#[must_use]
+pub fn is_estimated(profile: &Profile) -> bool {
+    WeightSource::of(profile) == WeightSource::Estimates
+}
+
+/// A thousandth of a call for one start of the program, in millionths of millionths: beside what estimates are compressed.
+const THOUSANDTH: u128 = 1_000_000_000;
+
+/// The logarithm of 1 + value / unit to base 2 in millionths or so (2^-20), straight between powers of two: integers alone, the same on
+/// every machine. Above 0 where the value is.
+pub(super) fn compressed(value: u128, unit: u128) -> u64 {
+    const DECIMALS: u32 = 20;
+    let logarithm = |number: u128| {
+        let whole = number.max(1).ilog2();
+        let mantissa =
+            if whole > DECIMALS { number >> (whole - DECIMALS) } else { number << (DECIMALS - whole) };
+        (u64::from(whole) << DECIMALS) + (mantissa as u64 & ((1 << DECIMALS) - 1))
+    };
+    (logarithm(unit.saturating_add(value)) - logarithm(unit)).max(u64::from(value > 0))
+}
+
+/// Estimated executions of a function, compressed; 0 for an error path.
+fn estimated_runs(facts: &FunctionFacts) -> u64 {
+    let runs = facts.static_calls.filter(|_| facts.heat != Some(Heat::Cold));
+    runs.map_or(0, |runs| compressed(runs.0.saturating_mul(1_000_000), THOUSANDTH))
+}
+
+/// Which attribute of a profile's edges says how often a call is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WeightSource {
+    Counts,
+    Affinity,
+    Estimates,
+    Nothing,
+}
+
+impl WeightSource {
+    pub(super) fn of(profile: &Profile) -> Self {
+        let edges = profile.edges();
+        let any = |has: fn(&EdgeFacts) -> bool| edges.iter().any(|(_, _, facts)| has(facts));
+        if any(|facts| facts.count.is_some_and(|count| count > 0)) {
+            Self::Counts
+        } else if any(|facts| facts.affinity.is_some_and(|affinity| affinity > 0)) {
+            Self::Affinity
+        } else if any(|facts| facts.static_calls.is_some_and(|calls| calls.0 > 0)) {
+            Self::Estimates
+        } else {
+            Self::Nothing
+        }
+    }
+
+    fn weight(self, facts: &EdgeFacts, [caller, callee]: [&FunctionFacts; 2]) -> u128 {
+        match self {
+            Self::Counts => facts.count.unwrap_or(0),
+            Self::Affinity => facts.affinity.unwrap_or(0),
+            // Of error paths nothing is expected.
+            Self::Estimates if [caller, callee].iter().any(|end| end.heat == Some(Heat::Cold)) => 0,
+            Self::Estimates => {
+                let runs = caller.static_calls.map_or(1_000_000, |runs| runs.0);
+                let calls = facts.static_calls.map_or(0, |calls| calls.0);
+                compressed(runs.saturating_mul(calls), THOUSANDTH).into()
+            }
+            Self::Nothing => 1,
+        }
+    }
+}
+
+/// A function of the profile that comes into the graph.
+struct Node {
+    function: FunctionIndex,
+    /// Further names of it.
+    aliases: Vec<FunctionIndex>,
+    size: u64,
+    /// In the binary, where the functions are those of one.
+    address: Option<u64>,
+}
+
+fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
+    let node = |function: FunctionIndex| Node {
+        function,
+        aliases: Vec::new(),
+        size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
+        address: None,
+    };
+    if profile.function_count() == 0 {
+        return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions to order"));
+    }
+    match selection {
+        Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
+        Selection::Dso(label) => {
+            let nodes: Vec<Node> = profile
+                .functions()
+                .into_iter()
+                .filter(|function| profile.key(*function).dso.as_deref() == Some(label))
+                .map(node)
+                .collect();
+            if nodes.is_empty() {
+                return Err(Error::new(
+                    ErrorCode::NotInProfile,
+                    format!("the profile has no functions of {label}"),
+                )
+                .with_hint(format!("it has functions of: {}", held(profile))));
+            }
+            Ok(nodes)
+        }
+        Selection::Binary { binary, file_name } => select_of_binary(profile, binary, file_name, skipped),
+        Selection::Objects { objects, label } => select_of_objects(profile, objects, *label, skipped),
+    }
+}
+
+/// The error for a profile of which no function can be ordered: all are addresses in stripped files.
+fn without_names() -> Error {
+    Error::new(
+        ErrorCode::Stripped,
+        "the functions of the profile have no names: they were recorded in stripped files",
+    )
+    .with_hint("name them by the debug file of that build: sediment resolve PROFILE --debug FILE")
+}
+
+/// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,
+/// and those of no DSO that they define; then, where some objects do not tell, all others of the DSO.
+fn select_of_objects(
+    profile: &Profile,
+    objects: &Objects,
+    label: Option<&str>,
+    skipped: &mut Skipped,
+) -> Result<Vec<Node>> {
+    let functions = profile.functions();
+    let cluster = || functions.iter().map(|function| profile.key(*function));
+    let ours = cluster().filter(|key| key.dso.as_deref() == label);
+    let finder = Finder::new(&objects.functions, ours.map(|key| key.name.as_str()));
+    let mut found: Vec<(Option<&ObjectFunction>, Node)> = Vec::new();
+    for &function in &functions {
+        let key = profile.key(function);
+        let in_cluster = key.dso.as_deref() == label;
+        if !in_cluster && key.dso.is_some() {
+            continue;
+        }
+        let there = finder.find(&key.name, key.file.as_deref()).first().copied();
+        // Of another program's functions only those of just this name can be meant.
+        let there = there.filter(|there| in_cluster || there.name == key.name);
+        if there.is_none() && (objects.complete() || !in_cluster) {
+            if in_cluster {
+                skipped.add(Reason::NotInInputs, 0, &key.name);
+            }
+            continue;
+        }
+        let sizes = there.map(|there| there.size).into_iter().chain(profile.facts(function).size);
+        let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
+        found.push((there, Node { function, aliases: Vec::new(), size, address: None }));
+    }
+    if found.is_empty() {
+        return Err(Error::new(
+            ErrorCode::WrongBinary,
+            "no function of the profile is linked: another program or another version",
+        )
+        .with_hint(format!("it has functions of: {}", held(profile))));
+    }
+    // Functions come in the order of their keys: a stable sort leaves that order among names of one place.
+    found.sort_by_key(|(there, _)| (there.is_none(), there.map(ObjectFunction::unordered_place)));
+    let mut names_at: HashMap<(usize, (usize, u64)), usize> = HashMap::new();
+    for function in &objects.functions {
+        *names_at.entry((function.path, function.place)).or_default() += 1;
+    }
+    found.dedup_by(|(there, node), (before, kept)| {
+        let place = |function: &ObjectFunction| (function.path, function.place);
+        let is_alias = there.is_some_and(|there| {
+            before.is_some_and(|before| place(before) == place(there))
+                && names_at[&place(there)] <= Binary::MOST_NAMES
+        });
+        if is_alias {
+            kept.aliases.push(node.function);
+        }
+        is_alias
+    });
+    Ok(found.into_iter().map(|(_, node)| node).collect())
+}
+
+/// The functions of the binary's DSO that the binary has, by address; and those of no DSO that it has, since a call
+/// into a library that the profiler did not see is recorded without one.
+fn select_of_binary(
+    profile: &Profile,
+    binary: &Binary,
+    file_name: &str,
+    skipped: &mut Skipped,
+) -> Result<Vec<Node>> {
+    let label = identity::dso_of(profile, binary, file_name).map(|found| found.label);
+    let by_name = by_name(binary);
+    let functions = profile.functions();
+    let cluster = || functions.iter().map(|function| profile.key(*function)).filter(|key| key.dso == label);
+    let finder = Finder::new(&binary.functions, cluster().map(|key| key.name.as_str()));
+    let mut found: Vec<(u64, Node)> = Vec::new();
+    for &function in &functions {
+        let key = profile.key(function);
+        let in_cluster = key.dso.is_some() && key.dso == label;
+        if !in_cluster && key.dso.is_some() {
+            continue;
+        }
+        let there = match by_name.get(key.name.as_str()) {
+            Some(candidates) => same_function(key, candidates),
+            None if in_cluster => finder.find_clones(&key.name).first().copied(),
+            None => None,
+        };
+        match there {
+            Some(there) => {
+                let size = [Some(there.size), profile.facts(function).size]
+                    .into_iter()
+                    .flatten()
+                    .find(|size| *size > 0);
+                let size = size.unwrap_or(UNKNOWN_SIZE);
+                let address = Some(there.address);
+                found.push((there.address, Node { function, aliases: Vec::new(), size, address }));
+            }
+            None if in_cluster => skipped.add(Reason::NotInBinary, 0, &key.name),
+            None => {}
+        }
+    }
+    if found.is_empty() {
+        let is_nameless = |function: &FunctionIndex| profile.is_nameless(*function);
+        if functions.iter().filter(|function| profile.key(**function).dso == label).any(is_nameless) {
+            return Err(without_names());
+        }
+        if binary.symbols_from == SymbolSource::DynamicSymbols {
+            return Err(Error::new(
+                ErrorCode::Stripped,
+                format!(
+                    "no function of the profile is in {file_name}: it is stripped to its exported functions"
+                ),
+            )
+            .with_hint("give the unstripped program"));
+        }
+        return Err(Error::new(
+            ErrorCode::WrongBinary,
+            format!("no function of the profile is in {file_name}: it is a profile of another program"),
+        )
+        .with_hint(format!("it has functions of: {}", held(profile))));
+    }
+    // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
+    found.sort_by_key(|(address, _)| *address);
+    found.dedup_by(|(address, node), (before, kept)| {
+        let is_alias = address == before && binary.names_at(*address) <= Binary::MOST_NAMES;
+        if is_alias {
+            kept.aliases.push(node.function);
+        }
+        is_alias
+    });
+    Ok(found.into_iter().map(|(_, node)| node).collect())
+}
+
+fn by_name(binary: &Binary) -> HashMap<&str, Vec<&BinaryFunction>> {
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(function.name.as_str()).or_default().push(function);
+    }
+    by_name
+}
+
+/// Of a binary's functions of one name, the one that is meant.
+fn same_function<'a>(key: &FunctionKey, candidates: &[&'a BinaryFunction]) -> Option<&'a BinaryFunction> {
+    let exact = candidates.iter().find(|candidate| key.file.is_some() && candidate.file == key.file);
+    // Another file's local function of the same name is another function.
+    let other_file = |candidate: &BinaryFunction| {
+        key.file.is_some() && candidate.file.is_some() && candidate.file != key.file
+    };
+    exact.or_else(|| candidates.iter().find(|candidate| !other_file(candidate))).copied()
+}
+
+/// By function of a table: the four bytes that begin at each of its bytes, as numbers, ascending and each once. A function that is
+/// not among the bytes of this binary's file has none; of one that is larger than 64 KiB the first 64 KiB count.
+#[must_use]
+pub fn code_shingles(table: &FunctionTable, binary: &Binary, file: &[u8]) -> Vec<Vec<u64>> {
+    const MOST: u64 = 1 << 16;
+    let by_name = by_name(binary);
+    let bytes_of = |key: &FunctionKey| {
+        let function = same_function(key, by_name.get(key.name.as_str())?)?;
+        let start = usize::try_from(binary.file_offset_of_address(function.address)?).ok()?;
+        file.get(start..start.checked_add(function.size.min(MOST) as usize)?)
+    };
+    let pieces = |bytes: &[u8]| {
+        let mut pieces: Vec<u64> = bytes
+            .windows(4)
+            .map(|piece| piece.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+            .collect();
+        pieces.sort_unstable();
+        pieces.dedup();
+        pieces
+    };
+    table.keys.iter().map(|key| bytes_of(key).map(pieces).unwrap_or_default()).collect()
+}
+
+/// The programs and libraries of a profile, for a message.
+pub(crate) fn held(profile: &Profile) -> String {
+    const MOST_NAMED: usize = 12;
+    let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
+    match labels.len() {
+        0 => "no named program or library".to_owned(),
+        count if count > MOST_NAMED => {
+            format!("{} and {} more", labels[..MOST_NAMED].join(", "), count - MOST_NAMED)
+        }
+        _ => labels.join(", "),
+    }
+}

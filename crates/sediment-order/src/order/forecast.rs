@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Forecasts of what an order changes in a linked program: hot pages and TLB misses now and after.
+
+use super::build::{BuiltGraph, Selection, build};
+use crate::model::addresses::FunctionAddresses;
+use crate::model::{self, Geometry, HOT_SHARES, Layout, forecast};
+use sediment_core::callgraph::{FunctionId, Trace};
+use sediment_core::error::Result;
+use sediment_core::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
+use std::collections::HashMap;
+
+/// Sizes of the instruction TLB that misses are forecast for, in entries.
+pub const TLB_ENTRIES: [u32; 3] = [32, 64, 128];
+/// Index into [`TLB_ENTRIES`] of the size that verdicts are about.
+const COMMON: usize = 1;
+/// Index into [`HOT_SHARES`] of the share of calls that hot pages hold.
+const HOT: usize = 2;
+/// Share of the misses that has to go for an order to be worth its while.
+const LEAST_GAIN: f64 = 0.05;
+/// Pages that have to go where a program misses little but first touches: a tenth of those of a small program with its libraries.
+const LEAST_PAGES: u64 = 16;
+/// Misses for each page touched below which that is so.
+const FEW_MISSES: f64 = 4.0;
+
+/// Calls of a program of which a merged profile knows shares alone: about those of the recorded programs that are short. First
+/// touches would count for nothing against shares.
+const ASSUMED_CALLS: f64 = 1e6;
+
+/// A program as a profile knows it, with its libraries.
+#[derive(Debug)]
+pub struct Program<'a> {
+    built: &'a BuiltGraph,
+    traces: &'a [&'a Trace],
+    whole: BuiltGraph,
+    /// By id of the whole: the same function among those that are ordered.
+    ours: Vec<Option<FunctionId>>,
+    /// Calls for a unit of weight.
+    scale: f64,
+}
+
+/// Hot pages and misses in one layout.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outlook {
+    /// Pages of 4 KiB that hold 99 % of the calls of the ordered functions.
+    pub hot_pages: u64,
+    /// Different pages that are touched.
+    pub pages: u64,
+    /// Misses for each of [`TLB_ENTRIES`], with first touches, and with those of code that no order moves.
+    pub misses: [f64; TLB_ENTRIES.len()],
+}
+
+/// The same program before and after it is ordered.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Gain {
+    /// As it is linked.
+    pub before: Outlook,
+    /// In the order.
+    pub after: Outlook,
+}
+
+impl Outlook {
+    /// Misses with 64 entries.
+    #[must_use]
+    pub fn common_misses(&self) -> f64 {
+        self.misses[COMMON]
+    }
+
+    /// True if another outlook has no fewer misses.
+    pub(super) fn no_worse_than(&self, other: &Self) -> bool {
+        self.common_misses() <= other.common_misses()
+    }
+}
+
+impl Gain {
+    /// Misses with 64 entries after as a share of those before; 1 where there are none.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        let [before, after] = [&self.before, &self.after].map(Outlook::common_misses);
+        if before > 0.0 { after / before } else { 1.0 }
+    }
+
+    /// True if the program as it is linked misses little but first touches. Those of libraries without a profile are not
+    /// known, so the ratio tells little.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.before.common_misses() < FEW_MISSES * self.before.pages as f64
+    }
+
+    /// True if the layout after is worse: it has more misses or, where both miss little but first touches, more pages.
+    #[must_use]
+    pub fn is_worse(&self) -> bool {
+        let still_fits = Self { before: self.after, after: self.after }.fits();
+        match self.fits() && still_fits {
+            true => self.after.pages >= self.before.pages + LEAST_PAGES,
+            false => self.ratio() > 1.0 + LEAST_GAIN,
+        }
+    }
+
+    /// True if the order is not worth its while.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        let saved = self.before.pages.saturating_sub(self.after.pages);
+        self.ratio() > 1.0 - LEAST_GAIN || self.fits() && saved < LEAST_PAGES
+    }
+}
+
+impl<'a> Program<'a> {
+    /// The program that a graph was built of. Misses are counted over the traces, where there are any.
+    ///
+    /// # Errors
+    /// Those of [`build()`].
+    pub fn new(profile: &Profile, built: &'a BuiltGraph, traces: &'a [&'a Trace]) -> Result<Self> {
+        let whole = build(profile, &Selection::Everything)?;
+        let known: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
+        let ours = whole.table.keys.iter().map(|key| known.get(key).copied()).collect();
+        let scale = match profile.unit {
+            WeightUnit::Share => ASSUMED_CALLS / (profile.total.max(SHARE_TOTAL) as f64),
+            _ => 1.0,
+        };
+        Ok(Self { built, traces, whole, ours, scale })
+    }
+
+    /// True if the profile has calls of the ordered functions, or there is a trace: samples alone tell no misses.
+    #[must_use]
+    pub fn has_calls(&self) -> bool {
+        !self.traces.is_empty() || self.built.graph.weights().iter().any(|weight| *weight > 0)
+    }
+
+    /// The program as it is linked; None where the graph was built without a binary.
+    #[must_use]
+    pub fn linked(&self) -> Option<Layout<'_>> {
+        let addresses = &self.built.table.addresses;
+        (addresses.len() == self.built.graph.len()).then_some(Layout::Linked(addresses))
+    }
+
+    /// The gain of an order; None where it is not known how the program is linked, or what was called.
+    #[must_use]
+    pub fn gain(&self, order: &[FunctionId]) -> Option<Gain> {
+        if !self.has_calls() {
+            return None;
+        }
+        Some(Gain { before: self.outlook(self.linked()?), after: self.outlook(Layout::Packed(order)) })
+    }
+
+    /// Hot pages and misses in a layout.
+    #[must_use]
+    pub fn outlook(&self, layout: Layout<'_>) -> Outlook {
+        let graph = &self.built.graph;
+        let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
+        // The first touches are the same with any number of entries.
+        let mut pages = 0;
+        let misses = if self.traces.is_empty() {
+            let addresses = FunctionAddresses::of(graph, layout, Geometry::default().alignment);
+            let starts: Vec<Option<u64>> =
+                self.ours.iter().map(|function| function.map(|function| addresses.start(function))).collect();
+            TLB_ENTRIES.map(|entries| {
+                let expected = forecast::tlb(&self.whole.graph, &starts, &geometry(entries));
+                pages = expected.pages;
+                expected.pages as f64 + expected.misses * self.scale
+            })
+        } else {
+            TLB_ENTRIES.map(|entries| {
+                let replay = |trace: &&Trace| model::replay(trace, graph, layout, &geometry(entries));
+                let counted: Vec<_> = self.traces.iter().map(replay).collect();
+                pages = counted.iter().map(|replay| replay.pages).sum();
+                counted.iter().map(|replay| replay.misses).sum::<u64>() as f64
+            })
+        };
+        let hot = model::score(graph, layout, &Geometry::default()).hot_pages;
+        debug_assert_eq!(HOT_SHARES[HOT], 990);
+        Outlook { hot_pages: hot.needed[HOT], pages, misses }
+    }
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An older order, changed only where that gains.
+//!
+//! **Problem.** A package is built again from a slightly newer profile. A new order of all functions would move most of them, for
+//! updates that are shipped as differences to carry and for people to wonder about, though little is gained by it. Find an order
+//! that moves little and leaves little gain behind.
+//!
+//! **Steps.**
+//! 1. *Base*: the older order without functions that are gone; those that it does not have are put behind the function that
+//!    they follow in the new order.
+//! 2. If the new order costs less than the base by less than the threshold, a share of the base's cost, the base it is.
+//! 3. Else: the heaviest sequence of functions, by bytes, that stand in both orders one after the other need not move. The
+//!    others are ranked by what moving each to its new place gains in short calls (weight · D^-¼, as CDSort's). Of these a growing
+//!    part is moved, each function behind the one that it follows in the new order; the first such order that leaves less than the
+//!    threshold of the new order's gain behind is the answer. All moved is the new order.
+//!
+//! **Ties** in the ranking go to the lower id. The cost is the caller's: any number that is lower for a better order.
+
+use crate::model::addresses::FunctionAddresses;
+use crate::model::{Geometry, closeness};
+use sediment_core::ascending;
+use sediment_core::callgraph::{CallGraph, FunctionId};
+
+/// Which parts of what could move are tried, in 64ths.
+const PARTS: [usize; 9] = [1, 2, 4, 8, 16, 24, 32, 48, 64];
+
+/// An order between an older and a new one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeptOrder {
+    /// All functions of the new order.
+    pub order: Vec<FunctionId>,
+    /// By id: whether the function no longer stands where the older order had it among the others.
+    pub moved: Vec<bool>,
+    /// By id: whether the older order did not have the function.
+    pub added: Vec<bool>,
+    /// Cost of the base, as a share of the new order's.
+    pub cost_of_old: f64,
+    /// Cost of this order, as a share of the new order's.
+    pub cost: f64,
+}
+
+impl KeptOrder {
+    /// Functions and bytes of a kind, such as [`Self::moved`].
+    #[must_use]
+    pub fn sum(&self, graph: &CallGraph, which: &[bool]) -> (u64, u64) {
+        let chosen = graph.sizes().iter().zip(which).filter(|(_, chosen)| **chosen);
+        chosen.fold((0, 0), |(functions, bytes), (size, _)| (functions + 1, size.saturating_add(bytes)))
+    }
+}
+
+/// Changes `old` towards `new` as far as that gains: no more than `threshold`, a share of the older order's cost, is left behind.
+///
+/// `new` has all functions of the graph once; `old` any of them, of which repeated ones count where they stand first.
+#[must_use]
+pub fn keep(
+    graph: &CallGraph,
+    old: &[FunctionId],
+    new: &[FunctionId],
+    threshold: f64,
+    cost: &dyn Fn(&[FunctionId]) -> f64,
+) -> KeptOrder {
+    let count = graph.len();
+    let mut known = vec![false; count];
+    let old: Vec<FunctionId> = old
+        .iter()
+        .copied()
+        .filter(|function| function.index() < count && !std::mem::replace(&mut known[function.index()], true))
+        .collect();
+    let base = hybrid(&old, new, &known);
+    let (cost_of_base, cost_of_new) = (cost(&base), cost(new));
+    let left_behind = |cost: f64| (cost - cost_of_new) / cost_of_base.max(f64::MIN_POSITIVE);
+    let mut best = (base.clone(), cost_of_base);
+    if left_behind(cost_of_base) >= threshold {
+        let movable = by_gain(graph, &base, &old, new);
+        for part in PARTS {
+            let mut stays = known.clone();
+            for function in &movable[..(movable.len() * part).div_ceil(PARTS[PARTS.len() - 1])] {
+                stays[function.index()] = false;
+            }
+            let order = hybrid(&old, new, &stays);
+            let cost = cost(&order);
+            let enough = left_behind(cost) < threshold;
+            if enough || cost < best.1 {
+                best = (order, cost);
+            }
+            if enough {
+                break;
+            }
+        }
+    }
+    let (order, cost) = best;
+    let mut moved = known.clone();
+    for function in standing(graph, &old, &order) {
+        moved[function.index()] = false;
+    }
+    let share = |cost: f64| if cost_of_new > 0.0 { cost / cost_of_new } else { 1.0 };
+    KeptOrder {
+        added: known.iter().map(|known| !known).collect(),
+        cost_of_old: share(cost_of_base),
+        cost: share(cost),
+        order,
+        moved,
+    }
+}
+
+/// Those of `old` that stay, in its order, each with those behind it that follow it in `new` and do not stay.
+fn hybrid(old: &[FunctionId], new: &[FunctionId], stays: &[bool]) -> Vec<FunctionId> {
+    let mut followers: Vec<Vec<FunctionId>> = vec![Vec::new(); stays.len()];
+    let mut order = Vec::with_capacity(new.len());
+    let mut anchor: Option<FunctionId> = None;
+    for function in new {
+        match (stays[function.index()], anchor) {
+            (true, _) => anchor = Some(*function),
+            (false, Some(anchor)) => followers[anchor.index()].push(*function),
+            (false, None) => order.push(*function),
+        }
+    }
+    for function in old.iter().filter(|function| stays[function.index()]) {
+        order.push(*function);
+        order.append(&mut followers[function.index()]);
+    }
+    order
+}
+
+/// The functions of `old` that need not move to become `order`: the most bytes.
+fn standing(graph: &CallGraph, old: &[FunctionId], order: &[FunctionId]) -> Vec<FunctionId> {
+    let mut positions = vec![0u64; graph.len()];
+    for (place, function) in order.iter().enumerate() {
+        positions[function.index()] = place as u64;
+    }
+    let sequence: Vec<(u64, u128)> = old
+        .iter()
+        .map(|function| (positions[function.index()], u128::from(graph.sizes()[function.index()]) + 1))
+        .collect();
+    ascending::heaviest(&sequence).into_iter().map(|at| old[at]).collect()
+}
+
+/// The functions that have to move to become `new`, those first that gain most by it.
+fn by_gain(
+    graph: &CallGraph,
+    base: &[FunctionId],
+    old: &[FunctionId],
+    new: &[FunctionId],
+) -> Vec<FunctionId> {
+    let mut stands = vec![false; graph.len()];
+    for function in standing(graph, old, new) {
+        stands[function.index()] = true;
+    }
+    let [before, after] =
+        [base, new].map(|order| FunctionAddresses::new(graph, order, Geometry::COMMON.alignment));
+    let mut gains = vec![0.0f64; graph.len()];
+    for edge in graph.edges().iter().filter(|edge| edge.caller != edge.callee) {
+        let near = |addresses: &FunctionAddresses| {
+            closeness(addresses.middle(edge.caller).abs_diff(addresses.start(edge.callee)))
+        };
+        let gain = edge.weight as f64 * (near(&after) - near(&before));
+        gains[edge.caller.index()] += gain;
+        gains[edge.callee.index()] += gain;
+    }
+    let mut movable: Vec<FunctionId> =
+        old.iter().copied().filter(|function| !stands[function.index()]).collect();
+    movable.sort_by(|a, b| gains[b.index()].total_cmp(&gains[a.index()]).then(a.cmp(b)));
+    movable
+}

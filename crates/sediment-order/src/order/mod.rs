@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a profile to the order in which a linker is to place its functions: [`compute`].
+//!
+//! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry,
+//! or by the default of a release ([`versions`]); unprofiled functions behind the profiled ones, by a compiler's
+//! graph ([`place_unprofiled`]); groups for start-up and steady state ([`arrange`]); an older order, changed only
+//! where that gains ([`keep`](mod@keep)).
+
+pub mod algorithms;
+mod build;
+pub mod forecast;
+mod groups;
+pub mod keep;
+mod score;
+mod unprofiled;
+pub mod versions;
+
+pub(crate) use build::held;
+pub use build::{BuiltGraph, Selection, build, code_shingles, first_uses, is_estimated};
+pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
+pub use score::{FaultCurve, fault_curve, predicted_misses};
+pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
+
+use crate::model::Layout;
+use algorithms::affinity::{Outcome, Workload};
+use algorithms::{Algorithm, Options};
+use forecast::Program;
+use keep::KeptOrder;
+use sediment_core::binary::names;
+use sediment_core::callgraph::{FunctionId, Group, GroupKind, Order};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::functions::FunctionTable;
+use sediment_core::profile::Profile;
+use sediment_core::profile::source::Source;
+use std::collections::{HashMap, HashSet};
+use versions::{Engine, LATEST};
+
+/// Parameters of [`compute`]. The default gives the default order of this release.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// Method that puts the functions in one sequence.
+    pub method: Method<'a>,
+    /// Goal of the order; None: the method's default.
+    pub aim: Option<Aim>,
+    /// Recorded runs, by the ids of the graph, for engines that know runs.
+    pub workloads: &'a [Workload<'a>],
+    /// An older order, to be changed only where that gains.
+    pub older: Option<&'a Older>,
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        Self { method: Method::Engine(LATEST), aim: None, workloads: &[], older: None }
+    }
+}
+
+impl Request<'_> {
+    /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
+    fn served(&self, profile: &Profile) -> Option<Aim> {
+        let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
+        self.aim.or_else(|| knows_aims.then(|| default_aim(profile)))
+    }
+
+    /// True if [`compute`] compares goals with the program as it is linked, where the selection is a binary: starts were recorded, and no
+    /// goal is given.
+    #[must_use]
+    pub fn compares_with_linked(&self, profile: &Profile) -> bool {
+        self.aim.is_none() && self.served(profile).is_some_and(|aim| aim != Aim::Steady)
+    }
+}
+
+/// Goal of a profile's order: the start where all of it was recorded by `record --startup`, both where a part of it was.
+fn default_aim(profile: &Profile) -> Aim {
+    let of_starts = |source: &&String| Source::from(source.as_str()).event == Source::FIRST_USES;
+    match profile.source.iter().filter(of_starts).count() {
+        0 => AIMS[0].0,
+        count if count == profile.source.len() => Aim::Startup,
+        _ => Aim::Both,
+    }
+}
+
+/// The first goal, from a profile's own on, whose order is no worse than the program as it is linked: no more pages touched by the start,
+/// and no more misses. None where every order is worse; the profile's own where it is not known how the program is linked.
+fn no_worse_than_linked(
+    profile: &Profile,
+    input: &GroupingInput<'_>,
+    built: &BuiltGraph,
+    sequence: &[FunctionId],
+) -> Result<Option<Aim>> {
+    let program = Program::new(profile, built, &[])?;
+    let own = default_aim(profile);
+    let Some(linked) = program.linked() else { return Ok(Some(own)) };
+    let pages = |layout: Layout<'_>| fault_curve(input, layout).all;
+    let outlook = program.outlook(linked);
+    let is_no_worse = |aim: &Aim| {
+        let order: Vec<FunctionId> = arrange(input, sequence, *aim).functions().collect();
+        let layout = Layout::Packed(&order);
+        pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook)
+    };
+    let goals = [Aim::Startup, Aim::Both, Aim::Steady].into_iter();
+    Ok(goals.skip_while(|aim| *aim != own).find(is_no_worse))
+}
+
+/// Method that puts all functions in one sequence.
+#[derive(Debug, Clone, Copy)]
+pub enum Method<'a> {
+    /// The default of some release.
+    Engine(&'static Engine),
+    /// An algorithm of the user's choice.
+    Algorithm(&'static Algorithm, Options<'a>),
+}
+
+/// An order of before.
+#[derive(Debug, Clone)]
+pub struct Older {
+    /// The name of its file, for messages.
+    pub file: String,
+    /// Linkage names, in their order.
+    pub names: Vec<String>,
+    /// The gain below which a function stays where it is, as a share of the older order's cost: from 0 to 1.
+    pub threshold: f64,
+}
+
+/// An order, and what it was made of.
+#[derive(Debug, Clone)]
+pub struct Ordering {
+    /// The order.
+    pub order: Order,
+    /// The functions that are ordered, and what ids mean.
+    pub built: BuiltGraph,
+    /// Rank of first use by id; None where it is not known.
+    pub first: Vec<Option<u64>>,
+    /// The sequence before it was arranged in groups, and what is expected of it.
+    pub outcome: Outcome,
+    /// Unprofiled functions, ranked by a compiler's graph; None if the method or the profile has none.
+    pub unprofiled: Option<Unprofiled>,
+    /// True if a compiler's estimates are all there is.
+    pub is_estimated: bool,
+    /// Goal of the order; None if it stays as a classic algorithm made it, or lists nothing.
+    pub served: Option<Aim>,
+    /// True if every order is worse for the recorded starts than the program as it is linked: this one lists nothing.
+    pub is_best_as_linked: bool,
+    /// Result of keeping an older order.
+    pub kept: Option<KeptOlder>,
+}
+
+/// Result of keeping an older order.
+#[derive(Debug, Clone)]
+pub struct KeptOlder {
+    /// The order between the two, and what moved.
+    pub kept: KeptOrder,
+    /// The functions of the older order that are still there, each name once.
+    pub known: Vec<FunctionId>,
+    /// Number of names of the older order that the graph does not have.
+    pub gone: usize,
+}
+
+impl Ordering {
+    /// Graph and first uses, as [`arrange`] and the scores take them.
+    #[must_use]
+    pub fn input(&self) -> GroupingInput<'_> {
+        GroupingInput { graph: &self.built.graph, first: &self.first }
+    }
+}
+
+/// Orders the selected functions of a profile.
+///
+/// # Errors
+/// Those of [`build()`] and [`compute_built`].
+pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'_>) -> Result<Ordering> {
+    compute_built(profile, build(profile, selection)?, request)
+}
+
+/// The same for a graph that was built of this profile, as what the request names by ids takes one.
+///
+/// # Errors
+/// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
+pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>) -> Result<Ordering> {
+    let first = first_uses(profile, &built.table);
+    let mut outcome = match request.method {
+        Method::Engine(engine) => engine.sequence(&built.graph, request.workloads),
+        Method::Algorithm(algorithm, options) => {
+            Outcome { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
+        }
+    };
+    let aim = request.served(profile);
+    let unprofiled = match aim {
+        Some(_) => unprofiled(profile, &built.graph, &built.table)?,
+        None => None,
+    };
+    if let Some(unprofiled) = &unprofiled {
+        outcome.order = place_unprofiled(&outcome.order, unprofiled);
+    }
+    let input = GroupingInput { graph: &built.graph, first: &first };
+    let chosen = if request.compares_with_linked(profile) {
+        let chosen = no_worse_than_linked(profile, &input, &built, &outcome.order)?;
+        // An older order was chosen already: what is kept of it is compared with it alone.
+        chosen.or(request.older.map(|_| Aim::Steady))
+    } else {
+        aim
+    };
+    let is_best_as_linked = aim.is_some() && chosen.is_none();
+    let order = match chosen {
+        Some(aim) => arrange(&input, &outcome.order, aim),
+        None if is_best_as_linked => Order { groups: Vec::new() },
+        None => algorithms::grouped(&built.graph, outcome.order.clone()),
+    };
+    let is_estimated = is_estimated(profile);
+    let mut ordering = Ordering {
+        order,
+        built,
+        first,
+        outcome,
+        unprofiled,
+        is_estimated,
+        served: chosen,
+        is_best_as_linked,
+        kept: None,
+    };
+    if let Some(older) = request.older {
+        let kept = keep_older(&ordering, older, request.workloads)?;
+        ordering.order = in_runs(&ordering, &kept.kept.order);
+        ordering.kept = Some(kept);
+    }
+    Ok(ordering)
+}
+
+/// The order between an older one and the one that was made.
+fn keep_older(ordering: &Ordering, older: &Older, workloads: &[Workload<'_>]) -> Result<KeptOlder> {
+    let graph = &ordering.built.graph;
+    let (known, gone) =
+        functions_of(ordering, &older.names).map_err(|error| error.with_input(older.file.clone()))?;
+    let new: Vec<FunctionId> = ordering.order.functions().collect();
+    let traces: Vec<_> = workloads.iter().map(|workload| workload.trace).collect();
+    let cost = |order: &[FunctionId]| predicted_misses(graph, &traces, order);
+    let kept = keep::keep(graph, &known, &new, older.threshold, &cost);
+    Ok(KeptOlder { kept, known, gone })
+}
+
+/// The functions of a table that an ordering file lists, each where it is listed first: by name, and by the object file where that is
+/// told. Names that the table does not have are passed over.
+pub fn functions_named<'a>(
+    table: &FunctionTable,
+    listed: impl IntoIterator<Item = (&'a str, Option<&'a str>)>,
+) -> Vec<FunctionId> {
+    let mut by_name: HashMap<&str, Vec<(Option<&str>, FunctionId)>> = HashMap::new();
+    for (key, id) in table.names() {
+        by_name.entry(key.name.as_str()).or_default().push((key.file.as_deref(), id));
+    }
+    let mut placed = HashSet::new();
+    let mut functions = Vec::new();
+    for (name, object) in listed {
+        let all = by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let is_of = |source: Option<&str>| object.is_some_and(|object| names::compiled_to(source, object));
+        let of_file: Vec<_> = all.iter().copied().filter(|(source, _)| is_of(*source)).collect();
+        let meant = if of_file.is_empty() { all } else { of_file.as_slice() };
+        functions.extend(meant.iter().map(|(_, id)| *id).filter(|id| placed.insert(*id)));
+    }
+    functions
+}
+
+/// The functions of these names, and how many names the graph does not have.
+fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId>, usize)> {
+    // Functions of one name are placed together, where the heaviest of them belongs.
+    let mut by_name: HashMap<&str, FunctionId> = HashMap::new();
+    let weights = ordering.built.graph.weights();
+    for id in ordering.order.functions() {
+        let name = ordering.built.table.keys[id.index()].name.as_str();
+        let heaviest = by_name.entry(name).or_insert(id);
+        if weights[id.index()] > weights[heaviest.index()] {
+            *heaviest = id;
+        }
+    }
+    let known: Vec<FunctionId> =
+        names.iter().filter_map(|name| by_name.get(name.as_str())).copied().collect();
+    if known.is_empty() {
+        return Err(Error::new(ErrorCode::NotInProfile, "no function of this order is in the profile")
+            .with_hint("was the order computed for another program?"));
+    }
+    let gone = names.len() - known.len();
+    Ok((known, gone))
+}
+
+/// The same groups for the same functions, in stretches: an older order knows no groups.
+fn in_runs(ordering: &Ordering, functions: &[FunctionId]) -> Order {
+    let mut kinds = vec![GroupKind::Unprofiled; ordering.built.graph.len()];
+    for group in &ordering.order.groups {
+        for function in &group.functions {
+            kinds[function.index()] = group.kind;
+        }
+    }
+    let runs = functions.chunk_by(|a, b| kinds[a.index()] == kinds[b.index()]);
+    let group = |run: &[FunctionId]| Group { kind: kinds[run[0].index()], functions: run.to_vec() };
+    Order { groups: runs.map(group).collect() }
+}

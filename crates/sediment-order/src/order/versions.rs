@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`ENGINES`]: what the default order was in each release. A release whose default differs from the one before gets a row of
+//! its own here and a line in CHANGELOG.md; earlier rows stay as they are, to the byte.
+//!
+//! A packager who changes nothing but the version of sediment can have the order of before: `sediment order --engine N`.
+
+use crate::order::algorithms::affinity::{self, Outcome, Workload};
+use crate::order::algorithms::{CDSORT, Options, cdsort};
+use sediment_core::callgraph::CallGraph;
+
+/// The default order of some releases.
+#[derive(Debug, Clone, Copy)]
+pub struct Engine {
+    /// The number that a user asks for it by.
+    pub number: u32,
+    /// The first release with it.
+    pub since: &'static str,
+    /// Summary in one line.
+    pub summary: &'static str,
+    /// True if it uses recorded runs and first uses.
+    pub knows_runs: bool,
+    sequence: fn(&CallGraph, &[Workload<'_>]) -> Outcome,
+}
+
+impl Engine {
+    /// The functions in this engine's sequence, before they are arranged in groups. Workloads are for engines that know runs.
+    #[must_use]
+    pub fn sequence(&self, graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
+        (self.sequence)(graph, workloads)
+    }
+}
+
+/// Every engine there was; the last is the default.
+pub const ENGINES: &[Engine] = &[
+    Engine {
+        number: 1,
+        since: "before 0.1.0",
+        summary: "CDSort, then unprofiled functions",
+        knows_runs: false,
+        sequence: first,
+    },
+    Engine {
+        number: 2,
+        since: "0.1.0",
+        summary: "calls and temporal affinity, refined by traces; groups for steady state and start-up",
+        knows_runs: true,
+        sequence: affinity::order,
+    },
+];
+
+/// The default.
+pub const LATEST: &Engine = &ENGINES[ENGINES.len() - 1];
+
+/// The default order of the release with this number.
+#[must_use]
+pub fn engine(number: u32) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.number == number)
+}
+
+fn first(graph: &CallGraph, _: &[Workload<'_>]) -> Outcome {
+    Outcome { order: cdsort::order(graph, &Options::default()), start: CDSORT, cost: 1.0 }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program for the script of the page, each fact once: functions in columns, by address before; addresses as distances.
+//!
+//! Functions of all tables are numbered: those before by address, then those that are in the layout after alone, then those of
+//! other DSOs. Heat of the program's own is their part of the calls into it. Calls are counts, in units so large that the script's
+//! numbers hold them.
+
+use super::calls::{End, parts};
+use super::map::shown;
+use super::{Function, Layout, PAGE, Program};
+use sediment_core::callgraph::GroupKind;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+/// Numbers of functions, and the data.
+pub(super) struct Data {
+    /// By number in the layout after: number in the data.
+    pub(super) after: Vec<u32>,
+    pub(super) json: Value,
+}
+
+/// Longest name in characters.
+const LONGEST: usize = 240;
+
+pub(super) fn data(program: &Program<'_>) -> Data {
+    let before = &program.before.functions;
+    let mut functions: Vec<&Function<'_>> = before.iter().collect();
+    let after = numbers_after(&mut functions, &program.after.functions);
+    let of_program = functions.len();
+    let total = before.iter().map(|function| u128::from(super::pages::weight(function))).sum::<u128>();
+    let mut names: Vec<String> = functions.iter().map(|function| shown(function.name, LONGEST)).collect();
+    names.extend(program.calls.elsewhere.iter().map(|function| shown(function.name, LONGEST)));
+    let mut sizes: Vec<u64> = functions.iter().map(|function| function.size).collect();
+    sizes.extend(program.calls.elsewhere.iter().map(|function| function.size));
+
+    let (mut profiled, mut heat, mut groups, mut first) = (vec![], vec![], String::new(), vec![]);
+    let mut last = 0;
+    for (at, function) in functions.iter().enumerate() {
+        let Some(seen) = function.seen else { continue };
+        profiled.push(at - last);
+        last = at;
+        heat.push(parts(u128::from(seen.weight), total));
+        groups.push(match seen.group {
+            GroupKind::Hot => '0',
+            GroupKind::Startup => '1',
+            GroupKind::Warm => '2',
+            GroupKind::Unprofiled => '3',
+        });
+        first.push(seen.first.map_or(0, |first| first.saturating_add(1)));
+    }
+
+    let mut by_id: HashMap<u32, u32> = HashMap::new();
+    for (function, at) in functions.iter().zip(0..) {
+        if let Some(id) = function.id {
+            by_id.entry(id).or_insert(at);
+        }
+    }
+    // A power of two that divides all counts, so that their sum fits 53 bits.
+    let shift = (u128::BITS - program.calls.total.leading_zeros()).saturating_sub(53);
+    let scaled = |count: u128| (count >> shift).max(u128::from(count > 0)) as u64;
+    let number = |end: End| match end {
+        End::Ours(id) => by_id.get(&id).copied(),
+        End::Elsewhere(at) => Some(of_program as u32 + at),
+    };
+    let mut edges: Vec<(u32, u32, u64)> = program
+        .calls
+        .edges
+        .iter()
+        .filter_map(|(from, to, count)| Some((number(*from)?, number(*to)?, scaled(*count))))
+        .collect();
+    edges.sort_unstable();
+    let mut last = 0;
+    let mut flat = Vec::with_capacity(3 * edges.len());
+    for (from, to, count) in edges {
+        flat.extend([u64::from(from - last), u64::from(to), count]);
+        last = from;
+    }
+
+    let mut dsos: Vec<(&str, usize)> = Vec::new();
+    for function in &program.calls.elsewhere {
+        match dsos.last_mut() {
+            Some((dso, count)) if *dso == function.dso => *count += 1,
+            _ => dsos.push((function.dso, 1)),
+        }
+    }
+    let elsewhere: Vec<Value> = dsos.iter().map(|(dso, count)| json!([shown(dso, LONGEST), count])).collect();
+    let (objects, object_runs) = objects(program, &functions);
+    let linkage = functions.iter().map(|function| function.name);
+    let linkage = linkage.chain(program.calls.elsewhere.iter().map(|function| function.name));
+    let into_program = program.calls.weights.iter().fold(0_u128, |sum, weight| sum.saturating_add(*weight));
+    let into_others: Vec<u64> =
+        program.calls.elsewhere.iter().map(|function| scaled(function.weight)).collect();
+    let json = json!({
+        "q": shown(&program.name, LONGEST), "n": names, "l": linkage_names(linkage, &names), "s": sizes, "k": of_program,
+        "c": scaled(program.calls.total), "t": scaled(into_program), "v": into_others,
+        "p": profiled, "w": heat, "g": groups, "f": first,
+        "b": side(&program.before, None), "a": side(&program.after, Some(&after)),
+        "e": flat, "x": elsewhere, "o": objects, "r": object_runs,
+    });
+    Data { after, json }
+}
+
+/// Linkage names, where they are not the names shown; empty if they are for all. The first two characters are the numbers of characters
+/// at the begin and at the end that are those of the last one, from `0` on: neighbours are often of one class and take the same.
+fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> Vec<String> {
+    const NONE: char = '0';
+    const MOST: usize = (b'~' - b'0') as usize;
+    let mut last = "";
+    let linkage: Vec<String> = names
+        .zip(shown)
+        .map(|(name, shown)| {
+            // Names that people read begin otherwise than mangled ones.
+            if !name.starts_with('_') || !name.is_ascii() || shown.get(..2) == name.get(..2) {
+                return String::new();
+            }
+            let name = &name[..name.len().min(LONGEST)];
+            let same = |pairs: &mut dyn Iterator<Item = (u8, u8)>| {
+                pairs.take(MOST).take_while(|(a, b)| a == b).count()
+            };
+            let begin = same(&mut last.bytes().zip(name.bytes()));
+            let [rest_of_last, rest] = [last, name].map(|name| &name[begin..]);
+            let end = same(&mut rest_of_last.bytes().rev().zip(rest.bytes().rev()));
+            last = name;
+            let number = |count: usize| char::from(NONE as u8 + count as u8);
+            format!("{}{}{}", number(begin), number(end), &rest[..rest.len() - end])
+        })
+        .collect();
+    if linkage.iter().all(String::is_empty) { Vec::new() } else { linkage }
+}
+
+/// Numbers of the functions after. Those of a name are taken for those of the same name before, in turn.
+fn numbers_after<'f>(functions: &mut Vec<&'f Function<'f>>, after: &'f [Function<'f>]) -> Vec<u32> {
+    let mut by_name: HashMap<(&str, Option<u32>), Vec<u32>> = HashMap::new();
+    for (at, function) in functions.iter().enumerate().rev() {
+        by_name.entry((function.name, function.id)).or_default().push(at as u32);
+    }
+    after
+        .iter()
+        .map(|function| {
+            let same = by_name.get_mut(&(function.name, function.id)).and_then(Vec::pop);
+            same.unwrap_or_else(|| {
+                functions.push(function);
+                functions.len() as u32 - 1
+            })
+        })
+        .collect()
+}
+
+/// Addresses of a layout as distances from the last, the first from the begin of its page; and, unless they are 0, 1, 2 and so
+/// on, the numbers of its functions as runs of first and length.
+fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> Value {
+    let mut last = layout.functions.first().map_or(0, |function| function.address / PAGE * PAGE);
+    let distances: Vec<u64> = layout
+        .functions
+        .iter()
+        .map(|function| {
+            let distance = function.address - last;
+            last = function.address;
+            distance
+        })
+        .collect();
+    let mut runs: Vec<u32> = Vec::new();
+    for number in numbers.into_iter().flatten() {
+        match runs.as_mut_slice() {
+            [.., first, length] if *first + *length == *number => *length += 1,
+            _ => runs.extend([*number, 1]),
+        }
+    }
+    json!({ "d": distances, "i": runs })
+}
+
+/// Names of object files, and runs of one more than the index of a name (0 for unknown) and length.
+fn objects(program: &Program<'_>, functions: &[&Function<'_>]) -> (Vec<String>, Vec<usize>) {
+    let mut names: Vec<String> = Vec::new();
+    let mut known: HashMap<&str, usize> = HashMap::new();
+    let mut runs: Vec<usize> = Vec::new();
+    let before = program.before.functions.len();
+    for (at, function) in functions.iter().enumerate() {
+        let object = program.objects.get(&function.address).filter(|_| at < before);
+        let index = object.map_or(0, |object| {
+            *known.entry(object).or_insert_with(|| {
+                names.push(shown(object, LONGEST));
+                names.len()
+            })
+        });
+        match runs.as_mut_slice() {
+            [.., last, length] if *last == index => *length += 1,
+            _ => runs.extend([index, 1]),
+        }
+    }
+    (names, runs)
+}

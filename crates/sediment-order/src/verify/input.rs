@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input sections of functions, from the objects of the link.
+
+use super::reason::InputSection;
+use sediment_core::binary::names::{self, SectionGroup, compiled_to};
+use sediment_core::binary::objects::{ObjectFunction, ObjectPath, Objects};
+use std::collections::HashMap;
+
+/// Section of a function, as the objects show it.
+pub(super) enum Input {
+    /// A section of its own, in this group.
+    Own(InputSection, SectionGroup),
+    /// A section that is named after another function.
+    OfAnother(String),
+    /// A section for functions in general.
+    Shared(InputSection),
+    /// Nothing: no object has it, or several disagree.
+    Unknown,
+}
+
+/// The functions of a link's objects by name.
+pub(super) struct InputSections<'a> {
+    objects: &'a Objects,
+    by_name: HashMap<&'a str, Vec<&'a ObjectFunction>>,
+}
+
+/// Kinds of section, as far as they matter to an order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind<'a> {
+    Own,
+    OfAnother(&'a str),
+    Shared,
+}
+
+impl<'a> InputSections<'a> {
+    pub(super) fn new(objects: &'a Objects) -> Self {
+        let mut by_name: HashMap<&str, Vec<&ObjectFunction>> = HashMap::new();
+        for function in &objects.functions {
+            by_name.entry(function.name.as_str()).or_default().push(function);
+        }
+        Self { objects, by_name }
+    }
+
+    /// The section of a function, local to this source file where the file is known.
+    pub(super) fn of(&self, name: &str, file: Option<&str>) -> Input {
+        let all = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
+        let of_file = |function: &&&ObjectFunction| {
+            function.file.as_deref() == file || compiled_to(file, base(&self.object(function)))
+        };
+        let local: Vec<&ObjectFunction> =
+            all.iter().filter(|_| file.is_some()).filter(of_file).copied().collect();
+        let found = if local.is_empty() { all } else { local.as_slice() };
+        let Some(first) = found.first() else { return Input::Unknown };
+        let kind = kind_of(first);
+        if found.iter().any(|other| kind_of(other) != kind) {
+            return Input::Unknown;
+        }
+        let section = InputSection { name: first.section.clone(), object: self.object(first) };
+        match kind {
+            Kind::Own => {
+                let group = names::function_of_section(&first.section).map(|(_, group)| group);
+                Input::Own(section, group.unwrap_or(SectionGroup::Plain))
+            }
+            Kind::OfAnother(name) => Input::OfAnother(name.to_owned()),
+            Kind::Shared => Input::Shared(section),
+        }
+    }
+
+    /// Name of a function's object.
+    fn object(&self, function: &ObjectFunction) -> String {
+        match self.objects.paths.get(function.path) {
+            Some(ObjectPath::File(path)) => path.clone(),
+            Some(ObjectPath::Member { archive, member }) => format!("{archive}({member})"),
+            Some(ObjectPath::CompiledFrom(source)) => source.clone(),
+            None => String::new(),
+        }
+    }
+}
+
+fn base(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn kind_of(function: &ObjectFunction) -> Kind<'_> {
+    let own = names::split_from(&function.name).unwrap_or(&function.name);
+    match names::function_of_section(&function.section) {
+        None => Kind::Shared,
+        Some((name, _)) if name == own || names::stem(name) == names::stem(own) => Kind::Own,
+        Some((name, _)) => Kind::OfAnother(name),
+    }
+}

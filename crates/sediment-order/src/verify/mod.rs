@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The linked ELF against the order: what the linker really did, function by function.
+//!
+//! **Placed as ordered.** A linker that obeys an order puts the listed functions one behind the other in ascending addresses.
+//! A function counts as placed as ordered if both hold:
+//!
+//! 1. *In order*: it belongs to the subsequence of the order that has ascending addresses and of all such ones the greatest
+//!    weight (of equal ones the longest).
+//! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
+//!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
+//!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
+//!
+//! A function that the binary has as clones alone is found at these. Local functions of the same name are
+//! distinguished where the order names their objects and the binary their source files.
+//!
+//! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
+//! the profile's functions of this program, also those that the order does not list or the program no longer has.
+//!
+//! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
+//! [`Report::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
+//!
+//! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections: the objects of the link do,
+//! where they are at hand. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
+//! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line,
+//! `_start` first), or stay open ([`Reason::AmongUnlisted`]).
+
+pub mod blocks;
+mod input;
+mod reason;
+mod reasons;
+#[cfg(feature = "dwarf")]
+pub mod same;
+mod symbols;
+mod untouched;
+
+use crate::link::OrderedName;
+use crate::model::Geometry;
+use input::InputSections;
+pub use reason::{InputSection, Reason};
+use reasons::Evidence;
+use sediment_core::ascending;
+use sediment_core::binary::names;
+use sediment_core::binary::objects::Objects;
+use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::matching::identity::Match;
+use sediment_core::profile::Profile;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use symbols::{Symbols, Weights, is_cold_part};
+
+/// Bytes of a page.
+pub const PAGE: u64 = Geometry::COMMON.page;
+
+/// Basis of a function's weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Calls into it, in the unit of the profile's counts.
+    Calls,
+    /// Own cost, in the unit of the profile's samples.
+    Samples,
+    /// 1 for each function that is asked for: there is no profile, or it has no weights.
+    Functions,
+}
+
+/// A function that is not placed as ordered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Misplaced {
+    /// Linkage name.
+    pub name: String,
+    /// Line of the ordering file, from 1; None where the order does not list it.
+    pub line: Option<u64>,
+    /// Its weight.
+    pub weight: u128,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Result of checking a binary against an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Where the binary's symbols were found.
+    pub symbols_from: SymbolSource,
+    /// The profile's cluster that belongs to the binary, where a profile with clusters was given.
+    pub cluster: Option<Match>,
+    /// Basis of the weights.
+    pub basis: Basis,
+    /// Functions that the order asks for, without those of other programs; 0 for an order that lists no function.
+    pub asked: u64,
+    /// Functions that the order asks for, but that the profile has in other programs alone.
+    pub elsewhere: u64,
+    /// Of those asked for: how many the binary has.
+    pub found: u64,
+    /// Of those asked for: how many are placed as ordered.
+    pub placed: u64,
+    /// Weight of all functions of the program.
+    pub weight: u128,
+    /// Weight of those that the binary has.
+    pub weight_found: u128,
+    /// Weight of those placed as ordered.
+    pub weight_placed: u128,
+    /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
+    pub placed_parts_per_million: u64,
+    /// Pairs of functions asked for that lie in memory the other way round.
+    pub inversions: u64,
+    /// Bytes of the functions asked for that weigh something.
+    pub hot_bytes: u64,
+    /// Pages of [`PAGE`] bytes in which they lie.
+    pub hot_pages: u64,
+    /// The fewest pages in which they could lie.
+    pub ideal_pages: u64,
+    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
+    /// as ordered, or would be without the cold parts in between, and the functions do not lie [`as_linked_without`].
+    /// If not, either no object has function sections or the linker did not get the order.
+    ///
+    /// [`as_linked_without`]: Self::as_linked_without
+    pub in_force: bool,
+    /// True if the functions lie in the sequence of the link's inputs, where the order asks for another one: what is
+    /// placed as ordered would lie so without the order, too.
+    pub as_linked_without: bool,
+    /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
+    pub misplaced: Vec<Misplaced>,
+}
+
+impl Report {
+    /// `weight_placed` in millionths of `weight_found`, rounded down; all of it where nothing weighs.
+    #[must_use]
+    pub fn placed_of_found_parts_per_million(&self) -> u64 {
+        if self.weight_found == 0 {
+            1_000_000
+        } else {
+            parts_per_million(self.weight_placed, self.weight_found)
+        }
+    }
+}
+
+/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by which the
+/// profile's cluster is found. Names asked for twice count once, where they stand first. `objects`: what the file was linked
+/// of, as far as it is at hand, for the reasons.
+///
+/// # Errors
+/// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
+pub fn verify(
+    binary: &Binary,
+    asked: &[OrderedName],
+    profile: Option<&Profile>,
+    file_name: &str,
+    objects: &Objects,
+) -> Result<Report> {
+    let symbols = Symbols::of(binary, file_name)?;
+    let weights = match profile {
+        Some(profile) => Weights::of(profile, &symbols, file_name)?,
+        None => Weights::uniform(),
+    };
+    let mut followed = HashSet::new();
+    let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
+    if !asked.is_empty() && !wanted.iter().any(|function| !function.candidates.is_empty()) {
+        // A function may be asked for by several of its sections.
+        let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
+        let what = match names.len() {
+            1 => "the ordered function is not".to_owned(),
+            count => format!("none of the {count} ordered functions is"),
+        };
+        return Err(Error::new(ErrorCode::NotInProfile, format!("{what} in {file_name}"))
+            .with_found(asked.first().map(|name| name.name.as_bytes()).unwrap_or_default())
+            .with_hint("was the order computed for another program?"));
+    }
+    let placed_functions = PlacedFunctions::of(&wanted, &symbols, false);
+    let without_cold = PlacedFunctions::of(&wanted, &symbols, true);
+    let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
+    let as_linked_without = untouched::lies_as_linked_without(&wanted, &symbols, objects);
+    let evidence = Evidence {
+        symbols: &symbols,
+        weights: &weights,
+        placed_functions: &placed_functions,
+        without_cold: &without_cold,
+        asked: &asked,
+        sections: &InputSections::new(objects),
+        as_linked_without,
+        in_force: !as_linked_without && shows(&wanted, &without_cold),
+    };
+    Ok(report(&wanted, &evidence, elsewhere, &followed))
+}
+
+/// True if enough of the functions found are placed as ordered for the order to show.
+fn shows(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
+    let found = wanted.iter().filter(|function| !function.candidates.is_empty());
+    let placed = found.clone().filter(|function| placed_functions.has(function)).count();
+    let found = found.count();
+    placed >= found.min(2) && 10 * placed >= found
+}
+
+/// A function that the order asks for.
+struct Wanted<'a> {
+    name: &'a str,
+    line: u64,
+    weight: u128,
+    /// Addresses at which it may be, ascending: several for local functions of one name.
+    candidates: Vec<u64>,
+}
+
+/// Functions that are asked of this binary, each once, and the number of names that only other programs have.
+/// Functions of the profile that the binary has as clones only are added to `followed` where a clone is asked for in
+/// their place.
+fn wanted<'a>(
+    asked: &'a [OrderedName],
+    symbols: &Symbols<'_>,
+    weights: &Weights<'a>,
+    followed: &mut HashSet<&'a str>,
+) -> (Vec<Wanted<'a>>, u64) {
+    let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
+    let mut cloned: HashMap<&str, &'a str> = HashMap::new();
+    for name in weights.by_name.keys().filter(|name| !names.contains(*name) && symbols.named(name).is_empty())
+    {
+        for clone in symbols.made_of(name).filter(|clone| !weights.by_name.contains_key(clone.name.as_str()))
+        {
+            cloned.entry(clone.name.as_str()).or_insert(name);
+        }
+    }
+    let aliases = not_asked_by_address(&names, symbols, weights);
+    let mut seen = HashSet::new();
+    let mut told_apart: HashSet<&str> = HashSet::new();
+    let mut elsewhere = 0;
+    let mut wanted = Vec::new();
+    for OrderedName { name, line, file } in asked {
+        let of_object = |function: &&&BinaryFunction| {
+            file.as_deref().is_some_and(|object| names::compiled_to(function.file.as_deref(), object))
+        };
+        let mut by_object: Vec<&BinaryFunction> =
+            symbols.named(name).iter().filter(of_object).copied().collect();
+        by_object.dedup_by_key(|function| function.address);
+        if let [function] = by_object.as_slice() {
+            told_apart.insert(name);
+            if seen.insert((name.as_str(), Some(function.address))) {
+                let weight = weights.of_file(name, function.file.as_deref());
+                wanted.push(Wanted { name, line: *line, weight, candidates: vec![function.address] });
+            }
+            continue;
+        }
+        // Behind functions that are told apart by their objects, the bare name is for others that have it.
+        if told_apart.contains(name.as_str()) || !seen.insert((name.as_str(), None)) {
+            continue;
+        }
+        let functions = symbols.named(name);
+        let weighed = weights.by_name.get(name.as_str());
+        if functions.is_empty() && weighed.is_none() {
+            // A cold part is listed in case there is one.
+            let in_case = names::split_from(name).is_some();
+            let foreign = weights.foreign.contains(name.as_str());
+            elsewhere += u64::from(foreign);
+            if in_case || foreign {
+                continue;
+            }
+        }
+        let of_file = |function: &&&BinaryFunction| {
+            weighed.is_some_and(|weighed| {
+                function.file.as_deref().is_some_and(|file| weighed.files.contains_key(file))
+            })
+        };
+        let by_file: BTreeSet<u64> =
+            functions.iter().filter(of_file).map(|function| function.address).collect();
+        let by_name: BTreeSet<u64> = functions.iter().map(|function| function.address).collect();
+        let by_clone = || {
+            let free = |clone: &&BinaryFunction| {
+                !names.contains(clone.name.as_str()) && !weights.by_name.contains_key(clone.name.as_str())
+            };
+            symbols.made_of(name).filter(free).map(|clone| clone.address).collect()
+        };
+        let candidates: BTreeSet<u64> = if !by_file.is_empty() {
+            by_file
+        } else if by_name.is_empty() {
+            by_clone()
+        } else {
+            by_name
+        };
+        let mut weight = weights.of_name(name);
+        if let Some(original) = cloned.get(name.as_str()).filter(|original| !followed.contains(*original)) {
+            followed.insert(original);
+            weight = weight.saturating_add(weights.of_name(original));
+        }
+        let candidates: Vec<u64> = candidates.into_iter().collect();
+        if let [address] = candidates.as_slice() {
+            for alias in aliases.get(address).into_iter().flatten().filter(|alias| followed.insert(alias)) {
+                weight = weight.saturating_add(weights.of_name(alias));
+            }
+        }
+        wanted.push(Wanted { name, line: *line, weight, candidates });
+    }
+    (wanted, elsewhere)
+}
+
+/// Names of the profile that no order lists, by the one address at which they are: an order that lists another name of the same
+/// function (a C++ constructor has two) asks for them all the same.
+fn not_asked_by_address<'a>(
+    asked: &HashSet<&str>,
+    symbols: &Symbols<'_>,
+    weights: &Weights<'a>,
+) -> HashMap<u64, Vec<&'a str>> {
+    let mut by_address: HashMap<u64, Vec<&str>> = HashMap::new();
+    for name in weights.by_name.keys().filter(|name| !asked.contains(*name)) {
+        if let [function] = symbols.named(name) {
+            by_address.entry(function.address).or_default().push(name);
+        }
+    }
+    by_address
+}
+
+/// Where the functions asked for are.
+struct PlacedFunctions {
+    /// Addresses that lie as asked, in order and side by side.
+    as_ordered: BTreeSet<u64>,
+    /// All addresses of the stretches of memory in which those lie.
+    ordered_stretches: BTreeSet<u64>,
+    inversions: u64,
+}
+
+impl PlacedFunctions {
+    /// `without_cold`: as if cold parts that nobody asks for were not there.
+    fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Self {
+        let stretches = stretches(wanted, symbols, without_cold);
+        let accompanied: HashSet<u64> = stretches
+            .iter()
+            .filter(|stretch| stretch.len() > 1 || wanted.len() == 1)
+            .flatten()
+            .copied()
+            .collect();
+        let mut taken = HashSet::new();
+        // Other names of an address that is asked for already stand where that one does.
+        let all: Vec<(usize, u64, u128)> = wanted
+            .iter()
+            .enumerate()
+            .filter_map(|(turn, function)| match function.candidates.as_slice() {
+                [address] if taken.insert(*address) => Some((turn, *address, function.weight)),
+                _ => None,
+            })
+            .collect();
+        let sequence = |members: &[(usize, u64, u128)]| -> Vec<(u64, u128)> {
+            members.iter().map(|(_, address, weight)| (*address, *weight)).collect()
+        };
+        let inversions = ascending::inversions(&sequence(&all));
+        let near: Vec<(usize, u64, u128)> =
+            all.into_iter().filter(|(_, address, _)| accompanied.contains(address)).collect();
+        let mut turns: BTreeMap<usize, u64> = ascending::heaviest(&sequence(&near))
+            .into_iter()
+            .map(|member| (near[member].0, near[member].1))
+            .collect();
+        let mut in_order: BTreeSet<u64> = turns.values().copied().collect();
+        // Local functions of one name are placed together: each that fits in between its neighbours in the order is in order.
+        for (turn, function) in
+            wanted.iter().enumerate().filter(|(_, function)| function.candidates.len() > 1)
+        {
+            let above = turns.range(..turn).next_back().map_or(0, |(_, address)| address + 1);
+            let below = turns.range(turn + 1..).next().map_or(u64::MAX, |(_, address)| *address);
+            let fits = |address: &u64| (above..below).contains(address) && accompanied.contains(address);
+            for address in function.candidates.iter().copied().filter(fits) {
+                in_order.insert(address);
+                turns.insert(turn, address);
+            }
+        }
+        let mut placed_functions =
+            Self { as_ordered: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+        for stretch in stretches {
+            let members: Vec<u64> =
+                stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
+            if 2 * members.len() >= stretch.len() {
+                placed_functions.as_ordered.extend(members);
+                placed_functions.ordered_stretches.extend(stretch);
+            }
+        }
+        placed_functions
+    }
+
+    fn has(&self, function: &Wanted<'_>) -> bool {
+        function.candidates.iter().any(|address| self.as_ordered.contains(address))
+    }
+}
+
+/// The longest stretches of memory, within an output section, in which all functions are asked for.
+fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Vec<Vec<u64>> {
+    // Local functions of one name are placed together, also those whose turn is not asked about.
+    let asked_for: HashSet<u64> = wanted
+        .iter()
+        .flat_map(|function| {
+            let same_named = symbols.named(function.name).iter().map(|other| other.address);
+            same_named.chain(function.candidates.iter().copied())
+        })
+        .collect();
+    let functions: Vec<(u64, &str)> = symbols
+        .by_address
+        .iter()
+        .filter(|(address, there)| !without_cold || asked_for.contains(address) || !is_cold_part(there))
+        .filter_map(|(address, there)| there.first().map(|function| (*address, function.section.as_str())))
+        .collect();
+    functions
+        .chunk_by(|(a, section), (b, other)| {
+            section == other && asked_for.contains(a) == asked_for.contains(b)
+        })
+        .filter(|stretch| stretch.first().is_some_and(|(address, _)| asked_for.contains(address)))
+        .map(|stretch| stretch.iter().map(|(address, _)| *address).collect())
+        .collect()
+}
+
+fn report(
+    wanted: &[Wanted<'_>],
+    evidence: &Evidence<'_>,
+    elsewhere: u64,
+    followed: &HashSet<&str>,
+) -> Report {
+    let Evidence { symbols, weights, placed_functions, asked, .. } = *evidence;
+    let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
+    let placed: Vec<&Wanted> =
+        found.iter().copied().filter(|function| placed_functions.has(function)).collect();
+    let not_asked =
+        || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name) && !followed.contains(*name));
+
+    let mut misplaced: Vec<Misplaced> = wanted
+        .iter()
+        .filter(|function| !placed_functions.has(function))
+        .map(|function| Misplaced {
+            name: function.name.to_owned(),
+            line: Some(function.line),
+            weight: function.weight,
+            reason: evidence.reason(function),
+        })
+        .collect();
+    misplaced.extend(not_asked().map(|(name, weighed)| Misplaced {
+        name: (*name).to_owned(),
+        line: None,
+        weight: weighed.weight,
+        reason: if symbols.named(name).is_empty() {
+            reasons::absent(name, symbols, weights)
+        } else {
+            Reason::NotAsked
+        },
+    }));
+    misplaced.sort_by(|a, b| {
+        let turn = |function: &Misplaced| function.line.unwrap_or(u64::MAX);
+        b.weight.cmp(&a.weight).then(turn(a).cmp(&turn(b))).then_with(|| a.name.cmp(&b.name))
+    });
+
+    let sum = |weights: &mut dyn Iterator<Item = u128>| weights.fold(0u128, u128::saturating_add);
+    let weight_not_asked = sum(&mut not_asked().map(|(_, weighed)| weighed.weight));
+    let weight = sum(&mut wanted.iter().map(|function| function.weight)).saturating_add(weight_not_asked);
+    let not_asked_but_there = not_asked().filter(|(name, _)| !symbols.named(name).is_empty());
+    let weight_found = sum(&mut found.iter().map(|function| function.weight))
+        .saturating_add(sum(&mut not_asked_but_there.map(|(_, weighed)| weighed.weight)));
+    let weight_placed = sum(&mut placed.iter().map(|function| function.weight));
+    let (hot_bytes, hot_pages) = pages(found.iter().copied().filter(|function| function.weight > 0), symbols);
+    Report {
+        symbols_from: symbols.binary.symbols_from,
+        cluster: weights.cluster.clone(),
+        basis: weights.basis,
+        asked: wanted.len() as u64,
+        elsewhere,
+        found: found.len() as u64,
+        placed: placed.len() as u64,
+        weight,
+        weight_found,
+        weight_placed,
+        placed_parts_per_million: parts_per_million(weight_placed, weight),
+        inversions: placed_functions.inversions,
+        hot_bytes,
+        hot_pages,
+        ideal_pages: hot_bytes.div_ceil(PAGE),
+        in_force: evidence.in_force,
+        as_linked_without: evidence.as_linked_without,
+        misplaced,
+    }
+}
+
+/// `part` in millionths of `whole`, rounded down.
+fn parts_per_million(part: u128, whole: u128) -> u64 {
+    // Weights can fill 128 bits: both are cut alike until the product fits.
+    let shift = (128 - whole.leading_zeros()).saturating_sub(100);
+    let (part, whole) = (part >> shift, whole >> shift);
+    (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64
+}
+
+/// Bytes of these functions and pages in which they lie.
+fn pages<'a>(functions: impl Iterator<Item = &'a Wanted<'a>>, symbols: &Symbols<'_>) -> (u64, u64) {
+    let addresses: BTreeSet<u64> = functions.flat_map(|function| &function.candidates).copied().collect();
+    let (mut bytes, mut pages, mut counted_to) = (0u64, 0u64, None);
+    for address in addresses {
+        let size = symbols.at(address).iter().map(|function| function.size).max().unwrap_or(0).max(1);
+        bytes = bytes.saturating_add(size);
+        let (first, last) = (address / PAGE, address.saturating_add(size - 1) / PAGE);
+        let from = counted_to.map_or(first, |counted: u64| first.max(counted + 1));
+        pages += (last + 1).saturating_sub(from);
+        counted_to = Some(counted_to.map_or(last, |counted: u64| counted.max(last)));
+    }
+    (bytes, pages)
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reasons for a function that is not placed as ordered: each with its code for programs and its text for people.
+
+use sediment_core::binary::names::SectionGroup;
+use std::fmt;
+
+/// Why a function is not where the order asks for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// The binary has no such function, and nothing says that it ever had.
+    NotInBinary,
+    /// The binary has no such function, though the profiled build of this program had: inlined everywhere, renamed or removed.
+    InlinedOrRemoved,
+    /// The binary has no such function but copies of it that the compiler specialised; sorted.
+    OnlyAsClone(Vec<String>),
+    /// It may be there: the binary is stripped to its exported functions.
+    NoSymbol,
+    /// The profile has it, the order does not list it.
+    NotAsked,
+    /// Its section has another name, which the order does not list; sorted.
+    NamedAfter(Vec<String>),
+    /// Several local functions have this name, and the order cannot tell them apart; how many.
+    SameNamedLocal(u64),
+    /// It lies in another output section than code in general, by this name.
+    OtherOutputSection(String),
+    /// It lies among the cold, exit, start-up or hot functions that the linker groups by itself; None: which of them cannot be told.
+    OtherGroup(Option<SectionGroup>),
+    /// Its object shows that it has no section of its own: compiled without `-ffunction-sections`.
+    NoOwnSection(InputSection),
+    /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`): none has a section for each
+    /// function, and no option changes that.
+    OfStartFiles,
+    /// Its object shows that it has one, and the linker placed it as if it had no such line.
+    NotPassed(InputSection),
+    /// It lies among unlisted functions, and no object is at hand to tell why.
+    AmongUnlisted,
+    /// It lies beside its neighbours in the order, but for a cold part, by this name.
+    PartedByCold(String),
+    /// It lies among the ordered functions, but not in its turn.
+    OutOfOrder,
+}
+
+/// The input section of a function, as its object has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputSection {
+    /// Its name.
+    pub name: String,
+    /// The object, as a linker calls it.
+    pub object: String,
+}
+
+impl fmt::Display for InputSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.name, self.object)
+    }
+}
+
+impl Reason {
+    /// Name for programs, stable from release to release.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        self.words().0
+    }
+
+    /// Code and text.
+    fn words(&self) -> (&'static str, String) {
+        match self {
+            Self::NotInBinary => ("not in the binary", "not in the binary".to_owned()),
+            Self::InlinedOrRemoved => (
+                "inlined or removed",
+                "in the profiled build only: inlined everywhere, renamed or removed".to_owned(),
+            ),
+            Self::OnlyAsClone(clones) => {
+                ("only as clone", format!("only as a clone by the compiler: {}", clones.join(", ")))
+            }
+            Self::NoSymbol => ("no symbol", "unknown: the binary has only exported symbols".to_owned()),
+            Self::NotAsked => ("not asked for", "in the profile, but not in the order".to_owned()),
+            Self::NamedAfter(names) => (
+                "section of another name",
+                format!("its section is named after: {}", names.join(", ")),
+            ),
+            Self::SameNamedLocal(count) => (
+                "local twin",
+                format!("{count} local symbols of this name, which the order cannot distinguish"),
+            ),
+            Self::OtherOutputSection(section) => {
+                ("other output section", format!("in the output section {section}"))
+            }
+            Self::OtherGroup(group) => {
+                let functions =
+                    group.map_or("cold, exit, start-up or hot functions", SectionGroup::functions);
+                ("other section group", format!("grouped by the linker with the {functions}"))
+            }
+            Self::NoOwnSection(section) => (
+                "no section of its own",
+                format!("no section of its own, but in {section}: compile with -ffunction-sections"),
+            ),
+            Self::OfStartFiles => (
+                "of the start files",
+                "of the compiler's start files (crt1.o and the like), which no order moves".to_owned(),
+            ),
+            Self::NotPassed(section) => (
+                "not passed to the linker",
+                format!("has the section {section}: the linker did not get this line of the order"),
+            ),
+            Self::AmongUnlisted => (
+                "among unlisted functions",
+                "among unlisted functions: the linker did not get the order, or it has no section of its own; --objects DIR tells which"
+                    .to_owned(),
+            ),
+            Self::PartedByCold(part) => (
+                "parted by a cold part",
+                format!("beside its neighbours in the order, but for the cold part {part}"),
+            ),
+            Self::OutOfOrder => ("out of order", "among the ordered functions, but out of order".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    /// The text. Names are raw: whoever prints passes it through [`sediment_core::escape::terminal`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words().1)
+    }
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why a function is not placed as ordered, from what the linked file tells.
+
+use super::input::{Input, InputSections};
+use super::symbols::{Symbols, Weights, is_cold_part};
+use super::{PlacedFunctions, Reason, Wanted};
+use sediment_core::binary::names::{self, SectionGroup};
+use sediment_core::binary::{BinaryFunction, SymbolSource};
+use sediment_core::profile::Heat;
+use std::collections::{BTreeSet, HashSet};
+
+/// Functions of `crt1.o` and `crti.o`, of glibc and musl.
+const OF_CRT1: [&str; 5] = ["_start", START_OF_MUSL, "_init", "_fini", "_dl_relocate_static_pie"];
+/// Function of musl's `crt1.o` behind `_start`.
+const START_OF_MUSL: &str = "_start_c";
+/// Local functions of `crtbegin.o`, of GCC and LLVM, and its source files.
+const OF_CRTBEGIN: [&str; 6] = [
+    "deregister_tm_clones",
+    "register_tm_clones",
+    "__do_global_dtors_aux",
+    "frame_dummy",
+    "__do_init",
+    "__do_fini",
+];
+const CRTBEGIN: [&str; 2] = ["crtstuff.c", "crtbegin.c"];
+
+/// Facts that reasons are drawn from.
+pub(super) struct Evidence<'a> {
+    pub(super) symbols: &'a Symbols<'a>,
+    pub(super) weights: &'a Weights<'a>,
+    pub(super) placed_functions: &'a PlacedFunctions,
+    /// The same if cold parts were not there.
+    pub(super) without_cold: &'a PlacedFunctions,
+    pub(super) asked: &'a HashSet<&'a str>,
+    pub(super) sections: &'a InputSections<'a>,
+    /// True if the order shows in the binary.
+    pub(super) in_force: bool,
+    /// True if the functions lie in the sequence of the inputs.
+    pub(super) as_linked_without: bool,
+}
+
+impl Evidence<'_> {
+    /// Why a function that is asked for is not placed as ordered.
+    pub(super) fn reason(&self, function: &Wanted<'_>) -> Reason {
+        let symbols = self.symbols;
+        let Some(address) =
+            function.candidates.first().copied().filter(|_| !symbols.named(function.name).is_empty())
+        else {
+            return absent(function.name, symbols, self.weights);
+        };
+        let here = symbols.at(address);
+        if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
+            return Reason::OtherOutputSection(other.section.clone());
+        }
+        let file =
+            here.iter().find(|there| there.name == function.name).and_then(|there| there.file.as_deref());
+        let input = self.sections.of(function.name, file);
+        match &input {
+            Input::Unknown if is_of_start_files(function.name, address, symbols) => {
+                return Reason::OfStartFiles;
+            }
+            Input::Shared(section) => return Reason::NoOwnSection(section.clone()),
+            Input::OfAnother(name) if !self.asked.contains(name.as_str()) => {
+                return Reason::NamedAfter(vec![name.clone()]);
+            }
+            Input::Own(section, _) if !self.in_force => return Reason::NotPassed(section.clone()),
+            Input::Unknown | Input::OfAnother(_) if !self.in_force => return Reason::AmongUnlisted,
+            _ => {}
+        }
+        self.reason_in_force(function, address, &input)
+    }
+
+    /// The same where the order shows in the binary, and the function may have a section of its own.
+    fn reason_in_force(&self, function: &Wanted<'_>, address: u64, input: &Input) -> Reason {
+        let symbols = self.symbols;
+        if function.candidates.len() > 1 {
+            let same_named: BTreeSet<u64> =
+                symbols.named(function.name).iter().map(|other| other.address).collect();
+            if same_named.len() > 1 {
+                return Reason::SameNamedLocal(same_named.len() as u64);
+            }
+        }
+        let aliases: BTreeSet<&str> = symbols
+            .at(address)
+            .iter()
+            .map(|there| there.name.as_str())
+            .filter(|name| {
+                *name != function.name && names::symbol(name.as_bytes()).name != function.name.as_bytes()
+            })
+            .collect();
+        let unlisted = !aliases.is_empty() && aliases.iter().all(|alias| !self.asked.contains(alias));
+        if unlisted && matches!(input, Input::Unknown) {
+            return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
+        }
+        // The linker's cold functions lie among cold parts, too.
+        let group = match input {
+            Input::Own(_, SectionGroup::Plain) => None,
+            Input::Own(_, group) => Some(Some(*group)),
+            _ => group_of(function, address, symbols, self.weights),
+        };
+        if group.is_none() && self.without_cold.has(function) {
+            if let Some(part) = cold_part_beside(address, symbols) {
+                return Reason::PartedByCold(part);
+            }
+        }
+        if self.placed_functions.ordered_stretches.contains(&address) {
+            return Reason::OutOfOrder;
+        }
+        match (group, input) {
+            (Some(group), _) => Reason::OtherGroup(group),
+            (None, Input::Own(section, _)) => Reason::NotPassed(section.clone()),
+            (None, _) => Reason::AmongUnlisted,
+        }
+    }
+}
+
+/// True for a function of the compiler's start files, which are linked together. A program that brings its own `_start` has no `crtbegin.o`;
+/// its functions of such names are its own, as are local ones of another source file.
+fn is_of_start_files(name: &str, address: u64, symbols: &Symbols<'_>) -> bool {
+    let is_of_crtbegin = |function: &&BinaryFunction| {
+        function.local && function.file.as_deref().is_none_or(|file| CRTBEGIN.contains(&file))
+    };
+    let there = || symbols.at(address).iter().filter(|function| function.name == name).copied();
+    if OF_CRTBEGIN.contains(&name) {
+        return there().any(|function| is_of_crtbegin(&function));
+    }
+    let mut crtbegin = OF_CRTBEGIN.iter().flat_map(|name| symbols.named(name));
+    let is_beside_start = || {
+        let before = symbols.by_address.range(..address).next_back();
+        before.is_some_and(|(_, there)| there.iter().any(|function| function.name == "_start"))
+    };
+    OF_CRT1.contains(&name)
+        && there().all(|function| !function.local)
+        && crtbegin.any(is_of_crtbegin)
+        && (name != START_OF_MUSL || is_beside_start())
+}
+
+/// The cold part that lies right before or right behind the function at this address.
+fn cold_part_beside(address: u64, symbols: &Symbols<'_>) -> Option<String> {
+    let before = symbols.by_address.range(..address).next_back();
+    let behind = symbols.by_address.range(address + 1..).next();
+    let mut beside = [before, behind].into_iter().flatten();
+    beside.find_map(|(_, there)| there.first().filter(|_| is_cold_part(there)).map(|part| part.name.clone()))
+}
+
+/// Why a function is not in the binary.
+pub(super) fn absent(name: &str, symbols: &Symbols<'_>, weights: &Weights<'_>) -> Reason {
+    let clones = symbols.clones(name);
+    if !clones.is_empty() {
+        Reason::OnlyAsClone(clones)
+    } else if symbols.binary.symbols_from == SymbolSource::DynamicSymbols {
+        Reason::NoSymbol
+    } else if weights.cluster.is_some() && weights.by_name.contains_key(name) {
+        Reason::InlinedOrRemoved
+    } else {
+        Reason::NotInBinary
+    }
+}
+
+/// Finds the linker's own group in which an address lies, as far as known.
+fn group_of(
+    function: &Wanted<'_>,
+    address: u64,
+    symbols: &Symbols<'_>,
+    weights: &Weights<'_>,
+) -> Option<Option<SectionGroup>> {
+    let section = symbols.at(address).first().map(|there| there.section.as_str())?;
+    // lld's -z keep-text-section-prefix, and gold, make output sections of the groups.
+    let kept = SectionGroup::ALL.into_iter().find(|group| {
+        section.strip_prefix(".text.").is_some_and(|word| word == group.word())
+            && *group != SectionGroup::Plain
+    });
+    if kept.is_some() {
+        return Some(kept);
+    }
+    if section != ".text" || symbols.groups_end.is_none_or(|end| address >= end) {
+        return None;
+    }
+    if symbols.last_cold.is_some_and(|last| address <= last) {
+        return Some(Some(SectionGroup::Unlikely));
+    }
+    let heat = weights.by_name.get(function.name).and_then(|weighed| weighed.heat);
+    let by_heat = match heat {
+        Some(Heat::Hot) => Some(SectionGroup::Hot),
+        Some(Heat::Startup) => Some(SectionGroup::Startup),
+        Some(Heat::Exit) => Some(SectionGroup::Exit),
+        Some(Heat::Cold) => Some(SectionGroup::Unlikely),
+        None if function.name == "main" || function.name.starts_with("_GLOBAL__sub_I_") => {
+            Some(SectionGroup::Startup)
+        }
+        None => None,
+    };
+    Some(by_heat)
+}

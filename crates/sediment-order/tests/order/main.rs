@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests from a profile to an order and to its check in a linked file, on goldens and generated inputs.
+
+mod arrange;
+mod bad_input;
+mod block_counts;
+mod engine;
+mod error_codes;
+mod forecast;
+mod layout;
+mod link;
+mod model;
+mod report_layout;
+mod settings;
+mod unprofiled;
+mod verify;
+mod wrapper;

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts of a unit's functions (`.gcda`), as libgcov writes them at the end of a run, or adds them to an earlier one's.
+
+use super::cursor::Cursor;
+use super::units::{Function, Place, Units};
+use super::{Reader, cursor};
+use sediment_core::error::{Error, Result};
+use sediment_core::profile::counters::Counted;
+use sediment_core::profile::runs::Runs;
+use sediment_core::profile::values::{Top, Tops};
+use sediment_core::skipped::{Reason, Skipped};
+
+pub(super) const READER: Reader = Reader { magic: *b"adcg", extension: "gcda", read };
+
+const FUNCTION: u32 = 0x0100_0000;
+const ARCS: u32 = 0x01a1_0000;
+
+fn read(bytes: &[u8], name: &str, units: &mut Units, skipped: &mut Skipped) -> Result<()> {
+    let (mut cursor, header) = Cursor::open(bytes, READER.magic)?;
+    let mut functions: Vec<Function> = Vec::new();
+    let mut place = None;
+    while let Some(record) = cursor.record()? {
+        if record.tag == FUNCTION {
+            place = place_of(record)?;
+            functions.extend(place.map(|place| Function { place, counted: Some(Counted::default()) }));
+        } else if let (Some(kind), Some(_), Some(function)) =
+            (Kind::of(record.tag), place, functions.last_mut())
+        {
+            let counted = function.counted.take();
+            function.counted = counted.map(|counted| kind.read(record, counted)).transpose()?.flatten();
+        }
+    }
+    let wrapped = functions.iter().filter(|function| function.counted.is_none()).count();
+    for _ in 0..wrapped {
+        skipped.add(Reason::WrappedCounters, 0, name);
+    }
+    units.add_data(name, header.stamp, functions);
+    Ok(())
+}
+
+/// Kinds of counters that are kept. Not among them are the most frequent callees of indirect calls: they are numbers that hash paths.
+#[derive(Clone, Copy)]
+enum Kind {
+    Arcs,
+    Interval,
+    Power,
+    Tops,
+    Average,
+    Bits,
+    First,
+}
+
+impl Kind {
+    fn of(tag: u32) -> Option<Self> {
+        Some(match tag.checked_sub(ARCS)? {
+            0 => Self::Arcs,
+            0x2_0000 => Self::Interval,
+            0x4_0000 => Self::Power,
+            0x6_0000 => Self::Tops,
+            0xa_0000 => Self::Average,
+            0xc_0000 => Self::Bits,
+            0xe_0000 => Self::First,
+            _ => return None,
+        })
+    }
+
+    /// Adds the record of a function; None where counts of its arcs wrapped. Other values that did are as not measured.
+    fn read(self, record: cursor::Record<'_>, mut counted: Counted) -> Result<Option<Counted>> {
+        if let Self::Tops = self {
+            counted.values.tops = tops(record)?;
+            return Ok(Some(counted));
+        }
+        let runs = runs(record)?;
+        if let Self::Arcs = self {
+            return Ok(runs.map(|arcs| Counted { arcs, ..counted }));
+        }
+        let values = &mut counted.values;
+        let place = match self {
+            Self::Interval => &mut values.interval,
+            Self::Power => &mut values.power,
+            Self::Average => &mut values.average,
+            Self::First => &mut values.first,
+            _ => &mut values.bits,
+        };
+        *place = runs.unwrap_or_default();
+        Ok(Some(counted))
+    }
+}
+
+/// The identity of a function; None where the linker took another unit's copy of it.
+fn place_of(record: cursor::Record<'_>) -> Result<Option<Place>> {
+    let mut content = record.content;
+    if content.is_empty() {
+        return Ok(None);
+    }
+    Place::read(&mut content).map(Some)
+}
+
+/// Counts; None where one went beyond 63 bits, as it does where code or a race subtracts.
+fn runs(record: cursor::Record<'_>) -> Result<Option<Runs>> {
+    let mut runs = Runs::default();
+    let mut content = record.content;
+    check_length(record.length, content)?;
+    if record.length < 0 {
+        // Fewer than 2^28.
+        let _ = runs.extend(0, record.length.unsigned_abs() / 8);
+    }
+    while !content.is_empty() {
+        let count = content.counter()?;
+        if count >> 63 != 0 || runs.extend(u128::from(count), 1).is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(runs))
+}
+
+/// The most frequent values of statements: of each its executions, the number of values, and values with their counts.
+fn tops(record: cursor::Record<'_>) -> Result<Tops<u64>> {
+    let mut content = record.content;
+    check_length(record.length, content)?;
+    // Two counters for a statement that was not executed.
+    let mut tops = Tops { statements: record.length.min(0).unsigned_abs() / 16, ..Tops::default() };
+    while !content.is_empty() {
+        let mut top = Top::default();
+        // Below 0 where values were dropped.
+        let total = (content.counter()? as i64).unsigned_abs();
+        top.total = u128::from(total);
+        for _ in 0..content.counter()? {
+            let value = content.counter()?;
+            let count = top.values.entry(value).or_default();
+            *count += u128::from(content.counter()? & i64::MAX as u64);
+        }
+        if top.total > 0 {
+            tops.executed.insert(tops.statements, top);
+        }
+        tops.statements += 1;
+    }
+    Ok(tops)
+}
+
+fn check_length(length: i32, content: Cursor<'_>) -> Result<()> {
+    if length % 8 != 0 {
+        return Err(Error::at_offset(content.offset(), "the length of counters is no multiple of 8"));
+    }
+    Ok(())
+}

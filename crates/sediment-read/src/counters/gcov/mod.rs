@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counters of GCC's instrumentation (`-fprofile-generate`): from the files of a training build and its runs to a [`Profile`](sediment_core::profile::Profile),
+//! and from there to the file that sediment's plugin for GCC reads.
+//!
+//! A unit has two files. The compiler writes `.gcno` with the names of its functions (`-ftest-coverage`), and a run of the program writes or
+//! updates `.gcda` with their counts. Both name a function by a number and two checksums, and the build of the unit by a stamp:
+//! [`Units`] joins them by these alone, so that the files may lie anywhere (`GCOV_PREFIX`, `-fprofile-dir`) and several
+//! `.gcda` of one unit add up. [`counters()`] writes a profile for the compiler.
+//!
+//! Sources: GCC's gcov-io.h and gcov-counter.def, and files of GCC 12, 13 and 14.
+
+mod cursor;
+mod data;
+mod notes;
+mod units;
+mod use_file;
+
+pub use units::{Place, Units};
+pub use use_file::{HEADER, counters};
+
+use sediment_core::error::Result;
+use sediment_core::skipped::Skipped;
+
+/// Source of profiles with counters of instrumentation.
+const INSTRUMENTED: &str = "gcc -fprofile-generate";
+
+/// One kind of file.
+struct Reader {
+    /// The first four bytes of a file of a little-endian machine; those of a big-endian one are reversed.
+    magic: [u8; 4],
+    extension: &'static str,
+    read: fn(&[u8], &str, &mut Units, &mut Skipped) -> Result<()>,
+}
+
+/// The kinds of files.
+const READERS: &[Reader] = &[data::READER, notes::READER];
+
+/// Extension of the files with the names of functions.
+pub const NOTES: &str = "gcno";
+
+/// Number of bytes by which a file is recognised.
+pub const HEAD: usize = 4;
+
+fn reader(head: &[u8]) -> Option<&'static Reader> {
+    let head: [u8; HEAD] = head.get(..HEAD)?.try_into().ok()?;
+    let is_it = |reader: &&Reader| head == reader.magic || head.iter().rev().eq(reader.magic.iter());
+    READERS.iter().find(is_it)
+}
+
+/// True if a file that begins so is one of a unit.
+#[must_use]
+pub fn recognises(head: &[u8]) -> bool {
+    reader(head).is_some()
+}
+
+/// True if files whose names end so are searched for: an extension without its dot.
+#[must_use]
+pub fn is_extension(extension: &str) -> bool {
+    READERS.iter().any(|reader| reader.extension == extension)
+}

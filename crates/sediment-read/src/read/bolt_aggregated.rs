@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Branch records added up by their addresses, as `perf2bolt -pa` reads them: what other tools than perf hand to BOLT.
+//!
+//! A line is a letter, addresses and counts: `B FROM TO COUNT MISPREDICTED` is a branch, `T FROM TO END COUNT` a
+//! branch and the code executed behind it, `R` the same where the branch is a return, `F`, `f` and `r`
+//! (`START END COUNT`) code executed without a branch, `S AT COUNT` a sample, `E NAME` the event of the samples after
+//! it. An address is `[BUILD-ID:]ADDRESS`, in hexadecimal, as the file of the program counts addresses; a build-id
+//! `X` is some other program.
+//!
+//! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
+
+use super::input::Lines;
+use super::numbers::decimal;
+use super::{
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{Callers, OwnCost, TimeOrder},
+};
+use sediment_core::skipped::{NoCall, Reason};
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "bolt-aggregated",
+    summary: "branch records aggregated by address, for perf2bolt -pa",
+    recognises,
+    read,
+    replay: None,
+};
+
+/// Header of the form that newer perf2bolt writes for itself: the output of perf script, several times over.
+const PERF_TEXT: &[u8] = b"PERFTEXT;";
+const LONGEST_BUILD_ID: usize = 128;
+
+fn recognises(head: &[u8]) -> bool {
+    const LINES: usize = 16;
+    if head.starts_with(PERF_TEXT) {
+        return true;
+    }
+    let whole = head.iter().rposition(|b| *b == b'\n').map_or(head, |end| &head[..end]);
+    let lines = whole.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+    let rows: Vec<Option<Row<'_>>> = lines.filter(|line| !line.is_empty()).take(LINES).map(row).collect();
+    // An event alone says too little; a damaged line among the first is for the reader to name.
+    let told = rows.iter().flatten().any(|row| !matches!(row, Row::Event(_)));
+    told && rows[0].is_some() && 2 * rows.iter().flatten().count() >= rows.len()
+}
+
+/// An address in the file's notation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Location<'a> {
+    build_id: Option<&'a [u8]>,
+    address: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Row<'a> {
+    Event(&'a [u8]),
+    Sample { at: Location<'a>, count: u64 },
+    Branch { from: Location<'a>, to: Location<'a>, count: u64, is_return: bool },
+    Range { start: Location<'a>, count: u64 },
+}
+
+fn row(line: &[u8]) -> Option<Row<'_>> {
+    let mut words = line.split(|b| *b == b' ').filter(|word| !word.is_empty());
+    let mut word = || words.next();
+    let row = match word()? {
+        b"E" => Row::Event(word()?),
+        b"S" => Row::Sample { at: location(word()?)?, count: decimal(word()?)? },
+        kind @ (b"B" | b"T" | b"R") => {
+            let (from, to) = (location(word()?)?, location(word()?)?);
+            let third = word()?;
+            let last = decimal(word()?)?;
+            let count = if kind == b"B" {
+                decimal(third)?
+            } else {
+                location(third)?;
+                last
+            };
+            Row::Branch { from, to, count, is_return: kind == b"R" }
+        }
+        b"F" | b"f" | b"r" => {
+            let start = location(word()?)?;
+            location(word()?)?;
+            Row::Range { start, count: decimal(word()?)? }
+        }
+        _ => return None,
+    };
+    word().is_none().then_some(row)
+}
+
+fn location(word: &[u8]) -> Option<Location<'_>> {
+    let (build_id, digits) = match word.iter().position(|b| *b == b':') {
+        None => (None, word),
+        Some(at) => (Some(&word[..at]), &word[at + 1..]),
+    };
+    let is_id = |id: &[u8]| {
+        id == b"X" || !id.is_empty() && id.len() <= LONGEST_BUILD_ID && id.iter().all(u8::is_ascii_hexdigit)
+    };
+    let fine = digits.first().is_some_and(u8::is_ascii_hexdigit) && build_id.is_none_or(is_id);
+    let address = std::str::from_utf8(digits).ok().filter(|_| fine)?;
+    Some(Location { build_id, address: u64::from_str_radix(address, 16).ok()? })
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    if super::input::head(input, PERF_TEXT.len())?.starts_with(PERF_TEXT) {
+        return Err(Error::new(ErrorCode::UnsupportedVariant, "perf2bolt's own copy of perf script output")
+            .with_hint(
+                "import its perf.data, or write it as fdata: perf2bolt -p FILE -o profile.fdata PROGRAM",
+            ));
+    }
+    let mut recording = Recording::default();
+    let mut reading = Reading {
+        program: settings
+            .program
+            .as_ref()
+            .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None })),
+        event: None,
+        first_event: None,
+    };
+    let mut lines = Lines::of(input);
+    let (mut branches, mut samples, mut ranges) = (0u64, 0u64, 0u64);
+    while let Some(line) = lines.next()? {
+        if line.is_empty() {
+            continue;
+        }
+        let Some(row) = row(line) else {
+            let found = line.to_vec();
+            return Err(Error::at_line(
+                lines.number(),
+                "not a branch (B, T, R), a range (F, f, r), a sample (S) or an event (E)",
+            )
+            .with_found(&found)
+            .with_hint("is the file cut off? copy it again"));
+        };
+        match row {
+            Row::Branch { .. } => branches += 1,
+            Row::Sample { .. } => samples += 1,
+            Row::Range { .. } => ranges += 1,
+            Row::Event(_) => {}
+        }
+        reading.row(row, &mut recording);
+    }
+    if branches + samples + ranges == 0 {
+        return Err(Error::new(ErrorCode::EmptyRecording, "no branch and no sample")
+            .with_hint("did the program run while the tool recorded?"));
+    }
+    let event = reading.first_event.unwrap_or_default();
+    recording.source = match (branches, samples) {
+        (0, _) => Source::new("BOLT samples by address", &event, &[Callers, TimeOrder]),
+        (_, 0) => Source::new("BOLT branches by address", &event, &[TimeOrder, OwnCost]),
+        _ => Source::new("BOLT branches by address", &event, &[TimeOrder]),
+    };
+    recording.seen = format!("{}, {}", counted(branches, "branch"), counted(samples, "sampled address"));
+    Ok(recording)
+}
+
+struct Reading {
+    program: Option<DsoId>,
+    event: Option<String>,
+    first_event: Option<String>,
+}
+
+impl Reading {
+    fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
+        match row {
+            Row::Event(name) => {
+                let name = event_name(name);
+                self.first_event.get_or_insert_with(|| name.clone());
+                self.event = Some(name);
+            }
+            Row::Sample { count, .. } if self.event != self.first_event => {
+                recording.skipped.add(Reason::LaterEvent, count.into(), "");
+            }
+            Row::Sample { at, count } => match self.place(at, recording) {
+                Some(place) => recording.add_samples(place, count.into()),
+                None => recording.skipped.add(Reason::UnknownProgramSample, count.into(), ""),
+            },
+            Row::Range { start, count } => {
+                let why = if self.place(start, recording).is_some() {
+                    Reason::BranchlessRange
+                } else {
+                    Reason::UnknownProgramRange
+                };
+                recording.skipped.add(why, count.into(), "");
+            }
+            Row::Branch { from, to, count, is_return } => {
+                let (from, to) = (self.place(from, recording), self.place(to, recording));
+                if is_return {
+                    recording.skipped.add(Reason::NoCall(NoCall::Return), count.into(), "");
+                    return;
+                }
+                recording.total = recording.total.saturating_add(count.into());
+                match from.zip(to) {
+                    Some((from, to)) => recording.add_transfer(from, to, TransferKind::Branch, count.into()),
+                    None => recording.skipped.add(Reason::UnknownProgramEnd, count.into(), ""),
+                }
+            }
+        }
+    }
+
+    /// None in an unknown program.
+    fn place(&self, location: Location<'_>, recording: &mut Recording) -> Option<AddressId> {
+        let dso = match location.build_id {
+            None => self.program,
+            Some(b"X") => return None,
+            Some(id) => {
+                let build_id = String::from_utf8_lossy(id).to_ascii_lowercase();
+                Some(recording.dso(RecordedDso { path: build_id.clone(), build_id: Some(build_id) }))
+            }
+        };
+        Some(recording.place(RecordedAddress { dso, spot: Spot::Address(location.address) }))
+    }
+}
+
+/// A name as one word of the source, which joins several by commas.
+fn event_name(name: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
+    text.trim_end_matches(':').replace(|c: char| !c.is_ascii_graphic() || matches!(c, ',' | '"' | '\\'), "_")
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Folded stacks, as flame graphs are drawn from them: `outermost;…;innermost COUNT`, one stack a line.
+//!
+//! Many tools write them and none says who did. What they add to names is read: `_[k]` kernel, `_[i]` inlined, `_[j]` compiled
+//! at run time, `-` between the frames of a program and of the kernel.
+//!
+//! **Process names.** Some tools put the name of the process before the outermost frame. It is no function, and nothing marks
+//! it. A first pass looks for a root that stands right above a function with which a process or thread begins (`_start`,
+//! `start_thread`, `main`): nothing but another such function calls these, so the root is a process's name, and as one tool wrote
+//! all lines, so is every root that is none of these functions and never stands deeper in a stack.
+
+use super::frame_names::{begins_thread, enters_kernel, is_interpreted, is_no_symbol};
+use super::input::Lines;
+use super::stacks::{self, Frame};
+use super::{Input, Reader, RecordedAddress, Recording, Settings, Spot, StackOrder};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, SharedLibraries, TimeOrder},
+};
+use sediment_core::skipped::{Nowhere, Reason};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "folded",
+    summary: "folded stacks (flame graphs), a;b;c COUNT per line",
+    recognises,
+    read,
+    replay: None,
+};
+
+const LOOKED_AT: usize = 1000;
+
+fn recognises(head: &[u8]) -> bool {
+    if memchr::memchr(0, head).is_some() {
+        return false;
+    }
+    let complete = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
+    let (mut stacks, mut others) = (0, 0);
+    for line in complete.split(|b| *b == b'\n').take(LOOKED_AT) {
+        let line = line.trim_ascii();
+        let number = |count: &[u8]| count.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+        match frames_and_count(line).filter(|(_, count)| number(count)) {
+            // A stack of one frame could be anything.
+            Some((frames, _)) => stacks += usize::from(frames.contains(&b';')),
+            None => others += usize::from(!line.is_empty()),
+        }
+    }
+    // A damaged line is refused by its number when the file is read.
+    stacks > 0 && others <= stacks.div_ceil(4)
+}
+
+/// `a;b c` and `12` of `a;b c 12`.
+fn frames_and_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let blank = line.iter().rposition(u8::is_ascii_whitespace)?;
+    let (frames, count) = (line[..blank].trim_ascii(), &line[blank + 1..]);
+    (!frames.is_empty() && count.first()?.is_ascii_digit()).then_some((frames, count))
+}
+
+/// Summary of a file before its stacks are added up.
+#[derive(Debug, Default)]
+struct FirstPass {
+    /// Roots that are names of processes.
+    processes: BTreeSet<Vec<u8>>,
+    lines: u64,
+}
+
+impl FirstPass {
+    fn of(input: &dyn Input, outermost_first: bool) -> Result<Self> {
+        let mut lines = Lines::of(input);
+        let mut roots: HashMap<Vec<u8>, bool> = HashMap::new();
+        let mut deeper: HashSet<Vec<u8>> = HashSet::new();
+        let mut first = Self::default();
+        let mut two_counts = 0;
+        let mut number = 0;
+        while let Some(line) = lines.next()? {
+            number += 1;
+            let line = line.trim_ascii();
+            if line.is_empty() {
+                continue;
+            }
+            let Some((stack, count)) = frames_and_count(line) else {
+                return Err(Error::at_line(number, "a stack without a count")
+                    .with_found(line)
+                    .with_hint("is the file cut off? each line is `caller;callee COUNT`"));
+            };
+            if !count.iter().all(u8::is_ascii_digit) || count.len() > 20 {
+                return Err(Error::at_line(number, "the count is not a whole number")
+                    .with_found(count)
+                    .with_hint("let the profiler write samples, not seconds or shares"));
+            }
+            first.lines += 1;
+            two_counts += u64::from(frames_and_count(stack).is_some());
+            let mut frames: Vec<&[u8]> = stack.split(|b| *b == b';').collect();
+            if !outermost_first {
+                frames.reverse();
+            }
+            if let Some(root) = frames.first() {
+                let begins = frames.get(1).is_some_and(|next| begins_thread(plain(next).0));
+                match roots.get_mut(*root) {
+                    Some(known) => *known |= begins,
+                    None => drop(roots.insert(root.to_vec(), begins)),
+                }
+            }
+            for frame in frames.iter().skip(1) {
+                if !deeper.contains(*frame) {
+                    deeper.insert(frame.to_vec());
+                }
+            }
+        }
+        if two_counts == first.lines && two_counts > 0 {
+            return Err(Error::new(
+                ErrorCode::UnsupportedVariant,
+                "two counts per line: a difference of two recordings",
+            )
+            .with_hint("import the folded stacks of each recording, from before difffolded.pl"));
+        }
+        let is_function = |name: &[u8]| begins_thread(plain(name).0) || is_no_symbol(name);
+        if roots.iter().any(|(root, begins)| *begins && !is_function(root)) {
+            first.processes =
+                roots.into_keys().filter(|root| !is_function(root) && !deeper.contains(root)).collect();
+        }
+        Ok(first)
+    }
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let outermost_first = settings.stacks != Some(StackOrder::CalleeFirst);
+    let first = FirstPass::of(input, outermost_first)?;
+    let mut recording = Recording {
+        source: Source::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
+        seen: counted(first.lines, "stack"),
+        ..Recording::default()
+    };
+    let mut known: HashMap<Vec<u8>, Option<Frame>> = HashMap::new();
+    let mut lines = Lines::of(input);
+    let mut frames = Vec::new();
+    let (mut inlined, mut process_names) = (0, 0);
+    while let Some(line) = lines.next()? {
+        let Some((stack, count)) = frames_and_count(line.trim_ascii()) else { continue };
+        let count = count.iter().fold(0, |number, digit| number * 10 + u128::from(digit - b'0'));
+        frames.clear();
+        let mut names: Vec<&[u8]> = stack.split(|b| *b == b';').collect();
+        if !outermost_first {
+            names.reverse();
+        }
+        let mut kernel = false;
+        for (depth, name) in names.into_iter().enumerate() {
+            if depth == 0 && first.processes.contains(name) {
+                process_names += 1;
+                continue;
+            }
+            // Behind this mark all frames are the kernel's.
+            kernel |= name == b"-" || name == b"--";
+            if kernel {
+                frames.push(Frame::System);
+                break;
+            }
+            let frame = match known.get(name) {
+                Some(frame) => *frame,
+                None => {
+                    let frame = frame(&mut recording, name);
+                    known.insert(name.to_vec(), frame);
+                    frame
+                }
+            };
+            match frame {
+                Some(frame) => frames.push(frame),
+                None => inlined += 1,
+            }
+            if frame == Some(Frame::System) {
+                break;
+            }
+        }
+        stacks::add_stack(&mut recording, &frames, count);
+    }
+    recording.skipped.add_many(Reason::InlinedFrame, inlined, 0, "");
+    let example = first.processes.first().map_or(&[][..], Vec::as_slice);
+    recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
+    if recording.addresses().is_empty() {
+        return Err(Error::new(ErrorCode::Unresolved, "no frame is a function to order").with_hint(
+            "from an interpreted program, or recorded without symbols? then there is nothing to order",
+        ));
+    }
+    Ok(recording)
+}
+
+/// A name without the mark that some tools put behind it, and the mark.
+fn plain(name: &[u8]) -> (&[u8], u8) {
+    match name {
+        [plain @ .., b'_', b'[', mark @ (b'k' | b'i' | b'j' | b'g'), b']'] if !plain.is_empty() => {
+            (plain, *mark)
+        }
+        _ => (name, b'.'),
+    }
+}
+
+/// Frame of a name; None where it was inlined.
+fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
+    let (plain, mark) = plain(name);
+    Some(match mark {
+        b'k' | b'g' => Frame::System,
+        b'i' => return None,
+        b'j' => Frame::Unknown(Nowhere::CompiledCode),
+        _ if plain.ends_with(b" (inlined)") => return None,
+        _ if enters_kernel(plain) => Frame::System,
+        _ if is_interpreted(plain) => Frame::Unknown(Nowhere::Interpreted),
+        _ if is_no_symbol(plain) => Frame::Unknown(Nowhere::NoName),
+        _ => {
+            let spot = Spot::Symbol { name: plain.to_vec(), file: None };
+            Frame::Known(recording.place(RecordedAddress { dso: None, spot }))
+        }
+    })
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! gmon.out, which programs compiled with `-pg` write as they end.
+//!
+//! After a header of 20 bytes, the file is a sequence of records, each with one byte for its kind: how often a
+//! function was called from an address (an arc), how often the clock found the program in each few bytes of its code
+//! (a histogram), and counts of basic blocks, which nothing writes any more.
+//!
+//! The file names neither its program nor the size of its addresses. The program has to be named; the byte order shows in
+//! the version that the header begins with; addresses have the size with which the records make up the file to its last byte.
+//! Addresses are those of the ELF file: what is loaded elsewhere is recorded relative to where it was loaded.
+//!
+//! Source: `sys/gmon_out.h` of the GNU C library, "gprof: Details" in the manual of binutils, and what glibc 2.36 writes
+//! (docs/formats/gmon.md).
+
+use super::{
+    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+    input,
+};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{SharedLibraries, TimeOrder},
+};
+use sediment_core::skipped::Reason;
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "gmon",
+    summary: "gmon.out of a program compiled with -pg",
+    recognises,
+    read,
+    replay: None,
+};
+
+const MAGIC: &[u8] = b"gmon";
+const HEADER: usize = 20;
+/// A small file may have this number of addresses.
+const MOST_ADDRESSES: usize = 180_000;
+/// Buckets with ticks, beyond which neighbours are added up, so that memory stays in proportion.
+const MOST_BUCKETS: usize = 1 << 16;
+const HOW: &str = "was the program compiled and linked with -pg, and did it return from main or call exit?";
+
+fn recognises(head: &[u8]) -> bool {
+    head.starts_with(MAGIC)
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
+    let layout = Layout::of(bytes)?;
+    let Some(program) = &settings.program else {
+        return Err(Error::new(ErrorCode::NeedsBinary, "gmon.out has addresses without their program")
+            .with_hint("name the program: --binary PROGRAM"));
+    };
+    let mut recording = Recording {
+        source: Source::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),
+        return_addresses: true,
+        ..Recording::default()
+    };
+    let dso = recording.dso(RecordedDso { path: program.clone(), build_id: None });
+    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0, most: 0 };
+    // An arc may stand before the histogram that says where the program's code is.
+    let (mut addresses, mut arcs) = (Vec::new(), 0);
+    for record in layout.records(bytes) {
+        match record? {
+            Record::Histogram { low, high, .. } => reading.code.0.push((low, high)),
+            Record::Arc { from, to, .. } => {
+                addresses.extend([from, to]);
+                arcs += 1;
+            }
+            Record::Blocks { .. } => {}
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    reading.most = MOST_ADDRESSES + bytes.len() / if layout.address == 8 { 17 } else { 20 };
+    let distinct = addresses.len().min(reading.most);
+    drop(addresses);
+    // Grown step by step, tables take twice as much.
+    reading.recording.addresses.reserve_exact(distinct);
+    reading.recording.reserve_addresses(distinct);
+    reading.recording.transfers.reserve(arcs);
+    for record in layout.records(bytes) {
+        reading.add(record?);
+    }
+    reading.finish(settings.part)
+}
+
+/// Size and order of the bytes of numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    address: usize,
+    little: bool,
+}
+
+impl Layout {
+    fn of(bytes: &[u8]) -> Result<Self> {
+        let version = bytes.get(4..8).unwrap_or_default();
+        let little = match version {
+            [1, 0, 0, 0] => true,
+            [0, 0, 0, 1] => false,
+            _ => {
+                return Err(Error::at_offset(4, "unsupported version; expected 1")
+                    .with_found(format!("{version:02x?}").as_bytes())
+                    .with_hint(
+                        "only gmon.out of programs compiled with -pg is supported; print a library's LD_PROFILE file with sprof",
+                    ));
+            }
+        };
+        if bytes.len() < HEADER {
+            return Err(
+                Error::at_offset(bytes.len() as u64, "the file ends inside its header").with_hint(HOW)
+            );
+        }
+        let (wide, narrow) = (Self { address: 8, little }, Self { address: 4, little });
+        match (wide.misfit(bytes), narrow.misfit(bytes)) {
+            (None, None) => Ok(if wide.is_likely(bytes) { wide } else { narrow }),
+            (None, Some(_)) => Ok(wide),
+            (Some(_), None) => Ok(narrow),
+            // What gets further is what was meant.
+            (Some(a), Some(b)) => {
+                let (at, why) = if a.0 >= b.0 { a } else { b };
+                Err(Error::at_offset(at, why).with_hint(
+                    "is the file cut off, or written by several processes at once? Record again with GMON_OUT_PREFIX=NAME, which gives each process its own file",
+                ))
+            }
+        }
+    }
+
+    /// Where the records do not fit the file with this layout, and why; None if they do.
+    fn misfit(self, bytes: &[u8]) -> Option<(u64, &'static str)> {
+        self.records(bytes).find_map(|record| record.err().map(|misfit| (misfit.at, misfit.why)))
+    }
+
+    /// True if arcs join addresses within 4 GB of each other, as in one program.
+    fn is_likely(self, bytes: &[u8]) -> bool {
+        self.records(bytes).all(|record| match record {
+            Ok(Record::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
+            _ => true,
+        })
+    }
+
+    fn records(self, bytes: &[u8]) -> Records<'_> {
+        Records { layout: self, bytes, at: HEADER }
+    }
+
+    fn number(self, bytes: &[u8]) -> u64 {
+        let join = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        if self.little { bytes.iter().rev().fold(0, join) } else { bytes.iter().fold(0, join) }
+    }
+}
+
+enum Record<'a> {
+    Histogram { low: u64, high: u64, buckets: &'a [u8] },
+    Arc { from: u64, to: u64, count: u64 },
+    Blocks { count: u64 },
+}
+
+#[derive(Debug)]
+struct Misfit {
+    at: u64,
+    why: &'static str,
+}
+
+impl From<Misfit> for Error {
+    fn from(misfit: Misfit) -> Self {
+        Error::at_offset(misfit.at, misfit.why)
+    }
+}
+
+/// The records of a file, until its end or the first that is none.
+struct Records<'a> {
+    layout: Layout,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = std::result::Result<Record<'a>, Misfit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.at;
+        let tag = *self.bytes.get(start)?;
+        self.at += 1;
+        let record = self.record(tag).map_err(|why| Misfit { at: start as u64, why });
+        if record.is_err() {
+            self.at = self.bytes.len();
+        }
+        Some(record)
+    }
+}
+
+impl<'a> Records<'a> {
+    fn record(&mut self, tag: u8) -> std::result::Result<Record<'a>, &'static str> {
+        let address = self.layout.address;
+        match tag {
+            0 => {
+                let low = self.number(address)?;
+                let high = self.number(address)?;
+                let buckets = self.number(4)?;
+                self.number(4)?; // ticks per second
+                let dimension = self.take(16)?;
+                if !dimension.iter().all(|byte| *byte == 0 || (b' '..=b'~').contains(byte)) {
+                    return Err("a histogram whose unit is not text");
+                }
+                if high < low || buckets > 0 && high == low {
+                    return Err("a histogram that ends before it begins");
+                }
+                let length = buckets.checked_mul(2).and_then(|length| usize::try_from(length).ok());
+                let buckets = self.take(length.ok_or(CUT_OFF)?)?;
+                Ok(Record::Histogram { low, high, buckets })
+            }
+            1 => {
+                let (from, to) = (self.number(address)?, self.number(address)?);
+                Ok(Record::Arc { from, to, count: self.number(4)? })
+            }
+            2 => {
+                let count = self.number(4)?;
+                let length =
+                    count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
+                self.take(length.ok_or(CUT_OFF)?)?;
+                Ok(Record::Blocks { count })
+            }
+            _ => Err("an unknown kind of record"),
+        }
+    }
+
+    fn take(&mut self, length: usize) -> std::result::Result<&'a [u8], &'static str> {
+        let taken = self.bytes[self.at..].get(..length).ok_or(CUT_OFF)?;
+        self.at += length;
+        Ok(taken)
+    }
+
+    fn number(&mut self, length: usize) -> std::result::Result<u64, &'static str> {
+        let layout = self.layout;
+        self.take(length).map(|bytes| layout.number(bytes))
+    }
+}
+
+const CUT_OFF: &str = "the file ends inside a record";
+
+/// Where the program's code lies, as the histograms say.
+#[derive(Debug, Default)]
+struct Code(Vec<(u64, u64)>);
+
+impl Code {
+    fn holds(&self, address: u64) -> bool {
+        address != 0
+            && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
+    }
+}
+
+struct Reading {
+    recording: Recording,
+    layout: Layout,
+    dso: DsoId,
+    code: Code,
+    arcs: u64,
+    ticks: u128,
+    /// Limit of the addresses of arcs.
+    most: usize,
+}
+
+impl Reading {
+    fn add(&mut self, record: Record<'_>) {
+        match record {
+            Record::Histogram { low, high, buckets } => self.histogram(low, high, buckets),
+            Record::Arc { count: 0, .. } => {}
+            Record::Arc { from, to, count } => {
+                self.arcs += 1;
+                let count = u128::from(count);
+                self.recording.total = self.recording.total.saturating_add(count);
+                let Some(callee) = self.end(to) else {
+                    self.recording.skipped.add(Reason::CallBeyondMemory, count, "");
+                    return;
+                };
+                if !self.code.holds(from) {
+                    let example = format!("{from:#x} -> {to:#x}");
+                    self.recording.skipped.add(Reason::CallFromOutside, count, example);
+                    return;
+                }
+                match self.end(from) {
+                    Some(caller) => self.recording.add_transfer(caller, callee, TransferKind::Call, count),
+                    None => self.recording.skipped.add(Reason::CallBeyondMemory, count, ""),
+                }
+            }
+            Record::Blocks { count } => {
+                self.recording.skipped.add_many(Reason::BlockCount, count.max(1), 0, "")
+            }
+        }
+    }
+
+    /// Puts the ticks of each bucket to the byte in its middle. With more buckets than can be kept, the ticks of neighbours
+    /// go to the one of them that has the most.
+    fn histogram(&mut self, low: u64, high: u64, buckets: &[u8]) {
+        let layout = self.layout;
+        let found = || {
+            let ticks = buckets.chunks_exact(2).map(|bucket| layout.number(bucket));
+            ticks.enumerate().filter(|(_, ticks)| *ticks > 0)
+        };
+        let number = buckets.len() as u128 / 2;
+        let mut shift = 0;
+        while groups(found().map(|(bucket, _)| bucket >> shift)) > MOST_BUCKETS {
+            shift += 1;
+        }
+        let mut group: Option<Group> = None;
+        for (bucket, ticks) in found() {
+            match &mut group {
+                Some(group) if group.number == bucket >> shift => group.add(bucket, ticks),
+                _ => {
+                    let next = Group { number: bucket >> shift, heaviest: bucket, most: ticks, ticks };
+                    if let Some(full) = group.replace(next) {
+                        self.ticks_at(middle(low, high, full.heaviest, number), full.ticks);
+                    }
+                }
+            }
+        }
+        if let Some(last) = group {
+            self.ticks_at(middle(low, high, last.heaviest, number), last.ticks);
+        }
+        if shift > 0 {
+            self.recording.skipped.add(Reason::RoundedTick, 0, "");
+        }
+    }
+
+    fn ticks_at(&mut self, address: u64, ticks: u64) {
+        let place = self.place(address);
+        self.recording.add_samples(place, u128::from(ticks));
+        self.ticks += u128::from(ticks);
+    }
+
+    /// The address of an end of an arc, if there is room for it.
+    fn end(&mut self, address: u64) -> Option<AddressId> {
+        if self.recording.addresses.len() < self.most {
+            return Some(self.place(address));
+        }
+        self.recording.find_address(&RecordedAddress { dso: Some(self.dso), spot: Spot::Address(address) })
+    }
+
+    fn place(&mut self, address: u64) -> AddressId {
+        self.recording.place(RecordedAddress { dso: Some(self.dso), spot: Spot::Address(address) })
+    }
+
+    /// One of several processes may have done nothing.
+    fn finish(mut self, part: bool) -> Result<Recording> {
+        if self.arcs == 0 && self.ticks == 0 && !part {
+            return Err(Error::new(ErrorCode::EmptyRecording, "no calls and no ticks in this gmon.out")
+                .with_hint(HOW));
+        }
+        self.recording.seen = format!("{}, {}", counted(self.arcs, "arc"), counted(self.ticks, "tick"));
+        Ok(self.recording)
+    }
+}
+
+/// Neighbouring buckets that are added up.
+struct Group {
+    number: usize,
+    heaviest: usize,
+    most: u64,
+    ticks: u64,
+}
+
+impl Group {
+    fn add(&mut self, bucket: usize, ticks: u64) {
+        self.ticks += ticks;
+        if ticks > self.most {
+            (self.heaviest, self.most) = (bucket, ticks);
+        }
+    }
+}
+
+/// Number of distinct values in an ascending sequence.
+fn groups(numbers: impl Iterator<Item = usize>) -> usize {
+    let mut last = None;
+    numbers.filter(|number| last.replace(*number) != Some(*number)).count()
+}
+
+/// The byte in the middle of a bucket of a histogram with `number` of them.
+fn middle(low: u64, high: u64, bucket: usize, number: u128) -> u64 {
+    let inside = u128::from(high - low) * (2 * bucket as u128 + 1) / (2 * number);
+    low + u64::try_from(inside).unwrap_or(high - low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_buckets_than_can_be_kept_are_added_up_and_lose_no_tick() {
+        let buckets = 3 * MOST_BUCKETS;
+        let mut file = b"gmon\x01\0\0\0".to_vec();
+        file.resize(HEADER, 0);
+        file.push(0);
+        file.extend(0x1000u64.to_le_bytes());
+        file.extend((0x1000 + 4 * buckets as u64).to_le_bytes());
+        file.extend((buckets as u32).to_le_bytes());
+        file.extend(100u32.to_le_bytes());
+        file.extend(b"seconds\0\0\0\0\0\0\0\0s");
+        for bucket in 0..buckets {
+            file.extend((1 + bucket as u16 % 4).to_le_bytes());
+        }
+        let settings = Settings { program: Some("p".to_owned()), ..Settings::default() };
+        let recording = read(&file, &settings).unwrap();
+        let kept = recording.samples();
+        assert!(kept.len() <= MOST_BUCKETS && kept.len() >= MOST_BUCKETS / 2);
+        let ticks: u128 = kept.iter().map(|(_, ticks)| ticks).sum();
+        assert_eq!(ticks, (0..buckets).map(|bucket| 1 + bucket as u128 % 4).sum());
+        assert_eq!(recording.skipped.items(Reason::RoundedTick), 1);
+        // Of four buckets with 1, 2, 3 and 4 ticks, the last has the most.
+        assert_eq!(recording.addresses()[0].spot, Spot::Address(0x1000 + 3 * 4 + 2));
+    }
+}

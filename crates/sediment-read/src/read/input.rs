@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Input of readers: bytes at an offset, so that a file may be larger than memory.
+
+use memchr::memchr;
+use sediment_core::error::{Error, Result};
+use std::borrow::Cow;
+
+/// Bytes that a reader reads, in memory or in a file that does not change meanwhile.
+pub trait Input: Sync {
+    /// Length in bytes.
+    fn length(&self) -> u64;
+
+    /// Reads from an offset as many bytes as there are, at most those that fit; 0 only at the end.
+    ///
+    /// # Errors
+    /// When the system cannot read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize>;
+
+    /// All bytes, where they are in memory.
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl Input for &[u8] {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let rest = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        Ok(count)
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl Input for Vec<u8> {
+    fn length(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.as_slice().read_at(offset, buffer)
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+/// Reads until the buffer is full or the input ends, and returns how many bytes were read.
+///
+/// # Errors
+/// When the system cannot read.
+pub(crate) fn fill(input: &dyn Input, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read_at(offset + filled as u64, &mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(Error::at_offset(offset + filled as u64, format!("cannot be read: {error}")));
+            }
+        }
+    }
+    Ok(filled)
+}
+
+/// The first bytes, at most `most`.
+///
+/// # Errors
+/// When the system cannot read.
+pub(crate) fn head(input: &dyn Input, most: usize) -> Result<Cow<'_, [u8]>> {
+    if let Some(bytes) = input.bytes() {
+        return Ok(Cow::Borrowed(&bytes[..bytes.len().min(most)]));
+    }
+    let mut bytes = vec![0; usize::try_from(input.length()).unwrap_or(most).min(most)];
+    let count = fill(input, 0, &mut bytes)?;
+    bytes.truncate(count);
+    Ok(Cow::Owned(bytes))
+}
+
+/// All bytes in memory: for formats whose files stay small, or that need to look back.
+///
+/// # Errors
+/// When the system cannot read.
+pub(crate) fn whole(input: &dyn Input) -> Result<Cow<'_, [u8]>> {
+    head(input, usize::MAX)
+}
+
+/// The lines of an input, one after the other, in a buffer of bounded size.
+pub(crate) struct Lines<'a> {
+    input: &'a dyn Input,
+    buffer: Vec<u8>,
+    /// Where in the input the buffer begins.
+    base: u64,
+    /// Start of the lines in the buffer that are not handed out yet.
+    from: usize,
+    number: u64,
+    ended: bool,
+    /// Least number of bytes that are read at once.
+    piece: usize,
+}
+
+impl std::fmt::Debug for Lines<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Lines<'a> {
+    /// No line may be longer, in bytes.
+    pub(crate) const LONGEST: usize = 16 << 20;
+    const PIECE: usize = 1 << 18;
+
+    /// The lines from the beginning.
+    #[must_use]
+    pub(crate) fn of(input: &'a dyn Input) -> Self {
+        Self::in_pieces(input, Self::PIECE)
+    }
+
+    /// The lines from the beginning, read in pieces of about `piece` bytes: small ones where many inputs are read
+    /// side by side.
+    #[must_use]
+    pub(crate) fn in_pieces(input: &'a dyn Input, piece: usize) -> Self {
+        let piece = piece.max(1);
+        Self { input, buffer: Vec::new(), base: 0, from: 0, number: 0, ended: false, piece }
+    }
+
+    /// Number of the line that was handed out last, from 1.
+    #[must_use]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Offset in the input of the line that comes next.
+    #[must_use]
+    pub(crate) fn offset(&self) -> u64 {
+        self.base + self.from as u64
+    }
+
+    /// The next line without its end (`\n` or `\r\n`); None at the end.
+    ///
+    /// # Errors
+    /// When the system cannot read, or a line is longer than [`Self::LONGEST`].
+    // No Iterator: a line lies in the buffer, until the next one is asked for.
+    pub(crate) fn next(&mut self) -> Result<Option<&[u8]>> {
+        let mut searched = 0;
+        let end = loop {
+            let rest = &self.buffer[self.from..];
+            if let Some(found) = memchr(b'\n', &rest[searched..]) {
+                break self.from + searched + found;
+            }
+            searched = rest.len();
+            if self.ended {
+                if rest.is_empty() {
+                    return Ok(None);
+                }
+                break self.buffer.len();
+            }
+            if searched > Self::LONGEST {
+                return Err(Error::at_line(
+                    self.number + 1,
+                    format!("a line longer than {} bytes", Self::LONGEST),
+                ));
+            }
+            self.read_on()?;
+        };
+        let line = self.from..end;
+        self.from = (end + 1).min(self.buffer.len());
+        self.number += 1;
+        let line = &self.buffer[line];
+        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+    }
+
+    fn read_on(&mut self) -> Result<()> {
+        self.buffer.drain(..self.from);
+        self.base += self.from as u64;
+        self.from = 0;
+        let kept = self.buffer.len();
+        // A long line doubles what is read at once, so that its search stays linear.
+        let piece = self.piece.max(kept);
+        self.buffer.resize(kept + piece, 0);
+        let count = fill(self.input, self.base + kept as u64, &mut self.buffer[kept..])?;
+        self.buffer.truncate(kept + count);
+        self.ended = count < piece;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hands out few bytes at a time and has none in memory.
+    struct Trickle<'a>(&'a [u8]);
+
+    impl Input for Trickle<'_> {
+        fn length(&self) -> u64 {
+            self.0.len() as u64
+        }
+        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let few = buffer.len().min(7);
+            self.0.read_at(offset, &mut buffer[..few])
+        }
+    }
+
+    #[test]
+    fn lines_come_whole_whatever_the_pieces() {
+        let long = "x".repeat(600_000);
+        let text = format!("one\r\n\n{long}\nlast");
+        let input = Trickle(text.as_bytes());
+        let mut lines = Lines::of(&input);
+        for expected in ["one", "", &long, "last"] {
+            assert_eq!(lines.next().unwrap(), Some(expected.as_bytes()));
+        }
+        assert_eq!(lines.next().unwrap(), None);
+        assert_eq!(lines.number(), 4);
+        assert_eq!(head(&input, 3).unwrap().as_ref(), b"one");
+        assert_eq!(whole(&input).unwrap().len(), text.len());
+    }
+}

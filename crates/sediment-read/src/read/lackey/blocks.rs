@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which block followed which, counted as they run.
+//!
+//! Most blocks have one or two that follow them. Each remembers the last two with their counts, so that most runs cost one
+//! comparison; when a third comes, the count of the second goes to the table of all pairs.
+
+use super::Unplaced;
+use crate::read::AddressId;
+use sediment_core::counts::Counts;
+use std::hash::{BuildHasher, RandomState};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Debug, Clone, Copy)]
+struct Block {
+    address: u64,
+    place: Result<AddressId, Unplaced>,
+    /// Which mapping of files the address is of.
+    era: u32,
+    next: [Next; 2],
+}
+
+/// A block that followed, and how often since its count was put away.
+#[derive(Debug, Clone, Copy)]
+struct Next {
+    block: u32,
+    count: u32,
+}
+
+const NEVER: Next = Next { block: NONE, count: 0 };
+
+/// Blocks by address, and what followed them.
+#[derive(Debug)]
+pub(super) struct Blocks {
+    blocks: Vec<Block>,
+    /// Open table of the blocks of this era by address; [`NONE`] where empty.
+    by_address: Vec<u32>,
+    used: usize,
+    factor: u64,
+    era: u32,
+    pairs: Counts,
+    /// Blocks with which a thread began.
+    starts: Vec<u32>,
+}
+
+const SMALLEST: usize = 256;
+
+impl Default for Blocks {
+    fn default() -> Self {
+        Self {
+            blocks: Vec::new(),
+            by_address: vec![NONE; SMALLEST],
+            used: 0,
+            // Random: a stranger must not choose where the addresses of a file fall.
+            factor: RandomState::new().hash_one(0u8) | 1,
+            era: 0,
+            pairs: Counts::default(),
+            starts: Vec::new(),
+        }
+    }
+}
+
+/// Result of [`Blocks::into_counts`]: addresses by block, passages from block to block, first blocks.
+type CountsOfBlocks = (Vec<Result<AddressId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
+
+impl Blocks {
+    /// Number of blocks, those of former eras included.
+    pub(super) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Number of executions that followed no other.
+    pub(super) fn starts(&self) -> u64 {
+        self.starts.len() as u64
+    }
+
+    /// The block at an address, which runs after `previous`; None if it is new.
+    #[inline]
+    pub(super) fn follow(
+        &mut self,
+        previous: Option<u32>,
+        address: u64,
+    ) -> Option<(u32, Result<AddressId, Unplaced>)> {
+        if let Some(previous) = previous {
+            let next = self.blocks[previous as usize].next;
+            for (position, next) in next.into_iter().enumerate() {
+                if let Some(&block) = self.blocks.get(next.block as usize) {
+                    if block.address == address && block.era == self.era && next.count < u32::MAX {
+                        self.blocks[previous as usize].next[position].count += 1;
+                        return Some((next.block, block.place));
+                    }
+                }
+            }
+        }
+        let block = self.find(address)?;
+        self.count(previous, block);
+        Some((block, self.blocks[block as usize].place))
+    }
+
+    /// Adds a block that is new at this address, and that runs after `previous`.
+    pub(super) fn add(
+        &mut self,
+        previous: Option<u32>,
+        address: u64,
+        place: Result<AddressId, Unplaced>,
+    ) -> u32 {
+        let block = self.blocks.len() as u32;
+        self.blocks.push(Block { address, place, era: self.era, next: [NEVER; 2] });
+        if (self.used + 1) * 2 > self.by_address.len() {
+            let length = self.by_address.len() * 2;
+            let old = std::mem::replace(&mut self.by_address, vec![NONE; length]);
+            for block in old.into_iter().filter(|block| *block != NONE) {
+                self.insert(block);
+            }
+        }
+        self.insert(block);
+        self.used += 1;
+        self.count(previous, block);
+        block
+    }
+
+    /// Addresses mean other code from here on.
+    pub(super) fn forget_addresses(&mut self) {
+        self.by_address = vec![NONE; SMALLEST];
+        self.used = 0;
+        self.era += 1;
+    }
+
+    /// The addresses of the blocks, the counts of one following another, and the first ones.
+    pub(super) fn into_counts(mut self) -> CountsOfBlocks {
+        for (number, block) in self.blocks.iter().enumerate() {
+            for next in block.next {
+                self.pairs.add(Counts::pair(number as u32, next.block), u64::from(next.count));
+            }
+        }
+        let addresses = self.blocks.iter().map(|block| block.place).collect();
+        let passages = self.pairs.into_sorted().into_iter().map(|(pair, count)| {
+            let (from, to) = Counts::of_pair(pair);
+            (from, to, count)
+        });
+        (addresses, passages.collect(), self.starts)
+    }
+
+    fn count(&mut self, previous: Option<u32>, block: u32) {
+        let Some(previous) = previous else {
+            self.starts.push(block);
+            return;
+        };
+        let next = &mut self.blocks[previous as usize].next;
+        let away = next[1];
+        next[1] = next[0];
+        next[0] = Next { block, count: 1 };
+        self.pairs.add(Counts::pair(previous, away.block), u64::from(away.count));
+    }
+
+    fn find(&self, address: u64) -> Option<u32> {
+        let mut at = self.home(address);
+        loop {
+            match self.by_address[at] {
+                NONE => return None,
+                block if self.blocks[block as usize].address == address => return Some(block),
+                _ => at = (at + 1) & (self.by_address.len() - 1),
+            }
+        }
+    }
+
+    fn insert(&mut self, block: u32) {
+        let mut at = self.home(self.blocks[block as usize].address);
+        while self.by_address[at] != NONE {
+            at = (at + 1) & (self.by_address.len() - 1);
+        }
+        self.by_address[at] = block;
+    }
+
+    fn home(&self, address: u64) -> usize {
+        let product = u128::from(address ^ self.factor) * u128::from(self.factor);
+        ((product as u64) ^ ((product >> 64) as u64)) as usize & (self.by_address.len() - 1)
+    }
+}

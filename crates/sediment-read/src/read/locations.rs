@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Locations of sampled profiles: a function that the profiler named, or an address in a mapped file. What each becomes in a
+//! recording is the same for every format that has both.
+
+use super::stacks::Frame;
+use super::{RecordedAddress, RecordedDso, Recording, Spot};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::Nowhere;
+
+const LONGEST_NAME: usize = 4096;
+const LONGEST_BUILD_ID: usize = 64;
+/// From here on addresses are the kernel's, on every processor of 64 bits.
+const KERNEL_ADDRESSES: u64 = 1 << 63;
+const KERNELS: [&[u8]; 4] = [b"[kernel", b"[guest.kernel", b"[hypervisor]", b"[k]"];
+/// Names of mappings that are no files.
+const PSEUDO_FILES: [&[u8]; 8] =
+    [b"[", b"//anon", b"anon_inode:", b"/dev/zero", b"/memfd:", b"/SYSV", b"linux-vdso", b"linux-gate"];
+
+/// Deeper ones are no call stacks.
+pub(super) const DEEPEST: usize = 1 << 18;
+/// Memory of a passage in a table that doubles as it grows.
+const PASSAGE_COST: usize = 110;
+
+/// Bytes of memory that a profile may still take.
+#[derive(Debug)]
+pub(super) struct Budget(pub(super) u64);
+
+impl Budget {
+    /// In proportion to the file, and for small ones what none of them needs.
+    pub(super) fn of(length: u64) -> Self {
+        Self(length.saturating_mul(12).saturating_add(40 << 20))
+    }
+
+    pub(super) fn take(&mut self, bytes: usize) -> Result<()> {
+        self.0 = self.0.checked_sub(bytes as u64).ok_or_else(|| {
+            Error::new(ErrorCode::TooLarge, "the tables of the profile are too large for its size")
+                .with_hint("it is damaged or malicious")
+        })?;
+        Ok(())
+    }
+
+    /// Takes the memory of the passages that the recording has beyond `before`, and returns their number.
+    pub(super) fn take_passages(&mut self, recording: &Recording, before: usize) -> Result<usize> {
+        let now = recording.transfer_count();
+        self.take((now - before) * PASSAGE_COST)?;
+        Ok(now)
+    }
+}
+
+/// A location, as a profile has it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Location<'a> {
+    pub(super) address: u64,
+    pub(super) mapping: Option<Mapping<'a>>,
+    pub(super) function: Option<Function<'a>>,
+}
+
+/// A mapped file, and where it lies.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Mapping<'a> {
+    pub(super) start: u64,
+    /// Its end; 0 where unknown.
+    pub(super) limit: u64,
+    pub(super) file_offset: u64,
+    pub(super) path: &'a [u8],
+    pub(super) build_id: &'a [u8],
+}
+
+/// A function that the profiler named.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Function<'a> {
+    pub(super) name: &'a [u8],
+    /// The linkage name; empty where unknown.
+    pub(super) system_name: &'a [u8],
+    pub(super) file: &'a [u8],
+}
+
+impl Location<'_> {
+    /// Its frame, with its place added to the recording.
+    pub(super) fn frame(&self, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+        let path = self.mapping.map_or(&b""[..], |mapping| mapping.path);
+        let high = self.address >= KERNEL_ADDRESSES && !path.starts_with(b"/") && path != b"[vsyscall]";
+        if high || KERNELS.iter().any(|name| path.starts_with(name)) {
+            return Ok(Frame::System);
+        }
+        if PSEUDO_FILES.iter().any(|name| path.starts_with(name)) {
+            return Ok(Frame::Unknown(Nowhere::Memory));
+        }
+        let dso = match self.mapping.map(|mapping| mapping.dso()) {
+            Some(Err(why)) => return Ok(Frame::Unknown(why)),
+            Some(Ok(dso)) => dso,
+            None => None,
+        };
+        let spot = match (self.function, self.mapping) {
+            (Some(function), _) => function.spot().ok_or(Nowhere::UnacceptableLength),
+            (None, Some(mapping)) if dso.is_some() => mapping.spot(self.address).ok_or(Nowhere::NoMapping),
+            _ => Err(Nowhere::NoMapping),
+        };
+        let spot = match spot {
+            Ok(spot) => spot,
+            Err(why) => return Ok(Frame::Unknown(why)),
+        };
+        budget.take(place_cost(&spot))?;
+        let dso = dso.map(|dso| recording.dso(dso));
+        Ok(Frame::Known(recording.place(RecordedAddress { dso, spot })))
+    }
+}
+
+impl Function<'_> {
+    /// The function by the name that the linker knows, where it was recorded; None where it has none.
+    fn spot(&self) -> Option<Spot> {
+        let name = if self.system_name.is_empty() { self.name } else { self.system_name };
+        if name.is_empty() || name.len() > LONGEST_NAME {
+            return None;
+        }
+        let file = self.file.rsplit(|b| *b == b'/').next().unwrap_or_default();
+        let file = (!file.is_empty() && file.len() < 256).then(|| file.to_vec());
+        Some(Spot::Symbol { name: name.to_vec(), file })
+    }
+}
+
+impl Mapping<'_> {
+    /// The file: none where it says none, or why there can be none.
+    fn dso(&self) -> std::result::Result<Option<RecordedDso>, Nowhere> {
+        // Go's own build-id is no hexadecimal number, and stands in no ELF note.
+        let build_id = std::str::from_utf8(self.build_id).ok().filter(|id| {
+            !id.is_empty()
+                && id.len() <= 2 * LONGEST_BUILD_ID
+                && id.len() % 2 == 0
+                && id.bytes().all(|b| b.is_ascii_hexdigit())
+        });
+        if self.path.len() > LONGEST_NAME {
+            return Err(Nowhere::PathNotUtf8);
+        }
+        let path = std::str::from_utf8(self.path).map_err(|_| Nowhere::PathNotUtf8)?;
+        let path = if path.is_empty() { build_id.unwrap_or_default() } else { path };
+        let named = || RecordedDso { path: path.to_owned(), build_id: build_id.map(str::to_ascii_lowercase) };
+        Ok((!path.is_empty()).then(named))
+    }
+
+    /// The byte of the file at an address; None where the mapping does not hold it.
+    fn spot(&self, address: u64) -> Option<Spot> {
+        // A mapping of the whole address space is one of a profiler that knows no mappings and writes addresses as the ELF file has
+        // them; pprof reads it so.
+        if self.start == 0 && self.file_offset == 0 && matches!(self.limit, 0 | u64::MAX) {
+            return Some(Spot::Address(address));
+        }
+        let inside = address >= self.start && (self.limit == 0 || address < self.limit);
+        inside.then(|| Spot::FileOffset((address - self.start).wrapping_add(self.file_offset)))
+    }
+}
+
+/// A type of measurement and its unit.
+pub(super) type Measurement<'a> = (&'a [u8], &'a [u8]);
+
+/// The index of the type of measurement that counts: the one `wanted`, else samples, else the
+/// processor's time, else the last, as pprof does. None if there is none.
+pub(super) fn counted_type(types: &[Measurement<'_>], wanted: &[u8]) -> Option<usize> {
+    let by_name = |name: &[u8]| types.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
+    let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
+    counted.or_else(|| types.len().checked_sub(1))
+}
+
+/// A type and its unit as an event of the source.
+pub(super) fn event((kind, unit): Measurement<'_>) -> String {
+    format!("{}/{}", word(kind), word(unit))
+}
+
+/// A name of the profile's as one word of the source: that joins several by commas.
+fn word(name: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
+    text.chars()
+        .map(|c| if c.is_ascii_graphic() && !matches!(c, ',' | '"' | '\\') { c } else { '_' })
+        .collect()
+}
+
+/// Refuses a profile of which nothing has a name or file.
+pub(super) fn nothing_named(recording: &Recording, hint: &str) -> Error {
+    let why: Vec<String> =
+        recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
+    let what = "the profile has neither functions nor mapped files for its samples";
+    Error::new(ErrorCode::Unresolved, what).with_found(why.join("; ").as_bytes()).with_hint(hint)
+}
+
+/// Refuses a profile without samples.
+pub(super) fn no_sample() -> Error {
+    Error::new(ErrorCode::EmptyRecording, "no sample in the profile")
+        .with_hint("was the program idle while recorded? record longer, or under load")
+}
+
+/// Memory of an address: it stands in a list and in a table.
+fn place_cost(spot: &Spot) -> usize {
+    let text = match spot {
+        Spot::Symbol { name, file } => name.len() + file.as_ref().map_or(0, Vec::len),
+        Spot::FileOffset(_) | Spot::Address(_) => 0,
+    };
+    5 * size_of::<RecordedAddress>() + 2 * text + 64
+}

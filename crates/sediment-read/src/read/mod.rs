@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Recording`]: what one profiler saw, and [`READERS`], the one table of the formats it is read from.
+//!
+//! A reader takes an [`Input`] and returns a [`Recording`] with its skipped items, or an error with line or offset.
+//! It keeps names as the profiler gave them and resolves no address; [`crate::resolve`] does both, once. A recording
+//! adds up, and has no time order. Where a source knows the order, its reader replays it ([`replay()`]), step by
+//! step, in terms of the recording's addresses, once these are resolved.
+//!
+//! To add a format: one file here, one row in [`READERS`], one folder in tests/golden/read, one page in docs/formats.
+
+mod bolt;
+mod bolt_aggregated;
+mod callgrind;
+mod entry_trace;
+mod executed;
+mod folded;
+mod frame_names;
+mod gmon;
+mod gprof;
+pub(crate) mod input;
+mod lackey;
+mod locations;
+mod messages;
+mod numbers;
+mod otlp;
+mod perf_data;
+mod perf_report;
+mod perf_script;
+mod perf_stacks;
+pub mod pprof;
+mod replay;
+mod sample_profile;
+mod stacks;
+mod temporal_profile;
+mod uftrace;
+mod wire;
+
+pub use executed::{Executed, StraightRun};
+pub use input::Input;
+pub use perf_data::check_events;
+pub use replay::{Listener, Step};
+use sediment_core::profile::source::Source;
+
+use hashbrown::HashTable;
+use sediment_core::{Error, ErrorCode, Result, Skipped};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+/// Settings for what a file alone does not show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of the reader to use, rather than the first that recognises the content.
+    pub format: Option<String>,
+    /// Path or name of the program that was recorded, for sources that do not say it.
+    pub program: Option<String>,
+    /// Which way call stacks were printed, for text that does not say it.
+    pub stacks: Option<StackOrder>,
+    /// True for one of several parts of a recording. A part may hold nothing, where a recording may not: the file of
+    /// a thread that did nothing, say.
+    pub part: bool,
+    /// True to keep the executed code inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
+    /// [`Recording::counts_by_samples`]. It takes time and memory.
+    pub executions: bool,
+}
+
+/// Which end of a call stack stands first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StackOrder {
+    /// The outermost caller.
+    CallerFirst,
+    /// The executed function.
+    CalleeFirst,
+}
+
+/// One format that a profile can be read from.
+#[derive(Debug, Clone, Copy)]
+pub struct Reader {
+    /// Short name, also that of its page in docs/formats and its folder in tests/golden/read.
+    pub name: &'static str,
+    /// Program that writes such files.
+    pub summary: &'static str,
+    /// Recognises the format by the start of a file (its first [`HEAD`] bytes, or all); must be cheap and look at the
+    /// content alone.
+    pub recognises: fn(&[u8]) -> bool,
+    /// Reads a whole file.
+    pub read: fn(&dyn Input, &Settings) -> Result<Recording>,
+    /// Replays the time order, where the format has it.
+    pub replay: Option<Replay>,
+}
+
+/// Replay of a format's time order.
+#[derive(Debug, Clone, Copy)]
+pub struct Replay {
+    /// True if it tells the whole run from its start, so that first uses can be ranked; otherwise parts.
+    pub whole: bool,
+    /// Replays the steps in order, in terms of addresses of the recording that was read from this input (it may hold
+    /// those of other inputs too); addresses that the recording does not hold are skipped.
+    pub steps: Steps,
+}
+
+/// A function that reads an input again and hands each [`Step`] on to a [`Listener`].
+pub type Steps = fn(&dyn Input, &Settings, &Recording, &mut dyn Listener) -> Result<()>;
+
+/// Every format there is, the more specific first.
+pub const READERS: &[Reader] = &[
+    perf_data::READER,
+    gmon::READER,
+    pprof::READER,
+    otlp::READER,
+    callgrind::READER,
+    lackey::READER,
+    perf_script::READER,
+    perf_stacks::READER,
+    perf_report::READER,
+    gprof::READER,
+    bolt::READER,
+    bolt_aggregated::READER,
+    sample_profile::READER,
+    temporal_profile::READER,
+    uftrace::READER,
+    folded::READER,
+    entry_trace::READER,
+];
+
+/// Bytes of a file by which its kind is found.
+pub const HEAD: usize = 1 << 16;
+
+/// Magic numbers of packed files, and the commands that unpack them to standard output.
+const PACKED: [(&[u8], &str); 6] = [
+    (b"\x1f\x8b", "gzip -dc"),
+    (b"\xfd7zXZ\0", "xz -dc"),
+    (b"\x28\xb5\x2f\xfd", "zstd -dc"),
+    (b"BZh", "bzip2 -dc"),
+    (b"\x04\x22\x4d\x18", "lz4 -dc"),
+    (b"PK\x03\x04", "unzip -p"),
+];
+
+/// Reads a recording of whatever kind the content shows.
+///
+/// # Errors
+/// When the input is empty, no reader recognises it, or its reader refuses it.
+pub fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let mut recording = (find(input, settings)?.read)(input, settings)?;
+    let counted = !recording.executed.is_empty() || !recording.straight_runs.is_empty();
+    recording.counts_by_samples = settings.executions && !counted;
+    Ok(recording)
+}
+
+/// Tells the steps of a recording that was read before; false where the format does not know them.
+///
+/// # Errors
+/// As [`read`].
+pub fn replay(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    listener: &mut dyn Listener,
+) -> Result<bool> {
+    match find(input, settings)?.replay {
+        Some(replay) => (replay.steps)(input, settings, recording, listener).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// The reader for an input: the one that the settings name, else the first that recognises the content.
+///
+/// # Errors
+/// When the input is empty, no reader recognises it, or there is none of the name.
+pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
+    if let Some(name) = &settings.format {
+        return READERS.iter().find(|reader| reader.name == name).ok_or_else(|| {
+            let names: Vec<&str> = READERS.iter().map(|reader| reader.name).collect();
+            Error::new(ErrorCode::UnknownFormat, format!("unknown format {name}"))
+                .with_hint(format!("supported: {}", names.join(", ")))
+        });
+    }
+    let head = input::head(input, HEAD)?;
+    if head.iter().all(u8::is_ascii_whitespace) {
+        return Err(Error::new(ErrorCode::EmptyInput, "empty file")
+            .with_hint(
+                "did the recorder write elsewhere, or end before it wrote anything? callgrind leaves NAME empty next to NAME.1 (dumps) or NAME-01 (threads): import those",
+            ));
+    }
+    READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
+        let first = &head[..head.len().min(4096)];
+        if memchr::memmem::find(first, b"digraph").is_some() {
+            // pprof draws its legend so.
+            if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
+                return Error::new(
+                    ErrorCode::NotARecording,
+                    "a drawing by pprof, with rounded numbers, not a profile",
+                )
+                .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE");
+            }
+            return Error::new(ErrorCode::NotARecording, "a profile already, not a recording")
+                .with_hint("use it directly: sediment show, merge, order");
+        }
+        if head.starts_with(b"\x7fELF") {
+            return Error::new(ErrorCode::NotARecording, "a program or library, not a recording")
+                .with_hint("give it with --binary, together with the profiler's file");
+        }
+        if head.starts_with(b"PERFFILE") {
+            return Error::new(
+                ErrorCode::UnknownFormat,
+                "perf.data version 1, which perf wrote until Linux 3.0",
+            )
+            .with_hint("print it with a perf of that time: perf script > script.txt, and import that");
+        }
+        if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
+            return Error::new(ErrorCode::NotARecording, "a compressed file")
+                .with_hint(format!("unpack it first: {unpack} FILE | sediment import -"));
+        }
+        if entry_trace::is_list(&head) {
+            return Error::new(ErrorCode::UnknownFormat, "a list of words of unknown meaning")
+                .with_hint("if they are functions in the order of their entries: --format entry-trace");
+        }
+        let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
+        Error::new(ErrorCode::UnknownFormat, "unknown file format")
+            .with_found(head.split(|b| *b == b'\n').next().unwrap_or_default())
+            .with_hint(format!("supported: {}", known.join("; ")))
+    })
+}
+
+/// A DSO of one [`Recording`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DsoId(pub u32);
+
+/// Id of an address of one [`Recording`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AddressId(pub u32);
+
+/// An executable or shared library as the profiler named it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RecordedDso {
+    /// Path or name as recorded; private, and reduced to a label by [`crate::resolve`].
+    pub path: String,
+    /// Build-id in lower-case hex, where recorded.
+    pub build_id: Option<String>,
+}
+
+/// Where in a program something happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Spot {
+    /// A function by the name that the profiler gave it, raw: `@plt` and `@VERSION` still on it.
+    Symbol {
+        /// The name.
+        name: Vec<u8>,
+        /// Source file as the profiler gave it, where it did.
+        file: Option<Vec<u8>>,
+    },
+    /// A byte of the DSO's file, by its offset in that file.
+    FileOffset(u64),
+    /// A byte of the DSO by its virtual address, as the ELF file itself counts.
+    Address(u64),
+}
+
+/// A [`Spot`] in a DSO.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RecordedAddress {
+    /// The DSO, where known.
+    pub dso: Option<DsoId>,
+    /// Where in it.
+    pub spot: Spot,
+}
+
+/// Kind of a passage from one address to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TransferKind {
+    /// A call.
+    Call,
+    /// The target will return to the source, but no code there calls.
+    Uncertain,
+    /// A branch of unknown type: a call if it leads to the first byte of a function and its source is no return.
+    Branch,
+    /// The target began to run while the source was among the last 8 distinct executed functions.
+    Affinity,
+}
+
+/// Data that one profiler recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Recording {
+    /// Recorder.
+    pub source: Source,
+    /// Architecture as `uname -m` spells it, where recorded.
+    pub arch: Option<String>,
+    /// Amount of data read, for a person to compare with the profiler's: `3740 samples, 119424 branches`.
+    pub seen: String,
+    /// All calls that were seen, also those that could not be kept.
+    pub total: u128,
+    /// Skipped items, by reason.
+    pub skipped: Skipped,
+    /// The target of every call is the address that the call returns to by which the callee announced itself:
+    /// [`crate::resolve`] recognises by them the binary that was executed.
+    pub return_addresses: bool,
+    dsos: Vec<RecordedDso>,
+    by_dso: HashMap<RecordedDso, DsoId>,
+    addresses: Vec<RecordedAddress>,
+    /// Ids of the addresses by their hash: each address is kept once, as a hostile file can hold many.
+    by_address: HashTable<AddressId>,
+    hashing: RandomState,
+    transfers: HashMap<(AddressId, AddressId, TransferKind), u128>,
+    samples: HashMap<AddressId, u128>,
+    first: HashMap<AddressId, u64>,
+    executed: Vec<Executed>,
+    straight_runs: Vec<StraightRun>,
+    unwatched: Vec<AddressId>,
+    /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
+    pub counts_by_samples: bool,
+    /// Nothing is known of code inside functions that are not among the executed ones.
+    pub tells_of_executed_functions: bool,
+    /// Number of samples taken; 0 where the source counts, or does not say.
+    pub samples_taken: u64,
+}
+
+impl Recording {
+    /// The DSO with this path and build-id, added if it is new.
+    pub fn dso(&mut self, dso: RecordedDso) -> DsoId {
+        if let Some(&found) = self.by_dso.get(&dso) {
+            return found;
+        }
+        let id = DsoId(self.dsos.len() as u32);
+        self.dsos.push(dso.clone());
+        self.by_dso.insert(dso, id);
+        id
+    }
+
+    /// This place, added if it is new.
+    pub fn place(&mut self, place: RecordedAddress) -> AddressId {
+        let Self { addresses, by_address, hashing, .. } = self;
+        let hash = hashing.hash_one(&place);
+        let same = |id: &AddressId| addresses[id.0 as usize] == place;
+        if let Some(&found) = by_address.find(hash, same) {
+            return found;
+        }
+        let id = AddressId(addresses.len() as u32);
+        addresses.push(place);
+        by_address.insert_unique(hash, id, |id| hashing.hash_one(&addresses[id.0 as usize]));
+        id
+    }
+
+    /// Reserves space for `more` addresses.
+    fn reserve_addresses(&mut self, more: usize) {
+        let Self { addresses, by_address, hashing, .. } = self;
+        addresses.reserve(more);
+        by_address.reserve(more, |id| hashing.hash_one(&addresses[id.0 as usize]));
+    }
+
+    /// This place, where the recording has it.
+    #[must_use]
+    pub(crate) fn find_address(&self, place: &RecordedAddress) -> Option<AddressId> {
+        let same = |id: &AddressId| self.addresses[id.0 as usize] == *place;
+        self.by_address.find(self.hashing.hash_one(place), same).copied()
+    }
+
+    /// This DSO, where the recording has it.
+    #[must_use]
+    pub(crate) fn find_dso(&self, dso: &RecordedDso) -> Option<DsoId> {
+        self.by_dso.get(dso).copied()
+    }
+
+    /// Adds to the passages seen from one place to another.
+    pub fn add_transfer(&mut self, from: AddressId, to: AddressId, kind: TransferKind, count: u128) {
+        let sum = self.transfers.entry((from, to, kind)).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
+    /// Adds to the own cost at an address, in the source's event.
+    pub fn add_samples(&mut self, place: AddressId, cost: u128) {
+        let sum = self.samples.entry(place).or_default();
+        *sum = sum.saturating_add(cost);
+    }
+
+    /// Says that this place was the `rank`-th (from 0) to run for the first time; the lowest rank said stays.
+    pub fn set_first(&mut self, place: AddressId, rank: u64) {
+        let kept = self.first.entry(place).or_insert(rank);
+        *kept = (*kept).min(rank);
+    }
+
+    /// Adds executions of instructions.
+    pub(crate) fn add_executed(&mut self, executed: impl Iterator<Item = Executed>) {
+        self.executed.extend(executed);
+    }
+
+    /// Executions of instructions, in no order; one of several functions or parts stands there several times.
+    #[must_use]
+    pub fn executed(&self) -> &[Executed] {
+        &self.executed
+    }
+
+    /// Adds code executed without a jump.
+    pub fn add_straight_run(&mut self, run: StraightRun) {
+        self.straight_runs.push(run);
+    }
+
+    /// Code executed without a jump, in no order.
+    #[must_use]
+    pub fn straight_runs(&self) -> &[StraightRun] {
+        &self.straight_runs
+    }
+
+    /// Adds a block of code of which nothing is known, though its function was looked at.
+    pub fn add_unwatched(&mut self, begin: AddressId) {
+        self.unwatched.push(begin);
+    }
+
+    /// Beginnings of blocks of which nothing is known, though their functions were looked at.
+    pub(crate) fn unwatched(&self) -> &[AddressId] {
+        &self.unwatched
+    }
+
+    /// True if it has affinity edges or ranks of first use already: the reader told the order itself, with weights
+    /// that the steps of a replay do not carry.
+    #[must_use]
+    pub fn tells_order(&self) -> bool {
+        !self.first.is_empty() || self.transfers.keys().any(|(_, _, kind)| *kind == TransferKind::Affinity)
+    }
+
+    /// Adds another part of the same recording, such as another thread's file.
+    ///
+    /// # Errors
+    /// When the other was recorded by other means, so that the counts of the two cannot be compared.
+    pub fn append(&mut self, part: &Self) -> Result<()> {
+        if self.source != part.source {
+            return Err(Error::new(
+                ErrorCode::IncompatibleInputs,
+                format!(
+                    "recorded by {}, unlike the files before it ({}): not parts of one recording",
+                    part.source, self.source
+                ),
+            )
+            .with_hint("import each file to its own profile, then use `sediment merge`"));
+        }
+        if self.arch != part.arch {
+            self.arch = None;
+        }
+        self.return_addresses &= part.return_addresses;
+        self.total = self.total.saturating_add(part.total);
+        self.seen = format!("{}; {}", self.seen, part.seen);
+        self.skipped.append(&part.skipped);
+        let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
+        let addresses: Vec<AddressId> = part
+            .addresses
+            .iter()
+            .map(|place| {
+                let dso = place.dso.map(|id| dsos[id.0 as usize]);
+                self.place(RecordedAddress { dso, spot: place.spot.clone() })
+            })
+            .collect();
+        let here = |place: AddressId| addresses[place.0 as usize];
+        for (from, to, kind, count) in part.transfers() {
+            self.add_transfer(here(from), here(to), kind, count);
+        }
+        for (place, cost) in part.samples() {
+            self.add_samples(here(place), cost);
+        }
+        for (place, rank) in part.first_uses() {
+            self.set_first(here(place), rank);
+        }
+        let executed = part.executed.iter().map(|one| Executed { function: here(one.function), ..*one });
+        self.executed.extend(executed);
+        let runs = part.straight_runs.iter().map(|run| StraightRun {
+            from: here(run.from),
+            to: run.to.map(here),
+            ..*run
+        });
+        self.straight_runs.extend(runs);
+        self.unwatched.extend(part.unwatched.iter().map(|begin| here(*begin)));
+        self.counts_by_samples &= part.counts_by_samples;
+        self.tells_of_executed_functions |= part.tells_of_executed_functions;
+        self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);
+        Ok(())
+    }
+
+    /// The DSOs, by id.
+    #[must_use]
+    pub fn dsos(&self) -> &[RecordedDso] {
+        &self.dsos
+    }
+
+    /// The addresses, by id.
+    #[must_use]
+    pub fn addresses(&self) -> &[RecordedAddress] {
+        &self.addresses
+    }
+
+    /// All passages, sorted.
+    #[must_use]
+    pub fn transfers(&self) -> Vec<(AddressId, AddressId, TransferKind, u128)> {
+        let mut all: Vec<_> =
+            self.transfers.iter().map(|(&(from, to, kind), &count)| (from, to, kind, count)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Number of passages, each pair of addresses and kind once.
+    #[must_use]
+    pub(crate) fn transfer_count(&self) -> usize {
+        self.transfers.len()
+    }
+
+    /// Own cost by place, sorted by place.
+    #[must_use]
+    pub fn samples(&self) -> Vec<(AddressId, u128)> {
+        let mut all: Vec<_> = self.samples.iter().map(|(&place, &cost)| (place, cost)).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Ranks of first use by place, sorted by place.
+    #[must_use]
+    pub fn first_uses(&self) -> Vec<(AddressId, u64)> {
+        let mut all: Vec<_> = self.first.iter().map(|(&place, &rank)| (place, rank)).collect();
+        all.sort_unstable();
+        all
+    }
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables that the profiles of one message share, by index from 0: strings, functions, locations, mappings, attributes,
+//! stacks. Entry 0 of each is empty and means none.
+
+use super::super::Recording;
+use super::super::locations::{self, Budget, DEEPEST};
+use super::super::stacks::Frame;
+use super::document::Document;
+use super::message::{Item, Node};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::Nowhere;
+use std::ops::Range;
+
+/// Attribute of a mapping: the build-id of the ELF file. Other attributes have hashes of the file that are no build-id.
+const BUILD_ID: &[u8] = b"process.executable.build_id.gnu";
+/// Attribute of a location: the kind of code.
+const FRAME_TYPE: &[u8] = b"profile.frame.type";
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Function {
+    name: u32,
+    system_name: u32,
+    file: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Mapping {
+    start: u64,
+    limit: u64,
+    file_offset: u64,
+    path: u32,
+    attributes: Range<u32>,
+    /// Text of its build-id; it has none before all tables are read.
+    build_id: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Location {
+    address: u64,
+    mapping: u32,
+    /// The last function of its lines, into which those before it were inlined; 0 where there is none.
+    function: u32,
+    attributes: Range<u32>,
+}
+
+/// An attribute, or the text of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Value {
+    /// None, or of another type.
+    #[default]
+    None,
+    /// In the table of strings.
+    String(u32),
+    /// In the attribute itself, kept by the number here.
+    Own(u32),
+}
+
+/// The tables of one message.
+#[derive(Debug, Default)]
+pub(super) struct Dictionary {
+    strings: Texts,
+    /// Texts that attributes have themselves.
+    own: Texts,
+    functions: Vec<Function>,
+    mappings: Vec<Mapping>,
+    locations: Vec<Location>,
+    attributes: Vec<(u32, Value)>,
+    /// Locations of the stacks in `lists`, the innermost first.
+    stacks: Vec<Range<u32>>,
+    /// Locations of stacks, and attributes of mappings and locations.
+    lists: Vec<u32>,
+    frames: Vec<Option<Frame>>,
+}
+
+#[derive(Debug, Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &[u8], budget: &mut Budget) -> Result<()> {
+        budget.take(grown(text.len() + size_of::<usize>()))?;
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+        Ok(())
+    }
+
+    fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.bytes[from..end])
+    }
+}
+
+/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
+fn grown(bytes: usize) -> usize {
+    bytes * 5 / 2
+}
+
+/// An index; what does not fit is outside of every table.
+fn index(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+fn missing(what: &str, index: u32, count: usize) -> Error {
+    let what = format!("{what} {} is used, but there are only {count}", index as i32);
+    Error::new(ErrorCode::Damaged, what).with_hint("is the file cut off? copy it again")
+}
+
+impl Dictionary {
+    /// Reads the tables of a message.
+    pub(super) fn read(data: Node<'_>, document: Document<'_>, budget: &mut Budget) -> Result<Self> {
+        let mut tables = Self::default();
+        data.each(document, &mut |name, item| match (name, item) {
+            ("dictionary", Item::Message(dictionary)) => {
+                dictionary.each(document, &mut |table, item| tables.row(table, item, document, budget))
+            }
+            _ => Ok(()),
+        })?;
+        let empty = tables.strings.get(0).is_none_or(<[u8]>::is_empty)
+            && tables.functions.first().is_none_or(|row| *row == Function::default())
+            && tables.mappings.first().is_none_or(|row| *row == Mapping::default())
+            && tables.locations.first().is_none_or(|row| *row == Location::default())
+            && tables.stacks.first().is_none_or(Range::is_empty);
+        if !empty {
+            return Err(
+                document.refused(data.content.bytes(), "a dictionary whose first entries are not empty")
+            );
+        }
+        budget.take(tables.locations.len() * size_of::<Option<Frame>>())?;
+        tables.frames = vec![None; tables.locations.len()];
+        for at in 0..tables.mappings.len() {
+            let attributes = tables.mappings[at].attributes.clone();
+            tables.mappings[at].build_id = tables.attribute(attributes, BUILD_ID)?;
+        }
+        Ok(tables)
+    }
+
+    /// One row of the table of this name.
+    fn row<'a>(
+        &mut self,
+        table: &str,
+        item: Item<'a>,
+        document: Document<'a>,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let row = match item {
+            Item::Text(text) => return self.strings.push(&text, budget),
+            Item::Message(row) => row,
+            _ => return Ok(()),
+        };
+        let size = match table {
+            "mapping_table" => {
+                let mut mapping = Mapping::default();
+                mapping.attributes =
+                    self.fields(row, document, budget, &mut |field, number| match field {
+                        "memory_start" => mapping.start = number,
+                        "memory_limit" => mapping.limit = number,
+                        "file_offset" => mapping.file_offset = number,
+                        _ => mapping.path = index(number),
+                    })?;
+                self.mappings.push(mapping);
+                size_of::<Mapping>()
+            }
+            "location_table" => {
+                let mut location = Location::default();
+                location.attributes =
+                    self.fields(row, document, budget, &mut |field, number| match field {
+                        "address" => location.address = number,
+                        "mapping_index" => location.mapping = index(number),
+                        "lines" | "function_index" => location.function = index(number),
+                        _ => {}
+                    })?;
+                self.locations.push(location);
+                size_of::<Location>()
+            }
+            "function_table" => {
+                let mut function = Function::default();
+                self.fields(row, document, budget, &mut |field, number| match field {
+                    "name_strindex" => function.name = index(number),
+                    "system_name_strindex" => function.system_name = index(number),
+                    "filename_strindex" => function.file = index(number),
+                    _ => {}
+                })?;
+                self.functions.push(function);
+                size_of::<Function>()
+            }
+            "attribute_table" => {
+                let (mut key, mut value) = (0, Value::None);
+                self.fields(row, document, budget, &mut |field, number| match field {
+                    "key_strindex" => key = index(number),
+                    "string_value" => value = Value::Own(index(number)),
+                    "string_value_strindex" => value = Value::String(index(number)),
+                    _ => {}
+                })?;
+                self.attributes.push((key, value));
+                size_of::<(u32, Value)>()
+            }
+            _ => {
+                let stack = self.fields(row, document, budget, &mut |_, _| {})?;
+                self.stacks.push(stack);
+                size_of::<Range<u32>>()
+            }
+        };
+        budget.take(grown(size))
+    }
+
+    /// Hands on the integers of a row by the names of their fields, also those of the messages within, each of which begins with
+    /// its own name and 0. Texts within are kept, and handed on by their number. Returns the row's list.
+    fn fields<'a>(
+        &mut self,
+        row: Node<'a>,
+        document: Document<'a>,
+        budget: &mut Budget,
+        set: &mut dyn FnMut(&str, u64),
+    ) -> Result<Range<u32>> {
+        let Self { lists, own, .. } = self;
+        let from = lists.len() as u32;
+        row.each(document, &mut |field, item| match item {
+            Item::Number(number) => {
+                set(field, number);
+                Ok(())
+            }
+            Item::Numbers(list) => list.numbers(document, &mut |number| {
+                budget.take(grown(size_of::<u32>()))?;
+                lists.push(index(number));
+                Ok(())
+            }),
+            Item::Message(inner) => {
+                set(field, 0);
+                inner.each(document, &mut |field, item| {
+                    match item {
+                        Item::Number(number) => set(field, number),
+                        Item::Text(text) => {
+                            set(field, own.ends.len() as u64);
+                            own.push(&text, budget)?;
+                        }
+                        _ => {}
+                    }
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        })?;
+        let list = from..lists.len() as u32;
+        // Lists of nothing are the same, wherever they would stand.
+        Ok(if list.is_empty() { 0..0 } else { list })
+    }
+
+    /// Number of attributes.
+    pub(super) fn attribute_count(&self) -> u64 {
+        self.attributes.len() as u64
+    }
+
+    /// Number of stacks.
+    pub(super) fn stack_count(&self) -> usize {
+        self.stacks.len()
+    }
+
+    /// A string by its index.
+    pub(super) fn string(&self, index: u32) -> Result<&[u8]> {
+        self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.ends.len()))
+    }
+
+    /// A sample type's string by its index.
+    pub(super) fn name(&self, number: u64) -> Result<&[u8]> {
+        self.string(index(number))
+    }
+
+    /// Locations of a stack, the innermost first.
+    pub(super) fn stack(&self, number: u64) -> Result<&[u32]> {
+        let at = index(number);
+        let range = self.stacks.get(at as usize).ok_or_else(|| missing("stack", at, self.stacks.len()))?;
+        if range.len() > DEEPEST {
+            let what = format!("stack {at} has more than {DEEPEST} frames");
+            return Err(Error::new(ErrorCode::TooLarge, what).with_hint("it is damaged or malicious"));
+        }
+        Ok(self.list(range))
+    }
+
+    fn list(&self, range: &Range<u32>) -> &[u32] {
+        &self.lists[range.start as usize..range.end as usize]
+    }
+
+    /// Value of the attribute of this name among those of a row.
+    fn attribute(&self, of: Range<u32>, name: &[u8]) -> Result<Value> {
+        for &at in self.list(&of) {
+            let found = self.attributes.get(at as usize);
+            let (key, value) = *found.ok_or_else(|| missing("attribute", at, self.attributes.len()))?;
+            if at != 0 && self.string(key)? == name {
+                return Ok(value);
+            }
+        }
+        Ok(Value::None)
+    }
+
+    fn text(&self, value: Value) -> Result<&[u8]> {
+        match value {
+            Value::None => Ok(b""),
+            Value::String(index) => self.string(index),
+            Value::Own(index) => Ok(self.own.get(index as usize).unwrap_or_default()),
+        }
+    }
+
+    /// The frame of the location of this index.
+    pub(super) fn frame(&mut self, at: u32, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+        if at == 0 {
+            return Ok(Frame::Unknown(Nowhere::NoAddress));
+        }
+        let known = self.frames.get(at as usize);
+        if let Some(frame) = *known.ok_or_else(|| missing("location", at, self.locations.len()))? {
+            return Ok(frame);
+        }
+        let frame = self.name_frame(&self.locations[at as usize], recording, budget)?;
+        self.frames[at as usize] = Some(frame);
+        Ok(frame)
+    }
+
+    fn name_frame(
+        &self,
+        location: &Location,
+        recording: &mut Recording,
+        budget: &mut Budget,
+    ) -> Result<Frame> {
+        match self.text(self.attribute(location.attributes.clone(), FRAME_TYPE)?)? {
+            b"kernel" => return Ok(Frame::System),
+            b"beam" | b"cpython" | b"luajit" | b"perl" | b"php" | b"ruby" => {
+                return Ok(Frame::Unknown(Nowhere::Interpreted));
+            }
+            b"dotnet" | b"jvm" | b"v8js" => return Ok(Frame::Unknown(Nowhere::CompiledCode)),
+            b"abort-marker" | b"unknown" => return Ok(Frame::Unknown(Nowhere::NoName)),
+            _ => {}
+        }
+        let mapping = match location.mapping {
+            0 => None,
+            at => Some(self.mapping(at)?),
+        };
+        let function = match location.function {
+            0 => None,
+            at => Some(self.function(at)?),
+        };
+        locations::Location { address: location.address, mapping, function }.frame(recording, budget)
+    }
+
+    fn mapping(&self, at: u32) -> Result<locations::Mapping<'_>> {
+        let found = self.mappings.get(at as usize);
+        let &Mapping { start, limit, file_offset, path, build_id, .. } =
+            found.ok_or_else(|| missing("mapping", at, self.mappings.len()))?;
+        let (path, build_id) = (self.string(path)?, self.text(build_id)?);
+        Ok(locations::Mapping { start, limit, file_offset, path, build_id })
+    }
+
+    fn function(&self, at: u32) -> Result<locations::Function<'_>> {
+        let found = self.functions.get(at as usize);
+        let &Function { name, system_name, file } =
+            found.ok_or_else(|| missing("function", at, self.functions.len()))?;
+        let (name, system_name, file) = (self.string(name)?, self.string(system_name)?, self.string(file)?);
+        Ok(locations::Function { name, system_name, file })
+    }
+}

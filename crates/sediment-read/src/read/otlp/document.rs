@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bytes of a whole input, in which errors have their offsets.
+
+use sediment_core::error::{Error, ErrorCode};
+
+/// Versions that are read, for hints.
+const VERSIONS: &str = "versions read: 1.9 to 1.11 of opentelemetry-proto; messages do not say theirs. Update the exporter, or export pprof";
+
+/// The unpacked bytes of a whole input.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Document<'a> {
+    pub(super) bytes: &'a [u8],
+    /// True if the input is packed.
+    pub(super) packed: bool,
+}
+
+impl Document<'_> {
+    /// Error for damage at the start of a part of the bytes.
+    pub(super) fn damaged(self, part: &[u8], what: &str) -> Error {
+        let whole = if self.packed { ", counted in the unpacked file" } else { "" };
+        let offset = (part.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize);
+        Error::at_offset(offset as u64, format!("{what}{whole}"))
+            .with_hint("is the file cut off? copy it again")
+    }
+
+    /// Error for the start of a part of the bytes that no version has which is read.
+    pub(super) fn refused(self, part: &[u8], what: &str) -> Error {
+        self.damaged(part, what).with_code(ErrorCode::UnsupportedVariant).with_hint(VERSIONS)
+    }
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles of OpenTelemetry (OTLP), as its collectors receive, pass on and store them: protocol buffers, packed by gzip or
+//! not, or JSON.
+//!
+//! A message has profiles of several processes, each of one type of measurement, and one dictionary for all of them. A host has
+//! the same type once for each process: those of the type that counts are added up.
+//!
+//! The input is read twice ([`message`] reads both encodings): first for the type that counts, then for its samples. Samples
+//! are added up by stack before a stack is followed, as many may share a long one. Messages carry no version;
+//! [`layout`] tells the two layouts of samples apart, and what no version has that is read is refused.
+
+mod dictionary;
+mod document;
+mod json;
+mod layout;
+mod message;
+
+use super::locations::{self, Budget, Measurement};
+use super::messages::{self, GZIP};
+use super::stacks::add_stack;
+use super::{Input, Reader, Recording, Settings, input};
+use dictionary::Dictionary;
+use document::Document;
+use layout::Layout;
+use message::{Item, Node, each_message};
+use sediment_core::error::Result;
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
+use sediment_core::skipped::Reason;
+use sediment_core::unpack::STREAMS;
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "otlp",
+    summary: "profiles of OpenTelemetry (OTLP, protocol buffers or JSON)",
+    recognises,
+    read,
+    replay: None,
+};
+
+/// Keys with which a message in JSON begins.
+const JSON_KEYS: [&str; 2] = ["resource_profiles", "dictionary"];
+
+fn recognises(head: &[u8]) -> bool {
+    let unpacked;
+    let head = if head.starts_with(GZIP) {
+        unpacked = messages::unpacked_head(head);
+        &unpacked
+    } else {
+        head
+    };
+    if json::begins(head) {
+        let after = &head.trim_ascii_start()[1..];
+        let mut words = after.trim_ascii_start().split(|byte| *byte == b'"');
+        let key = words.next().filter(|blank| blank.is_empty()).and_then(|_| words.next());
+        let key = key.and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
+        return JSON_KEYS.iter().any(|name| json::is_named(key, name));
+    }
+    message::begins(head)
+}
+
+/// A type and its unit.
+type Type = (Vec<u8>, Vec<u8>);
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let mut budget = Budget::of(input.length());
+    let bytes = messages::unpacked(input, STREAMS.bytes(input.length()).min(budget.0 / 4))?;
+    let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
+    if packed {
+        budget.take(bytes.len() * 2)?;
+    }
+    let document = Document { bytes: &bytes, packed };
+    let mut counted_type: Option<Type> = None;
+    each_message(document, &mut |data| {
+        let tables = Dictionary::read(data, document, &mut Budget(budget.0))?;
+        profiles(data, document, &mut |profile| {
+            let (kind, samples) = outline(profile, document, &tables)?;
+            if samples > 0 {
+                let before = counted_type.as_ref().map(|(kind, unit)| (&kind[..], &unit[..]));
+                let both: Vec<_> = before.into_iter().chain([kind]).collect();
+                let (kind, unit) = both[locations::counted_type(&both, b"").unwrap_or_default()];
+                counted_type = Some((kind.to_vec(), unit.to_vec()));
+            }
+            Ok(())
+        })
+    })?;
+    let Some(counted_type) = counted_type else { return Err(locations::no_sample()) };
+    let event = locations::event((&counted_type.0, &counted_type.1));
+    let mut reading = Reading {
+        document,
+        counted_type,
+        recording: Recording {
+            source: Source::new("OTLP call stacks", &event, &[CallCounts, TimeOrder]),
+            ..Recording::default()
+        },
+        budget,
+        profiles: 0,
+        samples: 0,
+        sum: 0,
+    };
+    each_message(document, &mut |data| reading.add(data))?;
+    let Reading { mut recording, profiles, samples, sum, .. } = reading;
+    if recording.addresses().is_empty() {
+        return Err(locations::nothing_named(
+            &recording,
+            "let the exporter keep mappings: names of functions are found by them, where the program is",
+        ));
+    }
+    recording.seen =
+        format!("{}, {}, {sum} {event}", counted(profiles, "profile"), counted(samples, "stack"));
+    Ok(recording)
+}
+
+/// Calls `visit` with every profile of a message.
+fn profiles<'a>(
+    node: Node<'a>,
+    document: Document<'a>,
+    visit: &mut dyn FnMut(Node<'a>) -> Result<()>,
+) -> Result<()> {
+    node.each(document, &mut |name, item| match (name, item) {
+        ("resource_profiles" | "scope_profiles", Item::Message(inner)) => profiles(inner, document, visit),
+        ("profiles", Item::Message(profile)) => visit(profile),
+        _ => Ok(()),
+    })
+}
+
+/// Calls `visit` with every sample of a profile.
+fn samples<'a>(
+    profile: Node<'a>,
+    document: Document<'a>,
+    visit: &mut dyn FnMut(Node<'a>) -> Result<()>,
+) -> Result<()> {
+    profile.each(document, &mut |name, item| match (name, item) {
+        ("samples", Item::Message(sample)) => visit(sample),
+        _ => Ok(()),
+    })
+}
+
+/// The type of a profile with its unit, and the number of its samples.
+fn outline<'a, 't>(
+    profile: Node<'a>,
+    document: Document<'a>,
+    tables: &'t Dictionary,
+) -> Result<(Measurement<'t>, u64)> {
+    let (mut kind, mut unit, mut samples) = (0, 0, 0);
+    profile.each(document, &mut |name, item| match (name, item) {
+        ("samples", _) => {
+            samples += 1;
+            Ok(())
+        }
+        ("sample_type" | "period_type", Item::Message(types)) => types.each(document, &mut |field, item| {
+            match (name, field, item) {
+                ("sample_type", "type_strindex", Item::Number(number)) => kind = number,
+                ("sample_type", "unit_strindex", Item::Number(number)) => unit = number,
+                _ => {}
+            }
+            Ok(())
+        }),
+        _ => Ok(()),
+    })?;
+    Ok(((tables.name(kind)?, tables.name(unit)?), samples))
+}
+
+/// A recording on its way.
+struct Reading<'a> {
+    document: Document<'a>,
+    counted_type: Type,
+    recording: Recording,
+    budget: Budget,
+    profiles: u64,
+    samples: u64,
+    sum: u128,
+}
+
+impl<'a> Reading<'a> {
+    /// Adds the profiles of a message.
+    fn add(&mut self, data: Node<'a>) -> Result<()> {
+        let document = self.document;
+        let before = self.budget.0;
+        let mut tables = Dictionary::read(data, document, &mut self.budget)?;
+        let mut layout = Layout::default();
+        let attributes = tables.attribute_count();
+        profiles(data, document, &mut |profile| {
+            samples(profile, document, &mut |sample| layout.add(sample, attributes, document))
+        })?;
+        self.budget.take(tables.stack_count() * size_of::<u128>())?;
+        // The tables of one message are gone before those of the next come.
+        let of_tables = before - self.budget.0;
+        let mut weights = vec![0u128; tables.stack_count()];
+        profiles(data, document, &mut |profile| {
+            let (kind, count) = outline(profile, document, &tables)?;
+            if kind != (&self.counted_type.0[..], &self.counted_type.1[..]) {
+                let event = locations::event(kind);
+                self.recording.skipped.add_many(Reason::UnreadEvent, count, 0, event);
+                return Ok(());
+            }
+            self.profiles += 1;
+            samples(profile, document, &mut |sample| {
+                let sample = Node { shape: layout.shape(), ..sample };
+                self.weigh(sample, &tables, &mut weights)
+            })
+        })?;
+        let mut frames = Vec::new();
+        let mut passages = self.recording.transfer_count();
+        for (stack, weight) in weights.into_iter().enumerate().filter(|(_, weight)| *weight > 0) {
+            frames.clear();
+            for at in (0..tables.stack(stack as u64)?.len()).rev() {
+                let location = tables.stack(stack as u64)?[at];
+                frames.push(tables.frame(location, &mut self.recording, &mut self.budget)?);
+            }
+            add_stack(&mut self.recording, &frames, weight);
+            passages = self.budget.take_passages(&self.recording, passages)?;
+        }
+        self.budget.0 += of_tables;
+        Ok(())
+    }
+
+    /// Adds the weight of a sample to that of its stack.
+    fn weigh(&mut self, sample: Node<'a>, tables: &Dictionary, weights: &mut [u128]) -> Result<()> {
+        let document = self.document;
+        let (mut stack, mut sum, mut values, mut times) = (0, 0i128, 0u64, 0);
+        sample.each(document, &mut |name, item| match (name, item) {
+            ("stack_index", Item::Number(number)) => {
+                stack = number;
+                Ok(())
+            }
+            ("timestamps_unix_nano", Item::Count(count)) => {
+                times += count;
+                Ok(())
+            }
+            ("values", Item::Numbers(list)) => list.numbers(document, &mut |number| {
+                values += 1;
+                sum += i128::from(number as i64);
+                Ok(())
+            }),
+            ("attribute_indices", Item::Numbers(list)) => list.numbers(document, &mut |_| Ok(())),
+            _ => Ok(()),
+        })?;
+        match (values, times) {
+            (0, 0) => {
+                return Err(
+                    document.refused(sample.content.bytes(), "a sample with neither values nor timestamps")
+                );
+            }
+            (0, _) => sum = i128::from(times),
+            (_, 0) => {}
+            _ if values == times => {}
+            _ => {
+                let (values, times) = (counted(values, "value"), counted(times, "timestamp"));
+                let what = format!("a sample with {values} and {times}");
+                return Err(document.refused(sample.content.bytes(), &what));
+            }
+        }
+        self.samples += 1;
+        let weight = sum.unsigned_abs();
+        if sum <= 0 {
+            let reason = if sum == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
+            self.recording.skipped.add(reason, weight, "");
+            return Ok(());
+        }
+        self.sum += weight;
+        if stack == 0 || tables.stack(stack)?.is_empty() {
+            self.recording.skipped.add(Reason::StacklessSample, weight, "");
+        } else {
+            weights[stack as usize] += weight;
+        }
+        Ok(())
+    }
+}

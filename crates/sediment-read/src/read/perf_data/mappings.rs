@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which file was mapped where, in every process, at every time.
+//!
+//! What happens to address spaces is followed once, in the order of time, and leaves [`Spaces`]: for each process, from when to
+//! when which space was its own. A space only grows: it ends when its process starts another program, or maps something over
+//! an address that meant something else. So samples may be looked up in any order, each by its process and time, and what a
+//! branch means depends on the space alone.
+//!
+//! A process begins with what its parent had when it forked, and gains mappings that hide older ones. perf records no
+//! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
+//! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
+
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::Nowhere;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Mappings that may be copied to make layers one, on top of some for each that was recorded. Only a recording made to do
+/// harm, in which every one of thousands of processes forks from a pile of its own, needs more.
+const COPIES: usize = 1 << 19;
+const COPIES_PER_MAPPING: usize = 24;
+
+/// When a record was written: by its time (0 where it has none), then by its position among the records.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct When {
+    pub(super) time: u64,
+    pub(super) sequence: u64,
+}
+
+/// A file as it was mapped.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct MappedFile {
+    pub(super) path: Box<[u8]>,
+    /// Recorded with the mapping.
+    pub(super) build_id: Option<String>,
+}
+
+/// A mapped file of a recording, by the order of appearance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct FileId(u32);
+
+impl FileId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Change of an address space.
+#[derive(Debug)]
+pub(super) enum Change {
+    Map(Mapping),
+    /// The process now runs another program.
+    Exec {
+        process: u32,
+    },
+    Fork {
+        parent: u32,
+        child: u32,
+    },
+}
+
+/// Mapping made by one record.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    pub(super) process: u32,
+    pub(super) start: u64,
+    pub(super) length: u64,
+    /// Offset in the file of the byte at `start`.
+    pub(super) file_offset: u64,
+    pub(super) file: MappedFile,
+    /// Recorded for the kernel, whose mappings all processes share.
+    pub(super) kernel: bool,
+    /// Mapped to be run, not to be read alone.
+    pub(super) executable: bool,
+}
+
+/// An address space that only grew, by number; 0 is that of a process of which nothing is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct SpaceId(pub(super) u32);
+
+/// File and offset at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AddressLookup {
+    /// The byte at this offset of a file.
+    File {
+        file: FileId,
+        offset: u64,
+    },
+    Nowhere(Nowhere),
+}
+
+/// The address spaces of all processes.
+#[derive(Debug, Default)]
+pub(super) struct Spaces {
+    /// Content of each space when it ended, by id.
+    held: Vec<Option<Arc<Shared>>>,
+    /// From when on each process had which space, in the order of time.
+    of_process: HashMap<u32, Vec<(When, SpaceId)>>,
+    kernel: Layer,
+    files: Files,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    files: Vec<MappedFile>,
+    /// Kind of each, by id.
+    kinds: Vec<FileKind>,
+    ids: HashMap<MappedFile, FileId>,
+    /// True if it was ever mapped executable.
+    executable: Vec<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileKind {
+    File,
+    Vdso,
+    None,
+}
+
+/// Follows what happens, in the order of time.
+#[derive(Debug, Default)]
+struct Follower {
+    spaces: Spaces,
+    now: HashMap<u32, Space>,
+    mapped: usize,
+    copied: usize,
+}
+
+/// The address space of one process: its newest mappings over those it shares with relatives.
+#[derive(Debug, Clone)]
+struct Space {
+    id: SpaceId,
+    own: Layer,
+    below: Option<Arc<Shared>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    layer: Layer,
+    below: Option<Arc<Shared>>,
+}
+
+/// Mappings that do not overlap, by the first address at which each shows.
+#[derive(Debug, Clone, Default)]
+struct Layer(BTreeMap<u64, Visible>);
+
+#[derive(Debug, Clone, Copy)]
+struct Visible {
+    end: u64,
+    /// Difference between an address and its offset in the file, wrapping around.
+    shift: u64,
+    file: FileId,
+}
+
+impl Spaces {
+    /// Follows the changes, which come in the order of time.
+    pub(super) fn follow(changes: Vec<(When, Change)>) -> Result<Self> {
+        let mut follower = Follower::default();
+        follower.spaces.held.push(None);
+        for (when, change) in changes {
+            match change {
+                Change::Map(mapping) => follower.map(when, mapping),
+                Change::Exec { process } => follower.begin(process, when, None),
+                Change::Fork { parent, child } if parent != child => follower.fork(when, parent, child),
+                Change::Fork { .. } => {}
+            }
+            if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
+                return Err(Error::new(
+                    ErrorCode::TooLarge,
+                    "processes fork and map files in a nest too deep to follow",
+                )
+                .with_hint("is the file unchanged since perf wrote it?"));
+            }
+        }
+        let processes: Vec<u32> = follower.now.keys().copied().collect();
+        for process in processes {
+            follower.end(process);
+        }
+        Ok(follower.spaces)
+    }
+
+    /// The space that a process had at a time. Before it was first heard of it had its first one.
+    pub(super) fn at(&self, process: u32, when: When) -> SpaceId {
+        let Some(spaces) = self.of_process.get(&process) else { return SpaceId(0) };
+        match &spaces[..] {
+            [(_, only)] => *only,
+            _ => spaces[spaces.partition_point(|(from, _)| *from <= when).max(1) - 1].1,
+        }
+    }
+
+    /// Looks an address of a space up.
+    pub(super) fn find(&self, space: SpaceId, address: u64) -> AddressLookup {
+        // User space is the lower half of the addresses on every machine that has branch records.
+        if address >> 63 == 1 {
+            return AddressLookup::Nowhere(Nowhere::Kernel);
+        }
+        let mut found = None;
+        let mut below = self.held[space.0 as usize].as_deref();
+        while let (None, Some(shared)) = (found, below) {
+            found = shared.layer.at(address);
+            below = shared.below.as_deref();
+        }
+        let Some(visible) = found else {
+            let kernel = self.kernel.at(address).is_some();
+            return AddressLookup::Nowhere(if kernel { Nowhere::Kernel } else { Nowhere::Unmapped });
+        };
+        match self.files.kinds[visible.file.index()] {
+            FileKind::File => {
+                AddressLookup::File { file: visible.file, offset: address.wrapping_add(visible.shift) }
+            }
+            FileKind::Vdso => AddressLookup::Nowhere(Nowhere::Vdso),
+            FileKind::None => AddressLookup::Nowhere(Nowhere::AnonymousCode),
+        }
+    }
+
+    /// All that was mapped, by id.
+    pub(super) fn files(&self) -> &[MappedFile] {
+        &self.files.files
+    }
+
+    /// True if code of this file could have run.
+    pub(super) fn could_run(&self, file: FileId) -> bool {
+        self.files.executable[file.index()] && self.files.kinds[file.index()] == FileKind::File
+    }
+
+    /// The ids of the files.
+    pub(super) fn file_ids(&self) -> impl Iterator<Item = FileId> + use<> {
+        (0..self.files.files.len() as u32).map(FileId)
+    }
+}
+
+impl Files {
+    fn id(&mut self, file: MappedFile, executable: bool) -> FileId {
+        let id = match self.ids.get(&file) {
+            Some(id) => *id,
+            None => {
+                let id = FileId(self.files.len() as u32);
+                self.kinds.push(kind_of(&file.path));
+                self.executable.push(false);
+                self.files.push(file.clone());
+                self.ids.insert(file, id);
+                id
+            }
+        };
+        self.executable[id.index()] |= executable;
+        id
+    }
+}
+
+impl Follower {
+    fn map(&mut self, when: When, mapping: Mapping) {
+        let Mapping { process, start, length, file_offset, file, kernel, executable } = mapping;
+        let file = self.spaces.files.id(file, executable && !kernel);
+        let visible =
+            Visible { end: start.saturating_add(length), shift: file_offset.wrapping_sub(start), file };
+        self.mapped += 1;
+        if kernel {
+            return self.spaces.kernel.insert(start, visible);
+        }
+        match self.now.get(&process) {
+            None => self.begin(process, when, None),
+            Some(space) if space.would_change(start, visible) => {
+                let below = self.end(process);
+                self.begin(process, when, below);
+            }
+            Some(_) => {}
+        }
+        if let Some(space) = self.now.get_mut(&process) {
+            space.own.insert(start, visible);
+        }
+    }
+
+    fn fork(&mut self, when: When, parent: u32, child: u32) {
+        // The parent goes on with the same space: what it gains later the child does not have.
+        let below = self.share(parent);
+        self.begin(child, when, below);
+    }
+
+    /// Gives a process a new space over what is below.
+    fn begin(&mut self, process: u32, when: When, below: Option<Arc<Shared>>) {
+        self.end(process);
+        let id = SpaceId(self.spaces.held.len() as u32);
+        self.spaces.held.push(None);
+        self.now.insert(process, Space { id, own: Layer::default(), below });
+        self.spaces.of_process.entry(process).or_default().push((when, id));
+    }
+
+    /// Ends the space of a process, and returns what it held.
+    fn end(&mut self, process: u32) -> Option<Arc<Shared>> {
+        let held = self.share(process);
+        if let Some(space) = self.now.remove(&process) {
+            self.spaces.held[space.id.0 as usize].clone_from(&held);
+        }
+        held
+    }
+
+    /// Makes what a process has mapped a layer that others may stand on.
+    fn share(&mut self, process: u32) -> Option<Arc<Shared>> {
+        let space = self.now.get_mut(&process)?;
+        if !space.own.0.is_empty() {
+            let mut layer = std::mem::take(&mut space.own);
+            let mut below = space.below.take();
+            while let Some(shared) = below.take_if(|shared| shared.layer.0.len() <= 2 * layer.0.len()) {
+                let mut one = shared.layer.clone();
+                for (start, visible) in &layer.0 {
+                    one.insert(*start, *visible);
+                }
+                self.copied += one.0.len();
+                below.clone_from(&shared.below);
+                layer = one;
+            }
+            space.below = Some(Arc::new(Shared { layer, below }));
+        }
+        space.below.clone()
+    }
+}
+
+impl Space {
+    /// True if an address that is mapped would mean something else. A hidden layer may cause a false positive.
+    fn would_change(&self, start: u64, new: Visible) -> bool {
+        let mut below = self.below.as_deref();
+        let mut layers = std::iter::once(&self.own).chain(std::iter::from_fn(|| {
+            let shared = below?;
+            below = shared.below.as_deref();
+            Some(&shared.layer)
+        }));
+        layers.any(|layer| layer.any_other(start, new))
+    }
+}
+
+impl Layer {
+    /// Puts a mapping that shows from `start` on over those that are there.
+    fn insert(&mut self, start: u64, visible: Visible) {
+        let end = visible.end;
+        if start >= end {
+            return;
+        }
+        let before = self.0.range(..start).next_back().map(|(first, visible)| (*first, *visible));
+        if let Some((first, old)) = before.filter(|(_, old)| old.end > start) {
+            self.0.insert(first, Visible { end: start, ..old });
+            if old.end > end {
+                self.0.insert(end, old);
+            }
+        }
+        while let Some((&first, _)) = self.0.range(start..end).next() {
+            if let Some(old) = self.0.remove(&first).filter(|old| old.end > end) {
+                self.0.insert(end, old);
+            }
+        }
+        self.0.insert(start, visible);
+    }
+
+    fn at(&self, address: u64) -> Option<Visible> {
+        let (_, visible) = self.0.range(..=address).next_back()?;
+        (address < visible.end).then_some(*visible)
+    }
+
+    /// True if something else lies where a new mapping comes to lie. Looks at as many mappings as the new one hides,
+    /// and one.
+    fn any_other(&self, start: u64, new: Visible) -> bool {
+        let other = |old: &Visible| old.file != new.file || old.shift != new.shift;
+        let before = self.0.range(..start).next_back().is_some_and(|(_, old)| old.end > start && other(old));
+        before || (start < new.end && self.0.range(start..new.end).any(|(_, old)| other(old)))
+    }
+}
+
+/// Kind of a path: a file, or the kernel's or perf's word for anonymous memory.
+fn kind_of(path: &[u8]) -> FileKind {
+    const NONE: [&[u8]; 7] = [b"[", b"//", b"/dev/", b"/memfd:", b"/SYSV", b"/anon_hugepage", b"anon_inode:"];
+    if path.starts_with(b"[vdso") || path.starts_with(b"[vsyscall") {
+        FileKind::Vdso
+    } else if path.is_empty() || NONE.iter().any(|start| path.starts_with(start)) || is_compiled_code(path) {
+        FileKind::None
+    } else {
+        FileKind::File
+    }
+}
+
+/// `/tmp/perf-PID.map` and `jit-PID.dump`, by which perf marks the memory of a compiler that runs beside the program.
+fn is_compiled_code(path: &[u8]) -> bool {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let number_between = |start: &[u8], end: &[u8]| {
+        let number = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
+        number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
+    };
+    number_between(b"perf-", b".map") || number_between(b"jit-", b".dump")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn mapping(process: u32, start: u64, length: u64, path: &str) -> Change {
+        let file = MappedFile { path: path.as_bytes().into(), build_id: None };
+        Change::Map(Mapping {
+            process,
+            start,
+            length,
+            file_offset: 0x1000,
+            file,
+            kernel: false,
+            executable: true,
+        })
+    }
+
+    fn follow(changes: Vec<Change>) -> Result<Spaces> {
+        Spaces::follow(changes.into_iter().enumerate().map(|(i, change)| (at(i), change)).collect())
+    }
+
+    fn at(time: usize) -> When {
+        When { time: time as u64, sequence: 0 }
+    }
+
+    fn path_at(spaces: &Spaces, process: u32, when: When, address: u64) -> Option<&str> {
+        match spaces.find(spaces.at(process, when), address) {
+            AddressLookup::File { file, .. } => std::str::from_utf8(&spaces.files()[file.index()].path).ok(),
+            AddressLookup::Nowhere(_) => None,
+        }
+    }
+
+    #[test]
+    fn a_child_keeps_what_its_parent_had_and_an_exec_starts_anew() {
+        let spaces = follow(vec![
+            mapping(1, 100, 50, "/a"),
+            Change::Fork { parent: 1, child: 2 },
+            mapping(1, 120, 10, "/parent"),
+            mapping(2, 140, 10, "/child"),
+            Change::Fork { parent: 2, child: 3 },
+            Change::Exec { process: 2 },
+        ])
+        .unwrap();
+        let path = |process, time, address| path_at(&spaces, process, at(time), address);
+        assert_eq!(
+            (path(1, 1, 125), path(1, 9, 125), path(2, 4, 125)),
+            (Some("/a"), Some("/parent"), Some("/a"))
+        );
+        assert_eq!(
+            (path(1, 9, 145), path(2, 2, 145), path(2, 4, 145)),
+            (Some("/a"), Some("/a"), Some("/child"))
+        );
+        assert_eq!((path(3, 9, 145), path(2, 9, 145)), (Some("/child"), None));
+        let find = |process, address| spaces.find(spaces.at(process, at(9)), address);
+        assert_eq!(find(1, 101), AddressLookup::File { file: FileId(0), offset: 0x1001 });
+        assert_eq!(find(9, 101), AddressLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, 99), AddressLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, u64::MAX), AddressLookup::Nowhere(Nowhere::Kernel));
+    }
+
+    #[test]
+    fn a_space_lasts_until_an_address_means_something_else() {
+        let same = |start| mapping(1, start, 10, "/a");
+        let spaces =
+            follow(vec![same(0), mapping(1, 100, 10, "/b"), same(0), mapping(1, 5, 10, "/c")]).unwrap();
+        assert_eq!(spaces.of_process[&1].len(), 2);
+        assert_eq!(path_at(&spaces, 1, at(0), 105), Some("/b"), "mapped a little late");
+        assert_eq!(path_at(&spaces, 1, at(2), 7), Some("/a"));
+        assert_eq!(path_at(&spaces, 1, at(3), 7), Some("/c"));
+    }
+
+    #[test]
+    fn long_chains_of_forks_and_of_new_mappings_are_followed() {
+        let mut changes = Vec::new();
+        for process in 0..20_000 {
+            changes.push(mapping(process, u64::from(process % 100) * 10, 10, "/a"));
+            changes.push(Change::Fork { parent: process, child: process + 1 });
+        }
+        for round in 0..100_000 {
+            changes.push(mapping(1, round % 5_000 * 10, 20, ["/x", "/y"][round as usize % 2]));
+        }
+        let last = changes.len();
+        let spaces = follow(changes).unwrap();
+        assert_eq!(path_at(&spaces, 20_000, at(last), 995), Some("/a"));
+        let deepest = spaces
+            .held
+            .iter()
+            .flatten()
+            .map(|shared| std::iter::successors(Some(shared), |shared| shared.below.as_ref()).count());
+        assert!(deepest.max() < Some(40));
+    }
+
+    #[test]
+    fn memory_that_no_file_holds_is_told_from_files() {
+        let kinds = [
+            ("/usr/bin/x", FileKind::File),
+            ("/usr/share/perf-1.map.so", FileKind::File),
+            ("/tmp/jitted-12-3.so", FileKind::File),
+            ("/tmp/perf-12.map", FileKind::None),
+            ("/home/user/.debug/jit/jit-12.dump", FileKind::None),
+            ("//anon", FileKind::None),
+            ("[heap]", FileKind::None),
+            ("[vdso]", FileKind::Vdso),
+            ("", FileKind::None),
+        ];
+        for (path, kind) in kinds {
+            assert_eq!(kind_of(path.as_bytes()), kind, "{path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_newest_mapping_shows(parts in proptest::collection::vec((0u64..60, 0u64..20), 0..20)) {
+            const NAMES: [&str; 4] = ["/0", "/1", "/2", "/3"];
+            let mut changes = Vec::new();
+            let mut expected = [None; 80];
+            let mut states = Vec::new();
+            for (i, (start, length)) in parts.iter().enumerate() {
+                changes.push(mapping(1, *start, *length, NAMES[i % 4]));
+                expected[*start as usize..(start + length) as usize].fill(Some(NAMES[i % 4]));
+                states.push(expected);
+            }
+            let spaces = follow(changes).unwrap();
+            for (time, expected) in states.iter().enumerate() {
+                for (address, name) in expected.iter().enumerate().filter(|(_, name)| name.is_some()) {
+                    prop_assert_eq!(path_at(&spaces, 1, at(time), address as u64), *name);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The records of a perf.data file: their heads, what happened to address spaces, and the fields of samples.
+
+use super::attribute::{Attribute, branch_sample_type, sample_type};
+use super::cursor::Cursor;
+use super::mappings::{Change, MappedFile, Mapping};
+use sediment_core::error::{Error, Result};
+use sediment_core::skipped::NoCall;
+use std::collections::HashMap;
+
+/// PERF_RECORD_*: those of the kernel below 64, those of perf itself from 64 on.
+pub(super) mod kind {
+    pub(crate) const MMAP: u32 = 1;
+    pub(crate) const LOST: u32 = 2;
+    pub(crate) const COMM: u32 = 3;
+    pub(crate) const FORK: u32 = 7;
+    pub(crate) const SAMPLE: u32 = 9;
+    pub(crate) const MMAP2: u32 = 10;
+    pub(crate) const LOST_SAMPLES: u32 = 13;
+    pub(crate) const HEADER_ATTR: u32 = 64;
+    pub(crate) const HEADER_TRACING_DATA: u32 = 66;
+    pub(crate) const HEADER_BUILD_ID: u32 = 67;
+    pub(crate) const AUXTRACE: u32 = 71;
+    pub(crate) const EVENT_UPDATE: u32 = 78;
+    pub(crate) const HEADER_FEATURE: u32 = 80;
+    pub(crate) const COMPRESSED: u32 = 81;
+    pub(crate) const COMPRESSED2: u32 = 83;
+}
+
+/// Size in bytes of the head of a record.
+pub(super) const HEAD: usize = 8;
+
+/// The head of a record.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    /// Size in bytes of the whole record.
+    pub(super) size: usize,
+}
+
+impl Head {
+    /// Reads the head of a record that stands at this offset.
+    pub(super) fn read(mut cursor: Cursor) -> Result<Self> {
+        let offset = cursor.offset();
+        let kind = cursor.u32("the kind of a record")?;
+        let misc = cursor.u16("the flags of a record")?;
+        let size = usize::from(cursor.u16("the size of a record")?);
+        if size < HEAD {
+            return Err(Error::at_offset(
+                offset,
+                format!("a record of {size} bytes is shorter than its header"),
+            )
+            .with_hint("is the file unchanged since perf wrote it?"));
+        }
+        Ok(Self { kind, misc, size })
+    }
+}
+
+/// A record with its body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record<'a> {
+    pub(super) kind: u32,
+    pub(super) misc: u16,
+    pub(super) body: Cursor<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Takes the next record.
+    pub(super) fn next(left: &mut Cursor<'a>) -> Result<Self> {
+        let Head { kind, misc, size } = Head::read(*left)?;
+        left.bytes(HEAD as u64, "a record")?;
+        let offset = left.offset();
+        let body = left.bytes((size - HEAD) as u64, "a record")?;
+        Ok(Self { kind, misc, body: Cursor::new(body, offset, left.big_endian()) })
+    }
+
+    /// Change of an address space that it records, with its time; None for a record of another kind.
+    pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, Change)>> {
+        const MISC_EXEC: u16 = 1 << 13;
+        let mut body = self.body;
+        let change = match self.kind {
+            kind::MMAP | kind::MMAP2 => Change::Map(self.mapping()?),
+            kind::COMM if self.misc & MISC_EXEC != 0 => {
+                Change::Exec { process: body.u32("the process of a name")? }
+            }
+            kind::FORK => {
+                let child = body.u32("a fork")?;
+                Change::Fork { child, parent: body.u32("a fork")? }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some((self.time_behind(events), change)))
+    }
+
+    /// When a record other than a sample was written; 0 where it does not say.
+    fn time_behind(&self, events: &Events) -> u64 {
+        let attribute = events.of(self.kind, self.body);
+        if !attribute.has(sample_type::TIME) || !attribute.sample_id_all {
+            return 0;
+        }
+        use sample_type::{CPU, ID, IDENTIFIER, STREAM_ID, TIME};
+        word_before_end(self.body, words(attribute, &[TIME, ID, STREAM_ID, CPU, IDENTIFIER])).unwrap_or(0)
+    }
+
+    fn mapping(&self) -> Result<Mapping> {
+        const MISC_DATA: u16 = 1 << 13;
+        const MISC_BUILD_ID: u16 = 1 << 14;
+        const PROTECTION_EXECUTE: u32 = 4;
+        const KERNEL: u32 = u32::MAX;
+        let mut body = self.body;
+        let process = body.u32("the process of a mapping")?;
+        body.u32("the thread of a mapping")?;
+        let start = body.u64("the address of a mapping")?;
+        let length = body.u64("the length of a mapping")?;
+        let file_offset = body.u64("the offset of a mapping")?;
+        let mut recorded_id = None;
+        let mut executable = self.misc & MISC_DATA == 0;
+        if self.kind == kind::MMAP2 {
+            // Either device and inode, or the build-id with its size before it.
+            let identity = body.bytes(24, "the file of a mapping")?;
+            if self.misc & MISC_BUILD_ID != 0 {
+                recorded_id = build_id(&identity[4..], Some(identity[0]));
+            }
+            executable = body.u32("the protection of a mapping")? & PROTECTION_EXECUTE != 0;
+            body.u32("the flags of a mapping")?;
+        }
+        let kernel = process == KERNEL || matches!(self.misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
+        let file = MappedFile { path: body.rest_as_string().into(), build_id: recorded_id };
+        Ok(Mapping { process, start, length, file_offset, file, kernel, executable })
+    }
+
+    /// Number of records that the kernel dropped, if this is such a record.
+    pub(super) fn lost(&self) -> Result<Option<u64>> {
+        let mut body = self.body;
+        match self.kind {
+            kind::LOST => {
+                body.u64("a count of lost records")?;
+                Ok(Some(body.u64("a count of lost records")?))
+            }
+            kind::LOST_SAMPLES => Ok(Some(body.u64("a count of lost samples")?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+const CPU_MODE: u16 = 7;
+const MODE_KERNEL: u16 = 1;
+const MODE_HYPERVISOR: u16 = 3;
+const MODE_GUEST_KERNEL: u16 = 4;
+const MODE_GUEST_USER: u16 = 5;
+
+/// The events of a recording.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    pub(super) attributes: Vec<Attribute>,
+    /// Which event a record's id belongs to, as an index into `attributes`.
+    pub(super) by_id: HashMap<u64, usize>,
+}
+
+impl Events {
+    /// The index of the event that a record belongs to.
+    pub(super) fn index_of(&self, kind: u32, body: Cursor) -> usize {
+        if self.attributes.len() == 1 {
+            return 0;
+        }
+        let id = id_of(&self.attributes[0], kind, body);
+        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
+    }
+
+    /// The event that a record belongs to.
+    pub(super) fn of(&self, kind: u32, body: Cursor) -> &Attribute {
+        &self.attributes[self.index_of(kind, body)]
+    }
+}
+
+/// The event that a record belongs to, by the id in it. perf gives all events an id at the same place when there are several.
+fn id_of(first: &Attribute, kind: u32, body: Cursor) -> Option<u64> {
+    let sample = kind == kind::SAMPLE;
+    if first.has(sample_type::IDENTIFIER) {
+        if sample { body.clone().u64("").ok() } else { word_before_end(body, 1) }
+    } else if first.has(sample_type::ID) {
+        use sample_type::{ADDR, CPU, ID, IP, STREAM_ID, TID, TIME};
+        if sample {
+            let mut cursor = body;
+            cursor.bytes(words(first, &[IP, TID, TIME, ADDR]) * 8, "").and_then(|_| cursor.u64("")).ok()
+        } else {
+            word_before_end(body, words(first, &[ID, STREAM_ID, CPU]))
+        }
+    } else {
+        None
+    }
+}
+
+fn words(attribute: &Attribute, fields: &[u64]) -> u64 {
+    fields.iter().filter(|field| attribute.has(**field)).count() as u64
+}
+
+/// The word that begins this many words before the end.
+fn word_before_end(body: Cursor, words: u64) -> Option<u64> {
+    let mut cursor = body;
+    cursor.bytes((body.len() as u64).checked_sub(words * 8)?, "").ok()?;
+    cursor.u64("").ok()
+}
+
+/// Where a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    User,
+    /// The kernel or a hypervisor.
+    System,
+    /// A guest of this machine, whose processes are not known.
+    Guest,
+}
+
+/// A sample.
+#[derive(Debug)]
+pub(super) struct Sample<'a> {
+    pub(super) mode: Mode,
+    pub(super) process: u32,
+    pub(super) thread: u32,
+    pub(super) time: u64,
+    /// The instruction that was sampled, where recorded.
+    pub(super) address: Option<u64>,
+    /// The data or the branch target that the sample is about, where recorded.
+    pub(super) other_address: u64,
+    /// Number of events that it stands for.
+    pub(super) period: u64,
+    pub(super) chain: Words<'a>,
+    pub(super) branches: Branches<'a>,
+}
+
+impl<'a> Sample<'a> {
+    /// Walks the fields in the order in which the kernel writes them, up to the branch stack: what follows is of no use.
+    pub(super) fn read(attribute: &Attribute, record: &Record<'a>) -> Result<Self> {
+        let what = "a sample";
+        let has = |field: u64| attribute.sample_type & field != 0;
+        let mut body = record.body;
+        let mut word = |field: u64| if has(field) { body.u64(what).map(Some) } else { Ok(None) };
+        word(sample_type::IDENTIFIER)?;
+        let address = word(sample_type::IP)?;
+        let (mut process, mut thread) = (u32::MAX, u32::MAX);
+        if has(sample_type::TID) {
+            process = body.u32(what)?;
+            thread = body.u32(what)?;
+        }
+        let mut word = |field: u64| if has(field) { body.u64(what).map(Some) } else { Ok(None) };
+        let time = word(sample_type::TIME)?.unwrap_or(0);
+        let other_address = word(sample_type::ADDR)?.unwrap_or(0);
+        word(sample_type::ID)?;
+        word(sample_type::STREAM_ID)?;
+        word(sample_type::CPU)?;
+        let period = word(sample_type::PERIOD)?.unwrap_or(attribute.period.max(1));
+        if has(sample_type::READ) {
+            skip_read_values(attribute.read_format, &mut body)?;
+        }
+        let mut chain = Words::none(body);
+        if has(sample_type::CALLCHAIN) {
+            let count = body.u64("the length of a call chain")?;
+            chain = Words::take(&mut body, count, "a call chain")?;
+        }
+        if has(sample_type::RAW) {
+            let size = body.u32("the size of raw data")?;
+            body.bytes(u64::from(size), "raw data")?;
+        }
+        let branches = if has(sample_type::BRANCH_STACK) {
+            Branches::take(attribute, &mut body)?
+        } else {
+            Branches::none(body)
+        };
+        let mode = match record.misc & CPU_MODE {
+            MODE_GUEST_KERNEL | MODE_GUEST_USER => Mode::Guest,
+            MODE_KERNEL | MODE_HYPERVISOR => Mode::System,
+            _ => Mode::User,
+        };
+        Ok(Self { mode, process, thread, time, address, other_address, period, chain, branches })
+    }
+}
+
+/// Counter values: one with what belongs to it, or those of a group after what they share.
+fn skip_read_values(format: u64, body: &mut Cursor) -> Result<()> {
+    const TIMES: u64 = 1 | 1 << 1;
+    const ID: u64 = 1 << 2;
+    const GROUP: u64 = 1 << 3;
+    const LOST: u64 = 1 << 4;
+    let times = u64::from((format & TIMES).count_ones());
+    let each = 1 + u64::from((format & (ID | LOST)).count_ones());
+    let what = "counter values";
+    if format & GROUP == 0 {
+        return Words::take(body, times + each, what).map(|_| ());
+    }
+    let count = body.u64("the number of counter values")?;
+    Words::take(body, times, what)?;
+    Words::take(body, count.saturating_mul(each), what).map(|_| ())
+}
+
+/// Numbers of 8 bytes each.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Words<'a>(Cursor<'a>);
+
+impl<'a> Words<'a> {
+    fn none(body: Cursor<'a>) -> Self {
+        Self(Cursor::new(&[], body.offset(), body.big_endian()))
+    }
+
+    fn take(body: &mut Cursor<'a>, count: u64, what: &str) -> Result<Self> {
+        let (offset, big_endian) = (body.offset(), body.big_endian());
+        Ok(Self(Cursor::new(body.bytes(count.saturating_mul(8), what)?, offset, big_endian)))
+    }
+
+    pub(super) fn iter(self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
+        let (words, big_endian) = (self.0.left(), self.0.big_endian());
+        words.chunks_exact(8).filter_map(move |word| {
+            let word = *word.first_chunk()?;
+            Some(if big_endian { u64::from_be_bytes(word) } else { u64::from_le_bytes(word) })
+        })
+    }
+}
+
+/// A branch stack.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branches<'a>(Words<'a>);
+
+/// One entry of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Branch {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) kind: BranchType,
+}
+
+/// Type of a branch, by the processor or by the kernel after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BranchType {
+    Untyped,
+    Call,
+    No(NoCall),
+}
+
+impl BranchType {
+    /// PERF_BR_*. What lies beyond 15 (faults, the debug state) stands in a field of its own and is never a call.
+    const OF_NUMBER: [Self; 16] = [
+        Self::Untyped,
+        Self::No(NoCall::ConditionalJump),
+        Self::No(NoCall::Jump),
+        Self::No(NoCall::IndirectJump),
+        Self::Call,
+        Self::Call,
+        Self::No(NoCall::Return),
+        Self::No(NoCall::SystemCall),
+        Self::No(NoCall::SystemCall),
+        Self::Call,
+        Self::No(NoCall::Return),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Interrupt),
+        Self::No(NoCall::Other),
+        Self::No(NoCall::Other),
+    ];
+
+    /// Type by the flags of an entry; those of a big-endian file are swapped already.
+    fn of_flags(flags: impl Fn(u32, u32) -> u64) -> Self {
+        const WRONG_PATH: u64 = 1;
+        if flags(3, 1) == 1 {
+            Self::No(NoCall::Aborted)
+        } else if flags(24, 2) == WRONG_PATH {
+            Self::No(NoCall::WrongPath)
+        } else {
+            Self::OF_NUMBER[flags(20, 4) as usize]
+        }
+    }
+}
+
+impl<'a> Branches<'a> {
+    /// Bytes of an entry: from, to, flags.
+    const ENTRY: usize = 24;
+
+    fn none(body: Cursor<'a>) -> Self {
+        Self(Words::none(body))
+    }
+
+    fn take(attribute: &Attribute, body: &mut Cursor<'a>) -> Result<Self> {
+        let count = body.u64("the number of branches")?;
+        if attribute.branch_sample_type & branch_sample_type::HW_INDEX != 0 {
+            body.u64("the index of the newest branch")?;
+        }
+        let entries = Words::take(body, count.saturating_mul(3), "a branch stack")?;
+        if attribute.branch_sample_type & branch_sample_type::COUNTERS != 0 {
+            Words::take(body, count, "the counters of a branch stack")?;
+        }
+        Ok(Self(entries))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.0.len() / Self::ENTRY
+    }
+
+    /// The entries, newest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Branch> + use<'a> {
+        let (bytes, big_endian) = (self.0.0.left(), self.0.0.big_endian());
+        bytes.chunks_exact(Self::ENTRY).filter_map(move |entry| {
+            let (&from, rest) = entry.split_first_chunk()?;
+            let (&to, rest) = rest.split_first_chunk()?;
+            let &flags = rest.first_chunk()?;
+            Some(if big_endian {
+                let flags = u64::from_be_bytes(flags);
+                let kind =
+                    BranchType::of_flags(|first, width| (flags >> (64 - first - width)) & ((1 << width) - 1));
+                Branch { from: u64::from_be_bytes(from), to: u64::from_be_bytes(to), kind }
+            } else {
+                let flags = u64::from_le_bytes(flags);
+                let kind = BranchType::of_flags(|first, width| (flags >> first) & ((1 << width) - 1));
+                Branch { from: u64::from_le_bytes(from), to: u64::from_le_bytes(to), kind }
+            })
+        })
+    }
+}
+
+/// A build-id in hex. Without a size it fills 20 bytes, and a shorter one (MD5, or 8 bytes) is followed by zeros.
+pub(super) fn build_id(bytes: &[u8], size: Option<u8>) -> Option<String> {
+    let known = match size {
+        Some(size) => bytes.get(..usize::from(size).min(bytes.len()))?,
+        None => {
+            let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            let length = [8, 16].into_iter().find(|length| used <= *length).unwrap_or(bytes.len());
+            bytes.get(..length)?
+        }
+    };
+    let says_something = known.iter().any(|byte| *byte != 0);
+    says_something.then(|| known.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::build_id;
+
+    #[test]
+    fn build_ids_lose_what_fills_them_up() {
+        let mut bytes = [0u8; 20];
+        assert_eq!(build_id(&bytes, None), None);
+        bytes[..8].copy_from_slice(&[0x57, 0x2a, 0xc7, 0x24, 0x87, 0xae, 0x19, 0x66]);
+        assert_eq!(build_id(&bytes, None).as_deref(), Some("572ac72487ae1966"));
+        assert_eq!(build_id(&bytes, Some(8)).as_deref(), Some("572ac72487ae1966"));
+        assert_eq!(build_id(&bytes, Some(255)).map(|id| id.len()), Some(40));
+        bytes[19] = 1;
+        assert_eq!(build_id(&bytes, None).map(|id| id.len()), Some(40));
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Time order as far as branch records know it: each sample's branches follow each other, those of different samples
+//! do not. So samples are replayed in any order, on all cores, to a listener that does not want them in their own.
+//!
+//! What an address is, each worker finds once and keeps in a table of its own.
+
+use super::attribute::SampleContent;
+use super::count::recorded_dso;
+use super::mappings::{AddressLookup, SpaceId, When};
+use super::records::{Mode, Record, Sample, kind};
+use super::stream::in_order;
+use super::survey::Survey;
+use crate::read::replay::ReplaySampling;
+use crate::read::{AddressId, DsoId, Input, Listener, RecordedAddress, Recording, Settings, Spot, Step};
+use sediment_core::counts::written_table;
+use sediment_core::error::Result;
+
+/// Tells the steps.
+pub(super) fn steps(
+    input: &dyn Input,
+    _: &Settings,
+    recording: &Recording,
+    listener: &mut dyn Listener,
+) -> Result<()> {
+    if listener.wants_all() {
+        let survey = Survey::of(input)?;
+        return match Files::of(&survey, recording) {
+            Some(files) => {
+                let mut teller = Teller::new(&files);
+                in_order(survey.file.records(), |batch| teller.tell(batch.records(), listener))
+            }
+            None => Ok(()),
+        };
+    }
+    let told = ReplaySampling::of(input.length(), TOLD, listener);
+    let (survey, retained) = Survey::keeping(input, Some(told))?;
+    let Some(files) = Files::of(&survey, recording) else { return Ok(()) };
+    let mut listeners = listener.for_workers(retained.len());
+    if listeners.len() < retained.len() {
+        drop(listeners);
+        let mut teller = Teller::new(&files);
+        return retained.iter().try_for_each(|retained| teller.tell(retained.records(), listener));
+    }
+    std::thread::scope(|scope| {
+        let workers = retained.iter().zip(&mut listeners);
+        let telling: Vec<_> = workers
+            .map(|(retained, listener)| {
+                scope.spawn(|| Teller::new(&files).tell(retained.records(), *listener))
+            })
+            .collect();
+        telling
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
+}
+
+/// Bytes of samples that are replayed for affinity edges.
+const TOLD: u64 = 16 << 20;
+
+/// Addresses of a recording, by file.
+struct Files<'a> {
+    survey: &'a Survey<'a>,
+    recording: &'a Recording,
+    dsos: Vec<Option<DsoId>>,
+}
+
+impl<'a> Files<'a> {
+    /// None where the samples say nothing of an order.
+    fn of(survey: &'a Survey<'a>, recording: &'a Recording) -> Option<Self> {
+        if survey.content != SampleContent::BranchStacks {
+            return None;
+        }
+        let dso_of = |file| recorded_dso(survey, file).and_then(|dso| recording.find_dso(&dso));
+        let dsos = survey.spaces.file_ids().map(dso_of).collect();
+        Some(Self { survey, recording, dsos })
+    }
+
+    fn place(&self, space: SpaceId, address: u64) -> Option<AddressId> {
+        let AddressLookup::File { file, offset } = self.survey.spaces.find(space, address) else {
+            return None;
+        };
+        let dso = self.dsos[file.index()]?;
+        self.recording.find_address(&RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) })
+    }
+}
+
+/// One worker.
+struct Teller<'a> {
+    files: &'a Files<'a>,
+    known: Known,
+    /// Of one sample, the oldest first.
+    addresses: Vec<u64>,
+    steps: Vec<Step>,
+}
+
+impl<'a> Teller<'a> {
+    fn new(files: &'a Files<'a>) -> Self {
+        let known = Known::new(files.recording.addresses().len());
+        Self { files, known, addresses: Vec::new(), steps: Vec::new() }
+    }
+
+    fn tell<'r>(
+        &mut self,
+        records: impl Iterator<Item = Result<(u64, Record<'r>)>>,
+        listener: &mut dyn Listener,
+    ) -> Result<()> {
+        let survey = self.files.survey;
+        let events = &survey.file.events;
+        for record in records {
+            let (sequence, record) = record?;
+            if record.kind != kind::SAMPLE {
+                continue;
+            }
+            let index = events.index_of(kind::SAMPLE, record.body);
+            if !survey.read[index] {
+                continue;
+            }
+            let sample = Sample::read(&events.attributes[index], &record)?;
+            if sample.mode == Mode::Guest || sample.branches.len() == 0 {
+                continue;
+            }
+            let space = survey.spaces.at(sample.process, When { time: sample.time, sequence });
+            self.addresses.clear();
+            self.addresses.extend(sample.branches.iter().rev().flat_map(|branch| [branch.from, branch.to]));
+            if sample.mode == Mode::User {
+                self.addresses.extend(sample.address);
+            }
+            let thread = u64::from(sample.thread);
+            let Self { steps, known, files, .. } = self;
+            steps.clear();
+            steps.push(Step::Gap { thread });
+            let mut before = None;
+            known.each(
+                space,
+                &self.addresses,
+                |address| files.place(space, address),
+                |place| {
+                    if before != Some(place) {
+                        steps.push(Step::Run { thread, place });
+                        before = Some(place);
+                    }
+                },
+            );
+            listener.steps(steps);
+        }
+        Ok(())
+    }
+}
+
+/// Cache of addresses: a newer one replaces an older one where too many share a slot.
+struct Known(Vec<Entry>);
+
+/// An address of a space and the recording's address, by its id and 1, or 0 for none. Address 0 marks an empty entry.
+type Entry = (u64, u32, u32);
+
+impl Known {
+    /// Entries that an address may have: enough that it is found, as long as all fit.
+    const TRIED: usize = 16;
+    const MOST: usize = 1 << 22;
+
+    /// For this number of addresses.
+    fn new(addresses: usize) -> Self {
+        Self(written_table((0, 0, 0), (2 * addresses).next_power_of_two().clamp(1 << 10, Self::MOST)))
+    }
+
+    /// Hands on the recording's addresses of these, in their order.
+    ///
+    /// The table is larger than the caches. All first entries are looked at before the first search, as these waits overlap.
+    fn each(
+        &mut self,
+        space: SpaceId,
+        addresses: &[u64],
+        find: impl Fn(u64) -> Option<AddressId>,
+        mut then: impl FnMut(AddressId),
+    ) {
+        const AT_ONCE: usize = 64;
+        let mask = self.0.len() - 1;
+        let shift = 64 - self.0.len().ilog2();
+        for addresses in addresses.chunks(AT_ONCE) {
+            let mut homes = [0; AT_ONCE];
+            let mut met = 0;
+            for (home, address) in homes.iter_mut().zip(addresses) {
+                let hash = (address ^ u64::from(space.0) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                *home = (hash >> shift) as usize;
+                met |= self.0[*home].0;
+            }
+            std::hint::black_box(met);
+            for (home, address) in homes.into_iter().zip(addresses) {
+                let mut tried = (home..home + Self::TRIED).map(|at| at & mask);
+                let fits = |at: &usize| {
+                    let (known, of, _) = self.0[*at];
+                    known == 0 || (known, of) == (*address, space.0)
+                };
+                let at = tried.find(fits).unwrap_or(home);
+                let entry = &mut self.0[at];
+                if (entry.0, entry.1) != (*address, space.0) {
+                    *entry = (*address, space.0, find(*address).map_or(0, |place| place.0 + 1));
+                }
+                if entry.2 > 0 {
+                    then(AddressId(entry.2 - 1));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Choice of the event of a text that is read, and of its samples: branch stacks before call chains before addresses.
+
+use super::branches::Rest;
+use super::lines::Line;
+use crate::read::input::{Input, Lines};
+use sediment_core::error::Result;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, Callers, TimeOrder},
+};
+
+/// So much is looked at to choose what to read.
+const FIRST_LOOK: u64 = 4 << 20;
+
+/// Kind of the samples that are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SampleKind {
+    #[default]
+    Nothing,
+    Samples,
+    Chains,
+    Branches,
+}
+
+/// The event that is read, and what it has.
+#[derive(Debug, Default)]
+pub(super) struct Choice {
+    pub(super) what: SampleKind,
+    pub(super) event: Vec<u8>,
+}
+
+impl Choice {
+    pub(super) fn of(input: &dyn Input) -> Result<Self> {
+        let mut best = Self::default();
+        let mut lines = Lines::of(input);
+        let mut looked_at = 0;
+        let mut event = Vec::new();
+        // Whether a sample has begun whose place did not come yet.
+        let mut open = false;
+        while let Some(line) = lines.next()? {
+            looked_at += line.len() as u64 + 1;
+            let what = match Line::of(line) {
+                Line::Sample(sample) => {
+                    if !sample.has_no_fields() {
+                        event.clear();
+                        event.extend_from_slice(sample.event);
+                    }
+                    let in_chain = open && sample.has_no_fields();
+                    let rest = Rest::of(sample.rest);
+                    open = rest.place.is_none() || in_chain;
+                    if rest.branches().next().is_some() {
+                        SampleKind::Branches
+                    } else if in_chain && rest.place.is_some() {
+                        SampleKind::Chains
+                    } else if rest.place.is_some() {
+                        SampleKind::Samples
+                    } else {
+                        SampleKind::Nothing
+                    }
+                }
+                Line::Frame(_) => SampleKind::Chains,
+                _ => SampleKind::Nothing,
+            };
+            if what > best.what {
+                best = Self { what, event: event.clone() };
+            }
+            if best.what == SampleKind::Branches || looked_at > FIRST_LOOK && best.what != SampleKind::Nothing
+            {
+                break;
+            }
+        }
+        Ok(best)
+    }
+
+    pub(super) fn source(&self) -> Source {
+        let event = String::from_utf8_lossy(&self.event);
+        match self.what {
+            SampleKind::Branches => Source::new("perf branch records", &event, &[]),
+            SampleKind::Chains => Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+            _ => Source::new("perf samples", &event, &[Callers, CallCounts, TimeOrder]),
+        }
+    }
+}

@@ -1,0 +1,623 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text of perf script: branch stacks, call chains or plain samples, of whichever fields were printed.
+//!
+//! [`choice`] decides which event is read, [`lines`] classifies lines, [`branches`] reads the entries of a branch
+//! stack, [`frames`] those of a call chain, [`mappings`] follows which file was mapped where. A first look at the
+//! beginning of the file chooses what to read: the first event with branch stacks, else with call chains, else with
+//! samples. Then the file is read once, line by line, and takes no more memory than its distinct addresses and
+//! passages.
+//!
+//! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-script.md).
+
+mod branches;
+mod choice;
+mod frames;
+mod lines;
+mod mappings;
+
+use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
+use super::replay::ReplaySampling;
+use super::stacks::{self, Frame};
+use super::{
+    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    Spot, Step, TransferKind,
+};
+use crate::read::input::Lines;
+use branches::{End, Kind, Rest};
+use choice::{Choice, SampleKind};
+use frames::Symbol;
+use lines::{Line, Sample};
+use mappings::{AddressLookup, Processes};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, both};
+use std::collections::{BTreeMap, HashMap};
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "perf-script",
+    summary: "text of perf script",
+    recognises,
+    read,
+    replay: Some(Replay { whole: false, steps }),
+};
+
+const COMMAND: &str = "print it with: perf script --no-demangle --show-mmap-events --show-task-events \
+     -F comm,pid,tid,time,event,ip,brstack > script.txt";
+/// Addresses from here on are the kernel's, on every architecture that perf has branch records for.
+const KERNEL: u64 = 1 << 63;
+/// Branches that wait to be resolved; more are settled at once.
+const PENDING: usize = 1 << 20;
+
+fn recognises(head: &[u8]) -> bool {
+    const LOOKED_AT: usize = 400;
+    if memchr::memchr(0, head).is_some() || head.starts_with(b"PERFTEXT") {
+        return false;
+    }
+    let (mut after_sample, mut after_event) = (false, false);
+    for line in head.split(|b| *b == b'\n').take(LOOKED_AT) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let line_of = Line::of(line);
+        // An empty line may stand between a sample and its chain.
+        let of_event = std::mem::take(&mut after_event);
+        after_event = of_event && line_of == Line::Empty;
+        let after = std::mem::take(&mut after_sample);
+        match line_of {
+            Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
+            // What perf report begins with.
+            Line::Comment(text)
+                if [&b"Samples:"[..], b"Event count", b"Total Lost Samples:"]
+                    .iter()
+                    .any(|words| text.trim_ascii_start().starts_with(words)) =>
+            {
+                return false;
+            }
+            Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
+            Line::Sample(sample) => {
+                let place = frames::frame(sample.rest);
+                let address = place.is_some_and(|place| place.address > 0xfff);
+                if of_event && address && sample.has_no_fields() {
+                    return true;
+                }
+                if !sample.event.is_empty() && place.is_some_and(|place| place.text.ends_with(b")")) {
+                    return true;
+                }
+                after_sample = !sample.event.is_empty() || sample.thread.is_some();
+                after_sample &= sample.rest.trim_ascii().is_empty();
+                after_event = after_sample && !sample.event.is_empty();
+            }
+            Line::Frame(_) if after => return true,
+            Line::Frame(frame) if frame.text.ends_with(b")") && line.starts_with(b"\t  ") => return true,
+            Line::Empty => after_sample = true,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let choice = Choice::of(input)?;
+    let mut reading = Reading::new(input, &choice);
+    let mut lines = Lines::of(input);
+    while let Some(line) = lines.next()? {
+        reading.take(line).map_err(|error| {
+            let at = sediment_core::error::Location::Line(lines.number());
+            if error.location().is_some() { error } else { error.with_location(at) }
+        })?;
+    }
+    reading.finish()
+}
+
+/// A branch that may be a call, or the sampled place of one (then with no other end).
+type Passage = (Option<u32>, u64, u64, TransferKind);
+
+struct Reading<'c> {
+    choice: &'c Choice,
+    recording: Recording,
+    processes: Processes,
+    arch: Option<String>,
+    samples: u64,
+    branches: u64,
+    /// The chain that is being read: process, weight, frames from the innermost.
+    open: Option<(Option<u32>, u128)>,
+    /// True if a frame of it was read.
+    begun: bool,
+    /// True if the next frames are of an event that is not read.
+    passing_over: bool,
+    /// True if a frame of the kernel, and another one, was read.
+    kernel: bool,
+    program: bool,
+    chain: Vec<Frame>,
+    /// Where the frame before was inlined.
+    inlined_at: Option<u64>,
+    by_path: HashMap<Box<[u8]>, DsoId>,
+    /// Frames by their text behind the address.
+    by_text: HashMap<Box<[u8]>, Option<Frame>>,
+    /// Ends of branches by name and object.
+    by_name: HashMap<Box<[u8]>, Option<AddressId>>,
+    /// Branches of addresses since the mappings last changed.
+    pending: HashMap<Passage, u64>,
+    other_events: BTreeMap<Vec<u8>, u64>,
+}
+
+impl<'c> Reading<'c> {
+    fn new(input: &dyn Input, choice: &'c Choice) -> Self {
+        Self {
+            choice,
+            recording: Recording { source: choice.source(), ..Recording::default() },
+            processes: Processes::new(input.length()),
+            arch: None,
+            samples: 0,
+            branches: 0,
+            open: None,
+            begun: false,
+            passing_over: false,
+            kernel: false,
+            program: false,
+            chain: Vec::new(),
+            inlined_at: None,
+            by_path: HashMap::new(),
+            by_text: HashMap::new(),
+            by_name: HashMap::new(),
+            pending: HashMap::new(),
+            other_events: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, line: &[u8]) -> Result<()> {
+        match Line::of(line) {
+            Line::Frame(frame) => self.frame(&frame),
+            // One between a sample and its chain ends nothing.
+            Line::Empty if self.begun => self.close(),
+            Line::Empty => {}
+            Line::Sample(sample) => match self.frame_without_tab(&sample) {
+                Some(frame) => self.frame(&frame),
+                None => self.sample(&sample),
+            },
+            Line::Mapping(mapping) => {
+                self.close();
+                self.settle();
+                if mapping.executable && !mapping.kernel {
+                    let file = is_linked_file(mapping.path);
+                    let dso = if file { self.mapped_dso(mapping.path, mapping.build_id) } else { None };
+                    self.processes.map(&mapping, dso)?;
+                }
+            }
+            Line::Exec(process) => {
+                self.settle();
+                self.processes.exec(process);
+            }
+            Line::Fork { parent, child } => {
+                self.settle();
+                self.processes.fork(parent, child);
+            }
+            Line::Lost(count) => {
+                self.recording.skipped.add_many(Reason::LostRecord, count, 0, "");
+            }
+            Line::Comment(text) => {
+                if let Some(arch) = text.trim_ascii_start().strip_prefix(b"arch :") {
+                    let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
+                    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                    self.arch = Some(arch).filter(|arch| arch.bytes().all(plain) && !arch.is_empty());
+                }
+            }
+            Line::Record => {}
+            Line::Stray => self.recording.skipped.add(Reason::StrayLine, 0, ""),
+        }
+        Ok(())
+    }
+
+    /// The DSO of a path, with the build-id that it was last mapped with.
+    fn dso_of(&mut self, path: &[u8]) -> Option<DsoId> {
+        if let Some(&known) = self.by_path.get(path) {
+            return Some(known);
+        }
+        self.mapped_dso(path, None)
+    }
+
+    fn mapped_dso(&mut self, path: &[u8], build_id: Option<&[u8]>) -> Option<DsoId> {
+        let text = std::str::from_utf8(path).ok()?.to_owned();
+        let build_id = build_id.map(|id| String::from_utf8_lossy(id).to_ascii_lowercase());
+        let dso = self.recording.dso(RecordedDso { path: text, build_id });
+        self.by_path.insert(path.into(), dso);
+        Some(dso)
+    }
+
+    /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
+    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<frames::Frame<'a>> {
+        let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
+        let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
+        Rest::of(sample.rest).branches().next().is_none().then_some(place)
+    }
+
+    fn sample(&mut self, sample: &Sample) {
+        let open = self.open.filter(|_| sample.has_no_fields());
+        if let Some((process, _)) = open.filter(|_| self.choice.what == SampleKind::Branches) {
+            // The branch stack stands below the call chain.
+            self.branches_of(process, &Rest::of(sample.rest));
+            return;
+        }
+        self.close();
+        self.passing_over = sample.event != self.choice.event;
+        if self.passing_over {
+            *self.other_events.entry(sample.event.to_vec()).or_default() += 1;
+            return;
+        }
+        self.samples += 1;
+        let weight = u128::from(sample.period.unwrap_or(1).max(1));
+        let rest = Rest::of(sample.rest);
+        if let Some(place) = rest.place {
+            let frame = self.frame_of(place.address, place.text).unwrap_or(Frame::Unknown(Nowhere::NoSymbol));
+            let frame = match frame {
+                Frame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
+                frame => frame,
+            };
+            if self.choice.what == SampleKind::Chains {
+                // Also where another sample has a chain: this one has a single frame.
+                self.chain.push(frame);
+                self.open = Some((sample.process, weight));
+                self.close();
+            } else {
+                stacks::add_stack(&mut self.recording, &[frame], weight);
+            }
+        } else {
+            self.open = Some((sample.process, weight));
+        }
+        if self.choice.what == SampleKind::Branches {
+            self.branches_of(sample.process, &rest);
+        }
+    }
+
+    fn branches_of(&mut self, process: Option<u32>, rest: &Rest) {
+        for branch in rest.branches() {
+            self.branches += 1;
+            match branch {
+                Some(branch) => self.branch(process, &branch),
+                None => self.recording.skipped.add(Reason::UnreadableBranch, 0, ""),
+            }
+        }
+        if self.pending.len() > PENDING {
+            self.settle();
+        }
+    }
+
+    /// The file's byte at a sampled address, which perf prints as the address in memory.
+    fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: Frame) -> Frame {
+        match self.processes.find(process, address) {
+            AddressLookup::File(dso, offset) => {
+                let place = RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) };
+                Frame::Known(self.recording.place(place))
+            }
+            _ => otherwise,
+        }
+    }
+
+    fn frame(&mut self, frame: &frames::Frame) {
+        if self.open.is_none() {
+            // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
+            if self.passing_over {
+                return;
+            }
+            if !self.choice.event.is_empty() {
+                self.recording.skipped.add(Reason::StrayLine, 0, "");
+                return;
+            }
+            self.samples += 1;
+            self.open = Some((None, 1));
+        }
+        self.begun = true;
+        // How a chain of frame pointers ends; or a caller, where branches say who calls whom.
+        if frame.address == 0 || self.choice.what != SampleKind::Chains && !self.chain.is_empty() {
+            return;
+        }
+        self.settle_inlined(Some(frame.address));
+        match self.frame_of(frame.address, frame.text) {
+            Some(known) => {
+                self.inlined_at = None;
+                self.chain.push(known);
+            }
+            None => {
+                self.recording.skipped.add(Reason::InlinedFrame, 0, "");
+                self.inlined_at = Some(frame.address);
+            }
+        }
+    }
+
+    /// Frames that were inlined stand before the one that they were inlined into, at the same address. Where that is missing,
+    /// the last of them is a function whose symbol is not the name that it has in debug information, such as a clone.
+    fn settle_inlined(&mut self, next: Option<u64>) {
+        if self.inlined_at.is_some_and(|address| Some(address) != next) {
+            self.inlined_at = None;
+            self.chain.push(Frame::Unknown(Nowhere::NotInlined));
+        }
+    }
+
+    /// Frame at an address; None where it was inlined.
+    fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<Frame> {
+        let frame = match self.by_text.get(text) {
+            _ if address >= KERNEL => Some(Frame::System),
+            Some(known) => *known,
+            None => {
+                let frame = self.new_frame(text);
+                self.by_text.insert(text.into(), frame);
+                frame
+            }
+        };
+        self.kernel |= frame == Some(Frame::System);
+        self.program |= frame != Some(Frame::System);
+        frame
+    }
+
+    fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
+        let (symbol, object) = match frames::symbol_and_object(text) {
+            Symbol::Inlined => return None,
+            Symbol::CutOff => return Some(Frame::Unknown(Nowhere::CutOff)),
+            Symbol::Of { name, object } => (name, object),
+        };
+        if is_interpreted(symbol) {
+            return Some(Frame::Unknown(Nowhere::Interpreted));
+        }
+        let no_symbol = symbol.is_empty() || symbol == b"[unknown]";
+        let dso = match object {
+            Some(object) if is_kernel_object(object) => return Some(Frame::System),
+            Some(b"[unknown]") => return Some(Frame::Unknown(Nowhere::NoSymbol)),
+            Some(object) if !is_linked_file(object) && object != b"[vdso]" => {
+                return Some(Frame::Unknown(Nowhere::AnonymousOrVdso));
+            }
+            _ if no_symbol => return Some(Frame::Unknown(Nowhere::NoSymbol)),
+            Some(object) => match self.dso_of(object) {
+                Some(dso) => Some(dso),
+                None => return Some(Frame::Unknown(Nowhere::NotUtf8)),
+            },
+            None => None,
+        };
+        let spot = Spot::Symbol { name: symbol.to_vec(), file: None };
+        Some(Frame::Known(self.recording.place(RecordedAddress { dso, spot })))
+    }
+
+    /// Ends a chain, which was printed from the innermost frame on.
+    fn close(&mut self) {
+        self.settle_inlined(None);
+        self.begun = false;
+        let Some((_, weight)) = self.open.take() else {
+            self.chain.clear();
+            return;
+        };
+        if self.choice.what == SampleKind::Chains {
+            self.chain.reverse();
+            stacks::add_stack(&mut self.recording, &self.chain, weight);
+        } else if let Some(innermost) = self.chain.first().copied() {
+            stacks::add_stack(&mut self.recording, &[innermost], weight);
+        }
+        self.chain.clear();
+    }
+
+    fn branch(&mut self, process: Option<u32>, branch: &branches::Branch) {
+        let kind = match branch.kind {
+            Kind::Passage(kind) => kind,
+            Kind::Other(why) => {
+                self.recording.skipped.add(Reason::NoCall(why), 1, "");
+                return;
+            }
+        };
+        match (branch.from, branch.to) {
+            (End::Address { address: from, object: None }, End::Address { address: to, object: None }) => {
+                *self.pending.entry((process, from, to, kind)).or_default() += 1;
+            }
+            (from, to) => self.named(process, &from, &to, kind),
+        }
+    }
+
+    /// A branch with the name of at least one end, or with the objects of its ends.
+    fn named(&mut self, process: Option<u32>, from: &End, to: &End, kind: TransferKind) {
+        // The offset in the target tells at once what is no call; the end of a function is no beginning of another.
+        if let (TransferKind::Branch, End::Symbol { name, offset, object }) = (kind, to) {
+            let same = matches!(from, End::Symbol { name: caller, object: of, .. } if caller == name && of == object);
+            if same || *offset > 0 {
+                let why = if same { NoCall::Inside } else { NoCall::IntoTheMiddle };
+                self.recording.skipped.add(Reason::NoCall(why), 1, "");
+                return;
+            }
+        }
+        let kind = match to {
+            End::Symbol { .. } => TransferKind::Call,
+            _ => kind,
+        };
+        self.recording.total += 1;
+        let (source, target) = (self.end(process, from), self.end(process, to));
+        match both(Amount::Branches, source, target) {
+            Ok((from, to)) => self.recording.add_transfer(from, to, kind, 1),
+            Err(reason) => self.recording.skipped.add(reason, 1, ""),
+        }
+    }
+
+    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<AddressId, Nowhere> {
+        match *end {
+            End::Unknown => Err(Nowhere::NoSymbol),
+            End::Blurred => Err(Nowhere::Blurred),
+            End::Address { address, object } => self.address(process, address, object),
+            End::Symbol { name, object, .. } => {
+                if object.is_some_and(is_kernel_object) {
+                    return Err(Nowhere::Kernel);
+                }
+                let key = [name, b"\0", object.unwrap_or_default()].concat();
+                if let Some(known) = self.by_name.get(key.as_slice()) {
+                    return known.ok_or(Nowhere::AnonymousOrVdso);
+                }
+                let place = match object {
+                    None => Some(None),
+                    Some(object) if is_linked_file(object) || object == b"[vdso]" => {
+                        self.dso_of(object).map(Some)
+                    }
+                    Some(_) => None,
+                };
+                let place = place.map(|dso| {
+                    let spot = Spot::Symbol { name: name.to_vec(), file: None };
+                    self.recording.place(RecordedAddress { dso, spot })
+                });
+                self.by_name.insert(key.into(), place);
+                place.ok_or(Nowhere::AnonymousOrVdso)
+            }
+        }
+    }
+
+    /// The recording's address of an address in memory or, of the object that is named with it, of an offset in its
+    /// file.
+    fn address(
+        &mut self,
+        process: Option<u32>,
+        address: u64,
+        object: Option<&[u8]>,
+    ) -> std::result::Result<AddressId, Nowhere> {
+        if address >= KERNEL {
+            return Err(Nowhere::Kernel);
+        }
+        let (dso, offset) = match (self.processes.find(process, address), object) {
+            (AddressLookup::File(dso, offset), _) => (dso, offset),
+            (_, Some(object)) if is_linked_file(object) => match self.dso_of(object) {
+                Some(dso) => (dso, address),
+                None => return Err(Nowhere::NotUtf8),
+            },
+            (AddressLookup::NoFile, _) | (_, Some(_)) => return Err(Nowhere::AnonymousOrVdso),
+            (AddressLookup::Unmapped, None) => return Err(Nowhere::Unmapped),
+            (AddressLookup::Several, None) => return Err(Nowhere::SeveralProcesses),
+        };
+        Ok(self.recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))
+    }
+
+    /// Puts pending counts into the recording, or into its skipped items where an end is in no file.
+    fn settle(&mut self) {
+        if self.pending.is_empty() {
+            return;
+        }
+        // Not drained: a map that was large once would take as long to drain each time.
+        let mut pending: Vec<_> = std::mem::take(&mut self.pending).into_iter().collect();
+        pending.sort_unstable();
+        for ((process, from, to, kind), count) in pending {
+            let weight = u128::from(count);
+            self.recording.total += weight;
+            let ends = (self.address(process, from, None), self.address(process, to, None));
+            match both(Amount::Branches, ends.0, ends.1) {
+                Ok((from, to)) => self.recording.add_transfer(from, to, kind, weight),
+                Err(reason) => self.recording.skipped.add_many(reason, count, weight, ""),
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<Recording> {
+        self.close();
+        self.settle();
+        let no_mappings = self.processes.is_empty();
+        let mut recording = self.recording;
+        recording.arch = self.arch;
+        recording.seen = match self.choice.what {
+            SampleKind::Branches => {
+                format!("{}, {}", counted(self.samples, "sample"), counted(self.branches, "branch"))
+            }
+            _ => counted(self.samples, "sample"),
+        };
+        for (event, count) in self.other_events {
+            recording.skipped.add_many(Reason::UnreadEvent, count, 0, &event);
+        }
+        if recording.addresses().is_empty() {
+            if self.kernel && !self.program {
+                return Err(Error::new(
+                    ErrorCode::Unresolved,
+                    "every sample is in the kernel, a hypervisor or a guest",
+                )
+                .with_hint("record the program itself: perf record -e cpu-clock:u -g -- PROGRAM"));
+            }
+            return Err(nothing_known(self.choice.what, no_mappings));
+        }
+        if self.choice.what == SampleKind::Branches && recording.total > 0 && recording.transfers().is_empty()
+        {
+            return Err(nothing_known(self.choice.what, no_mappings));
+        }
+        Ok(recording)
+    }
+}
+
+fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
+    match what {
+        SampleKind::Nothing => Error::new(ErrorCode::EmptyRecording,"no sample in this perf script text")
+            .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
+        SampleKind::Branches if no_mappings => Error::new(ErrorCode::Unresolved,
+            "the branches are addresses without mapped files",
+        )
+        .with_hint(format!("{COMMAND}; or import the perf.data file")),
+        SampleKind::Branches => Error::new(ErrorCode::Unresolved,"no branch leads from one known address to another")
+            .with_hint(format!("{COMMAND}; or import the perf.data file")),
+        _ => Error::new(ErrorCode::Unresolved,"no sample names a function to order").with_hint(
+            "run perf script where the programs and their debug symbols are installed, with the fields sym and dso",
+        ),
+    }
+}
+
+/// Replays each branch stack from its oldest entry on. Bytes of samples that are replayed for affinity edges.
+const TOLD: u64 = 64 << 20;
+
+fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
+    let told = ReplaySampling::of(input.length(), TOLD, listener);
+    let mut samples = 0;
+    let choice = Choice::of(input)?;
+    if choice.what != SampleKind::Branches {
+        return Ok(());
+    }
+    let mut reading = Reading::new(input, &choice);
+    let mut lines = Lines::of(input);
+    let mut ends: Vec<std::result::Result<AddressId, Nowhere>> = Vec::new();
+    let (mut process, mut thread, mut chosen) = (None, 0, choice.event.is_empty());
+    while let Some(line) = lines.next()? {
+        let Line::Sample(sample) = Line::of(line) else {
+            reading.take(line)?;
+            continue;
+        };
+        if !sample.has_no_fields() {
+            // Else they are those of the call chain above.
+            (process, thread) = (sample.process, sample.thread.unwrap_or(0));
+            chosen = sample.event == choice.event;
+        }
+        samples += u64::from(chosen);
+        if !chosen || !told.has(samples) {
+            continue;
+        }
+        ends.clear();
+        for branch in Rest::of(sample.rest).branches() {
+            match branch {
+                // Newest first: the target ran after the source.
+                Some(branch) => {
+                    ends.extend([reading.end(process, &branch.to), reading.end(process, &branch.from)])
+                }
+                None => ends.push(Err(Nowhere::NoSymbol)),
+            }
+        }
+        listener.step(Step::Gap { thread });
+        let mut last = None;
+        for end in ends.iter().rev() {
+            let known = end.ok().and_then(|id| {
+                // What the other recording calls it; jumps lead to places that it does not have.
+                let RecordedAddress { dso, spot } = &reading.recording.addresses()[id.0 as usize];
+                let dso = match dso {
+                    Some(dso) => {
+                        let dso = &reading.recording.dsos()[dso.0 as usize];
+                        Some(recording.find_dso(dso)?)
+                    }
+                    None => None,
+                };
+                recording.find_address(&RecordedAddress { dso, spot: spot.clone() })
+            });
+            match known {
+                Some(place) if last != Some(place) => {
+                    listener.step(Step::Run { thread, place });
+                    last = Some(place);
+                }
+                None if end.is_err() => {
+                    listener.step(Step::Gap { thread });
+                    last = None;
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

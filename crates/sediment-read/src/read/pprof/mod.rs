@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Profiles of pprof: call stacks as protocol buffers, mostly packed by gzip, as Go programs and continuous profilers leave them.
+//!
+//! A profile is one message: samples, each with the ids of the locations of its stack, the innermost first, and one value for
+//! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
+//! is unpacked twice ([`messages`]), once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
+//!
+//! The query APIs of Parca and Pyroscope answer with such a profile inside JSON (`answers`).
+//!
+//! Source: `proto/profile.proto` of github.com/google/pprof, and what Go 1.26 and gperftools 2.10 write (docs/formats/pprof.md).
+
+mod answers;
+mod call_sites;
+mod tables;
+
+use super::locations::{self, Budget, DEEPEST};
+use super::messages::{self, Content, GZIP, Messages};
+use super::stacks::add_stack;
+use super::wire::{self, Damage, Fields, Value};
+use super::{Input, Reader, Recording, Settings, input};
+pub use call_sites::call_sites;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
+use sediment_core::skipped::Reason;
+use tables::Tables;
+
+/// Its row in the table.
+pub const READER: Reader = Reader {
+    name: "pprof",
+    summary: "profiles of pprof (protocol buffers, as Go programs and continuous profilers write them)",
+    recognises,
+    read,
+    replay: None,
+};
+
+/// Five words of eight bytes.
+const GPERFTOOLS_HEAD: usize = 40;
+
+/// True for the start of a profile: known fields, each of its kind, and the first string empty.
+fn recognises(head: &[u8]) -> bool {
+    if is_gperftools(head) || answers::begins(head) {
+        return true;
+    }
+    if head.starts_with(GZIP) { begins_profile(&messages::unpacked_head(head)) } else { begins_profile(head) }
+}
+
+/// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
+/// in microseconds, 0.
+fn is_gperftools(head: &[u8]) -> bool {
+    let word = |size: usize, at: usize, swap: bool| {
+        let bytes = head.get(at * size..(at + 1) * size)?;
+        let digit = |sum: u64, byte: &u8| sum << 8 | u64::from(*byte);
+        Some(if swap { bytes.iter().fold(0, digit) } else { bytes.iter().rev().fold(0, digit) })
+    };
+    [(4, false), (4, true), (8, false), (8, true)].into_iter().any(|(size, swap)| {
+        [(0, 0), (1, 3), (2, 0), (4, 0)].into_iter().all(|(at, value)| word(size, at, swap) == Some(value))
+            && word(size, 3, swap).is_some_and(|period| period > 0)
+    })
+}
+
+fn begins_profile(head: &[u8]) -> bool {
+    // A number of each kind of row that holds numbers alone, and one past it.
+    const ROWS: [std::ops::Range<u32>; 6] = [0..0, 1..3, 0..0, 1..11, 1..6, 1..6];
+    let (mut told, mut strings) = (false, false);
+    for field in Fields(head) {
+        // What is cut off at the end of the head.
+        let Ok((number, value)) = field else { return told };
+        match (number, value) {
+            (number @ (1 | 3..=5), Value::Bytes(row)) => {
+                let known = |field: &std::result::Result<(u32, Value<'_>), Damage>| match field {
+                    Ok((4, Value::Bytes(_))) => number == 4,
+                    Ok((field, Value::Varint(_))) => {
+                        ROWS[number as usize].contains(field) && !(number == 4 && *field == 4)
+                    }
+                    _ => false,
+                };
+                if !Fields(row).all(|field| known(&field)) {
+                    return false;
+                }
+                told |= !row.is_empty();
+            }
+            (2, Value::Bytes(row)) => {
+                let known = |field: std::result::Result<(u32, Value<'_>), Damage>| {
+                    matches!(
+                        field,
+                        Ok((1 | 2, Value::Bytes(_) | Value::Varint(_)) | (3 | 4, Value::Bytes(_)))
+                    )
+                };
+                if !Fields(row).all(known) {
+                    return false;
+                }
+                told |= !row.is_empty();
+            }
+            (6, Value::Bytes(text)) => {
+                if !strings && !text.is_empty() {
+                    return false;
+                }
+                strings = true;
+            }
+            (11 | 13 | 16, Value::Bytes(_)) | (7..=10 | 12..=15, Value::Varint(_)) => {}
+            _ => return false,
+        }
+    }
+    told
+}
+
+fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+    let head = input::head(input, super::HEAD)?;
+    if answers::begins(&head) {
+        return read_profile(&answers::profile(&input::whole(input)?)?);
+    }
+    read_profile(input)
+}
+
+fn read_profile(input: &dyn Input) -> Result<Recording> {
+    if is_gperftools(&input::head(input, GPERFTOOLS_HEAD)?) {
+        return Err(Error::new(ErrorCode::UnsupportedVariant,"a profile of gperftools in its own format").with_hint(
+            "convert it with the program: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof. Without Go: google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
+        ));
+    }
+    let mut budget = Budget::of(input.length());
+    let longest = budget.0;
+    let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, false)?;
+    let (counted, what) = counted_value(&tables)?;
+    let mut recording = Recording::default();
+    let mut messages = Messages::of(input, longest)?;
+    let (mut sample, mut frames) = (Sample::default(), Vec::new());
+    let (mut samples, mut sum, mut passages) = (0u64, 0u128, 0);
+    while let Some((number, content)) = messages.next()? {
+        if (number, content) != (2, Content::Bytes) {
+            continue;
+        }
+        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
+        samples += 1;
+        if sample.locations.len() > DEEPEST {
+            return Err(messages.damage(&format!("a call stack of more than {DEEPEST} frames")));
+        }
+        if sample.values.len() != tables.types.len() {
+            let (has, should) = (sample.values.len(), tables.types.len());
+            return Err(
+                messages.damage(&format!("a sample with {has} values in a profile of {should} types"))
+            );
+        }
+        let value = sample.values[counted] as i64;
+        let weight = u128::from(value.unsigned_abs());
+        if value <= 0 {
+            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
+            recording.skipped.add(reason, weight, "");
+            continue;
+        }
+        sum += weight;
+        if sample.locations.is_empty() {
+            recording.skipped.add(Reason::StacklessSample, weight, "");
+            continue;
+        }
+        frames.clear();
+        for id in sample.locations.iter().rev() {
+            frames.push(tables.frame(*id, &mut recording, &mut budget)?);
+        }
+        add_stack(&mut recording, &frames, weight);
+        passages = budget.take_passages(&recording, passages)?;
+    }
+    if samples == 0 {
+        return Err(locations::no_sample());
+    }
+    if recording.addresses().is_empty() {
+        return Err(locations::nothing_named(
+            &recording,
+            "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
+        ));
+    }
+    recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
+    recording.seen = format!("{}, {sum} {what}", sediment_core::plural::counted(samples, "stack"));
+    Ok(recording)
+}
+
+/// Index of the value of the samples that counts, and its event.
+fn counted_value(tables: &Tables) -> Result<(usize, String)> {
+    let mut names = Vec::with_capacity(tables.types.len());
+    for value in &tables.types {
+        names.push((tables.string(value.kind)?, tables.string(value.unit)?));
+    }
+    let Some(counted) = locations::counted_type(&names, tables.string(tables.default_type)?) else {
+        return Err(Error::new(ErrorCode::Damaged, "the profile has no sample type")
+            .with_hint("is the file cut off? copy it again"));
+    };
+    Ok((counted, locations::event(names[counted])))
+}
+
+/// One sample, and the memory for the next.
+#[derive(Default)]
+struct Sample {
+    /// The innermost first.
+    locations: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl Sample {
+    fn read(&mut self, bytes: &[u8]) -> std::result::Result<(), Damage> {
+        self.locations.clear();
+        self.values.clear();
+        for field in Fields(bytes) {
+            let (list, value) = match field? {
+                (1, value) => (&mut self.locations, value),
+                (2, value) => (&mut self.values, value),
+                _ => continue,
+            };
+            wire::repeated(value, |number| {
+                if list.len() <= DEEPEST {
+                    list.push(number);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}

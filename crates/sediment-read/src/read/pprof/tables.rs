@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
+
+use super::super::Recording;
+use super::super::locations::{self, Budget};
+use super::super::messages::{Content, Messages};
+use super::super::stacks::Frame;
+use super::super::wire::{Damage, Fields, Value};
+use sediment_core::error::{Error, ErrorCode, Result};
+
+/// Type and unit of one value of each sample.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ValueType {
+    pub(super) kind: u64,
+    pub(super) unit: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Function {
+    id: u64,
+    name: u64,
+    system_name: u64,
+    file: u64,
+    start_line: u64,
+}
+
+/// A line of a location: a function, and where in its file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line {
+    pub(super) function: u64,
+    pub(super) line: u32,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Mapping {
+    id: u64,
+    start: u64,
+    limit: u64,
+    file_offset: u64,
+    path: u64,
+    build_id: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Location {
+    id: u64,
+    mapping: u64,
+    address: u64,
+    /// The last function of its lines, into which those before it were inlined; 0 where there is none.
+    function: u64,
+    /// Its lines in the table of lines.
+    lines: (usize, usize),
+    frame: Option<Frame>,
+}
+
+/// All that stands beside the samples.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    strings: Vec<u8>,
+    ends: Vec<usize>,
+    pub(super) types: Vec<ValueType>,
+    /// The type that the writer means to be looked at, by its name; 0 for none.
+    pub(super) default_type: u64,
+    functions: Vec<Function>,
+    mappings: Vec<Mapping>,
+    locations: Vec<Location>,
+    lines: Vec<Line>,
+    keeps_lines: bool,
+}
+
+impl Tables {
+    /// Reads everything but the samples, and the lines of locations if they are wanted.
+    pub(super) fn read(messages: &mut Messages<'_>, budget: &mut Budget, keeps_lines: bool) -> Result<Self> {
+        let mut tables = Self { keeps_lines, ..Self::default() };
+        while let Some((number, content)) = messages.next()? {
+            match (number, content) {
+                (14, Content::Number(index)) => tables.default_type = index,
+                (1 | 3..=6, Content::Bytes) => {
+                    let row = tables.row(number, &messages.buffer, budget)?;
+                    row.map_err(|Damage| messages.damage("a damaged row of a table"))?;
+                }
+                (1..=6, Content::Number(_) | Content::Fixed) => {
+                    return Err(messages.damage("a number in place of a table row"));
+                }
+                (14, _) => {
+                    return Err(messages.damage("no number in place of the type that counts"));
+                }
+                _ => {}
+            }
+        }
+        tables.functions.sort_unstable_by_key(|function| function.id);
+        tables.mappings.sort_unstable_by_key(|mapping| mapping.id);
+        tables.locations.sort_unstable_by_key(|location| location.id);
+        only_once("functions", tables.functions.iter().map(|function| function.id))?;
+        only_once("mappings", tables.mappings.iter().map(|mapping| mapping.id))?;
+        only_once("locations", tables.locations.iter().map(|location| location.id))?;
+        Ok(tables)
+    }
+
+    /// One row of the table of this number.
+    fn row(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        budget: &mut Budget,
+    ) -> Result<std::result::Result<(), Damage>> {
+        // Vectors grow by doubling: what they hold costs twice its size, and half as much again while they grow.
+        let cost = match number {
+            1 => size_of::<ValueType>(),
+            3 => size_of::<Mapping>(),
+            4 => size_of::<Location>(),
+            5 => size_of::<Function>(),
+            _ => bytes.len() + size_of::<usize>(),
+        };
+        budget.take(cost * 5 / 2)?;
+        let mut row = [0u64; 8];
+        Ok(match number {
+            6 => {
+                self.strings.extend_from_slice(bytes);
+                self.ends.push(self.strings.len());
+                Ok(())
+            }
+            4 => {
+                let lines = self.lines.len();
+                let read = location(bytes, &mut self.lines).map(|location| self.locations.push(location));
+                if self.keeps_lines {
+                    budget.take((self.lines.len() - lines) * size_of::<Line>() * 5 / 2)?;
+                } else {
+                    self.lines.clear();
+                }
+                read
+            }
+            _ => numbers(bytes, &mut row).map(|()| match number {
+                1 => self.types.push(ValueType { kind: row[1], unit: row[2] }),
+                3 => self.mappings.push(Mapping {
+                    id: row[1],
+                    start: row[2],
+                    limit: row[3],
+                    file_offset: row[4],
+                    path: row[5],
+                    build_id: row[6],
+                }),
+                _ => self.functions.push(Function {
+                    id: row[1],
+                    name: row[2],
+                    system_name: row[3],
+                    file: row[4],
+                    start_line: row[5],
+                }),
+            }),
+        })
+    }
+
+    /// A string by its index.
+    pub(super) fn string(&self, index: u64) -> Result<&[u8]> {
+        let found = usize::try_from(index).ok().filter(|index| *index < self.ends.len());
+        let Some(index) = found else {
+            let count = self.ends.len();
+            return Err(Error::new(
+                ErrorCode::Damaged,
+                format!("string {index} is used, but there are only {count}"),
+            )
+            .with_hint("is the file cut off? copy it again"));
+        };
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Ok(&self.strings[from..self.ends[index]])
+    }
+
+    /// The lines of the location of this id, the innermost function first.
+    pub(super) fn lines(&self, id: u64) -> Result<&[Line]> {
+        let (from, to) = self.locations[self.index_of(id)?].lines;
+        Ok(&self.lines[from..to])
+    }
+
+    /// The name of a function, and its first line; 0 where unknown.
+    pub(super) fn named(&self, location: u64, id: u64) -> Result<(&str, u32)> {
+        let at = self.functions.binary_search_by_key(&id, |function| function.id);
+        let start_line = at.map_or(0, |at| u32::try_from(self.functions[at].start_line).unwrap_or(0));
+        let name = self.function(location, id)?.name;
+        Ok((std::str::from_utf8(name).unwrap_or_default(), start_line))
+    }
+
+    fn index_of(&self, id: u64) -> Result<usize> {
+        self.locations.binary_search_by_key(&id, |location| location.id).map_err(|_| {
+            Error::new(ErrorCode::Damaged, format!("a sample at location {id}, which is missing"))
+        })
+    }
+
+    /// The frame of the location of this id.
+    pub(super) fn frame(&mut self, id: u64, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+        let index = self.index_of(id)?;
+        if let Some(frame) = self.locations[index].frame {
+            return Ok(frame);
+        }
+        let frame = self.name(&self.locations[index], recording, budget)?;
+        self.locations[index].frame = Some(frame);
+        Ok(frame)
+    }
+
+    fn name(&self, location: &Location, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+        let mapping = match location.mapping {
+            0 => None,
+            id => Some(self.mapping(location.id, id)?),
+        };
+        let function = match location.function {
+            0 => None,
+            id => Some(self.function(location.id, id)?),
+        };
+        locations::Location { address: location.address, mapping, function }.frame(recording, budget)
+    }
+
+    fn mapping(&self, location: u64, id: u64) -> Result<locations::Mapping<'_>> {
+        let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
+            let what = format!("location {location} is in mapping {id}, which is missing");
+            Error::new(ErrorCode::Damaged, what)
+        })?;
+        let Mapping { start, limit, file_offset, path, build_id, .. } = self.mappings[found];
+        let (path, build_id) = (self.string(path)?, self.string(build_id)?);
+        Ok(locations::Mapping { start, limit, file_offset, path, build_id })
+    }
+
+    fn function(&self, location: u64, id: u64) -> Result<locations::Function<'_>> {
+        let found = self.functions.binary_search_by_key(&id, |function| function.id).map_err(|_| {
+            let what = format!("location {location} is in function {id}, which is missing");
+            Error::new(ErrorCode::Damaged, what)
+        })?;
+        let Function { name, system_name, file, .. } = self.functions[found];
+        let (name, system_name, file) = (self.string(name)?, self.string(system_name)?, self.string(file)?);
+        Ok(locations::Function { name, system_name, file })
+    }
+}
+
+fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {
+    let mut before = 0;
+    for id in ids {
+        if id == 0 {
+            return Err(Error::new(ErrorCode::Damaged, format!("one of its {what} has no id")));
+        }
+        if id == before {
+            return Err(Error::new(ErrorCode::Damaged, format!("two of its {what} have the id {id}")));
+        }
+        before = id;
+    }
+    Ok(())
+}
+
+/// The integers of a message, by the numbers of their fields; the last of each counts, as everywhere in protocol buffers.
+fn numbers(bytes: &[u8], row: &mut [u64; 8]) -> std::result::Result<(), Damage> {
+    for field in Fields(bytes) {
+        if let (number @ 1..=7, value) = field? {
+            let Value::Varint(value) = value else { return Err(Damage) };
+            row[number as usize] = value;
+        }
+    }
+    Ok(())
+}
+
+fn location(bytes: &[u8], lines: &mut Vec<Line>) -> std::result::Result<Location, Damage> {
+    let mut location = Location { lines: (lines.len(), lines.len()), ..Location::default() };
+    for field in Fields(bytes) {
+        match field? {
+            (1, Value::Varint(id)) => location.id = id,
+            (2, Value::Varint(id)) => location.mapping = id,
+            (3, Value::Varint(address)) => location.address = address,
+            (4, Value::Bytes(line)) => {
+                let mut row = [0; 8];
+                numbers(line, &mut row)?;
+                location.function = row[1];
+                lines.push(Line { function: row[1], line: u32::try_from(row[2]).unwrap_or(0) });
+                location.lines.1 = lines.len();
+            }
+            (1..=4, _) => return Err(Damage),
+            _ => {}
+        }
+    }
+    Ok(location)
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text that uftrace prints of a recording: `dump`, `replay`, `dump --chrome` and `dump --graphviz`.
+//!
+//! uftrace records each entry of a function and each return from it, with the time, by thread. [`dump`], [`replay`] and
+//! [`chrome`] find these events in the lines of each form; here they become calls, own cost (the time between two events of a
+//! thread belongs to the function that runs then) and the order of the run. [`graphviz`] reads the form that has counts alone.
+//!
+//! Source: uftrace's manual pages, and what uftrace 0.13 prints (docs/formats/uftrace.md).
+
+mod chrome;
+mod dump;
+mod graphviz;
+mod replay;
+
+use super::{
+    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    Spot, Step, TransferKind, input,
+};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{OwnCost, SharedLibraries, TimeOrder},
+};
+use sediment_core::skipped::Reason;
+use std::collections::HashMap;
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "uftrace",
+    summary: "text of uftrace dump, replay, dump --chrome or dump --graphviz",
+    recognises,
+    read,
+    replay: Some(Replay { whole: true, steps }),
+};
+
+/// A small text may have as many functions.
+const MOST_FUNCTIONS: usize = 1 << 16;
+const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
+
+fn recognises(head: &[u8]) -> bool {
+    Form::of(head).is_some() || summary(head).is_some()
+}
+
+/// Output form of uftrace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Dump,
+    Replay,
+    Chrome,
+    Graphviz,
+}
+
+impl Form {
+    fn of(head: &[u8]) -> Option<Self> {
+        [
+            (dump::recognises as fn(&[u8]) -> bool, Self::Dump),
+            (chrome::recognises, Self::Chrome),
+            (graphviz::recognises, Self::Graphviz),
+            (replay::recognises, Self::Replay),
+        ]
+        .into_iter()
+        .find(|(recognises, _)| recognises(head))
+        .map(|(_, form)| form)
+    }
+}
+
+/// The command whose output adds up what is needed here one by one.
+fn summary(head: &[u8]) -> Option<&'static str> {
+    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+    let line = lines.next()?;
+    if line.starts_with(b"# Function Call Graph for ") {
+        return Some("graph");
+    }
+    let columns = [&b"Total time"[..], b"Self time", b"Calls", b"Function"];
+    columns.iter().all(|column| memchr::memmem::find(line, column).is_some()).then_some("report")
+}
+
+fn form_of(input: &dyn Input) -> Result<Form> {
+    let head = input::head(input, super::HEAD)?;
+    if let Some(form) = Form::of(&head) {
+        return Ok(form);
+    }
+    Err(match summary(&head) {
+        Some(command) => Error::new(
+            ErrorCode::UnsupportedVariant,
+            format!("the output of uftrace {command} has no callers and times"),
+        ),
+        None => Error::new(
+            ErrorCode::UnsupportedVariant,
+            "not an output of uftrace dump, replay, dump --chrome or dump --graphviz",
+        ),
+    }
+    .with_hint(HINT))
+}
+
+/// Event of a thread.
+#[derive(Debug, Clone, Copy)]
+struct Event<'a> {
+    thread: u64,
+    /// Nanoseconds, where the form has them.
+    time: Option<u64>,
+    /// Number of the thread's functions around the one that is entered or left.
+    depth: u32,
+    kind: EventKind<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EventKind<'a> {
+    /// A function of this name begins.
+    Enter(&'a [u8]),
+    /// A function returns.
+    Leave,
+    /// Gap: the next event does not follow the one before.
+    Lost,
+}
+
+/// Receiver of events.
+type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
+
+/// Features of a form beside events.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Records that are no functions.
+    events: u64,
+    other_lines: u64,
+    other_line: Vec<u8>,
+}
+
+impl Aside {
+    fn other(&mut self, line: &[u8]) {
+        self.other_lines += 1;
+        if self.other_line.is_empty() {
+            self.other_line = line[..line.len().min(100)].to_vec();
+        }
+    }
+}
+
+/// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
+fn tell(input: &dyn Input, form: Form, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
+    match form {
+        Form::Dump => dump::tell(input, in_order, listener),
+        Form::Chrome => chrome::tell(input, listener),
+        Form::Replay => replay::tell(input, listener),
+        // It has sums alone.
+        Form::Graphviz => Ok(Aside::default()),
+    }
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let form = form_of(input)?;
+    let source = match form {
+        Form::Dump | Form::Chrome => Source::new("uftrace function trace", "ns", &[SharedLibraries]),
+        Form::Replay => Source::new("uftrace function trace", "", &[OwnCost, SharedLibraries]),
+        Form::Graphviz => Source::new("uftrace call graph", "", &[TimeOrder, OwnCost, SharedLibraries]),
+    };
+    let recording = Recording { source, ..Recording::default() };
+    let mut reading = Reading::new(recording, settings, form);
+    reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
+    let aside = match form {
+        Form::Graphviz => graphviz::read(input, &mut reading)?,
+        _ => tell(input, form, false, &mut |event| {
+            reading.hear(event);
+            Ok(())
+        })?,
+    };
+    reading.finish(&aside)
+}
+
+fn steps(
+    input: &dyn Input,
+    settings: &Settings,
+    recording: &Recording,
+    listener: &mut dyn Listener,
+) -> Result<()> {
+    let form = form_of(input)?;
+    let names = Naming::new(settings, form);
+    let mut addresses: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
+    let mut stacks = Stacks::default();
+    let mut running: HashMap<u64, AddressId> = HashMap::new();
+    tell(input, form, true, &mut |event| {
+        let now = match event.kind {
+            EventKind::Enter(printed) => {
+                let known = addresses.get(printed).copied().unwrap_or_else(|| {
+                    let place = names.find(recording, printed);
+                    if place.is_some() {
+                        addresses.insert(printed.to_vec(), place);
+                    }
+                    place
+                });
+                stacks.enter(event.thread, event.depth, known);
+                known
+            }
+            EventKind::Leave => stacks.leave(event.thread, event.depth),
+            EventKind::Lost => {
+                stacks.forget(event.thread);
+                None
+            }
+        };
+        let thread = event.thread;
+        match now {
+            Some(place) => {
+                if running.insert(thread, place) != Some(place) {
+                    listener.step(Step::Run { thread, place });
+                }
+            }
+            None => {
+                if running.remove(&thread).is_some() {
+                    listener.step(Step::Gap { thread });
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// Meaning of printed names.
+struct Naming {
+    program: Option<RecordedDso>,
+    /// True if `function@library` is printed for functions of libraries.
+    with_libraries: bool,
+}
+
+impl Naming {
+    fn new(settings: &Settings, form: Form) -> Self {
+        let program =
+            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
+        Self { program, with_libraries: form == Form::Replay }
+    }
+
+    /// The DSO and the name; None where there is no symbol.
+    fn split<'a>(&self, printed: &'a [u8]) -> Option<(Option<RecordedDso>, &'a [u8])> {
+        let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+        let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
+        if printed.is_empty() || address.is_some_and(hexadecimal) {
+            return None;
+        }
+        if let (true, Some(at)) = (self.with_libraries, memchr::memrchr(b'@', printed)) {
+            let library = std::str::from_utf8(&printed[at + 1..]).ok().filter(|library| !library.is_empty());
+            if let (Some(library), false) = (library, at == 0) {
+                return Some((
+                    Some(RecordedDso { path: library.to_owned(), build_id: None }),
+                    &printed[..at],
+                ));
+            }
+        }
+        Some((self.program.clone(), printed))
+    }
+
+    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<AddressId> {
+        let (dso, name) = self.split(printed)?;
+        let dso: Option<DsoId> = match dso {
+            Some(dso) => Some(recording.find_dso(&dso)?),
+            None => None,
+        };
+        recording
+            .find_address(&RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } })
+    }
+
+    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<AddressId> {
+        let (dso, name) = self.split(printed)?;
+        let dso = dso.map(|dso| recording.dso(dso));
+        Some(recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
+    }
+}
+
+/// The functions that run in each thread, the innermost last, with their depths.
+#[derive(Default)]
+struct Stacks(HashMap<u64, Vec<(u32, Option<AddressId>)>>);
+
+/// Who called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Caller {
+    Known(AddressId),
+    Unnamed,
+    Outside,
+}
+
+impl Stacks {
+    /// Function that runs now, if it has a name.
+    fn top(&self, thread: u64) -> Option<AddressId> {
+        self.0.get(&thread)?.last()?.1
+    }
+
+    /// A function begins; returns its caller. What uftrace saw no return of (exceptions, longjmp) has ended if it was as deep.
+    fn enter(&mut self, thread: u64, depth: u32, place: Option<AddressId>) -> Caller {
+        let stack = self.0.entry(thread).or_default();
+        while stack.last().is_some_and(|(there, _)| *there >= depth) {
+            stack.pop();
+        }
+        let caller = match stack.last() {
+            Some((there, caller)) if there + 1 == depth => caller.map_or(Caller::Unnamed, Caller::Known),
+            _ => Caller::Outside,
+        };
+        stack.push((depth, place));
+        caller
+    }
+
+    /// The function of this depth returns; returns the one that runs on, where that is known.
+    fn leave(&mut self, thread: u64, depth: u32) -> Option<AddressId> {
+        let stack = self.0.get_mut(&thread)?;
+        while stack.last().is_some_and(|(there, _)| *there >= depth) {
+            stack.pop();
+        }
+        stack.last().filter(|(there, _)| there + 1 == depth)?.1
+    }
+
+    fn forget(&mut self, thread: u64) {
+        self.0.remove(&thread);
+    }
+}
+
+/// A recording in the making.
+struct Reading {
+    recording: Recording,
+    naming: Naming,
+    addresses: HashMap<Vec<u8>, Option<AddressId>>,
+    stacks: Stacks,
+    /// When something happened last in each thread.
+    times: HashMap<u64, u64>,
+    entries: u128,
+    /// Limit of the functions.
+    most: usize,
+}
+
+impl Reading {
+    fn new(recording: Recording, settings: &Settings, form: Form) -> Self {
+        Self {
+            recording,
+            naming: Naming::new(settings, form),
+            addresses: HashMap::new(),
+            stacks: Stacks::default(),
+            times: HashMap::new(),
+            entries: 0,
+            most: MOST_FUNCTIONS,
+        }
+    }
+
+    fn place(&mut self, printed: &[u8]) -> Option<AddressId> {
+        if let Some(known) = self.addresses.get(printed) {
+            return *known;
+        }
+        if self.addresses.len() >= self.most {
+            self.recording.skipped.add(Reason::FunctionBeyondMemory, 0, "");
+            return None;
+        }
+        let place = self.naming.add(&mut self.recording, printed);
+        self.addresses.insert(printed.to_vec(), place);
+        place
+    }
+
+    fn hear(&mut self, event: Event<'_>) {
+        let thread = event.thread;
+        if let Some(now) = event.time {
+            let before = self.times.insert(thread, now);
+            if let (Some(place), Some(before)) = (self.stacks.top(thread), before) {
+                self.recording.add_samples(place, u128::from(now.saturating_sub(before)));
+            }
+        }
+        match event.kind {
+            EventKind::Enter(printed) => {
+                let place = self.place(printed);
+                let caller = self.stacks.enter(thread, event.depth, place);
+                self.add(caller, place, 1);
+            }
+            EventKind::Leave => {
+                self.stacks.leave(thread, event.depth);
+            }
+            EventKind::Lost => {
+                self.recording.skipped.add(Reason::UftraceLost, 0, "");
+                self.stacks.forget(thread);
+                self.times.remove(&thread);
+            }
+        }
+    }
+
+    /// Counts calls of a function.
+    fn add(&mut self, caller: Caller, callee: Option<AddressId>, count: u128) {
+        self.entries = self.entries.saturating_add(count);
+        match (caller, callee) {
+            (Caller::Known(from), Some(to)) => {
+                self.recording.add_transfer(from, to, TransferKind::Call, count)
+            }
+            (Caller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, count, ""),
+            (Caller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, count, ""),
+        }
+    }
+
+    fn finish(self, aside: &Aside) -> Result<Recording> {
+        let mut recording = self.recording;
+        if self.entries == 0 {
+            let error = Error::new(ErrorCode::EmptyRecording, "no function entry in this uftrace output");
+            return Err(if aside.other_lines > 0 { error.with_found(&aside.other_line) } else { error }
+                .with_hint(
+                    "was the program compiled with -pg or -finstrument-functions, or recorded with -P .?",
+                ));
+        }
+        recording.total = self.entries;
+        recording.seen = counted(self.entries, "function entry");
+        let skipped = &mut recording.skipped;
+        skipped.add_many(Reason::NoFunctionRecord, aside.events, 0, "");
+        skipped.add_many(Reason::RecordlessLine, aside.other_lines, 0, &aside.other_line);
+        Ok(recording)
+    }
+}

@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
+
+use super::Settings;
+use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
+use sediment_core::binary::{
+    AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
+};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::isa::{Flow, Isa, LONGEST_CALL};
+use sediment_core::profile::acceptable;
+use sediment_core::skipped::{Nowhere, Reason, Skipped};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// A binary that is at hand.
+pub(super) struct Loaded {
+    bytes: Vec<u8>,
+    binary: Binary,
+}
+
+/// Loads what `files` has of the DSOs; by DSO. Those in which nothing happened only tell which functions they define, and
+/// are passed over when they are of no use.
+pub(super) fn load(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: Settings,
+    skipped: &mut Skipped,
+) -> Result<Vec<Option<Loaded>>> {
+    let used = used(recording);
+    let nameless = with_nameless(recording);
+    let load_one = |(index, dso): (usize, &RecordedDso)| {
+        let build_id = dso.build_id.as_deref();
+        let Some(bytes) = files.binary(&dso.path, build_id) else { return Ok(None) };
+        // Recordings with names come from other machines, too: their files are not this machine's.
+        let can_miss = || !nameless[index] && !files.is_chosen(&dso.path, build_id);
+        match load_one(dso, bytes, files, settings) {
+            Err(error)
+                if used[index]
+                    && (settings.skip_other_builds
+                        || (error.code() == ErrorCode::WrongBinary && can_miss())) =>
+            {
+                skipped.add(Reason::ReplacedFile, 0, base_name(&dso.path));
+                Ok(None)
+            }
+            Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
+            other => Ok(other.ok()),
+        }
+    };
+    recording.dsos().iter().enumerate().map(load_one).collect()
+}
+
+/// True for each DSO, by id, in which something happened.
+fn used(recording: &Recording) -> Vec<bool> {
+    with_one(recording, |_| true)
+}
+
+/// True for each DSO, by id, that has an address without a name.
+fn with_nameless(recording: &Recording) -> Vec<bool> {
+    with_one(recording, |spot| !matches!(spot, Spot::Symbol { .. }))
+}
+
+/// True for each DSO, by id, that has a spot of this kind.
+fn with_one(recording: &Recording, is_meant: impl Fn(&Spot) -> bool) -> Vec<bool> {
+    let mut found = vec![false; recording.dsos().len()];
+    for dso in
+        recording.addresses().iter().filter(|place| is_meant(&place.spot)).filter_map(|place| place.dso)
+    {
+        found[dso.0 as usize] = true;
+    }
+    found
+}
+
+fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
+    let binary = Binary::parse(&bytes, &Beside { files, path: &dso.path })?.with_nameless(&bytes);
+    if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
+    {
+        if !same_build_id(recorded, found) {
+            return Err(Error::new(ErrorCode::WrongBinary, format!(
+                "not the recorded file: its build-id is {found}, that of the recording {recorded}"
+            ))
+            .with_hint(format!(
+                "give the recorded build of {} with its debug symbols; --ignore-build-id uses this one, at the risk of wrong names",
+                dso.path
+            )));
+        }
+    }
+    Ok(Loaded { bytes, binary })
+}
+
+/// The DSOs of a recording, by id.
+pub(super) struct Dsos<'a> {
+    recorded: &'a [RecordedDso],
+    dsos: Vec<Dso<'a>>,
+}
+
+struct Dso<'a> {
+    used: bool,
+    label: Option<String>,
+    view: Option<View<'a>>,
+}
+
+/// Binary, prepared for many lookups.
+pub(super) struct View<'a> {
+    bytes: &'a [u8],
+    binary: &'a Binary,
+    index: AddressIndex<'a>,
+    same_named_locals: BTreeSet<&'a str>,
+    by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
+    imports: BTreeSet<&'a str>,
+}
+
+impl<'a> Dsos<'a> {
+    pub(super) fn new(recording: &'a Recording, loaded: &'a [Option<Loaded>]) -> Self {
+        let dsos = recording
+            .dsos()
+            .iter()
+            .zip(loaded)
+            .zip(used(recording))
+            .map(|((recorded, loaded), used)| {
+                let soname = loaded.as_ref().and_then(|loaded| loaded.binary.soname.as_deref());
+                Dso { used, label: label(&recorded.path, soname), view: loaded.as_ref().map(View::new) }
+            })
+            .collect();
+        Self { recorded: recording.dsos(), dsos }
+    }
+
+    /// The label of a DSO; None where a profile cannot hold it.
+    pub(super) fn label(&self, id: DsoId) -> Option<&str> {
+        self.dsos[id.0 as usize].label.as_deref()
+    }
+
+    pub(super) fn view(&self, id: DsoId) -> Option<&View<'a>> {
+        self.dsos[id.0 as usize].view.as_ref()
+    }
+
+    /// The DSO of an address, if it is one of which only the exported functions are known.
+    pub(super) fn stripped(&self, place: &RecordedAddress) -> Option<DsoId> {
+        let id = place.dso?;
+        self.view(id)?.is_stripped().then_some(id)
+    }
+
+    /// The DSOs at hand in which functions are known by name alone, with how many names and whether the binary has one of
+    /// them. Names that no linker knows, such as demangled ones, do not count.
+    pub(super) fn names_found(&self, recording: &Recording) -> BTreeMap<DsoId, (u64, bool)> {
+        let mut found: BTreeMap<DsoId, (u64, bool)> = BTreeMap::new();
+        for place in recording.addresses() {
+            let (Some(id), Spot::Symbol { name, .. }) = (place.dso, &place.spot) else { continue };
+            let symbol = names::symbol(name);
+            let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+            if symbol.plt || symbol.unresolved || is_no_name(symbol.name) || !symbol.name.iter().all(plain) {
+                continue;
+            }
+            let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
+            let there = view.by_name(name, None);
+            // What the program calls in libraries many other programs call too.
+            if matches!(there, Named::Import) {
+                continue;
+            }
+            let (names, known) = found.entry(id).or_default();
+            *names += 1;
+            *known |= !matches!(there, Named::Unknown);
+        }
+        found
+    }
+
+    /// The labels of the binaries at hand that export a function of this name.
+    pub(super) fn definers(&self, name: &str) -> BTreeSet<&str> {
+        let with_label = self.dsos.iter().filter_map(|dso| Some((dso.label.as_deref()?, dso.view.as_ref()?)));
+        with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
+    }
+
+    /// The one DSO at hand that has a function of this name, for addresses without a DSO. Valgrind counts as a
+    /// program's code only its `.text`; an order that is a script for GNU ld gives the hot functions a section of
+    /// their own.
+    pub(super) fn owner(&self, name: &str) -> Option<DsoId> {
+        let has_it = |dso: &Dso| {
+            let view = dso.view.as_ref().filter(|_| dso.label.is_some());
+            view.is_some_and(|view| {
+                matches!(view.by_name(name, None), Named::Function { .. } | Named::Ambiguous)
+            })
+        };
+        let mut owners = self.dsos.iter().zip(0..).filter(|(dso, _)| has_it(dso)).map(|(_, id)| DsoId(id));
+        owners.next().filter(|_| owners.next().is_none())
+    }
+
+    /// The size of the exported function of this name in the DSO of this label, where it is at hand.
+    pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
+        let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
+        functions
+            .filter(|function| !function.ifunc)
+            .map(|function| function.size)
+            .filter(|size| *size > 0)
+            .max()
+    }
+
+    /// True for an indirect function in the DSO of this label: the function that runs is a variant with another name.
+    pub(super) fn is_indirect(&self, label: &str, name: &str) -> bool {
+        let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        let mut functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
+        functions.any(|function| function.ifunc)
+    }
+
+    /// True if a binary of this label has functions that are addresses.
+    pub(super) fn has_nameless(&self, label: &str) -> bool {
+        let mut labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
+        labelled.any(|dso| dso.view.as_ref().is_some_and(|view| view.binary.unresolved))
+    }
+
+    /// The architecture of the first binary at hand.
+    pub(super) fn arch(&self) -> Option<String> {
+        self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
+    }
+
+    /// All build-ids known of the DSOs with this label; what a file says of itself before what was recorded of it.
+    pub(super) fn build_ids(&self, label: &str) -> BTreeSet<String> {
+        let all = self.dsos.iter().zip(self.recorded).filter(|(dso, _)| dso.label.as_deref() == Some(label));
+        all.filter_map(|(dso, recorded)| {
+            let own = dso.view.as_ref().and_then(|view| view.binary.build_id.clone());
+            own.or_else(|| recorded.build_id.clone())
+        })
+        .filter(|build_id| !build_id.is_empty() && build_id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .map(|build_id| build_id.to_ascii_lowercase())
+        .collect()
+    }
+
+    /// The labels of what is not at hand, sorted.
+    pub(super) fn missing(&self) -> Vec<&str> {
+        let missing: BTreeSet<&str> = self
+            .dsos
+            .iter()
+            .filter(|dso| dso.used && dso.view.is_none())
+            .map(|dso| dso.label.as_deref().unwrap_or("(a name that a profile cannot hold)"))
+            .collect();
+        missing.into_iter().collect()
+    }
+
+    /// Flow of control of the instruction at this address.
+    pub(super) fn flow(&self, place: &RecordedAddress) -> Flow {
+        let Some(view) = place.dso.and_then(|id| self.view(id)) else { return Flow::Other };
+        let offset = match &place.spot {
+            Spot::FileOffset(offset) => Some(*offset),
+            Spot::Address(address) => view.binary.file_offset_of_address(*address),
+            Spot::Symbol { .. } => None,
+        };
+        let code =
+            offset.and_then(|offset| view.bytes.get(usize::try_from(offset).ok()?..)).unwrap_or_default();
+        (Isa::of(view.binary.arch.as_deref()).flow)(code)
+    }
+
+    /// An address as the example of a skipped item.
+    pub(super) fn example(&self, place: &RecordedAddress) -> String {
+        let dso = place.dso.map_or("?", |id| {
+            self.label(id).unwrap_or_else(|| base_name(&self.recorded[id.0 as usize].path))
+        });
+        match &place.spot {
+            Spot::FileOffset(offset) => format!("{dso} + {offset:#x}"),
+            Spot::Address(address) => format!("{dso} at {address:#x}"),
+            Spot::Symbol { name, .. } => {
+                format!("{} of {dso}", String::from_utf8_lossy(&name[..name.len().min(100)]))
+            }
+        }
+    }
+}
+
+/// Function or stub at an address.
+pub(super) enum At<'a> {
+    Function { function: &'a BinaryFunction, file: Option<&'a str>, first_byte: bool },
+    Stub { target: &'a str, first_byte: bool },
+}
+
+/// Meaning of a name in a binary.
+pub(super) enum Named<'a> {
+    Unknown,
+    /// No function of the binary, but one that it calls through a stub.
+    Import,
+    Function {
+        function: &'a BinaryFunction,
+        file: Option<&'a str>,
+    },
+    Ambiguous,
+}
+
+impl<'a> View<'a> {
+    fn new(loaded: &'a Loaded) -> Self {
+        let binary = &loaded.binary;
+        let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+        for function in &binary.functions {
+            by_name.entry(&function.name).or_default().push(function);
+        }
+        Self {
+            bytes: &loaded.bytes,
+            binary,
+            index: binary.address_index(),
+            same_named_locals: binary.same_named_locals(),
+            by_name,
+            imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
+        }
+    }
+
+    pub(super) fn at_file_offset(&self, offset: u64) -> std::result::Result<At<'a>, Nowhere> {
+        self.at_address(self.binary.address_of_file_offset(offset).ok_or(Nowhere::NotLoaded)?)
+    }
+
+    pub(super) fn at_address(&self, address: u64) -> std::result::Result<At<'a>, Nowhere> {
+        if let Some(stub) = self.binary.plt_stub_at(address) {
+            return Ok(At::Stub { target: &stub.target, first_byte: stub.address == address });
+        }
+        match self.index.function_at(address) {
+            Some(function) => Ok(At::Function {
+                function,
+                file: self.telling_file(function),
+                first_byte: function.address == address || self.is_local_entry(address - function.address),
+            }),
+            None if self.binary.in_plt(address) => Err(Nowhere::StubWithoutTarget),
+            None => Err(Nowhere::NoFunction),
+        }
+    }
+
+    /// True if calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two
+    /// instructions that find the table of contents.
+    fn is_local_entry(&self, inside: u64) -> bool {
+        inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
+    }
+
+    /// True if a call ends right before this address. None where unknown: it is known on x86 alone, and where the
+    /// file has the code.
+    pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
+        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
+        let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
+        let before = self.bytes.get(usize::try_from(start).ok()?..)?.get(..LONGEST_CALL as usize)?;
+        Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
+    }
+
+    /// True if only its exported functions are known.
+    pub(super) fn is_stripped(&self) -> bool {
+        self.binary.symbols_from == SymbolSource::DynamicSymbols
+    }
+
+    /// True if this function is known by its address alone.
+    pub(super) fn is_nameless(&self, function: &BinaryFunction) -> bool {
+        self.binary.is_nameless(function)
+    }
+
+    /// The file of a local function that shares its name with another of the binary.
+    fn telling_file(&self, function: &'a BinaryFunction) -> Option<&'a str> {
+        if function.local && self.same_named_locals.contains(function.name.as_str()) {
+            function.file.as_deref()
+        } else {
+            None
+        }
+    }
+
+    /// Address of what was recorded by a number, as the ELF file counts.
+    pub(super) fn address_of(&self, spot: &Spot) -> Option<u64> {
+        match spot {
+            Spot::FileOffset(offset) => self.binary.address_of_file_offset(*offset),
+            Spot::Address(address) => Some(*address),
+            Spot::Symbol { .. } => None,
+        }
+    }
+
+    /// Bytes from an address to the next jump, call or return, or to the end of this many instructions.
+    pub(super) fn straight(&self, address: u64, most: usize) -> u64 {
+        let start = self.binary.file_offset_of_address(address).and_then(|start| usize::try_from(start).ok());
+        let code = start.and_then(|start| self.bytes.get(start..)).unwrap_or_default();
+        (Isa::of(self.binary.arch.as_deref()).straight)(code, most) as u64
+    }
+
+    /// The bytes of the file.
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The functions, with the file of local functions of the same name.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (&'a BinaryFunction, Option<&'a str>)> {
+        self.binary.functions.iter().map(|function| (function, self.telling_file(function)))
+    }
+
+    /// The only function of this name.
+    pub(super) fn only(&self, name: &str) -> Option<&'a BinaryFunction> {
+        match self.by_name.get(name)?.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The function of this name; among local functions of the same name, that of the recorded source file.
+    pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
+        let Some(candidates) = self.by_name.get(name) else {
+            return if self.imports.contains(name) { Named::Import } else { Named::Unknown };
+        };
+        let found =
+            |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
+        let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {
+            let mut matching = candidates.iter().copied().filter(|function| wanted(function));
+            let first = matching.next()?;
+            matching.all(|other| other.address == first.address).then_some(first)
+        };
+        if let Some(only) = one_of(&|_| true) {
+            return found(only);
+        }
+        let Some(file) = file else { return Named::Ambiguous };
+        let local_of_file =
+            |function: &BinaryFunction| function.local && function.file.as_deref() == Some(file);
+        match one_of(&local_of_file) {
+            Some(function) => found(function),
+            // A file that no local namesake has is that of the global one.
+            None if candidates.iter().any(|function| local_of_file(function)) => Named::Ambiguous,
+            None => one_of(&|function| !function.local).map_or(Named::Ambiguous, found),
+        }
+    }
+
+    fn global(&self, name: &str) -> Option<&'a BinaryFunction> {
+        self.by_name.get(name)?.iter().copied().find(|function| !function.local)
+    }
+}
+
+/// The label of a DSO: its soname, else the base name of the recorded path. A base name with a backslash may be a path of
+/// another system, and is none.
+#[must_use]
+pub fn label(path: &str, soname: Option<&str>) -> Option<String> {
+    let name = soname.map_or_else(|| base_name(path), base_name);
+    let fitting = acceptable(name.as_bytes())?;
+    (!fitting.contains('\\')).then(|| fitting.to_owned())
+}
+
+/// File name after the last slash, without the kernel's mark of a file that was replaced while in use.
+fn base_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The base name of a recorded source file, where it tells anything.
+pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
+    file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
+}
+
+/// True for the words that profilers print for a missing name: callgrind's, and perf's bare address.
+pub(super) fn is_no_name(name: &[u8]) -> bool {
+    matches!(name, b"???" | b"(below main)") || name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_is_never_a_path() {
+        let cases = [
+            ("/usr/lib/libc.so.6", None, Some("libc.so.6")),
+            ("/usr/lib/libfoo-2.so (deleted)", Some("libfoo.so.2"), Some("libfoo.so.2")),
+            ("/home/u/prog (deleted)", None, Some("prog")),
+            ("/x/../", None, None),
+            ("C:\\Users\\u\\prog", None, None),
+            ("/x/y\n", None, None),
+            ("/x", Some("../../evil.so"), Some("evil.so")),
+        ];
+        for (path, soname, expected) in cases {
+            assert_eq!(label(path, soname).as_deref(), expected, "{path} {soname:?}");
+        }
+    }
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made before inlining.
+//!
+//! 1. A final block has one count: the middle one of its instructions (callgrind adds what runs in a linkage stub to the call), or its
+//!    samples for each 64 bytes.
+//! 2. A statement was executed as often as all final blocks together that have code of it: inlined, cloned and unrolled copies add up.
+//!    A `switch` compares and jumps in several blocks: of those in one function the most frequent counts.
+//!    A statement is firm if each of them that was executed has its call, jump or store. Other code may have been moved there.
+//! 3. A block of the graph before inlining has the middle count of its firm statements, the higher of two: copies without one of them are more
+//!    frequent than code that does not belong to it. Without any, it has the middle count of the others, the lower of two: merging and code motion give
+//!    some of them more, and some less. A block without code of its own is unknown.
+//! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
+
+use super::dsos::{At, Named, View};
+use crate::read::Spot;
+use sediment_core::binary::gcc_early_map::{EarlyGraph, EarlyMap, EarlyUnit};
+use sediment_core::binary::names::split_from;
+use sediment_core::flow::{self, Edge};
+use sediment_core::profile::counters::{Counted, Counters, Variant};
+use sediment_core::profile::{FunctionKey, Profile};
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Bytes of code for which samples are counted.
+pub(super) const SAMPLED_BYTES: u128 = 64;
+
+/// Recorded executions or samples of the code of a DSO.
+pub(super) enum Evidence<'a> {
+    /// Executions of code.
+    Executed(Executed<'a>),
+    /// Samples with their costs, and the cost below which those of a function tell nothing.
+    Sampled(&'a [(&'a Spot, u128)], u128),
+}
+
+/// Executions of the code of a DSO.
+pub(super) struct Executed<'a> {
+    /// Stretches of code, with their counts.
+    pub(super) stretches: &'a [(u64, u64, u128)],
+    /// Beginnings of code of which nothing is known.
+    pub(super) unwatched: &'a [u64],
+    /// Executions below which those of a function tell nothing.
+    pub(super) least: u128,
+    /// Nothing is known of functions without executions.
+    pub(super) of_executed_functions: bool,
+}
+
+/// Executions of a statement.
+#[derive(Clone, Copy)]
+struct Known {
+    executions: u128,
+    /// All of them were of code that was not moved.
+    is_firm: bool,
+}
+
+/// Statements of a unit, by their number.
+type Statements = HashMap<u32, Known>;
+
+/// Adds the counters of the functions of a DSO.
+pub(super) fn add(
+    profile: &mut Profile,
+    view: &View<'_>,
+    label: &str,
+    map: &EarlyMap,
+    evidence: &Evidence<'_>,
+    skipped: &mut Skipped,
+) {
+    let (counts, unknown) = counts_of_code(map, view, evidence);
+    if unknown > 0 {
+        skipped.add(Reason::NoStatement, unknown, label);
+    }
+    let mut units: BTreeMap<u64, Statements> = BTreeMap::new();
+    let mut switches: HashMap<(u64, u32, u32), u128> = HashMap::new();
+    for (code, count) in map.code.iter().zip(&counts).filter_map(|(code, count)| Some((code, (*count)?))) {
+        let statements = units.entry(code.unit).or_default();
+        for statement in &code.statements {
+            let unknown = Known { executions: 0, is_firm: true };
+            let known = statements.entry(statement.number).or_insert(unknown);
+            known.is_firm &= statement.is_firm || count == 0;
+            let more = match statement.is_switch {
+                false => count,
+                true => {
+                    let most = switches.entry((code.unit, statement.number, code.function)).or_default();
+                    let more = count.saturating_sub(*most);
+                    *most = count.max(*most);
+                    more
+                }
+            };
+            known.executions = known.executions.saturating_add(more);
+        }
+    }
+    // Other copies of what was not executed may have been.
+    for (code, _) in map.code.iter().zip(&counts).filter(|(_, count)| count.is_none()) {
+        let Some(statements) = units.get_mut(&code.unit) else { continue };
+        for statement in &code.statements {
+            if statements.get(&statement.number).is_some_and(|known| known.executions == 0) {
+                statements.remove(&statement.number);
+            }
+        }
+    }
+    let (Evidence::Sampled(_, least) | Evidence::Executed(Executed { least, .. })) = *evidence;
+    for (key, statements) in units {
+        let Some(unit) = map.units.get(&key) else { continue };
+        for graph in &unit.graphs {
+            let Some(counts) = counts_of_blocks(graph, &statements) else { continue };
+            let key = identity(view, label, unit, graph);
+            add_function(profile, key, unit, graph, &counts, least, skipped);
+        }
+    }
+}
+
+/// The count of each final block, where it is known, and the executions in blocks without statements.
+fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (Vec<Option<u128>>, u128) {
+    let mut counts = vec![0u128; map.code.len()];
+    let mut unknown = 0u128;
+    match evidence {
+        Evidence::Executed(Executed { stretches, .. }) => {
+            let mut all: Vec<Vec<u128>> = vec![Vec::new(); map.code.len()];
+            for (begin, end, count) in *stretches {
+                let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
+                let code = map.code[first..].iter().take_while(|code| code.address < *end);
+                for (place, code) in (first..).zip(code) {
+                    all[place].push(*count);
+                    if code.statements.is_empty() {
+                        unknown = unknown.saturating_add(*count);
+                    }
+                }
+            }
+            for (count, mut own) in counts.iter_mut().zip(all) {
+                own.sort_unstable();
+                *count = own.get(own.len() / 2).copied().unwrap_or(0);
+            }
+        }
+        Evidence::Sampled(samples, _) => {
+            for (spot, cost) in *samples {
+                let Some(place) = view.address_of(spot).and_then(|address| map.at(address)) else { continue };
+                counts[place] = counts[place].saturating_add(*cost);
+                if map.code[place].statements.is_empty() {
+                    unknown = unknown.saturating_add(*cost);
+                }
+            }
+            for (count, code) in counts.iter_mut().zip(&map.code).filter(|(count, _)| **count > 0) {
+                *count = (count.saturating_mul(SAMPLED_BYTES) / u128::from(code.size.max(1))).max(1);
+            }
+        }
+    }
+    let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
+    if let Evidence::Executed(executed) = evidence {
+        for place in executed.unwatched.iter().filter_map(|address| map.at(*address)) {
+            counts[place] = counts[place].filter(|count| *count > 0);
+        }
+        if executed.of_executed_functions {
+            let names: HashSet<&str> =
+                executed.stretches.iter().filter_map(|(begin, ..)| function_at(view, *begin)).collect();
+            for (code, count) in map.code.iter().zip(&mut counts) {
+                *count = count
+                    .filter(|_| function_at(view, code.address).is_some_and(|name| names.contains(name)));
+            }
+        }
+    }
+    (counts, unknown)
+}
+
+/// The function at an address, a cold part under the name of its function.
+fn function_at<'a>(view: &View<'a>, address: u64) -> Option<&'a str> {
+    let Ok(At::Function { function, .. }) = view.at_address(address) else { return None };
+    Some(split_from(&function.name).unwrap_or(&function.name))
+}
+
+/// Counts of the blocks of a graph; None where none of its code is known.
+fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<Option<u64>>> {
+    let mut counts: Vec<Vec<Known>> = vec![Vec::new(); graph.blocks as usize];
+    for (first, number, block) in &graph.statements {
+        let known = (*first..first.saturating_add(*number).min(first.saturating_add(1 << 24)))
+            .filter_map(|statement| statements.get(&statement));
+        counts.get_mut(*block as usize)?.extend(known);
+    }
+    let is_known = counts.iter().any(|own| !own.is_empty());
+    is_known.then(|| counts.into_iter().map(count_of_block).collect())
+}
+
+/// The middle count of statements: of the firm ones the higher of two, if there are any, else of the others the lower.
+fn count_of_block(mut statements: Vec<Known>) -> Option<u64> {
+    let has_firm = statements.iter().any(|known| known.is_firm);
+    statements.retain(|known| known.is_firm || !has_firm);
+    statements.sort_unstable_by_key(|known| known.executions);
+    let middle = statements.get(statements.len().saturating_sub(usize::from(!has_firm)) / 2)?;
+    Some(u64::try_from(middle.executions).unwrap_or(u64::MAX))
+}
+
+/// Adds the counters of a function, given those of its blocks.
+fn add_function(
+    profile: &mut Profile,
+    key: Option<FunctionKey>,
+    unit: &EarlyUnit,
+    graph: &EarlyGraph,
+    counts: &[Option<u64>],
+    least: u128,
+    skipped: &mut Skipped,
+) {
+    let sum = counts.iter().flatten().fold(0u128, |sum, count| sum.saturating_add(u128::from(*count)));
+    if sum < least {
+        if sum > 0 {
+            skipped.add(Reason::FewSamples, sum, &graph.name);
+        }
+        return;
+    }
+    let Some(arcs) = arcs(graph, counts) else {
+        skipped.add(Reason::NoFlow, 0, &graph.name);
+        return;
+    };
+    let variant = Variant::of_early_ids(&unit.name, unit.functions, graph.line, graph.graph);
+    let (Some(key), Some(variant)) = (key, variant) else {
+        skipped.add(Reason::UnacceptableName, 0, &graph.name);
+        return;
+    };
+    let function = profile.function(key);
+    let known = profile.facts_mut(function).counters.get_or_insert_with(|| Box::new(Counters::default()));
+    if known.add(variant, &arcs).is_none() {
+        skipped.add(Reason::CountersBeyond, 0, &graph.name);
+        return;
+    }
+    let sum = arcs.arcs.sum().unwrap_or(u128::MAX);
+    profile.counters_total = profile.counters_total.saturating_add(sum);
+}
+
+/// The counts of the edges that GCC instruments; None where they were not found.
+fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<Counted> {
+    let mut single = vec![0u32; counts.len()];
+    for edge in &graph.edges {
+        single[edge.from as usize] += 1;
+    }
+    let edges: Vec<Edge> = graph
+        .edges
+        .iter()
+        .map(|edge| Edge {
+            from: edge.from as usize,
+            to: edge.to as usize,
+            is_rare: edge.is_fake && single[edge.from as usize] > 1,
+        })
+        .collect();
+    let flow = flow::infer(counts, &edges)?;
+    let mut counted = Counted::default();
+    for (_, count) in graph.edges.iter().zip(flow).filter(|(edge, _)| edge.is_counted) {
+        counted.arcs.extend(u128::from(count), 1)?;
+    }
+    Some(counted)
+}
+
+/// Identity of a function: that of the DSO where it has it, else that of its unit.
+fn identity(view: &View<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
+    let name = std::str::from_utf8(&graph.name).ok()?;
+    let unit = std::str::from_utf8(&unit.name).ok().filter(|_| graph.is_local);
+    let file = match view.by_name(name, unit) {
+        Named::Function { file, .. } => file,
+        _ => unit,
+    };
+    FunctionKey::new(Some(label.as_bytes()), name.as_bytes(), file.map(str::as_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn firm_statements_speak_for_their_block() {
+        let count = |statements: &[(u128, bool)]| {
+            let known = |(executions, is_firm)| Known { executions, is_firm };
+            count_of_block(statements.iter().copied().map(known).collect())
+        };
+        assert_eq!(count(&[(90, false), (7, true), (90, false)]), Some(7));
+        assert_eq!(count(&[(90, false), (7, false), (90, false)]), Some(90));
+        assert_eq!(count(&[(5, true), (7, true), (90, false)]), Some(7));
+        assert_eq!(count(&[(5, false), (7, false)]), Some(5));
+        assert_eq!(count(&[]), None);
+    }
+}

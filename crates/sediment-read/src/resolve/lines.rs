@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From recorded addresses to source lines, through what was inlined there, by the debug information of the binaries at hand.
+
+use super::Settings;
+use super::dsos::{self, Dsos, View};
+use super::executions::{Stretches, by_dso};
+use crate::counters::line_profile::{Body, CallSites, Caller, Family, Lines, Site};
+use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
+use sediment_core::binary::Files;
+use sediment_core::binary::inlined::{InlineFrame, InlineFrames};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
+
+/// Executions by line of the DSOs whose label is wanted, with the discriminators of a family of compilers. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
+///
+/// # Errors
+/// When a binary is damaged or is not the recorded one, and when nothing executed has a line.
+pub fn lines(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: Settings,
+    family: Family,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(Lines, Skipped)> {
+    let mut skipped = Skipped::default();
+    let loaded = dsos::load(recording, files, settings, &mut skipped)?;
+    let dsos = Dsos::new(recording, &loaded);
+    let sources = Sources::read(recording, &dsos, files, wanted, &mut skipped)?;
+    let mut lines = Lines::default();
+    let counting = Counting { family };
+    for (id, code) in by_dso(recording) {
+        let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
+            continue;
+        };
+        if recording.counts_by_samples {
+            for (spot, cost) in &code.samples {
+                let Some(address) = view.address_of(spot) else { continue };
+                counting.add(&mut lines, source, address, saturated(*cost), &mut skipped);
+            }
+        } else {
+            for (begin, end, count) in Stretches::of(&code, recording, view, label, &mut skipped).sums() {
+                for address in source.changes(begin, end) {
+                    counting.add(&mut lines, source, address, saturated(count), &mut skipped);
+                }
+            }
+        }
+    }
+    counting.add_calls(&mut lines, recording, &dsos, &sources);
+    if lines.functions.values().all(|body| body.total() == 0) {
+        let why = "nothing that was executed has source lines";
+        return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
+    }
+    Ok((lines, skipped))
+}
+
+/// Calls by the line that they stand in, of inlined functions too. Of stacks the innermost call counts, as for Go's compiler: a call into code
+/// that samples met.
+///
+/// # Errors
+/// When a binary is damaged or is not the recorded one, and when no call has a line.
+pub fn call_sites(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: Settings,
+) -> Result<(CallSites, Skipped)> {
+    let mut skipped = Skipped::default();
+    let loaded = dsos::load(recording, files, settings, &mut skipped)?;
+    let dsos = Dsos::new(recording, &loaded);
+    let sources = Sources::read(recording, &dsos, files, &|_| true, &mut skipped)?;
+    let mut sites = CallSites::default();
+    let met: HashMap<AddressId, u128> = recording.samples().into_iter().collect();
+    for (from, to, kind, count) in recording.transfers() {
+        let is_named =
+            |at: AddressId| matches!(recording.addresses()[at.0 as usize].spot, Spot::Symbol { .. });
+        let count = if is_named(to) { count } else { count.min(met.get(&to).copied().unwrap_or(0)) };
+        if kind == TransferKind::Affinity || count == 0 {
+            continue;
+        }
+        if is_named(from) {
+            skipped.add(Reason::NoLines, count, "");
+            continue;
+        }
+        let caller = sources.frames(recording, &dsos, from.0, true);
+        let Some(innermost) = caller.first() else { continue };
+        let callee = sources.frames(recording, &dsos, to.0, false);
+        add_inlined(&mut sites, &caller, count);
+        if let Some(outermost) = callee.last() {
+            let found = sites.add(caller_of(innermost), outermost.name, outermost.first_line, count);
+            if !found {
+                skipped.add(Reason::NoFirstLine, count, innermost.name);
+            }
+        }
+    }
+    for (at, cost) in recording.samples() {
+        add_inlined(&mut sites, &sources.frames(recording, &dsos, at.0, false), cost);
+    }
+    if sites.is_empty() {
+        let why = "no recorded call has source lines";
+        return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
+    }
+    Ok((sites, skipped))
+}
+
+fn caller_of<'a>(frame: &InlineFrame<'a>) -> Caller<'a> {
+    Caller { name: frame.name, start_line: frame.first_line, line: frame.line }
+}
+
+/// Adds the calls of functions that were inlined into one another.
+fn add_inlined(sites: &mut CallSites, frames: &[InlineFrame<'_>], weight: u128) {
+    for pair in frames.windows(2) {
+        sites.add(caller_of(&pair[1]), pair[0].name, pair[0].first_line, weight);
+    }
+}
+
+fn saturated(count: u128) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Debug information of the DSOs that have some.
+struct Sources(BTreeMap<DsoId, InlineFrames>);
+
+impl Sources {
+    fn read(
+        recording: &Recording,
+        dsos: &Dsos,
+        files: &dyn Files,
+        wanted: &dyn Fn(&str) -> bool,
+        skipped: &mut Skipped,
+    ) -> Result<Self> {
+        let mut all = BTreeMap::new();
+        let used = recording.addresses().iter().filter_map(|address| address.dso);
+        let used: BTreeSet<DsoId> = used.collect();
+        for id in used {
+            let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
+            if !wanted(label) {
+                continue;
+            }
+            match InlineFrames::read(view.bytes(), files).map_err(|error| error.with_input(label))? {
+                Some(frames) => drop(all.insert(id, frames)),
+                None => skipped.add(Reason::NoLines, 0, label),
+            }
+        }
+        Ok(Self(all))
+    }
+
+    fn of(&self, id: DsoId) -> Option<&InlineFrames> {
+        self.0.get(&id)
+    }
+
+    /// The functions at a recorded address, the innermost first; at that of a call, which lies before the address that it returns to.
+    fn frames(&self, recording: &Recording, dsos: &Dsos, at: u32, is_return: bool) -> Vec<InlineFrame<'_>> {
+        let place = &recording.addresses()[at as usize];
+        let found = place.dso.and_then(|id| Some((self.of(id)?, address_in(dsos.view(id)?, &place.spot)?)));
+        found.map_or_else(Vec::new, |(frames, address)| {
+            frames.at(address.saturating_sub(u64::from(is_return)))
+        })
+    }
+}
+
+/// The address of a place; of a function known by name, its first byte.
+fn address_in(view: &View<'_>, spot: &Spot) -> Option<u64> {
+    match spot {
+        Spot::Symbol { name, .. } => Some(view.only(std::str::from_utf8(name).ok()?)?.address),
+        spot => view.address_of(spot),
+    }
+}
+
+/// Counting of executions by line, with the discriminators of a family of compilers.
+#[derive(Clone, Copy)]
+struct Counting {
+    family: Family,
+}
+
+impl Counting {
+    /// Raises the executions of the line at an address.
+    fn add(self, lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
+        let frames = source.at(address);
+        let Some(body) = self.body_of(lines, &frames) else {
+            skipped.add(Reason::NoLines, count.into(), "");
+            return;
+        };
+        if let Some(innermost) = frames.first().filter(|frame| frame.line > 0) {
+            body.raise(self.site_of(innermost), count.saturating_mul(source.copies(address)));
+        }
+        if source.start_of(address) == Some(address) {
+            if let Some(outermost) = frames.last().and_then(|frame| lines.functions.get_mut(frame.name)) {
+                outermost.head = outermost.head.max(count);
+            }
+        }
+    }
+
+    /// The place of a frame. Discriminators of another family mean nothing to a compiler.
+    fn site_of(self, frame: &InlineFrame<'_>) -> Site {
+        let is_meant = frame.is_of_llvm == (self.family == Family::Llvm);
+        Site::of(frame.line, frame.first_line, if is_meant { frame.discriminator } else { 0 })
+    }
+
+    /// The body that the innermost of these functions has there.
+    fn body_of<'a>(self, lines: &'a mut Lines, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
+        let mut outer = frames.last().filter(|frame| frame.first_line > 0)?;
+        let mut body = lines.functions.entry(outer.name.to_owned()).or_default();
+        for frame in frames.iter().rev().skip(1) {
+            body = body.inlined.entry((self.site_of(outer), frame.name.to_owned())).or_default();
+            outer = frame;
+        }
+        Some(body)
+    }
+
+    /// Adds the targets of calls, where the recording has the address of the call.
+    fn add_calls(self, lines: &mut Lines, recording: &Recording, dsos: &Dsos, sources: &Sources) {
+        for (from, to, kind, count) in recording.transfers() {
+            let is_address = !matches!(recording.addresses()[from.0 as usize].spot, Spot::Symbol { .. });
+            if !is_address || !matches!(kind, TransferKind::Call | TransferKind::Branch) {
+                continue;
+            }
+            let caller = sources.frames(recording, dsos, from.0, false);
+            let callee = sources.frames(recording, dsos, to.0, false);
+            let (Some(innermost), Some(callee)) = (caller.first(), callee.last()) else { continue };
+            let place = &recording.addresses()[to.0 as usize];
+            let is_entry = place.dso.and_then(|id| {
+                let address = address_in(dsos.view(id)?, &place.spot)?;
+                Some(sources.of(id)?.start_of(address)? == address)
+            });
+            if is_entry != Some(true) {
+                continue;
+            }
+            let site = self.site_of(innermost);
+            // A call of code that was never counted would have no line to stand behind.
+            if let Some(body) = self.body_of(lines, &caller).filter(|body| body.counts.contains_key(&site)) {
+                let sum = body.calls.entry((site, callee.name.to_owned())).or_default();
+                *sum = sum.saturating_add(saturated(count));
+            }
+        }
+    }
+}

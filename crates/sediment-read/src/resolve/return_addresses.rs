@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks that a binary is the executed one, where the recording does not name its build: by the addresses that calls
+//! return to.
+//!
+//! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
+//! In the executed binary, an instruction that calls ends at each of these addresses (checked on x86); elsewhere,
+//! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not.
+
+use super::dsos::{At, Dsos};
+use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
+use sediment_core::error::{Error, ErrorCode, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Divisor: the part of the addresses that may be misplaced without doubt about the whole: code without symbols, or
+/// written by hand.
+const DOUBT: usize = 8;
+
+/// Refuses binaries that the recorded addresses do not fit.
+///
+/// # Errors
+/// When they do not, with what does not fit.
+pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
+    let mut found: BTreeMap<DsoId, Findings> = BTreeMap::new();
+    let calls = recording.transfers().into_iter().filter(|(_, _, kind, _)| *kind == TransferKind::Call);
+    let callees: BTreeSet<AddressId> = calls.map(|(_, callee, _, _)| callee).collect();
+    for callee in callees {
+        let place = &recording.addresses()[callee.0 as usize];
+        let (Some(dso), Spot::Address(address)) = (place.dso, &place.spot) else { continue };
+        let Some(view) = dsos.view(dso) else { continue };
+        let findings = found.entry(dso).or_default();
+        findings.addresses += 1;
+        let fits = match view.follows_call(*address) {
+            Some(follows) => follows,
+            None => match view.at_address(*address) {
+                Ok(At::Function { function, .. }) => findings.functions.insert(function.address),
+                // The code of a stripped binary has no functions to speak of.
+                _ => view.is_stripped(),
+            },
+        };
+        if !fits {
+            findings.misfits += 1;
+            findings.example.get_or_insert(*address);
+        }
+    }
+    for (dso, findings) in found {
+        if findings.misfits * DOUBT > findings.addresses {
+            let example = findings.example.unwrap_or_default();
+            return Err(Error::new(ErrorCode::WrongBinary, format!(
+                "not a recording of {}: {} of the {} recorded functions begin elsewhere in that file, for example the one at {example:#x}",
+                dsos.label(dso).unwrap_or("this binary"),
+                findings.misfits,
+                findings.addresses,
+            ))
+            .with_hint(
+                "give the recorded file itself (--binary), not another program or build",
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Findings {
+    addresses: usize,
+    misfits: usize,
+    example: Option<u64>,
+    functions: BTreeSet<u64>,
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Counts what is lost, or an address in place of a name, because a program or library is stripped, so that the user learns where to
+//! find its symbols.
+
+use super::dsos::{self, Dsos};
+use super::{End, Ends, Settings};
+use crate::read::{AddressId, Recording, TransferKind};
+use sediment_core::binary::Files;
+use sediment_core::error::Result;
+use sediment_core::skipped::{Nowhere, Skipped};
+use std::collections::BTreeMap;
+
+/// A DSO that is at hand but stripped, and what lies in code of it that no symbol covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stripped {
+    /// Its path as recorded; private.
+    pub path: String,
+    /// Its build-id, where recorded.
+    pub build_id: Option<String>,
+    /// Calls with an end there.
+    pub calls: u128,
+    /// Own cost there, in the source's event.
+    pub cost: u128,
+    /// True if it is kept in the profile, under addresses as linked; false if it is lost.
+    pub by_address: bool,
+}
+
+/// The stripped DSOs of a recording in which something is lost, the most first. For a recording that cannot be resolved;
+/// [`super::Resolved`] has them for one that can.
+///
+/// # Errors
+/// When a binary at hand is damaged or not the one that was recorded.
+pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Vec<Stripped>> {
+    let loaded = dsos::load(recording, files, settings, &mut Skipped::default())?;
+    let dsos = Dsos::new(recording, &loaded);
+    let ends = Ends::new(recording, &dsos, &mut Skipped::default());
+    Ok(lost_in(recording, &dsos, &ends))
+}
+
+pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
+    let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
+    let lost = |place: AddressId| {
+        let by_address = match ends.of(place) {
+            End::Lost(Nowhere::NoFunction | Nowhere::NoName) => false,
+            End::Function { nameless: true, .. } => true,
+            _ => return None,
+        };
+        Some((dsos.stripped(&recording.addresses()[place.0 as usize])?, by_address))
+    };
+    for (from, to, kind, count) in recording.transfers() {
+        // A call inside one DSO is one call that is lost there.
+        let mut there = [lost(from), lost(to)];
+        if there[0] == there[1] {
+            there[1] = None;
+        }
+        for dso in there.into_iter().flatten().filter(|_| kind != TransferKind::Affinity) {
+            let calls = &mut by_dso.entry(dso).or_default().0;
+            *calls = calls.saturating_add(count);
+        }
+    }
+    for (place, cost) in recording.samples() {
+        if let Some(dso) = lost(place) {
+            let sum = &mut by_dso.entry(dso).or_default().1;
+            *sum = sum.saturating_add(cost);
+        }
+    }
+    let mut all: Vec<Stripped> = by_dso
+        .into_iter()
+        .map(|((id, by_address), (calls, cost))| {
+            let dso = &recording.dsos()[id.0 as usize];
+            Stripped { path: dso.path.clone(), build_id: dso.build_id.clone(), calls, cost, by_address }
+        })
+        .collect();
+    all.sort_by(|a, b| {
+        (b.calls, b.cost, &a.path, &a.build_id, a.by_address).cmp(&(
+            a.calls,
+            a.cost,
+            &b.path,
+            &b.build_id,
+            b.by_address,
+        ))
+    });
+    all
+}

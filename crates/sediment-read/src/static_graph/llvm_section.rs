@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The section `.llvm.call-graph-profile` of an object file: what LLVM counted of the calls of a unit that was compiled with a
+//! profile (`-fprofile-use`, `-fprofile-sample-use`), for its own linker.
+//!
+//! Since LLVM 13 the section holds 8 bytes a call, the count, and two relocations at its offset name caller and callee
+//! (LLVM: "Extensions", SHT_LLVM_CALL_GRAPH_PROFILE). Objects of older compilers, and of those without a profile, say nothing:
+//! their graph is empty.
+
+use super::{UnitGraph, UnitReader, add_call, add_function};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+use sediment_core::profile::source::{Source, Unknown::TimeOrder};
+use sediment_core::profile::{EdgeFacts, Profile};
+use sediment_core::skipped::Skipped;
+use sediment_core::{Error, ErrorCode, Result};
+
+pub(super) const READER: UnitReader = UnitReader {
+    name: "llvm-section",
+    extension: "o",
+    summary: "an object file of clang, compiled with a profile (.o)",
+    recognises,
+    read,
+};
+
+const SECTION: &str = ".llvm.call-graph-profile";
+/// Bytes of one count.
+const COUNT: usize = 8;
+
+fn recognises(bytes: &[u8]) -> bool {
+    // e_type of a relocatable file, in either byte order.
+    bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
+}
+
+fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
+    let file = object::File::parse(bytes)
+        .map_err(|error| Error::new(ErrorCode::Damaged, format!("cannot read this object file: {error}")))?;
+    let mut graph = Profile::default();
+    graph.source.insert(Source::new("clang call counts of units", "", &[TimeOrder]).to_string());
+    let unit = file.symbols().find(|symbol| symbol.kind() == SymbolKind::File);
+    let unit = unit.and_then(|symbol| symbol.name_bytes().ok());
+    if let Some(section) = file.section_by_name(SECTION) {
+        let counts = section.data().map_err(|error| {
+            Error::new(ErrorCode::Damaged, format!("cannot read the section {SECTION}: {error}"))
+        })?;
+        let mut pending: Option<(u64, Option<_>)> = None;
+        for (offset, relocation) in section.relocations() {
+            let RelocationTarget::Symbol(symbol) = relocation.target() else { continue };
+            let symbol = file.symbol_by_index(symbol);
+            let end = symbol.ok().and_then(|symbol| {
+                let local = symbol.is_local();
+                let name = symbol.name_bytes().ok()?;
+                add_function(&mut graph, name, unit.filter(|_| local), skipped)
+            });
+            match pending.take() {
+                Some((before, caller)) if before == offset => {
+                    let at = usize::try_from(offset).ok();
+                    let count = at.and_then(|at| counts.get(at..)?.first_chunk::<COUNT>()).map(|bytes| {
+                        if file.is_little_endian() {
+                            u64::from_le_bytes(*bytes)
+                        } else {
+                            u64::from_be_bytes(*bytes)
+                        }
+                    });
+                    if let (Some(caller), Some(callee), Some(count)) = (caller, end, count) {
+                        let call = EdgeFacts { count: Some(count.into()), ..EdgeFacts::default() };
+                        add_call(graph.edge_mut(caller, callee), &call);
+                        graph.total = graph.total.saturating_add(count.into());
+                    }
+                }
+                _ => pending = Some((offset, end)),
+            }
+        }
+    }
+    Ok(UnitGraph { name: name.to_owned(), graph, whole_program: false })
+}

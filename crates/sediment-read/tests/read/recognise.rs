@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kind of a file is found by its content: no reader takes another's files.
+
+use sediment_read::read::{READERS, Settings, find};
+use support::said::says;
+
+#[test]
+fn every_golden_input_is_recognised_by_its_own_reader_first() {
+    for reader in READERS {
+        for case in support::golden_cases(&format!("read/{}", reader.name)) {
+            let Ok(bytes) = std::fs::read(case.join("input")) else { continue };
+            let name = case.file_name().unwrap().to_string_lossy().into_owned();
+            let found = find(&bytes, &Settings::default()).map(|reader| reader.name);
+            match found {
+                Ok(first) => {
+                    assert_eq!(first, reader.name, "{}/{name} is taken by another reader", reader.name)
+                }
+                // A file that is too damaged to be recognised is at least no other's.
+                Err(error) => assert!(name.starts_with("error-"), "{}/{name}: {error}", reader.name),
+            }
+        }
+    }
+}
+
+#[test]
+fn other_files_are_recognised_by_no_reader() {
+    let strangers: [(&str, &[u8]); 12] = [
+        ("an ELF file", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0\x01\0\0\0"),
+        (
+            "prose",
+            b"The quick brown fox jumps over the lazy dog.\nIt does so again and again, all day long.\n",
+        ),
+        ("C", b"#include <stdio.h>\nint main(void) {\n    return 0;\n}\n"),
+        ("JSON", b"{\n  \"a\": [1, 2, 3],\n  \"b\": null\n}\n"),
+        ("HTML", b"<!DOCTYPE html>\n<html><body>12</body></html>\n"),
+        ("a shell script", b"#!/bin/sh\nset -e\nexec \"$@\" 1\n"),
+        ("a .gitignore", b"target\n.cache\nCargo.lock\n"),
+        ("compiler's places", b"main.c:12:5\nother.c:7:1\n"),
+        ("a log", b"Started at 12:30:45\nadd more (really)\n deadbeef 1234: no\n"),
+        ("zeros", &[0; 512]),
+        ("all bytes at the top", &[0xff; 512]),
+        ("an archive", b"!<arch>\nfoo.o/          0           0     0     644     12        `\n"),
+    ];
+    for (what, bytes) in strangers {
+        let takers: Vec<&str> = READERS.iter().filter(|r| (r.recognises)(bytes)).map(|r| r.name).collect();
+        assert!(takers.is_empty(), "{what} is taken for {takers:?}");
+    }
+}
+
+/// Inputs that are no profile are refused with a hint of their own.
+#[test]
+fn containers_and_companions_of_profiles_are_refused_with_a_hint() {
+    let mistakes: [&[u8]; 9] = [
+        b"\x7fELF\x02\x01\x01\0",
+        b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+        b"\xfd7zXZ\0\0\x04",
+        b"\x28\xb5\x2f\xfd\x04\x58",
+        b"BZh91AY&SY",
+        b"digraph Callgraph {}",
+        b"digraph \"prog\" {\nsubgraph cluster_L { \"File: prog\" }\n}\n",
+        b"PERFFILE\x68\0\0\0\0\0\0\0",
+        b"line1\nline2\nline3\n",
+    ];
+    for bytes in mistakes {
+        let error = find(&bytes, &Settings::default()).unwrap_err();
+        says(
+            "library/recognise/containers_and_companions_of_profiles_are_refused_with_a_hint",
+            format!("{error}\nhint: {}", error.hint().unwrap()),
+        );
+    }
+}
+
+#[test]
+fn a_reader_can_be_asked_for_by_name() {
+    for reader in READERS {
+        let settings = Settings { format: Some(reader.name.to_owned()), ..Settings::default() };
+        assert_eq!(find(&&b"anything"[..], &settings).unwrap().name, reader.name);
+    }
+    let settings = Settings { format: Some("no-such".to_owned()), ..Settings::default() };
+    let error = find(&&b"anything"[..], &settings).unwrap_err();
+    assert!(error.hint().unwrap().contains(READERS[0].name));
+}

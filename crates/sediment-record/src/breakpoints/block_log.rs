@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Log of the executed blocks of functions.
+
+use super::modules::{MappedFunction, Module, Modules, Site};
+use sediment_core::plural::counted;
+use sediment_read::read::{DsoId, RecordedAddress, Recording, Spot, StraightRun};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// Knowledge of a function's blocks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Covered {
+    /// True if some had no breakpoint for want of memory.
+    in_part: bool,
+    /// True if it had run before they had breakpoints.
+    late: bool,
+    /// Processes that it has run in, and the number of these with which its blocks get breakpoints again.
+    processes: u32,
+    next: u32,
+}
+
+/// Executed blocks.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    executed: HashSet<Site>,
+    in_order: Vec<Site>,
+    /// Visits in walks.
+    visits: HashMap<Site, u64>,
+    /// By module and number of the mapped function.
+    covered: BTreeMap<(u32, u32), Covered>,
+}
+
+impl Blocks {
+    pub(super) fn add(&mut self, modules: &Modules<'_>, site: Site) {
+        if self.executed.insert(site) {
+            self.in_order.push(site);
+            if let Some(covered) = self.of(modules, site) {
+                covered.next = 0;
+            }
+        }
+    }
+
+    /// True if the blocks of the function of which this is one are to get breakpoints in one more process: in all of them while others
+    /// bring new ones to light, and then more and more seldom.
+    pub(super) fn are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
+        let Some(covered) = self.of(modules, site) else { return false };
+        covered.processes += 1;
+        let due = covered.processes >= covered.next;
+        if due {
+            covered.next = covered.processes * 2;
+        }
+        due
+    }
+
+    pub(super) fn has(&self, site: Site) -> bool {
+        self.executed.contains(&site)
+    }
+
+    /// The blocks that were found since this many were.
+    pub(super) fn since(&self, known: &mut usize) -> BTreeSet<Site> {
+        let from = std::mem::replace(known, self.in_order.len());
+        self.in_order[from..].iter().copied().collect()
+    }
+
+    fn of(&mut self, modules: &Modules<'_>, site: Site) -> Option<&mut Covered> {
+        let owner = modules.get(site.module).entries[site.entry as usize].owner?;
+        Some(self.covered.entry((site.module, owner)).or_default())
+    }
+
+    pub(super) fn covers(&mut self, modules: &Modules<'_>, site: Site, all: bool) {
+        if let Some(covered) = self.of(modules, site) {
+            covered.in_part |= !all;
+        }
+    }
+
+    pub(super) fn covers_late(&mut self, modules: &Modules<'_>, site: Site) {
+        if let Some(covered) = self.of(modules, site) {
+            covered.late = true;
+        }
+    }
+
+    /// True if one was executed in a function whose blocks have breakpoints.
+    pub(super) fn is_any_inside(&self) -> bool {
+        !self.executed.is_empty()
+    }
+
+    pub(super) fn visit(&mut self, site: Site) {
+        *self.visits.entry(site).or_default() += 1;
+    }
+
+    pub(super) fn visits(&self, site: Site) -> u64 {
+        self.visits.get(&site).copied().unwrap_or(0)
+    }
+
+    /// Adds the executed blocks to a recording, with estimates of their executions from the calls of functions, and from the calls
+    /// that addresses of modules make. Functions of which not all blocks had breakpoints are skipped.
+    pub(super) fn put_into(
+        &self,
+        recording: &mut Recording,
+        modules: &Modules<'_>,
+        dsos: &[DsoId],
+        calls_of: &BTreeMap<Site, u128>,
+        calls_from: &BTreeMap<(u32, u64), u128>,
+    ) {
+        recording.tells_of_executed_functions = true;
+        let mut found = 0u64;
+        for ((id, owner), covered) in &self.covered {
+            let module = modules.get(*id);
+            let function = &module.mapped[*owner as usize];
+            let executed: Vec<usize> = function.blocks.iter().map(|entry| *entry as usize).collect();
+            let site = |entry: usize| Site { module: *id, entry: entry as u32 };
+            let executed: Vec<usize> =
+                executed.into_iter().filter(|entry| self.executed.contains(&site(*entry))).collect();
+            let inside = executed.iter().any(|entry| !module.entries[*entry].is_function);
+            if covered.in_part || covered.late && !inside {
+                add_unwatched(recording, module, dsos[*id as usize], function);
+                continue;
+            }
+            let place = |recording: &mut Recording, address: u64| {
+                let dso = Some(dsos[*id as usize]);
+                recording.place(RecordedAddress { dso, spot: Spot::Address(address) })
+            };
+            let begin = function.begin(module);
+            let seen = |entry: usize| {
+                let entries = &module.entries;
+                let from = entries[entry].address;
+                // Up to the next block, whatever its function.
+                let end = entries.get(entry + 1).map_or(u64::MAX, |next| next.address);
+                let made = calls_from.range((*id, from)..(*id, end)).map(|(_, count)| *count).max();
+                // The beginning of a cold part is a function in the symbol table alone, and is not called.
+                let calls = calls_of.get(&site(entry)).copied().filter(|_| entry == begin);
+                Seen { calls, made, visits: self.visits(site(entry)) }
+            };
+            let blocks: Vec<Seen> = executed.iter().map(|entry| seen(*entry)).collect();
+            let first = executed.iter().position(|entry| *entry == begin);
+            for (entry, count) in executed.iter().zip(estimates(&blocks, first)) {
+                let from = place(recording, module.entries[*entry].address);
+                recording.add_straight_run(StraightRun { from, to: Some(from), count });
+                found += 1;
+            }
+            for address in &function.unwatched {
+                let unwatched = place(recording, *address);
+                recording.add_unwatched(unwatched);
+            }
+        }
+        // What ran without breakpoints inside is not what did not run.
+        for site in calls_of.keys() {
+            let module = modules.get(site.module);
+            let Some(owner) = module.entries[site.entry as usize].owner else { continue };
+            if !self.covered.contains_key(&(site.module, owner)) {
+                let function = &module.mapped[owner as usize];
+                add_unwatched(recording, module, dsos[site.module as usize], function);
+            }
+        }
+        if found > 0 {
+            recording.seen += &format!(", {}", counted(found, "block"));
+        }
+    }
+}
+
+/// Adds all blocks of a function as unwatched.
+fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, function: &MappedFunction) {
+    let begins = function.blocks.iter().map(|entry| module.entries[*entry as usize].address);
+    for address in begins.chain(function.unwatched.iter().copied()) {
+        let place = recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) });
+        recording.add_unwatched(place);
+    }
+}
+
+/// Evidence of an executed block.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    /// Calls of its function, if it is the first block.
+    calls: Option<u128>,
+    /// The most calls that one of its instructions makes.
+    made: Option<u128>,
+    /// Visits in walks.
+    visits: u64,
+}
+
+/// Visits of each block that are assumed beforehand: without any others, each is executed as often as the function is called.
+const ASSUMED: f64 = 1.0;
+/// A block that makes this multiple of the calls that its visits let expect repeats itself.
+const REPEATED: f64 = 4.0;
+
+/// Executions of the blocks of a function, given the position of its first one. Visits of a block by those of the first are its executions in a call, and the more of
+/// them there are, the less the assumed ones weigh. The calls of the function are the scale; or those that its blocks make, where these tell of more
+/// calls, as in a loop that has run since before. A block that repeats itself is visited once for all of its repetitions, and known by the calls that
+/// it makes.
+fn estimates(blocks: &[Seen], first: Option<usize>) -> Vec<u64> {
+    let first = first.and_then(|first| blocks.get(first));
+    let of_first = first.map_or(0, |block| block.visits) as f64 + ASSUMED;
+    let in_a_call = |block: &Seen| (block.visits as f64 + ASSUMED) / of_first;
+    let by_calls_made = blocks.iter().filter(|block| block.visits > 0).filter_map(|block| {
+        let made = block.made? as f64;
+        Some((made / in_a_call(block), block.visits))
+    });
+    let calls = first.and_then(|block| block.calls).unwrap_or(1) as f64;
+    let scale = calls.max(median(by_calls_made.collect()).unwrap_or(0.0));
+    let executions = |block: &Seen| {
+        let expected = scale * in_a_call(block);
+        let made = block.made.unwrap_or(0) as f64;
+        let repeats_itself = block.visits > 0 && made > REPEATED * expected;
+        if repeats_itself { made } else { expected }
+    };
+    blocks.iter().map(|block| executions(block).round().max(1.0) as u64).collect()
+}
+
+/// The median of values with weights.
+fn median(mut weighed: Vec<(f64, u64)>) -> Option<f64> {
+    weighed.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
+    let half = weighed.iter().map(|(_, weight)| weight).sum::<u64>() / 2;
+    let mut before = 0;
+    weighed.into_iter().find_map(|(value, weight)| {
+        before += weight;
+        (before > half).then_some(value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileFilter;
+    use crate::breakpoints::modules::{KnownBlocks, Wanted};
+    use sediment_core::binary::NoFiles;
+    use sediment_core::binary::gcc_block_map::Stretch;
+
+    fn seen(calls: impl Into<Option<u128>>, made: impl Into<Option<u128>>, visits: u64) -> Seen {
+        Seen { calls: calls.into(), made: made.into(), visits }
+    }
+
+    #[test]
+    fn blocks_get_breakpoints_more_and_more_seldom() {
+        let code = [0x90; 16];
+        let mut module = Module::of_code("/program", &code, &[0], None);
+        let block = |address, block| Stretch { address, size: 4, block: Some(block) };
+        module.add_blocks(vec![vec![block(0, 1), block(4, 2)]]);
+        let (excluded, recorded) = (BTreeSet::new(), FileFilter::default());
+        let mut modules = Modules::new(
+            &NoFiles,
+            Wanted {
+                excluded: &excluded,
+                recorded: &recorded,
+                blocks: KnownBlocks::Mapped,
+                trampolines: false,
+            },
+        );
+        modules.put("/program", 1, module);
+        let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
+        let mut blocks = Blocks::default();
+        let due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
+        assert_eq!(due(&mut blocks), 4, "with the first, second, fourth and eighth process");
+        assert_eq!(due(&mut blocks), 1, "and the sixteenth");
+        blocks.add(&modules, inner);
+        assert!(blocks.are_due(&modules, function));
+    }
+
+    #[test]
+    fn visits_give_proportions_and_calls_the_scale() {
+        let function = [seen(1000, None, 99), seen(None, None, 399), seen(None, 1, 0), seen(None, 3000, 299)];
+        assert_eq!(estimates(&function, Some(0)), [1000, 4000, 10, 3000]);
+        let with_loop = [seen(1000, None, 9), seen(None, 10_000, 9), seen(None, 900, 8), seen(None, 1000, 9)];
+        let expected = [1000, 10_000, 900, 1000];
+        assert_eq!(estimates(&with_loop, Some(0)), expected, "a block that repeats itself is one visit");
+    }
+
+    #[test]
+    fn few_visits_weigh_little() {
+        let once = [seen(1000, None, 1), seen(None, None, 0), seen(None, None, 2)];
+        assert_eq!(estimates(&once, Some(0)), [1000, 500, 1500]);
+        let often = [seen(1000, None, 100), seen(None, None, 0), seen(None, None, 200)];
+        assert_eq!(estimates(&often, Some(0)), [1000, 10, 1990]);
+    }
+
+    #[test]
+    fn without_visits_blocks_are_executed_as_often_as_the_function_is_called() {
+        assert_eq!(estimates(&[seen(12, None, 0), seen(None, None, 0), seen(None, 7, 0)], Some(0)), [12; 3]);
+        assert_eq!(estimates(&[seen(None, None, 0)], None), [1], "it was executed");
+        assert_eq!(estimates(&[], None), [0u64; 0]);
+    }
+
+    #[test]
+    fn a_loop_that_runs_for_ever_is_known_by_its_calls() {
+        // The loop's function is called once: each of its visits is that of a call that the loop makes.
+        let function =
+            [seen(1, None, 0), seen(None, 500_000, 50), seen(None, None, 49), seen(None, 480_000, 48)];
+        let found = estimates(&function, Some(0));
+        assert!(found[1..].iter().all(|count| (450_000..550_000).contains(count)), "{found:?}");
+        assert!(found[0] < 20_000, "{found:?}");
+    }
+}

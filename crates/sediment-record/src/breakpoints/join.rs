@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Takes on processes that run already: all their threads, and all that descends from them.
+
+use super::mappings::{status_field, threads};
+use super::refusal;
+use super::system::FOLLOW;
+use super::tracer::Tracer;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::Reason;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted. So is one of several
+/// processes that has ended meanwhile, as a service's do.
+///
+/// # Errors
+/// When none of the processes is there, or one may not be traced.
+pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
+    let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
+    for id in ids {
+        if !joined.insert(Pid::from_raw(*id)) {
+            continue;
+        }
+        match join_one(Pid::from_raw(*id), tracer) {
+            Ok(()) => {}
+            Err(why) if why.code() == ErrorCode::NotFound => (gone, last) = (gone + 1, Some(why)),
+            Err(why) => return Err(why),
+        }
+    }
+    if let Some(why) = last {
+        if gone == joined.len() {
+            return Err(why);
+        }
+        tracer.modules.skipped.add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
+    }
+    // What a process makes from now on is followed by the kernel, so the search ends.
+    loop {
+        let new: Vec<Pid> =
+            children(&joined).into_iter().filter(|process| !joined.contains(process)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        for process in new {
+            joined.insert(process);
+            if traced_by_us(process) || ended(process) {
+                continue;
+            }
+            if let Err(why) = join_one(process, tracer) {
+                if !ended(process) {
+                    tracer.modules.skipped.add(Reason::UntraceableProcess, 0, why.to_string());
+                }
+            }
+        }
+    }
+}
+
+/// Attempts to trace a thread, with pauses: a process that calls exec cannot be traced for a moment.
+const TRIES: u32 = 4;
+const AGAIN: Duration = Duration::from_millis(10);
+
+fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
+    let by = status_field(process, "TracerPid").ok_or_else(|| gone(process))?.parse().unwrap_or(0);
+    if by != 0 {
+        return Err(refusal::traced_already(process, by));
+    }
+    let mut seized = BTreeSet::new();
+    let joined = seize_all(process, &mut seized).and_then(|()| {
+        tracer.join(process, &seized).map_err(|error| {
+            Error::new(ErrorCode::TracingFailed, format!("cannot read process {process}: {error}"))
+        })
+    });
+    if joined.is_err() {
+        tracer.leave(process, &seized);
+    }
+    joined
+}
+
+fn gone(process: Pid) -> Error {
+    Error::new(ErrorCode::NotFound, format!("no process {process}"))
+}
+
+/// Seizes every thread of a process. A thread that is not seized would be killed by the first breakpoint that it meets, so a process is
+/// taken on only once the list of its threads has been the same twice, as long as the kernel says that there are, and all are seized: the kernel's
+/// list can miss a thread while another ends.
+fn seize_all(process: Pid, seized: &mut BTreeSet<Pid>) -> Result<()> {
+    let (mut before, mut ended_first, mut tries) = (None, BTreeSet::new(), 0);
+    let mut refused: Option<(Pid, Error)> = None;
+    // Threads may be made meanwhile; those of a seized thread are seized by the kernel.
+    loop {
+        let all: BTreeSet<Pid> = threads(process).into_iter().flatten().collect();
+        let mut failed = None;
+        let is_new = |thread: &Pid| !seized.contains(thread) && !ended_first.contains(thread);
+        for thread in all.iter().copied().filter(is_new).collect::<Vec<Pid>>() {
+            match ptrace::seize(thread, FOLLOW) {
+                Ok(()) => drop(seized.insert(thread)),
+                Err(_) if traced_by_us(thread) => drop(seized.insert(thread)),
+                Err(error) => failed = Some((thread, error)),
+            }
+        }
+        refused = refused.filter(|(thread, _)| !seized.contains(thread));
+        match failed {
+            Some((thread, error)) => {
+                // One that has ended may be the first thread of a process that runs on, or is about to be another program's.
+                let has_ended = ended(thread);
+                if !has_ended && refused.is_none() {
+                    refused = Some((thread, refusal::not_allowed(process, false, error)));
+                }
+                tries += 1;
+                if tries < TRIES {
+                    std::thread::sleep(AGAIN);
+                } else if has_ended {
+                    ended_first.insert(thread);
+                } else {
+                    break;
+                }
+            }
+            None if all.is_empty() || refused.is_some() => break,
+            None if before.as_ref() == Some(&all) && all.len() >= thread_count(process) => break,
+            None => {}
+        }
+        before = Some(all);
+    }
+    match refused {
+        Some((_, refusal)) => Err(refusal),
+        None if seized.is_empty() => Err(gone(process)),
+        None => Ok(()),
+    }
+}
+
+/// Number of threads that the kernel counts; 0 where the process is gone.
+fn thread_count(process: Pid) -> usize {
+    status_field(process, "Threads").and_then(|count| count.parse().ok()).unwrap_or(0)
+}
+
+/// The processes whose parent is one of these.
+fn children(parents: &BTreeSet<Pid>) -> Vec<Pid> {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let ids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    let parent = |process: Pid| status_field(process, "PPid")?.parse().ok().map(Pid::from_raw);
+    ids.filter(|process| parent(*process).is_some_and(|parent| parents.contains(&parent))).collect()
+}
+
+fn ended(process: Pid) -> bool {
+    status_field(process, "State").is_none_or(|state| state.starts_with(['Z', 'X']))
+}
+
+fn traced_by_us(thread: Pid) -> bool {
+    status_field(thread, "TracerPid").is_some_and(|by| by == nix::unistd::gettid().to_string())
+}

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Log of first uses, callers and call counts; and the [`Recording`] made from it.
+
+use super::block_log::Blocks;
+use super::image::Image;
+use super::machine::ARCH;
+use super::modules::Site;
+use super::modules::{Calls, Modules, base_name};
+use super::space::Space;
+use super::step_times::StepTimes;
+use sediment_core::plural::counted;
+use sediment_core::profile::source::Source;
+use sediment_core::random::Generator;
+use sediment_core::skipped::Reason;
+use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The shortest time between two calls that can be told, in nanoseconds.
+const SHORTEST: u64 = 500;
+/// A function that is met sooner than this on average, in nanoseconds, is called too often for its rate to be timed: stops take tens of
+/// microseconds of the program's own time, which cannot be told exactly from its work.
+const TOO_OFTEN: u64 = 1_000_000;
+/// So often must a function have been met for its rate to say how many calls a step stands for.
+const ENOUGH: u64 = 3;
+
+/// Calls of a run, in the mean, that are many.
+const LONG: u64 = 8;
+
+/// Standard deviations of a count by chance.
+const DEVIATIONS: f64 = 3.0;
+
+/// An address in a file, by module and address; None for any other.
+type InFile = Option<(u32, u64)>;
+
+/// Who called; None where what is returned to is no place in a file.
+type CallerAddress = Option<Caller>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Caller {
+    module: u32,
+    address: u64,
+    /// True if the code there calls.
+    certain: bool,
+}
+
+/// Counts of a call.
+#[derive(Debug, Clone, Copy, Default)]
+struct CallCounts {
+    /// As the first use of a function in a process.
+    first: u64,
+    /// In windows for rates.
+    hit: u64,
+    /// As steps.
+    steps: u64,
+}
+
+/// Counts of one function.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Facts {
+    rank: u64,
+    /// Processor time that a breakpoint stood at it to measure its rate, in nanoseconds.
+    watched: u64,
+    /// Number of hits of that breakpoint.
+    hits: u64,
+    /// Number of executions in sequences of steps.
+    steps: u64,
+    /// Calls that followed a step at once, and the runs of them that were seen to their end.
+    followed: u64,
+    ended: u64,
+    /// Processor time of the processes after its first use in them, in nanoseconds.
+    exposed: u64,
+}
+
+impl Facts {
+    /// Hits in windows of either kind, and their time in nanoseconds, as if all had been by time alone.
+    pub(super) fn seen(&self) -> (u64, u64) {
+        (self.hits, self.watched.max(self.hits * SHORTEST))
+    }
+
+    /// Calls of a step, in the mean: more than one where the function is called again with no other between.
+    fn run(&self) -> f64 {
+        1.0 + self.followed as f64 / self.ended.max(1) as f64
+    }
+
+    /// Calls of its steps.
+    fn called(&self) -> f64 {
+        self.steps as f64 * self.run()
+    }
+
+    /// True if hardly any of its runs were seen to their end.
+    pub(super) fn has_long_runs(&self) -> bool {
+        self.followed > LONG * (self.ended + 1)
+    }
+
+    /// Number of calls by its rate; None if that could not be timed.
+    fn calls_by_rate(&self) -> Option<f64> {
+        let timed = self.watched > self.hits.saturating_mul(TOO_OFTEN);
+        timed.then(|| self.hits as f64 / self.watched as f64 * self.exposed as f64)
+    }
+
+    /// True if sequences have seen so much less of it than `expected` steps that chance does not explain it: it is called again and again
+    /// with no other function between, which is a single step.
+    fn repeats_itself(&self, expected: f64) -> bool {
+        self.hits >= ENOUGH && self.steps as f64 + DEVIATIONS * expected.sqrt() < expected
+    }
+
+    /// True if sequences have seen so much more of it than `expected` steps that chance does not explain it: its calls come in bursts, of
+    /// which a window for rates meets the first one alone.
+    fn comes_in_bursts(&self, expected: f64) -> bool {
+        let steps = self.steps as f64;
+        steps - DEVIATIONS * steps.sqrt() > expected
+    }
+
+    /// Number of calls, where a step stands for `runs` runs of calls: the likeliest number for the hits in windows and
+    /// the executions in sequences, if calls come at random; None if neither tells.
+    fn calls(&self, runs: f64) -> Option<f64> {
+        let of_a_step = runs * self.run();
+        if let Some(by_rate) = self.calls_by_rate() {
+            let expected = by_rate / of_a_step;
+            if self.repeats_itself(expected) {
+                return Some(by_rate);
+            }
+            if self.comes_in_bursts(expected) {
+                return Some(self.steps as f64 * of_a_step);
+            }
+        }
+        let (mut seen, mut share) = (self.steps as f64, 1.0 / of_a_step);
+        if self.calls_by_rate().is_some() && self.exposed > 0 {
+            seen += self.hits as f64;
+            share += self.watched as f64 / self.exposed as f64;
+        } else if self.steps == 0 && self.exposed > 0 {
+            // Hits in no time tell no rate. Sequences would have seen a function that is called so often.
+            let (hits, time) = self.seen();
+            seen += hits as f64;
+            share += time as f64 / self.exposed as f64;
+        }
+        (seen > 0.0).then_some(seen / share)
+    }
+}
+
+/// One step of a short sequence.
+#[derive(Debug, Clone, Copy)]
+enum Heard {
+    Gap,
+    Executed(u64, CallerAddress, Site),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    functions: BTreeMap<Site, Facts>,
+    blocks: Blocks,
+    calls: BTreeMap<(CallerAddress, Site), CallCounts>,
+    bursts: Vec<Heard>,
+    /// Processor time of processes that are no more, in nanoseconds.
+    retired: u64,
+    step_times: StepTimes,
+}
+
+impl Log {
+    /// Number of executed functions.
+    pub(super) fn functions(&self) -> u64 {
+        self.functions.len() as u64
+    }
+
+    /// A block, or a function's first one, was executed.
+    pub(super) fn block(&mut self, modules: &Modules<'_>, site: Site) {
+        self.blocks.add(modules, site);
+    }
+
+    /// True if the blocks of the function of which this is one are to get breakpoints in one more process.
+    pub(super) fn blocks_are_due(&mut self, modules: &Modules<'_>, site: Site) -> bool {
+        self.blocks.are_due(modules, site)
+    }
+
+    /// True if a block was executed.
+    pub(super) fn has_block(&self, site: Site) -> bool {
+        self.blocks.has(site)
+    }
+
+    /// True if blocks inside functions were executed.
+    pub(super) fn has_blocks(&self) -> bool {
+        self.blocks.is_any_inside()
+    }
+
+    /// A block was executed in a walk through its function.
+    pub(super) fn visit(&mut self, site: Site) {
+        self.blocks.visit(site);
+    }
+
+    /// Number of visits of a block in walks.
+    pub(super) fn visits(&self, site: Site) -> u64 {
+        self.blocks.visits(site)
+    }
+
+    /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
+    pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
+        let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
+        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else {
+            return None;
+        };
+        let entries = &modules.get(*module).entries;
+        let entry = entries.partition_point(|entry| entry.address <= *address).checked_sub(1)?;
+        Some(Site { module: *module, entry: entry as u32 })
+    }
+
+    /// The blocks that were found since this many were.
+    pub(super) fn blocks_since(&self, known: &mut usize) -> BTreeSet<Site> {
+        self.blocks.since(known)
+    }
+
+    /// The blocks of the function of which this is one have breakpoints; whether all of them.
+    pub(super) fn covers(&mut self, modules: &Modules<'_>, site: Site, all: bool) {
+        self.blocks.covers(modules, site, all);
+    }
+
+    /// The function of which this is a block has executed some of them without breakpoints.
+    pub(super) fn covers_late(&mut self, modules: &Modules<'_>, site: Site) {
+        self.blocks.covers_late(modules, site);
+    }
+
+    pub(super) fn facts(&self, site: Site) -> Facts {
+        self.functions.get(&site).copied().unwrap_or_default()
+    }
+
+    /// A breakpoint was at a function for this time, and was hit or not.
+    pub(super) fn watched(&mut self, site: Site, time: u64, hit: bool) {
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.hits += u64::from(hit);
+            facts.watched += time;
+        }
+    }
+
+    /// A function was called for the first time in a process, by the code before this place.
+    pub(super) fn first(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
+        let rank = self.functions.len() as u64;
+        self.functions.entry(site).or_insert(Facts { rank, ..Facts::default() });
+        self.seen(modules, site, returns_to).1.first += 1;
+    }
+
+    /// A function was met in a window for rates.
+    pub(super) fn add_hit(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
+        self.seen(modules, site, returns_to).1.hit += 1;
+    }
+
+    fn seen(
+        &mut self,
+        modules: &Modules<'_>,
+        site: Site,
+        returns_to: InFile,
+    ) -> (CallerAddress, &mut CallCounts) {
+        let caller = returns_to.map(|(module, address)| caller(modules, site, module, address));
+        (caller, self.calls.entry((caller, site)).or_default())
+    }
+
+    /// A function was called again, with no other since its step.
+    pub(super) fn again(&mut self, site: Site) {
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.followed += 1;
+        }
+    }
+
+    /// Another function was called than the one whose calls were followed.
+    pub(super) fn run_ended(&mut self, site: Site) {
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.ended += 1;
+        }
+    }
+
+    /// Processor time from step to step of sequences.
+    pub(super) fn step_times(&mut self) -> &mut StepTimes {
+        &mut self.step_times
+    }
+
+    /// Records a gap: the next step does not follow the one before.
+    pub(super) fn gap(&mut self) {
+        self.bursts.push(Heard::Gap);
+    }
+
+    /// Records a step of a sequence.
+    pub(super) fn add_step(&mut self, modules: &Modules<'_>, thread: u64, site: Site, returns_to: InFile) {
+        let (caller, seen) = self.seen(modules, site, returns_to);
+        seen.steps += 1;
+        if let Some(facts) = self.functions.get_mut(&site) {
+            facts.steps += 1;
+        }
+        self.bursts.push(Heard::Executed(thread, caller, site));
+    }
+
+    /// An address space is no more.
+    pub(super) fn retire(&mut self, space: &Space) {
+        self.retired += space.worked();
+        for image in space.images.iter().chain(&space.gone) {
+            self.retire_image(image, space.processor_time);
+        }
+    }
+
+    /// Processor time of processes that are no more, in nanoseconds.
+    pub(super) fn retired(&self) -> u64 {
+        self.retired
+    }
+
+    /// A file is no longer mapped, at this processor time of its process.
+    pub(super) fn retire_image(&mut self, image: &Image, now: u64) {
+        for (entry, since) in &image.seen {
+            let site = Site { module: image.module, entry: *entry };
+            if let Some(facts) = self.functions.get_mut(&site) {
+                facts.exposed += now.saturating_sub(*since);
+            }
+        }
+    }
+
+    /// The recording, and the steps of its sequences.
+    pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
+        let runs = self.runs_of_a_step();
+        let mut recording = Recording::default();
+        recording.source = source;
+        recording.arch = Some(ARCH.to_owned());
+        recording.skipped.append(&modules.skipped);
+        let dsos: Vec<_> = modules
+            .all()
+            .iter()
+            .map(|module| {
+                recording.dso(RecordedDso { path: module.path.clone(), build_id: module.build_id.clone() })
+            })
+            .collect();
+        let place = |recording: &mut Recording, module: u32, address: u64| {
+            recording
+                .place(RecordedAddress { dso: Some(dsos[module as usize]), spot: Spot::Address(address) })
+        };
+        let address_of = |site: Site| modules.get(site.module).entries[site.entry as usize].address;
+        let mut addresses: BTreeMap<Site, AddressId> = BTreeMap::new();
+        for (site, facts) in &self.functions {
+            let id = place(&mut recording, site.module, address_of(*site));
+            recording.set_first(id, facts.rank);
+            addresses.insert(*site, id);
+        }
+        let mut calls = 0u128;
+        let mut calls_of: BTreeMap<Site, u128> = BTreeMap::new();
+        let mut calls_from: BTreeMap<(u32, u64), u128> = BTreeMap::new();
+        for ((caller, site), seen) in &self.calls {
+            let count = self.count(*site, *seen, runs);
+            recording.total = recording.total.saturating_add(count);
+            *calls_of.entry(*site).or_default() += count;
+            calls += u128::from(seen.first + seen.hit + seen.steps);
+            match caller {
+                Some(Caller { module, address, certain }) => {
+                    if *certain {
+                        *calls_from.entry((*module, *address)).or_default() += count;
+                    }
+                    let from = place(&mut recording, *module, *address);
+                    let kind = if *certain { TransferKind::Call } else { TransferKind::Uncertain };
+                    recording.add_transfer(from, addresses[site], kind, count);
+                }
+                None => {
+                    let example =
+                        format!("{} at {:#x}", base_name(&modules.get(site.module).path), address_of(*site));
+                    recording.skipped.add(Reason::UnknownCaller, count, &example);
+                }
+            }
+        }
+        recording.seen = format!("{}, {}", counted(self.functions.len(), "function"), counted(calls, "call"));
+        self.blocks.put_into(&mut recording, modules, &dsos, &calls_of, &calls_from);
+        let mut steps = Vec::new();
+        let mut in_a_burst: BTreeSet<u64> = BTreeSet::new();
+        for heard in &self.bursts {
+            match heard {
+                Heard::Gap => {
+                    let gaps = std::mem::take(&mut in_a_burst);
+                    steps.extend(gaps.into_iter().map(|thread| Step::Gap { thread }));
+                }
+                Heard::Executed(thread, caller, site) => {
+                    let thread = *thread;
+                    in_a_burst.insert(thread);
+                    if let Some(Caller { module, address, certain: true }) = caller {
+                        let place = place(&mut recording, *module, *address);
+                        steps.push(Step::Run { thread, place });
+                    }
+                    steps.push(Step::Run { thread, place: addresses[site] });
+                }
+            }
+        }
+        (recording, steps)
+    }
+
+    /// Number of runs of calls that a step of a sequence stands for: by the functions whose rate could be timed, of which windows may meet the first
+    /// call of a burst alone, or by the time of the program, which has no fewer calls than steps from call to call.
+    fn runs_of_a_step(&self) -> f64 {
+        let all: u64 = self.functions.values().map(|facts| facts.steps).sum();
+        if all == 0 {
+            return 1.0;
+        }
+        let called: f64 = self.functions.values().map(Facts::called).sum();
+        let own = self.step_times.own(called / all as f64);
+        let by_time = self.retired as f64 / own / all as f64;
+        let (mut calls, mut steps) = (0.0, 0.0);
+        for facts in self.functions.values().filter(|facts| facts.hits >= ENOUGH) {
+            if let Some(by_rate) = facts.calls_by_rate() {
+                calls += by_rate;
+                steps += facts.called();
+            }
+        }
+        let by_rates = if steps == 0.0 { 1.0 } else { calls / steps };
+        by_rates.max(by_time).max(1.0)
+    }
+
+    /// Number of times that a call happened: as seen, or the calls of the function, by the share of them that was
+    /// seen from this caller.
+    fn count(&self, site: Site, seen: CallCounts, runs: f64) -> u128 {
+        let facts = self.facts(site);
+        let observed = seen.first + seen.hit + seen.steps;
+        // What is met in windows is the first call in a while, and its callers are not those of all calls where it is called often.
+        let (all, from_here) = if facts.steps >= facts.hits {
+            (facts.steps, seen.steps)
+        } else {
+            (facts.steps + facts.hits, seen.steps + seen.hit)
+        };
+        let calls = facts.calls(runs).filter(|_| all > 0).unwrap_or(0.0);
+        let estimate = (calls * from_here as f64 / all.max(1) as f64).round() as u128;
+        estimate.max(u128::from(observed))
+    }
+}
+
+/// Where a call of a function that returns to an address of a module was made.
+fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> Caller {
+    let same = site.module == module;
+    let callee = same.then(|| modules.get(module).entries[site.entry as usize].address);
+    let (address, certain) = match modules.get(module).calls_before(returns_to, callee) {
+        Calls::There => (returns_to - 1, true),
+        Calls::Jumped(function) => (function, true),
+        Calls::Not => (returns_to, false),
+    };
+    Caller { module, address, certain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function that was watched for a tenth of its time.
+    fn watched(hits: u64, steps: u64) -> Facts {
+        Facts { watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000, ..Facts::default() }
+    }
+
+    fn is_near(found: Option<f64>, expected: f64) -> bool {
+        found.is_some_and(|found| (found / expected - 1.0).abs() < 0.1)
+    }
+
+    #[test]
+    fn repeated_calls_are_counted_by_their_rate() {
+        // 1000 calls; a step stands for 10 of them.
+        assert!(is_near(watched(100, 100).calls(10.0), 1000.0));
+        assert!(is_near(watched(100, 93).calls(10.0), 965.0), "by chance");
+        assert!(is_near(watched(100, 9).calls(10.0), 1000.0), "eleven calls are a step");
+    }
+
+    #[test]
+    fn calls_come_in_runs() {
+        let log = |of_runs: Facts| {
+            let other = Facts { steps: 500, exposed: 1_000_000_000, ended: 60, ..Facts::default() };
+            let site = |entry| Site { module: 0, entry };
+            let functions = BTreeMap::from([(site(0), of_runs), (site(1), other)]);
+            // A call in 10 ns.
+            let log = Log { functions, retired: 1_000_000_000, ..Log::default() };
+            let runs = log.runs_of_a_step();
+            [0, 1].map(|entry| log.facts(site(entry)).calls(runs).unwrap())
+        };
+        let of_runs = Facts { steps: 500, exposed: 1_000_000_000, ..Facts::default() };
+        let [runs, other] = log(of_runs);
+        assert!((runs / other - 1.0).abs() < 0.01, "not followed");
+        // Of 60 runs, 900 calls followed.
+        let [runs, other] = log(Facts { followed: 900, ended: 60, ..of_runs });
+        assert!((runs / other - 16.0).abs() < 0.1, "{runs}, {other}");
+        assert!((runs + other - 1e8).abs() < 1e5, "as many calls as the time has room for");
+        let unended = Facts { followed: 100, ended: 0, ..of_runs };
+        assert!(unended.has_long_runs() && (unended.run() - 101.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn bursts_are_counted_by_steps() {
+        // 1000 calls in bursts of 20: windows for rates meet bursts, sequences calls.
+        assert!(is_near(watched(5, 100).calls(10.0), 1000.0));
+    }
+
+    /// A program that calls every 25 ns: a frequent function, and rare ones. Hits inflate the time in which the frequent one was watched.
+    #[test]
+    fn rare_functions_are_not_overestimated_beside_frequent_ones() {
+        const SECONDS: u64 = 20;
+        let exposed = SECONDS * 1_000_000_000;
+        let site = |entry| Site { module: 0, entry };
+        let mut log = Log { retired: exposed, ..Log::default() };
+        let frequent = Facts { watched: 200 * 100_000, hits: 200, steps: 3900, exposed, ..Facts::default() };
+        log.functions.insert(site(0), frequent);
+        for entry in 1..=100 {
+            // Called fifty times in a second, and watched for a fifth of one.
+            let rare = Facts { watched: 200_000_000, hits: 10, exposed, ..Facts::default() };
+            log.functions.insert(site(entry), rare);
+        }
+        let of_a_step = log.runs_of_a_step();
+        let calls = |entry| log.facts(site(entry)).calls(of_a_step).unwrap();
+        let truth = 40_000_000.0 / 50.0;
+        let found = calls(0) / calls(1);
+        assert!(found > truth / 4.0 && found < truth * 4.0, "{found} beside {truth}");
+    }
+
+    #[test]
+    fn few_hits_do_not_outweigh_steps() {
+        assert!(is_near(watched(2, 1).calls(10.0), 15.0));
+        assert!(is_near(watched(0, 8).calls(10.0), 40.0), "half of its time was watched in vain");
+        assert_eq!(watched(0, 0).calls(10.0), None);
+    }
+
+    #[test]
+    fn hits_in_no_time_tell_no_rate() {
+        // In a program that had a processor for 60 ms, windows are over before it has worked.
+        let starved = |hits| Facts { hits, exposed: 60_000_000, ..Facts::default() };
+        assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
+        assert!(is_near(starved(2).calls(1.0), 2.0));
+        assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");
+        assert!(is_near(starved(30).calls(100.0), 2857.0), "a function that sequences do not meet");
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sequences of executions: a kind of window, for the rates of frequent functions.
+//!
+//! Some of the functions that have run are armed. One that is hit gives way to its instruction, and is armed again as soon as another is hit:
+//! a step. Calls of the same function that follow at once are a run, and are seen of some steps alone: there the thread executes one
+//! instruction, and the function is armed again before it goes on. The mean length of runs is the number of calls that follow, for
+//! each run that was seen to its end: the likeliest one if any call may be the last. Some breakpoints are hit twice with nothing between,
+//! for the time that a hit takes ([`super::step_times`]).
+
+use super::log::Log;
+use super::modules::Modules;
+use super::modules::Site;
+use super::space::Space;
+use nix::unistd::Pid;
+use sediment_core::random::Generator;
+use std::collections::BTreeSet;
+
+/// The share of steps whose runs are followed.
+const FOLLOWED: f64 = 1.0 / 8.0;
+/// The share of steps whose breakpoint is hit again at once, and that share until what a hit takes is known.
+const EMPTY: f64 = 1.0 / 16.0;
+const EMPTY_AT_FIRST: f64 = 1.0 / 4.0;
+/// Calls that are counted of a run, at most, and of one of a function that is known for long ones.
+const IN_A_RUN: u32 = 16;
+const IN_A_LONG_RUN: u32 = 128;
+
+/// Purpose for which a window armed the function that was hit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WindowHit {
+    /// It was none of the window's: the function was not armed by it.
+    NotArmed,
+    /// The second hit of a breakpoint that was left in place.
+    Repeat,
+    /// For its rate.
+    Rate,
+    /// As a step of a sequence.
+    Step,
+    /// As a call of the function that the last step was of.
+    Again,
+    /// As a step through the blocks of a function.
+    Block,
+}
+
+/// A sequence that is heard.
+pub(super) struct Sequence {
+    /// Hits that are yet to come.
+    left: usize,
+    /// Processor time at the last step.
+    at: Option<u64>,
+    /// Last executed function, which is not armed unless its run is followed.
+    last: Option<Site>,
+    run: Option<Run>,
+    /// The thread that is to hit the breakpoint of the last step again at once, and its processor time there.
+    again: Option<(Pid, u64)>,
+}
+
+/// A run of calls that is followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    /// Calls that may yet be counted.
+    left: u32,
+    /// The thread that stands at the function, and is to execute one instruction; None once it has.
+    thread: Option<Pid>,
+}
+
+impl Sequence {
+    /// One of this many hits.
+    pub(super) fn of(left: usize) -> Self {
+        Self { left, at: None, last: None, run: None, again: None }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// A function was hit that is armed for it.
+    pub(super) fn hit(
+        &mut self,
+        (space, modules, log): (&mut Space, &Modules<'_>, &mut Log),
+        random: &mut Generator,
+        site: Site,
+        thread: Pid,
+    ) -> WindowHit {
+        self.left = self.left.saturating_sub(1);
+        let run = self.run.take().filter(|run| run.thread.is_none());
+        if let Some(Run { left, .. }) = run.filter(|_| self.last == Some(site)) {
+            log.again(site);
+            self.run = (left > 1).then_some(Run { left: left.saturating_sub(1), thread: Some(thread) });
+            return WindowHit::Again;
+        }
+        space.look_at_clock();
+        let now = space.processor_time;
+        if let Some((by, before)) = self.again.take().filter(|_| self.last == Some(site)) {
+            if by == thread {
+                log.step_times().add_empty(now - before);
+            }
+            self.at = Some(now);
+            return WindowHit::Repeat;
+        }
+        if let Some(before) = self.at.replace(now) {
+            log.step_times().add(now - before);
+        }
+        let last = self.last.replace(site);
+        match last {
+            Some(last) if run.is_some() => log.run_ended(last),
+            Some(last) => drop(space.arm_again(modules, &BTreeSet::from([last]))),
+            None => {}
+        }
+        // Of the first run, the begin may have been missed.
+        let drawn = if last.is_some() { random.unit() } else { 0.5 };
+        let empty = if log.step_times().knows_hits() { EMPTY } else { EMPTY_AT_FIRST };
+        if drawn > 1.0 - empty {
+            let armed = space.arm_again(modules, &BTreeSet::from([site]));
+            self.again = (!armed.is_empty()).then_some((thread, now));
+        } else if drawn < FOLLOWED && modules.get(site.module).steps(site.entry) {
+            let left = if log.facts(site).has_long_runs() { IN_A_LONG_RUN } else { IN_A_RUN };
+            self.run = Some(Run { left, thread: Some(thread) });
+            // The time to the next step has that of what follows in it.
+            self.at = None;
+        }
+        WindowHit::Step
+    }
+
+    /// The function of which the next call is to be seen, if this thread stands at its begin.
+    pub(super) fn follows(&self, thread: Pid) -> Option<Site> {
+        self.last.filter(|_| self.run.is_some_and(|run| run.thread == Some(thread)))
+    }
+
+    /// That thread has executed one instruction, and the function is armed again, or not.
+    pub(super) fn has_stepped(&mut self, armed: bool) {
+        self.run = self.run.filter(|_| armed).map(|run| Run { thread: None, ..run });
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
+
+use super::apart::Link;
+use super::coverage::BlockCoverage;
+use super::join::join;
+use super::kernel::Linux;
+use super::machine::ISA;
+use super::mappings::mappings;
+use super::modules::{KnownBlocks, Module, Modules, Wanted};
+use super::refusal;
+use super::rights::has_other_rights;
+use super::system::{self, FOLLOW_AND_END, Status};
+use super::tracer::{Ending, Tracer};
+use crate::{Job, Progress, Recorded, RecordedData, Settings, Target};
+use nix::errno::Errno;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use sediment_core::binary::{Files, NoFiles};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, OwnCost},
+};
+use sediment_process::command::Outcome;
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
+pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
+    let Job { target, settings, files, watch, link, .. } = job;
+    suits(target, settings)?;
+    std::thread::scope(|scope| {
+        scope
+            .spawn(|| record_here(target, settings, *files, *watch, link.as_deref_mut()))
+            .join()
+            .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
+    })
+}
+
+pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
+    match target {
+        Target::System => Err(Error::new(
+            ErrorCode::Usage,
+            "breakpoints record programs and processes, not the whole machine",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Traces a program that does nothing.
+pub(super) fn available() -> Result<()> {
+    let target = Target::Program(vec!["true".into()]);
+    let settings = Settings::default();
+    let mut job = Job {
+        target: &target,
+        settings: &settings,
+        folder: Path::new("/"),
+        files: &NoFiles,
+        watch: &mut |_| {},
+        link: None,
+    };
+    record(&mut job).map(drop)
+}
+
+fn record_here(
+    target: &Target,
+    settings: &Settings,
+    files: &(dyn Files + Sync),
+    watch: &mut (dyn FnMut(Progress) + Send),
+    link: Option<&mut Link>,
+) -> Result<Recorded> {
+    let blocks = match settings.blocks {
+        BlockCoverage::Never => KnownBlocks::None,
+        _ if settings.lines => KnownBlocks::Lines,
+        _ => KnownBlocks::Mapped,
+    };
+    // Where no instructions can be moved, breakpoints serve.
+    let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
+    let wanted = Wanted { excluded: &settings.exclude, recorded: &settings.recorded, blocks, trampolines };
+    let mut watch = |progress| watch(progress);
+    let kernel = Linux::new()
+        .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
+    let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, wanted), &mut watch);
+    let outcome = match target {
+        Target::Program(words) => follow_program(words, link, &mut tracer)?,
+        Target::Processes(ids) => {
+            join(ids, &mut tracer)?;
+            tracer.run()?;
+            None
+        }
+        Target::System => None,
+    };
+    let source = match settings.rates {
+        Some(_) => Source::new("breakpoints", "call rates", &[OwnCost]),
+        None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
+    };
+    let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
+    let functions = |module: &Module| module.entries.iter().filter(|entry| entry.is_function).count();
+    let breakpoints: usize = tracer.modules.all().iter().map(functions).sum();
+    let (time, memory) = (tracer.arming.as_millis(), tracer.memory().div_ceil(1 << 20));
+    recording.seen += &format!(" ({breakpoints} breakpoints set in {time} ms, {memory} MiB)");
+    let worked = Some(Duration::from_nanos(tracer.log.retired()));
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked })
+}
+
+/// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
+fn follow_program(
+    words: &[OsString],
+    link: Option<&mut Link>,
+    tracer: &mut Tracer<'_>,
+) -> Result<Option<Outcome>> {
+    let failed = |error: std::io::Error| not_started(words, &error);
+    if let Some((process, link)) = link.and_then(|link| Some((link.process()?, link))) {
+        prepare(words, process, tracer)?;
+        link.go().map_err(failed)?;
+        let followed = tracer.run();
+        let outcome = link.outcome().map_err(failed)?;
+        return followed.map(|()| outcome);
+    }
+    let program = system::fork_program(words).map_err(failed)?;
+    let process = program.process;
+    prepare(words, process, tracer)?;
+    // It becomes the program while it is followed, and whoever lets it go waits for that.
+    let going = std::thread::spawn(|| program.go());
+    let followed = tracer.run();
+    let outcome = wait_for(process, tracer.ending)?;
+    going
+        .join()
+        .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
+        .map_err(failed)?;
+    followed.map(|()| Some(outcome))
+}
+
+/// Takes on the process that waits to become this program.
+fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
+    if let Some(program) = words.first() {
+        refuse_other_rights(program)?;
+    }
+    read_beforehand(words, &mut tracer.modules);
+    ptrace::seize(process, FOLLOW_AND_END).map_err(|error| refusal::not_allowed(process, true, error))?;
+    tracer
+        .expect(process)
+        .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}")))
+}
+
+fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
+    let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Error::new(ErrorCode::ProgramFailed, format!("{name}: program not found"))
+        }
+        _ => Error::new(ErrorCode::ProgramFailed, format!("{name}: cannot start: {error}")),
+    }
+}
+
+/// The program's end, which the tracer may have heard of first.
+fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
+    loop {
+        match (system::wait_for(process), ending) {
+            (Ok(Status::Exited(code)), _) | (Err(Errno::ECHILD), Ending::Exited(code)) => {
+                return Ok(Outcome::Exited(code));
+            }
+            (Ok(Status::Killed(signal)), _) | (Err(Errno::ECHILD), Ending::Killed(signal)) => {
+                return Ok(Outcome::Signalled(signal));
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => {
+                return Err(Error::new(
+                    ErrorCode::TracingFailed,
+                    format!("cannot wait for the program: {error}"),
+                ));
+            }
+        }
+    }
+}
+
+/// A traced program gets no rights of another user from its file, so one that needs them would not do what it does.
+fn refuse_other_rights(program: &OsString) -> Result<()> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(());
+    }
+    let Some(path) = found_on_search_path(program) else { return Ok(()) };
+    if !has_other_rights(path.clone()) {
+        return Ok(());
+    }
+    Err(refusal::other_rights(&path))
+}
+
+/// Files that are read beforehand, at most; one that several need counts for each.
+const MOST_FILES: usize = 4096;
+
+/// Reads what will run, so that the program need not stand still for it: the program itself, the programs among its arguments, which
+/// it may start (as `nice` and `env` do), what this program has loaded, as nearly all programs load it, and the libraries that these need.
+fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
+    let program = words.first().and_then(found_on_search_path);
+    let arguments = words.iter().skip(1).map(PathBuf::from).filter(|path| path.components().count() > 1);
+    let own = std::env::current_exe().unwrap_or_default();
+    let loaded = mappings(Pid::this()).unwrap_or_default();
+    let loaded = loaded.into_iter().filter(|mapping| mapping.executable);
+    let loaded = loaded.map(|mapping| PathBuf::from(mapping.path)).filter(|path| *path != own);
+    let loaded: Vec<PathBuf> = loaded.collect();
+    let folders: Vec<PathBuf> = loaded.iter().filter_map(|path| Some(path.parent()?.to_owned())).collect();
+    let mut files: VecDeque<PathBuf> = program.into_iter().chain(arguments).chain(loaded).collect();
+    for _ in 0..MOST_FILES {
+        let Some(path) = files.pop_front() else { return };
+        if let Ok(path) = path.canonicalize() {
+            files.extend(modules.read_beforehand(&path, &folders));
+        }
+    }
+}
+
+fn found_on_search_path(program: &OsString) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return Some(path.to_path_buf());
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
+}

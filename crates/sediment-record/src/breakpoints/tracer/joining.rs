@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that existed before they were traced.
+
+use super::{State, Tracer};
+use nix::errno::Errno;
+use nix::unistd::Pid;
+use sediment_core::error::{Error, ErrorCode};
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Instant;
+
+/// The address space of threads of which none is known.
+const NO_SPACE: u32 = u32::MAX;
+
+impl Tracer<'_> {
+    /// Takes on a running process, whose threads were seized. Breakpoints are set once each of any process has stopped.
+    pub(in super::super) fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
+        let gone = Err(Errno::ESRCH.into());
+        let opened = threads.iter().map(|thread| self.new_space(process, *thread));
+        let space = opened.fold(gone, |found, next| found.or(next))?;
+        let space = self.add_space(space);
+        self.unarmed.insert(space);
+        self.join_threads(process, space, threads);
+        Ok(())
+    }
+
+    pub(super) fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
+        for thread in threads {
+            self.tasks.add(*thread, process, space, State::Joining);
+            // One that has ended is reported so.
+            let _ = self.kernel.interrupt(*thread);
+        }
+    }
+
+    /// Has the processes armed that were running, now that all of their threads have stopped since they were attached.
+    pub(super) fn arm_those_that_joined(&mut self) {
+        // A thread may have made others before it stopped.
+        for id in self.unarmed.clone() {
+            let threads = self.tasks.of_space(id);
+            let Some(process) =
+                threads.first().and_then(|thread| self.tasks.get(*thread)).map(|task| task.process)
+            else {
+                self.unarmed.remove(&id);
+                continue;
+            };
+            let others = self.kernel.threads(process);
+            let others = others.into_iter().filter(|thread| !threads.contains(thread));
+            let (seized, left): (BTreeSet<Pid>, BTreeSet<Pid>) =
+                others.partition(|thread| self.kernel.seize(*thread).is_ok());
+            self.join_threads(process, id, &seized);
+            // The first breakpoint that an untraced thread meets would kill it.
+            if left.iter().any(|thread| !self.kernel.is_ours(*thread) && !self.kernel.has_ended(*thread)) {
+                self.give_up(
+                    id,
+                    &Error::new(
+                        ErrorCode::TracingFailed,
+                        format!("a thread of process {process} may not be traced"),
+                    ),
+                );
+            }
+        }
+        if self.tasks.anyone_joins() {
+            return;
+        }
+        self.begun = Instant::now();
+        // Those that have worked most come first, while memory for breakpoints lasts.
+        let mut joined: Vec<u32> = std::mem::take(&mut self.unarmed).into_iter().collect();
+        joined.sort_by_key(|id| {
+            let time = self.spaces.get(id).and_then(|space| self.kernel.processor_time(space.process));
+            (std::cmp::Reverse(time), *id)
+        });
+        self.to_arm.extend(joined);
+    }
+
+    /// Lets threads go that were seized of a process which cannot be taken on.
+    pub(in super::super) fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
+        for thread in threads {
+            self.tasks.add(*thread, process, NO_SPACE, State::Leaving);
+            let _ = self.kernel.interrupt(*thread);
+        }
+    }
+}

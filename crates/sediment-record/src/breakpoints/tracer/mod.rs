@@ -1,0 +1,657 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loop that follows every thread from stop to stop. [`super::tasks`] has the states of threads.
+//!
+//! ```text
+//! fork, vfork, clone ─► the child stops by itself: it has its parent's breakpoints, in a copy of its memory or in the same
+//! exec ─► new memory: armed anew; until the program's first instruction every mapping of code is looked at as it is made
+//! breakpoint ─► ours: note it, put back what was there, set the thread back; the program's own: let it have it
+//! any other signal ─► passed on
+//! ```
+//!
+//! What goes wrong with one process ends the recording of that process alone: its breakpoints are taken out, and it is let go. All
+//! are let go in the end, also after an error or a panic. The threads of a process [stand still](halts) meanwhile.
+
+mod births;
+mod halts;
+mod hits;
+mod joining;
+#[cfg(test)]
+#[path = "../../../tests/tracer_model/mod.rs"]
+mod model;
+mod notes;
+mod pairs;
+mod spared;
+
+use super::budget::Budget;
+use super::coverage::Coverage;
+use super::kernel::{Kernel, Stepped};
+use super::log::Log;
+use super::modules::{Modules, Site};
+use super::pairing::Pairing;
+use super::rates::Windows;
+use super::rights::has_other_rights;
+use super::space::{BreakpointHit, Space};
+use super::system::{Resume, Status};
+use super::tasks::{AtStop, Held, State, Tasks};
+use crate::{Progress, Settings, Until};
+use halts::{Halt, Purpose};
+use nix::errno::Errno;
+use nix::libc;
+use nix::unistd::Pid;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::Reason;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Interval between looks whether the recording is to end.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// Interval between looks at what programs note by themselves.
+const HEARING: Duration = Duration::from_millis(5);
+/// Time that a child waits for its parent's report.
+const ORPHANED: Duration = Duration::from_millis(500);
+/// Longest wait for all threads of running processes to stop once.
+const JOINING: Duration = Duration::from_secs(10);
+/// Number of silent intervals after which nothing more is expected, though the kernel still has threads for us: the
+/// first thread of a process, say, which has ended while others run on.
+const SILENT: u32 = 4;
+/// Wait for a child to stop that has not run since it was born.
+const NEWBORN: Duration = Duration::from_secs(10);
+/// Wait for a thread to stop that cannot be stopped, before the kernel detaches it with us.
+const UNSTOPPABLE: Duration = Duration::from_secs(2);
+
+/// End of the program that was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It runs on, or was not started here.
+    Running,
+    /// By itself, with this exit code.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+}
+
+pub(super) struct Tracer<'a> {
+    settings: &'a Settings,
+    kernel: Rc<dyn Kernel>,
+    pub(super) modules: Modules<'a>,
+    budget: Rc<Budget>,
+    spaces: BTreeMap<u32, Space>,
+    next_space: u32,
+    /// Spaces that are to be armed once no thread joins any more.
+    unarmed: BTreeSet<u32>,
+    /// Those that are armed next, one after another.
+    to_arm: VecDeque<u32>,
+    /// Spaces that are let go next, one after another.
+    to_let_go: BTreeSet<u32>,
+    /// Spaces that stand still, or are about to.
+    halts: BTreeMap<u32, Halt>,
+    tasks: Tasks,
+    /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
+    unreadable: BTreeMap<Pid, Space>,
+    /// True if programs can lose rights by being traced, or become unreadable to us.
+    is_limited: bool,
+    root: Option<Pid>,
+    pub(super) ending: Ending,
+    over: bool,
+    pub(super) log: Log,
+    pub(super) windows: Option<Windows>,
+    coverage: Coverage,
+    pairing: Pairing,
+    begun: Instant,
+    looked_around: Instant,
+    watch: &'a mut dyn FnMut(Progress),
+    /// Time that programs stood still while their files were read and armed.
+    pub(super) arming: Duration,
+    letting_go: bool,
+    /// Number of calls of functions that make memory writable or handle signals.
+    watched_calls: BTreeMap<(u32, Site), u32>,
+    /// Reasons for which a process was spared that were told; further processes are counted.
+    told_of_spared: BTreeSet<String>,
+    /// The address space from which on uses of SIGTRAP are looked at next.
+    looked_at_traps: u32,
+    /// A thread at such a function, its space, and the function, which is armed again behind its first instruction.
+    steps_off: Option<(Pid, u32, Site)>,
+    /// Threads that have not executed their one instruction yet.
+    late_steps: BTreeSet<Pid>,
+    /// Functions whose first instruction waited for others, which the recorder may have stopped.
+    waiting_functions: BTreeSet<Site>,
+    /// Time that a child waits for its parent's report before it is let go.
+    orphan_timeout: Duration,
+    /// Longest time that threads stay stopped until others are.
+    halt_timeout: Duration,
+}
+
+impl<'a> Tracer<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        kernel: Rc<dyn Kernel>,
+        modules: Modules<'a>,
+        watch: &'a mut dyn FnMut(Progress),
+    ) -> Self {
+        let is_limited = !kernel.may_trace_everything();
+        Self {
+            settings,
+            kernel,
+            modules,
+            budget: Rc::new(Budget::new(settings.max_memory, settings.rates.is_some())),
+            spaces: BTreeMap::new(),
+            next_space: 0,
+            unarmed: BTreeSet::new(),
+            to_arm: VecDeque::new(),
+            to_let_go: BTreeSet::new(),
+            halts: BTreeMap::new(),
+            tasks: Tasks::default(),
+            unreadable: BTreeMap::new(),
+            is_limited,
+            root: None,
+            ending: Ending::Running,
+            over: false,
+            log: Log::default(),
+            windows: settings.rates.map(Windows::new),
+            coverage: Coverage::new(settings.blocks),
+            pairing: Pairing::new(),
+            begun: Instant::now(),
+            looked_around: Instant::now(),
+            watch,
+            arming: Duration::ZERO,
+            letting_go: false,
+            watched_calls: BTreeMap::new(),
+            told_of_spared: BTreeSet::new(),
+            looked_at_traps: 0,
+            steps_off: None,
+            late_steps: BTreeSet::new(),
+            waiting_functions: BTreeSet::new(),
+            orphan_timeout: ORPHANED,
+            halt_timeout: halts::TIMEOUT,
+        }
+    }
+
+    /// Takes on a process that was seized and is yet to become the program: it has no breakpoints.
+    pub(super) fn expect(&mut self, process: Pid) -> io::Result<()> {
+        let space = self.new_space(process, process)?;
+        let space = self.add_space(space);
+        self.tasks.add(process, process, space, State::Following);
+        self.root = Some(process);
+        Ok(())
+    }
+
+    fn new_space(&self, process: Pid, thread: Pid) -> io::Result<Space> {
+        Space::of(&self.kernel, process, thread, &self.budget)
+    }
+
+    fn add_space(&mut self, mut space: Space) -> u32 {
+        space.start_clock();
+        let id = self.next_space;
+        self.next_space += 1;
+        self.spaces.insert(id, space);
+        id
+    }
+
+    /// Bytes of memory that breakpoints cost at most at one time.
+    pub(super) fn memory(&self) -> u64 {
+        self.budget.peak()
+    }
+
+    /// Follows until the recording is over; then every breakpoint is out and every thread let go.
+    pub(super) fn run(&mut self) -> Result<()> {
+        let followed = self.follow();
+        let let_go = self.let_go();
+        self.tell(self.begun.elapsed(), None);
+        followed.and(let_go)
+    }
+
+    fn tell(&mut self, elapsed: Duration, warning: Option<String>) {
+        let (functions, waiting) = (Some(self.log.functions()), self.over && warning.is_none());
+        (self.watch)(Progress { elapsed, functions, waiting, warning });
+    }
+
+    fn follow(&mut self) -> Result<()> {
+        self.begun = Instant::now();
+        if let Some(windows) = &mut self.windows {
+            windows.begin();
+        }
+        while !self.over && !self.tasks.is_empty() {
+            let quiet = if self.has_trampolines() { HEARING } else { LOOK_AROUND };
+            let period = self.windows.as_ref().map_or(quiet, |windows| windows.period());
+            let next = self.kernel.next(period);
+            if let Some(windows) = &mut self.windows {
+                windows.looked(self.kernel.take_looked());
+            }
+            match next {
+                Ok(Some((thread, status))) => {
+                    self.handle(thread, status);
+                    if let Some(windows) = &mut self.windows {
+                        windows.stopped();
+                    }
+                }
+                Ok(None) => {
+                    self.part_if_calm();
+                    self.look_around();
+                }
+                Err(Errno::ECHILD) => break,
+                Err(error) => return Err(broken(error)),
+            }
+            if !self.unarmed.is_empty() && !self.tasks.anyone_joins() {
+                self.arm_those_that_joined();
+            }
+            self.turn_halts();
+            if let Some(windows) = &mut self.windows {
+                windows.turn(&mut self.spaces, &self.modules, &mut self.log);
+                if windows.is_open() {
+                    self.kernel.part();
+                }
+            }
+            self.cover_those_put_off();
+        }
+        Ok(())
+    }
+
+    fn look_around(&mut self) {
+        self.hear_all();
+        let elapsed = self.begun.elapsed();
+        let late = matches!(self.settings.until, Until::After(limit) if elapsed >= limit);
+        // The time counts from when breakpoints were set, unless a thread does not stop for long.
+        let is_armed = self.unarmed.is_empty() && !self.anyone_is_to_be_armed();
+        let late = late && (is_armed || elapsed >= JOINING);
+        self.over |= late || self.settings.stop.asked();
+        self.tell(elapsed, None);
+        if self.looked_around.elapsed() >= LOOK_AROUND {
+            self.looked_around = Instant::now();
+            self.adopt_orphans();
+            self.let_unreadable_go();
+            self.look_at_traps();
+        }
+    }
+
+    fn handle(&mut self, thread: Pid, status: Status) {
+        let steps = self.late_steps.remove(&thread);
+        let done = match status {
+            Status::Exited(code) => return self.ended(thread, Ending::Exited(code)),
+            Status::Killed(signal) => return self.ended(thread, Ending::Killed(signal)),
+            Status::Trapped | Status::GroupStop => return self.has_stopped(thread, status),
+            Status::Signal(libc::SIGTRAP) if steps && self.kernel.has_stepped(thread) => {
+                self.kernel.block_traps_again(thread);
+                Ok(0)
+            }
+            Status::Signal(libc::SIGTRAP) => {
+                let sent = !self.kernel.is_breakpoint(thread);
+                if sent && !self.is_merged_trap(thread) {
+                    Ok(libc::SIGTRAP)
+                } else {
+                    let done = self.trap(thread);
+                    let stepped = self.step_off(thread);
+                    if sent || matches!(done, Ok(0)) {
+                        self.kernel.block_traps_again(thread);
+                    }
+                    match stepped {
+                        Stepped::Done => {}
+                        Stepped::Instead(status) | Stepped::Late(Some(status)) => {
+                            return self.handle(thread, status);
+                        }
+                        Stepped::Late(None) => return,
+                    }
+                    // Blocked again, a signal that was sent is pending as before.
+                    if sent { done.map(|_| libc::SIGTRAP) } else { done }
+                }
+            }
+            Status::Signal(signal @ (libc::SIGSEGV | libc::SIGBUS)) => self.fault(thread).map(|()| signal),
+            // These end calls untraced, too, unless they are ignored.
+            Status::Signal(signal @ (libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)) => {
+                if self.kernel.ignores(thread, signal) {
+                    self.kernel.call_again(thread);
+                } else {
+                    self.kernel.leave_call(thread);
+                }
+                Ok(signal)
+            }
+            Status::Signal(signal) => {
+                self.kernel.call_again(thread);
+                Ok(signal)
+            }
+            Status::SystemCall => self.system_call(thread).map(|()| 0),
+            Status::Event(libc::PTRACE_EVENT_EXEC) => self.became_a_program(thread).map(|()| 0),
+            Status::Event(libc::PTRACE_EVENT_EXIT) => return self.ends(thread),
+            Status::Event(_) => self.has_a_child(thread).map(|()| 0),
+        };
+        let signal = done.unwrap_or_else(|error| {
+            if let Some(space) = self.tasks.get(thread).map(|task| task.space) {
+                self.give_up(space, &error);
+            }
+            0
+        });
+        self.tasks.joined(thread);
+        self.go_on(thread, signal);
+    }
+
+    /// A thread has stopped because it begins, because we asked, or with its whole process.
+    fn has_stopped(&mut self, thread: Pid, status: Status) {
+        match status {
+            Status::GroupStop => self.kernel.leave_call(thread),
+            _ => self.kernel.call_again(thread),
+        }
+        let space = self.tasks.get(thread).map(|task| task.space);
+        let leaves = space.is_some_and(|id| self.halts_to_leave(id));
+        match self.tasks.stopped(thread) {
+            AtStop::Hold => self.free_unreadable(thread),
+            // It may have run a breakpoint just before it was stopped: that is reported next.
+            at_stop if (leaves || at_stop == AtStop::LetGo) && self.stands_behind_a_breakpoint(thread) => {
+                let _ = self.kernel.resume(thread, Resume::Run, 0);
+            }
+            AtStop::GoOn | AtStop::LetGo => {
+                let by_group = status == Status::GroupStop;
+                self.hold_or_go_on(thread, Held { signal: 0, by_group });
+            }
+        }
+    }
+
+    /// Lets a stopped thread go on, or go, unless it is to stand still for a while.
+    fn go_on(&mut self, thread: Pid, signal: i32) {
+        self.hold_or_go_on(thread, Held { signal, by_group: false });
+    }
+
+    /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
+    fn resume(&mut self, thread: Pid, Held { signal, by_group }: Held) {
+        let task = self.tasks.get(thread).copied();
+        let space = task.and_then(|task| self.spaces.get(&task.space));
+        let loading = space.is_some_and(|space| space.loading && !space.hears_of_mappings);
+        let how = match task {
+            Some(task) if task.state == State::Leaving => Resume::Detach,
+            None => Resume::Detach,
+            Some(_) if by_group => Resume::Listen,
+            Some(task) if loading || task.looked_at > 0 || self.settings.until == Until::Output => {
+                Resume::ToSystemCall
+            }
+            Some(_) => Resume::Run,
+        };
+        if how == Resume::Detach {
+            self.settle(thread);
+        }
+        if self.kernel.resume(thread, how, signal) != Err(Errno::ESRCH) && how == Resume::Detach {
+            self.forget(thread);
+        }
+    }
+
+    fn ended(&mut self, thread: Pid, ending: Ending) {
+        self.forget(thread);
+        if self.root == Some(thread) {
+            self.ending = ending;
+            self.over = true;
+        }
+    }
+
+    fn forget(&mut self, thread: Pid) {
+        self.late_steps.remove(&thread);
+        if self.kernel.paired() == Some(thread) {
+            self.kernel.part();
+        }
+        if let Some(id) = self.tasks.forget(thread) {
+            self.hear(id, true);
+            if let Some(space) = self.spaces.remove(&id) {
+                self.log.retire(&space);
+            }
+            self.halts.remove(&id);
+        }
+    }
+
+    /// Ends the recording of one address space: takes its breakpoints out and lets its threads go.
+    fn give_up(&mut self, id: u32, error: &Error) {
+        if self.spaces.get(&id).is_some_and(|space| !space.arms_nothing()) {
+            self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
+            self.halt(id, Purpose::LetGo);
+        }
+    }
+
+    /// A thread hit a breakpoint; returns the signal that it is to have, 0 where the breakpoint was ours.
+    fn trap(&mut self, thread: Pid) -> Result<i32> {
+        let Some(task) = self.tasks.get(thread).copied() else { return Ok(libc::SIGTRAP) };
+        // What was noted came before.
+        self.hear(task.space, false);
+        let Some(space) = self.spaces.get_mut(&task.space) else { return Ok(libc::SIGTRAP) };
+        let Some(mut registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(0) };
+        let address = registers.trap_address();
+        if space.has_mapped_at(address) {
+            let at = u64::try_from(registers.result()).ok();
+            return self.look_at_mapped(thread, task.space, at).map(|()| 0);
+        }
+        if space.passes_gate(address) {
+            ignore_gone(self.kernel.go_to(thread, &registers, address))?;
+            return Ok(0);
+        }
+        match space.meet(&self.modules, address) {
+            None => return Ok(libc::SIGTRAP),
+            Some(BreakpointHit::Removed) => {}
+            Some(BreakpointHit::Mapped) => {
+                // What it stands at is a function that only returns.
+                let behind = space.place(address).and_then(|(module, inside)| {
+                    let module = self.modules.get(module);
+                    Some(module.behind_landing(inside)?.wrapping_add(address.wrapping_sub(inside)))
+                });
+                if let Some(behind) = behind {
+                    ignore_gone(self.kernel.go_to(thread, &registers, behind))?;
+                } else if registers.return_from_function(&*space.memory).is_some() {
+                    ignore_gone(self.kernel.set_registers(thread, &registers))?;
+                } else {
+                    return Ok(libc::SIGSEGV);
+                }
+                let stopped = Instant::now();
+                space.look_at_mappings(thread, &mut self.modules).map_err(unreadable)?;
+                self.arming += stopped.elapsed();
+                for image in std::mem::take(&mut space.gone) {
+                    self.log.retire_image(&image, space.processor_time);
+                }
+                return Ok(0);
+            }
+            // That is after the end of the recording.
+            Some(BreakpointHit::Entry(site)) if self.letting_go => {
+                self.heed(task, thread, site, &registers);
+            }
+            Some(BreakpointHit::Entry(site)) => self.hit(task, thread, site, &registers),
+        }
+        ignore_gone(self.kernel.go_to(thread, &registers, address))?;
+        Ok(0)
+    }
+
+    /// Looks at the next system calls of what may change its rights or become another program soon.
+    fn look_at_system_calls(&mut self, thread: Pid) {
+        const SYSTEM_CALLS: u8 = 64;
+        if let Some(task) = self.tasks.get_mut(thread).filter(|_| self.is_limited) {
+            task.looked_at = SYSTEM_CALLS;
+        }
+    }
+
+    fn system_call(&mut self, thread: Pid) -> Result<()> {
+        let Some(registers) = ignore_gone(self.kernel.registers(thread))? else { return Ok(()) };
+        let call = registers.system_call();
+        if let Some(task) = self.tasks.get_mut(thread).filter(|task| task.looked_at > 0) {
+            task.looked_at -= 1;
+            if let Some(path) = call.becomes().filter(|_| !call.ended) {
+                self.warn_of_other_rights(thread, path);
+            }
+            if call.ended && call.changes_rights() {
+                // What this thread forks from now on may not be readable either, and could not be freed from breakpoints.
+                self.kernel.memory(thread).map(drop).map_err(unreadable)?;
+            }
+        }
+        let output = matches!(call.writes_to(), Some(1 | 2));
+        self.over |= self.settings.until == Until::Output && output && !call.ended;
+        let id = self.tasks.get(thread).map(|task| task.space);
+        let alone = id.is_some_and(|id| self.tasks.of_space(id).len() == 1);
+        let space = id.and_then(|id| self.spaces.get_mut(&id));
+        if let Some(space) = space.filter(|space| space.loading && call.ended && call.maps_code()) {
+            space.at_rest = alone;
+            self.look_at_mapped(thread, id.unwrap_or_default(), None)?;
+        }
+        Ok(())
+    }
+
+    /// A process is about to become the program whose path stands at this address of its memory.
+    fn warn_of_other_rights(&mut self, process: Pid, path: u64) {
+        let Some(space) = self.tasks.get(process).and_then(|task| self.spaces.get(&task.space)) else {
+            return;
+        };
+        let Some(path) = space.memory.text(path).map(PathBuf::from) else { return };
+        let folder = if path.is_absolute() { "root" } else { "cwd" };
+        let inside = path.strip_prefix("/").unwrap_or(&path);
+        let file = Path::new("/proc").join(process.to_string()).join(folder).join(inside);
+        if has_other_rights(file) {
+            let warning = format!(
+                "{} runs without its setuid rights while it is recorded; if it fails for that reason, record as root",
+                path.display()
+            );
+            let elapsed = self.begun.elapsed();
+            self.tell(elapsed, Some(warning));
+        }
+    }
+
+    /// A process has become another program: its other threads are gone, and the one that is left has its id.
+    fn became_a_program(&mut self, process: Pid) -> Result<()> {
+        let stopped = Instant::now();
+        let mut threads: BTreeSet<Pid> = self.tasks.of_process(process).into_iter().collect();
+        let tasks = threads.iter().filter_map(|thread| self.tasks.get(*thread).copied());
+        let leaves = self.letting_go || tasks.into_iter().any(|task| self.is_to_leave(task));
+        threads.extend(ignore_gone(self.kernel.event_about(process))?);
+        for thread in threads {
+            self.forget(thread);
+        }
+        if leaves {
+            return Ok(());
+        }
+        let mut space = match self.new_space(process, process) {
+            Ok(space) => space,
+            Err(error) => {
+                // Not known any more, it is detached: the new program has no breakpoints.
+                let path = std::fs::read_link(format!("/proc/{process}/exe")).unwrap_or_default();
+                let example = format!("{} ({error})", path.display());
+                self.modules.skipped.add(Reason::UnreadableProgram, 0, example);
+                return Ok(());
+            }
+        };
+        if let Some(left) = self.budget.fit(self.kernel.memory_left(process)) {
+            told_of_less_memory(&mut self.modules, left, self.budget.bytes());
+        }
+        let code = space.code(&mut self.modules);
+        if self.spares_search_for_leaks(process, &code) {
+            // Not known any more, it is detached.
+            return Ok(());
+        }
+        let begun = match self.use_of_traps_by(process, &code) {
+            None => space.begin(&mut self.modules),
+            Some(why) => {
+                space.arms_no_more();
+                self.tell_of_traps(process, why);
+                Ok(())
+            }
+        };
+        let space = self.add_space(space);
+        self.tasks.add(process, process, space, State::Following);
+        self.arming += stopped.elapsed();
+        begun.map_err(unreadable)?;
+        let executable = PathBuf::from(format!("/proc/{process}/exe"));
+        if !nix::unistd::geteuid().is_root() && has_other_rights(executable.clone()) {
+            let path = std::fs::read_link(&executable).unwrap_or_default();
+            self.modules.skipped.add(Reason::OtherRights, 0, path.display().to_string());
+        }
+        Ok(())
+    }
+
+    /// Takes every breakpoint out and lets every thread go where it is.
+    fn let_go(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.letting_go, true) {
+            return Ok(());
+        }
+        self.kernel.part();
+        if let Some(windows) = &mut self.windows {
+            windows.close(&mut self.spaces, &self.modules, &mut self.log);
+        }
+        self.unarmed.clear();
+        let missing = std::mem::take(&mut self.to_arm).len() as u64;
+        let why = "the recording was over before they had breakpoints".to_owned();
+        self.modules.skipped.add_many(Reason::LeftProcess, missing, 0, why);
+        for id in self.halts.keys().copied().filter(|id| !self.halts_to_leave(*id)).collect::<Vec<_>>() {
+            self.end_halt(id);
+        }
+        self.to_let_go = self.tasks.spaces_that_stay().filter(|id| !self.halts.contains_key(id)).collect();
+        let (mut moved, mut silent) = (Instant::now(), 0);
+        // Children may be about to stop of whom nothing is known yet. On a busy machine they may not have run so far.
+        while silent < SILENT
+            || !self.tasks.is_empty()
+            || moved.elapsed() < NEWBORN && self.kernel.traces_anyone()
+        {
+            self.turn_halts();
+            match self.kernel.next(LOOK_AROUND) {
+                Ok(Some((thread, status))) => {
+                    (moved, silent) = (Instant::now(), 0);
+                    self.handle(thread, status);
+                }
+                Ok(None) => {
+                    silent += 1;
+                    self.adopt_orphans();
+                    for thread in self.tasks.threads() {
+                        if self.kernel.has_ended(thread) {
+                            self.forget(thread);
+                        }
+                    }
+                    // The kernel lets go with us what cannot be stopped now; but it would end a program that was started here.
+                    let all_out = self.halts.is_empty() && self.to_let_go.is_empty();
+                    // And one that is to execute one instruction would die of SIGTRAP after that.
+                    let may_leave = self.root.is_none() && self.late_steps.is_empty();
+                    if may_leave && all_out && moved.elapsed() > UNSTOPPABLE {
+                        break;
+                    }
+                }
+                Err(Errno::ECHILD) => break,
+                Err(error) => return Err(broken(error)),
+            }
+        }
+        for space in std::mem::take(&mut self.spaces).values() {
+            self.log.retire(space);
+        }
+        Ok(())
+    }
+
+    /// True if a thread has run a breakpoint of ours that is not reported yet.
+    fn stands_behind_a_breakpoint(&self, thread: Pid) -> bool {
+        if !self.kernel.is_pending(thread, libc::SIGTRAP) {
+            return false;
+        }
+        let space = self.tasks.get(thread).and_then(|task| self.spaces.get(&task.space));
+        let (Some(space), Ok(registers)) = (space, self.kernel.registers(thread)) else { return false };
+        space.is_ours(&self.modules, registers.trap_address())
+    }
+}
+
+impl Drop for Tracer<'_> {
+    fn drop(&mut self) {
+        // After a panic of our own, or an error while they are let go, no breakpoint may stay for a reason that we do not know.
+        if std::thread::panicking() || self.letting_go {
+            self.spaces.values_mut().for_each(|space| space.let_go(&self.modules, false));
+        }
+        let _ = self.let_go();
+    }
+}
+
+fn told_of_less_memory(modules: &mut Modules<'_>, left: u64, budget: u64) {
+    const MIB: u64 = 1 << 20;
+    let example = format!("{} MiB left, {} MiB for breakpoints", left / MIB, budget / MIB);
+    modules.skipped.add(Reason::LittleMemory, 0, example);
+}
+
+/// Ignores the error of a thread that is gone, killed while it was stopped: its end is reported next.
+fn ignore_gone<T>(done: nix::Result<T>) -> Result<Option<T>> {
+    match done {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::ESRCH) => Ok(None),
+        Err(error) => Err(broken(error)),
+    }
+}
+
+fn broken(error: Errno) -> Error {
+    Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}"))
+}
+
+fn unreadable(error: io::Error) -> Error {
+    Error::new(ErrorCode::TracingFailed, format!("cannot read the program's memory: {error}"))
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Walks through functions: the third kind of window, for the rates of blocks.
+//!
+//! The executed blocks of some functions are armed. Each that is hit is armed again as soon as another of its function is hit, up to a
+//! number of steps. Visits of blocks are so seen in proportion, whatever the rate of the function; how often it is
+//! called, and which calls it makes, is known from the other windows. A block that is repeated with no other between is one step.
+//!
+//! Functions are drawn as for rates, and by the calls that they make: those that work long make many. Those with many visits give way
+//! to others. Many short walks tell more than few long ones: blocks that follow each other are of one moment of the program.
+
+use super::log::Log;
+use super::modules::Modules;
+use super::modules::Site;
+use super::space::Space;
+use sediment_core::random::Generator;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Functions of one walk.
+const FUNCTIONS: usize = 16;
+/// Draws for them: not all have blocks.
+const DRAWS: usize = 4 * FUNCTIONS;
+/// Steps of a function, by its executed blocks, and their limits.
+const STEPS_OF_A_BLOCK: usize = 2;
+const FEWEST_STEPS: usize = 16;
+const MOST_STEPS: usize = 256;
+/// Visits of a block, in the mean over a function, that are enough.
+const ENOUGH: u64 = 8;
+/// The share of draws that is taken, of a function with enough visits.
+const SELDOM: f64 = 1.0 / 8.0;
+
+/// A function of one module, by its number among those with blocks.
+type Function = (u32, u32);
+
+/// The functions of an open window.
+#[derive(Debug, Default)]
+pub(super) struct Walk {
+    functions: BTreeMap<Function, Walked>,
+}
+
+/// A function that is walked through.
+#[derive(Debug)]
+struct Walked {
+    left: usize,
+    /// Last executed block, which is not armed.
+    last: Option<Site>,
+}
+
+impl Walk {
+    /// Draws functions and arms their executed blocks; what is armed.
+    pub(super) fn begin(
+        space: &mut Space,
+        modules: &Modules<'_>,
+        log: &Log,
+        random: &mut Generator,
+        mut draw: impl FnMut(&mut Generator) -> Site,
+    ) -> (Self, BTreeSet<Site>) {
+        let (mut walk, mut blocks) = (Self::default(), BTreeSet::new());
+        for _ in 0..DRAWS {
+            let site = draw(random);
+            let module = modules.get(site.module);
+            let Some(owner) = module.entries[site.entry as usize].owner else { continue };
+            let of_function = module.mapped[owner as usize].blocks.iter();
+            let executed: Vec<Site> = of_function
+                .map(|entry| Site { entry: *entry, ..site })
+                .filter(|block| log.has_block(*block))
+                .collect();
+            let visits: u64 = executed.iter().map(|block| log.visits(*block)).sum();
+            let enough = visits > ENOUGH * executed.len() as u64;
+            if executed.len() < 2 || enough && random.unit() > SELDOM {
+                continue;
+            }
+            let left = (executed.len() * STEPS_OF_A_BLOCK).clamp(FEWEST_STEPS, MOST_STEPS);
+            if walk.functions.insert((site.module, owner), Walked { left, last: None }).is_none() {
+                blocks.extend(executed);
+            }
+            if walk.functions.len() == FUNCTIONS {
+                break;
+            }
+        }
+        let armed = space.arm_again(modules, &blocks);
+        (walk, armed)
+    }
+
+    /// A block was hit, one of those that wait or, if it is no function's begin, one that had not run; false if no function of this
+    /// walk has it.
+    pub(super) fn hit(
+        &mut self,
+        space: &mut Space,
+        modules: &Modules<'_>,
+        waiting: &mut BTreeSet<Site>,
+        site: Site,
+    ) -> bool {
+        let module = modules.get(site.module);
+        let entry = module.entries[site.entry as usize];
+        let Some(owner) = entry.owner else { return false };
+        let Some(walked) = self.functions.get_mut(&(site.module, owner)) else { return false };
+        if !waiting.contains(&site) {
+            if entry.is_function {
+                return false;
+            }
+            waiting.insert(site);
+        }
+        walked.left = walked.left.saturating_sub(1);
+        let last = walked.last.replace(site);
+        if walked.left > 0 {
+            if let Some(last) = last.filter(|last| *last != site) {
+                space.arm_again(modules, &BTreeSet::from([last]));
+            }
+            return true;
+        }
+        self.functions.remove(&(site.module, owner));
+        let of_function = module.mapped[owner as usize].blocks.iter();
+        let done: BTreeSet<Site> = of_function
+            .map(|entry| Site { entry: *entry, ..site })
+            .filter(|block| waiting.remove(block))
+            .collect();
+        space.disarm(modules, &done);
+        true
+    }
+
+    /// True once every function has made its steps.
+    pub(super) fn is_over(&self) -> bool {
+        self.functions.is_empty()
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records by perf: branch records, where the processor has them and the machine shows them, which tell every call among the last
+//! few before each sample; or samples with call stacks by frame pointers, which tell hot code and who called whom when a sample was
+//! taken. Samples are taken by the processor's cycles where it counts them, else by the kernel's clock.
+//!
+//! perf ends the program that it started when it is asked to end the recording.
+
+use super::attend::attend;
+use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_process::command::probe;
+use sediment_read::read::check_events;
+use std::process::Command;
+use std::time::Duration;
+
+/// Branch records.
+pub(super) const BRANCHES: Recorder = Recorder {
+    name: "perf-branches",
+    summary: "calls by the processor's branch records, at nearly full speed",
+    lacks: "own cost, and everything between samples",
+    traces: false,
+    tells_addresses: true,
+    available: branches_available,
+    suits,
+    record: record_branches,
+};
+
+/// Call stacks.
+pub(crate) const STACKS: Recorder = Recorder {
+    name: "perf-stacks",
+    summary: "samples of cycles, or of the clock where none are counted, with call stacks, at nearly full speed",
+    lacks: "call counts and time order; functions without a frame pointer hide their callers",
+    traces: false,
+    tells_addresses: true,
+    available: stacks_available,
+    suits,
+    record: record_stacks,
+};
+
+const BRANCH_OPTIONS: [&str; 4] = ["-e", "branches:u", "-j", "any_call,u"];
+/// Events of samples, the best first.
+const SAMPLED: [&str; 2] = ["cycles:u", "cpu-clock:u"];
+/// Time that a sample with its stack costs the program. Measured on a virtual machine by `scripts/prove hardware-samples`: it was 37 to 45 µs.
+const SAMPLE: Duration = Duration::from_micros(50);
+/// Samples in a second of processor time: limits, and what is taken without an overhead.
+const FEWEST: f64 = 50.0;
+const MOST: f64 = 4000.0;
+const USUAL: f64 = 1000.0;
+
+const INSTALL: &str =
+    "install perf: linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, openSUSE, Arch)";
+
+fn suits(_: &Target, settings: &Settings) -> Result<()> {
+    match settings.until {
+        Until::Output => Err(Error::new(ErrorCode::Usage, "perf cannot stop at the program's first output")),
+        _ => Ok(()),
+    }
+}
+
+fn branches_available() -> Result<()> {
+    let none = "no branch records: the processor has none, or a virtual machine hides them";
+    try_out(&BRANCH_OPTIONS, none, "not needed: breakpoints work without")
+}
+
+fn stacks_available() -> Result<()> {
+    try_out(
+        &["-e", SAMPLED[1], "-g"],
+        "perf cannot sample here",
+        "in a container allow it with --cap-add=PERFMON",
+    )
+}
+
+/// Records a program that does nothing.
+fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
+    probe("perf", &["--version"], INSTALL)?;
+    let unwritten = |error: std::io::Error| {
+        Error::new(ErrorCode::Io, format!("cannot store perf's file: {error}"))
+            .with_hint("is the folder of temporary files (TMPDIR) writable?")
+    };
+    let file = tempfile::NamedTempFile::new().map_err(unwritten)?;
+    let path = file.path().to_string_lossy();
+    let mut arguments = vec!["record", "-q", "-o", &path];
+    arguments.extend(options);
+    arguments.extend(["--", "true"]);
+    if probe("perf", &arguments, "").is_ok() {
+        // Success alone says nothing: perf also succeeds if it found none of the events.
+        return check_events(&std::fs::read(&path[..]).map_err(unwritten)?).map_err(|error| {
+            Error::new(ErrorCode::Unsupported, "perf finds no events here")
+                .with_hint(error.hint().unwrap_or_default())
+        });
+    }
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    let forbidden = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
+    if forbidden && !nix::unistd::geteuid().is_root() {
+        let message = format!(
+            "only root may count events on this machine (kernel.perf_event_paranoid = {})",
+            paranoid.trim()
+        );
+        return Err(Error::new(ErrorCode::Unsupported, message)
+            .with_hint("record as root, or allow it: sudo sysctl kernel.perf_event_paranoid=2"));
+    }
+    Err(Error::new(ErrorCode::Unsupported, otherwise).with_hint(way_out))
+}
+
+fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
+    record(job, &BRANCH_OPTIONS)
+}
+
+fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
+    let rate = samples_in_a_second(job.settings, most_samples()).to_string();
+    record(job, &["-e", event_of_samples(), "-g", "-F", &rate])
+}
+
+/// True if the processor counts cycles, and the machine shows that.
+pub(super) fn counts_cycles() -> bool {
+    event_of_samples() == SAMPLED[0]
+}
+
+/// The event by which samples are taken here. A virtual machine may hide the processor's counters.
+fn event_of_samples() -> &'static str {
+    let works = |event: &&str| {
+        probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
+            .is_ok_and(|said| said.contains(event.trim_end_matches(":u")) && !said.contains("<not "))
+    };
+    SAMPLED[..1].iter().find(|event| works(event)).copied().unwrap_or(SAMPLED[1])
+}
+
+/// Samples in a second of processor time that cost no more than the recording may.
+fn samples_in_a_second(settings: &Settings, most: f64) -> u32 {
+    let rate = settings.rates.map_or(USUAL, |rates| rates.overhead / SAMPLE.as_secs_f64());
+    rate.min(MOST).min(most).max(FEWEST).round() as u32
+}
+
+/// Samples in a second that the kernel allows.
+fn most_samples() -> f64 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
+    text.trim().parse().unwrap_or(MOST)
+}
+
+fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
+    suits(job.target, job.settings)?;
+    let file = job.folder.join("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-o"]).arg(&file).args(options);
+    let started = match job.target {
+        Target::Program(words) => {
+            perf.arg("--").args(words);
+            true
+        }
+        Target::Processes(ids) => {
+            let ids: Vec<String> = ids.iter().map(i32::to_string).collect();
+            perf.args(["-p", &ids.join(",")]);
+            false
+        }
+        Target::System => {
+            perf.arg("-a");
+            false
+        }
+    };
+    let outcome = attend(perf, job, true)?;
+    if !file.exists() {
+        return Err(Error::new(ErrorCode::ProgramFailed, "perf wrote no recording")
+            .with_hint("its messages are above"));
+    }
+    Ok(Recorded { kept: RecordedData::Files(vec![file]), outcome: started.then_some(outcome), worked: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::breakpoints::Rates;
+
+    #[test]
+    fn samples_keep_the_budget() {
+        let of = |overhead: f64, most| {
+            let rates = Some(Rates { overhead, seed: 1 });
+            samples_in_a_second(&Settings { rates, ..Settings::default() }, most)
+        };
+        assert_eq!(of(0.05, 1e6), 1000, "50 ms in a second");
+        assert_eq!(of(0.5, 1e6), 4000);
+        assert_eq!(of(0.05, 500.0), 500, "the kernel allows no more");
+        assert_eq!(of(0.0001, 1e6), 50);
+        assert_eq!(samples_in_a_second(&Settings::default(), 1e6), 1000);
+    }
+}

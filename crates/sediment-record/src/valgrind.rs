@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records every call of a program by callgrind. Works without hardware counters, in containers and virtual machines, and
+//! misses nothing; the program runs some fifty times slower, one thread at a time.
+//!
+//! Callgrind writes one file for each process that the program forks (not for programs that it executes).
+
+use super::attend::attend;
+use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_process::VALGRIND_HINT;
+use sediment_process::command::Outcome;
+use sediment_process::command::{Command, argument, probe, run};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Its row in the table.
+pub const RECORDER: Recorder = Recorder {
+    name: "valgrind",
+    summary: "every call, by callgrind; no hardware counters; about 50 times slower",
+    lacks: "speed, and child processes",
+    traces: false,
+    tells_addresses: false,
+    available,
+    suits,
+    record,
+};
+
+/// Recording of one process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedFile {
+    /// Its file name, without a folder.
+    pub name: String,
+    /// Its content, in a format of [`sediment_read::read::READERS`].
+    pub bytes: Vec<u8>,
+}
+
+fn available() -> Result<()> {
+    Ok(probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)?)
+}
+
+fn suits(target: &Target, settings: &Settings) -> Result<()> {
+    let usage = |message: &str| Err(Error::new(ErrorCode::Usage, message.to_owned()));
+    match (target, settings.until) {
+        (Target::Processes(_) | Target::System, _) => usage("valgrind records only programs that it starts"),
+        (_, Until::Output | Until::After(_)) => usage("valgrind records only until the program exits"),
+        _ => Ok(()),
+    }
+}
+
+fn record(job: &mut Job<'_>) -> Result<Recorded> {
+    suits(job.target, job.settings)?;
+    let Target::Program(words) = job.target else {
+        return Err(Error::new(ErrorCode::Usage, "valgrind records only programs that it starts"));
+    };
+    let mut valgrind = std::process::Command::new("valgrind");
+    valgrind.arg("--quiet").args(options(job.folder)).args(words);
+    let outcome = attend(valgrind, job, false)?;
+    let files: Vec<PathBuf> = recorded_files(job.folder)
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot read the recording: {error}")))?
+        .into_iter()
+        .map(|file| job.folder.join(file.name))
+        .collect();
+    if files.is_empty() {
+        let started = outcome != Outcome::Exited(127);
+        let message =
+            if started { "valgrind wrote no recording" } else { "valgrind could not start the program" };
+        return Err(Error::new(ErrorCode::ProgramFailed, message).with_hint("its messages are above"));
+    }
+    Ok(Recorded { kept: RecordedData::Files(files), outcome: Some(outcome), worked: None })
+}
+
+fn options(folder: &Path) -> [OsString; 3] {
+    [
+        "--tool=callgrind".into(),
+        // Linkage names, as the linker knows them.
+        "--demangle=no".into(),
+        argument("--callgrind-out-file=", folder.join("callgrind.out.%p").as_os_str()),
+    ]
+}
+
+/// Runs a command to its end and gives what was recorded, one file for each process that left one: at least one. Its own files
+/// are made in the folder and removed.
+///
+/// # Errors
+/// When valgrind is not there, or the command fails; with its exit code.
+pub fn calls_of(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
+    available()?;
+    // Valgrind creates its files as the process's mask says; in this folder nobody else can reach them.
+    let private = folder.join("callgrind");
+    let in_folder = |error: io::Error| {
+        Error::new(ErrorCode::Io, format!("cannot store the recording: {error}"))
+            .with_input(private.display().to_string())
+    };
+    std::fs::DirBuilder::new().mode(0o700).create(&private).map_err(in_folder)?;
+    let files = record_into(command, &private);
+    let removed = std::fs::remove_dir_all(&private).map_err(in_folder);
+    let files = files?;
+    removed?;
+    Ok(files)
+}
+
+fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
+    let wrapped = command.under("valgrind", options(folder));
+    run(&wrapped, 0)?.successful(command)?;
+    let files = recorded_files(folder).map_err(|error| {
+        Error::new(ErrorCode::ProgramFailed, format!("cannot read the recording: {error}"))
+            .with_input(folder.display().to_string())
+    })?;
+    if files.is_empty() {
+        return Err(Error::new(
+            ErrorCode::ProgramFailed,
+            format!("valgrind wrote no recording of {}", command.name()),
+        )
+        .with_hint("valgrind does not follow a program that replaces itself: record the other program"));
+    }
+    Ok(files)
+}
+
+/// The files that are not empty, by name.
+fn recorded_files(folder: &Path) -> io::Result<Vec<RecordedFile>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let bytes = std::fs::read(&path)?;
+        if !bytes.is_empty() {
+            files.push(RecordedFile { name, bytes });
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}

@@ -1,7 +1,0 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which profile belongs to a file, and its functions under new names.
-
-#[path = "matching/identity.rs"]
-mod identity;
-#[path = "matching/renamed.rs"]
-mod renamed;

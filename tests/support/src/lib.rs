@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shared parts of the tests: cases that need a tool or recorded data, goldens, and the project's folders.
+//!
+//! A case whose tool is missing is reported as ignored with its reason, never as passed; `SEDIMENT_REQUIRE_ALL=1` makes it fail, unless
+//! the tool is one that takes long to build and `SEDIMENT_ALL=0` is set, as `scripts/test` does without `--all`.
+//! A case over recorded data that is not part of the project (`../shared/data`) is ignored wherever the data is absent:
+//! each has a counterpart on generated data that always runs.
+
+pub mod bolt_text;
+pub mod callgrind_text;
+pub mod damage;
+pub mod describe;
+pub mod elf_writer;
+pub mod graphs;
+pub mod hostile;
+pub mod json;
+pub mod lackey_log;
+pub mod lld;
+pub mod mutate;
+pub mod perf_data_writer;
+pub mod perf_report_text;
+pub mod perf_script_text;
+pub mod perf_tree_text;
+pub mod pprof_writer;
+pub mod reading;
+pub mod run_text;
+pub mod said;
+pub mod sample_profile_text;
+pub mod temporal_traces;
+
+use libtest_mimic::{Failed, Trial};
+use std::path::{Path, PathBuf};
+
+/// The root of the project.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The folder for downloaded toolchains; ignored by git, shared between checkouts by `SEDIMENT_CACHE`.
+pub fn cache() -> PathBuf {
+    std::env::var_os("SEDIMENT_CACHE").map_or_else(|| root().join(".cache"), PathBuf::from)
+}
+
+/// Requirement of a case.
+#[derive(Debug, Clone, Copy)]
+pub enum Need {
+    /// A program on PATH.
+    Program(&'static str),
+    /// A program on PATH that few distributions bring, such as another version of a reference that is checked anyway: where it
+    /// is missing its cases are ignored, also if all that is needed has to be there.
+    FurtherReference(&'static str),
+    /// A program on PATH, or in the folder `bin` that `scripts/toolchain` makes.
+    CachedProgram(&'static str),
+    /// A folder made by `scripts/toolchain`: `gnu-ld-2.44` and `lld` hold a linker, for the compiler's `-B`; `gcc-14` compilers.
+    LinkerFolder(&'static str),
+    /// A module of Python.
+    PythonModule(&'static str),
+    /// The headers that plugins of this compiler are built with.
+    GccPluginHeaders(&'static str),
+    /// To be root.
+    Root,
+    /// A file of the Debian 13 tree that `scripts/toolchain` makes.
+    Debian13(&'static str),
+    /// A file of the tree of Debian's newest packages, which it makes only if asked.
+    DebianSid(&'static str),
+    /// A file of `../shared/data`, which is not part of the project.
+    SharedData(&'static str),
+}
+
+impl Need {
+    fn is_required(self) -> bool {
+        match self {
+            Need::SharedData(_) | Need::FurtherReference(_) | Need::DebianSid(_) => false,
+            // Of the tree of Debian 13, which takes long to make.
+            Need::Debian13(_) | Need::LinkerFolder("gnu-ld-2.44" | "gcc-14") => {
+                std::env::var_os("SEDIMENT_ALL").is_none_or(|value| value != "0")
+            }
+            _ => true,
+        }
+    }
+
+    fn missing(self) -> Option<String> {
+        match self {
+            Need::Program(name) | Need::FurtherReference(name) => {
+                program(name).is_none().then(|| format!("{name} is not installed"))
+            }
+            Need::CachedProgram(name) => (program(name).is_none()
+                && !cache().join("bin").join(name).is_file())
+            .then(|| format!("{name} is missing: run scripts/toolchain {name}")),
+            Need::LinkerFolder(name) => {
+                linker_folder(name).is_none().then(|| format!("{name} is missing: run scripts/toolchain"))
+            }
+            Need::PythonModule(name) => {
+                let found =
+                    std::process::Command::new("python3").args(["-c", &format!("import {name}")]).output();
+                (!found.is_ok_and(|found| found.status.success()))
+                    .then(|| format!("Python's {name} is not installed"))
+            }
+            Need::GccPluginHeaders(compiler) => (!has_gcc_plugin_headers(compiler))
+                .then(|| format!("the headers of {compiler}'s plugins are not installed")),
+            Need::Root => {
+                let user = std::process::Command::new("id").arg("-u").output();
+                (!user.is_ok_and(|user| user.stdout == b"0\n")).then(|| "this needs root".to_owned())
+            }
+            Need::Debian13(path) => (!tree(DEBIAN_13).join(path).exists())
+                .then(|| format!("the Debian 13 tree has no {path}: run scripts/toolchain debian13")),
+            Need::DebianSid(path) => (!tree(DEBIAN_SID).join(path).exists())
+                .then(|| format!("the tree of Debian sid has no {path}: run scripts/toolchain debian-sid")),
+            Need::SharedData(name) => {
+                (!shared_data(name).is_file()).then(|| "not run: data absent".to_owned())
+            }
+        }
+    }
+}
+
+pub const DEBIAN_13: &str = "debian13";
+pub const DEBIAN_SID: &str = "debian-sid";
+
+/// A tree of Debian that `scripts/toolchain` makes.
+pub fn tree(name: &str) -> PathBuf {
+    cache().join(name)
+}
+
+fn has_gcc_plugin_headers(compiler: &str) -> bool {
+    let asked = std::process::Command::new(compiler).arg("-print-file-name=plugin").output();
+    let folder = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
+    PathBuf::from(folder.trim()).join("include/gcc-plugin.h").is_file()
+}
+
+/// The path of a program on PATH.
+pub fn program(name: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(name))
+        .find(|path| path.is_file())
+}
+
+/// The folder with this linker, for the compiler's `-B`, or with this compiler.
+pub fn linker_folder(name: &str) -> Option<PathBuf> {
+    let folder = cache().join("bin").join(name);
+    ["ld", "ld.lld", "gcc"].iter().any(|program| folder.join(program).exists()).then_some(folder)
+}
+
+/// A file of the recorded data, in the folder that SEDIMENT_TEST_DATA names or beside the project.
+pub fn shared_data(name: &str) -> PathBuf {
+    let named = std::env::var_os("SEDIMENT_TEST_DATA").map(PathBuf::from);
+    named.unwrap_or_else(|| root().join("../shared/data")).join(name)
+}
+
+/// True if a missing tool is a failure.
+fn all_is_required() -> bool {
+    std::env::var_os("SEDIMENT_REQUIRE_ALL").is_some_and(|value| value == "1")
+}
+
+/// Says why a test ends early, for lack of a tool or a right; `SEDIMENT_REQUIRE_ALL=1` makes it fail.
+pub fn skip(why: &str) {
+    assert!(!all_is_required(), "{why}");
+    eprintln!("not run: {why}");
+}
+
+/// Says why a test ends early on this processor, kernel or version of a tool, which is no failure anywhere.
+pub fn skip_on_this_machine(why: &str) {
+    eprintln!("not run: {why}");
+}
+
+/// A case that is reported as ignored, with its reason.
+pub fn ignored(name: &str, why: &str) -> Trial {
+    eprintln!("{name}: {why}");
+    Trial::test(name, || Ok(())).with_ignored_flag(true)
+}
+
+/// A case that runs where all it needs is there; for test programs with `harness = false`.
+pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
+    let mut missing: Vec<(bool, String)> =
+        needs.iter().filter_map(|need| need.missing().map(|why| (need.is_required(), why))).collect();
+    missing.sort();
+    match missing.pop() {
+        None => Trial::test(name, move || {
+            run();
+            Ok(())
+        }),
+        Some((true, why)) if all_is_required() => Trial::test(name, move || Err(Failed::from(why))),
+        Some((_, why)) => ignored(name, &why),
+    }
+}
+
+/// Reads a recording of whatever kind it is, without further settings.
+pub fn read(bytes: &[u8]) -> sediment_core::Result<sediment_read::read::Recording> {
+    sediment_read::read::read(&bytes, &sediment_read::read::Settings::default())
+}
+
+/// Compares with a golden file under tests/golden; `SEDIMENT_BLESS=1` rewrites it.
+pub fn golden(path: &str, actual: &str) {
+    let file = root().join("tests/golden").join(path);
+    if std::env::var_os("SEDIMENT_BLESS").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, actual).unwrap();
+        return;
+    }
+    let expected = std::fs::read_to_string(&file)
+        .unwrap_or_else(|error| panic!("{}: {error}; write it with SEDIMENT_BLESS=1", file.display()));
+    assert!(
+        expected == actual,
+        "{} differs (SEDIMENT_BLESS=1 rewrites it)\n--- expected\n{expected}\n--- actual\n{actual}",
+        file.display()
+    );
+}
+
+/// The folders below tests/golden/STAGE, sorted: one case each.
+pub fn golden_cases(stage: &str) -> Vec<PathBuf> {
+    let folder = root().join("tests/golden").join(stage);
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| p.is_dir())
+        .collect();
+    cases.sort();
+    cases
+}
