@@ -156,7 +156,7 @@ fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&P
             Ok(ended) if ended.output_dropped == 0 => return Ok(ended.output),
             Ok(_) => return Err(Error::new(ErrorCode::TooLarge, "more than 2 GiB of counters as text")),
             // What the newest says is what counts.
-            Err(error) => refused = refused.or(Some(error.into())),
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
     Err(refused.unwrap_or_else(|| {

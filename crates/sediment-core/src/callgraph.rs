@@ -5,7 +5,7 @@
 use crate::error::{Error, ErrorCode, Result};
 use std::collections::HashSet;
 
-/// A function of a [`CallGraph`]: its row in the [`FunctionTable`](sediment_core::functions::FunctionTable). Ids ascend in the order of the functions' identity
+/// A function of a [`CallGraph`]: its row in the [`FunctionTable`](crate::functions::FunctionTable). Ids ascend in the order of the functions' identity
 /// (dso, name, file), or of their addresses where a binary is at hand, so that "ties go to the lower id" means the same
 /// everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

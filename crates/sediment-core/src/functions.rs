@@ -5,7 +5,7 @@ use crate::callgraph::FunctionId;
 use crate::profile::FunctionKey;
 use std::collections::HashSet;
 
-/// Identity of each id of a [`CallGraph`].
+/// Identity of each id of a [`CallGraph`](crate::callgraph::CallGraph).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FunctionTable {
     /// Identity of each function, by id.

@@ -7,7 +7,6 @@ use sediment_measure::samples::Spread;
 use sediment_measure::{METERS, Reading, meter};
 use sediment_process::command::{Outcome, probe, run};
 use sediment_process::{Command, Input};
-use sediment_record;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::said::says;

@@ -6,6 +6,8 @@
 //! A case over recorded data that is not part of the project (`../shared/data`) is ignored wherever the data is absent:
 //! each has a counterpart on generated data that always runs.
 
+#![allow(clippy::new_without_default, clippy::len_without_is_empty)] // no interface for others
+
 pub mod bolt_text;
 pub mod callgrind_text;
 pub mod damage;

@@ -130,7 +130,7 @@ fn find_compiler(named: Option<&OsStr>) -> Result<(OsString, String)> {
     for name in names {
         match probe(&name, &["--version"], COMPILER_HINT) {
             Ok(version) => return Ok((name, version)),
-            Err(error) => last = Some(Error::from(error)),
+            Err(error) => last = Some(error),
         }
     }
     Err(last.unwrap_or_else(|| Error::new(ErrorCode::Unsupported, "no C compiler found")))

@@ -69,7 +69,7 @@ impl DebugFiles {
         let ended = match run(&command, 1 << 16) {
             Ok(ended) => ended,
             Err(error) => {
-                let error = Error::from(error)
+                let error = error
                     .with_hint("install debuginfod-find (package debuginfod or elfutils-debuginfod-client)");
                 self.failure.borrow_mut().get_or_insert(error);
                 return None;

@@ -6,7 +6,6 @@ use crate::compilers::{COMPILERS, Compiler};
 use crate::running::sediment;
 use sediment_core::binary::{Binary, NoFiles};
 use std::process::Command;
-use support;
 use tempfile::TempDir;
 
 /// Own section, no frame, `asm goto`, a jump table, an unlikely function, one optimised for size.

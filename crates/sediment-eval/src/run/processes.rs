@@ -437,7 +437,7 @@ fn attach(server: &Background, events: &[&'static Event], file: &Path, like: &Co
         match counter.wait_until(&Ready::Counting, Duration::from_secs(20)) {
             Ok(()) => return Ok(counter),
             Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted || tried == 10 => {
-                return Err(error.into());
+                return Err(error);
             }
             Err(_) => tried += 1,
         }

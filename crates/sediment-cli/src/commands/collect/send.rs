@@ -136,10 +136,9 @@ impl Sending {
         arguments.extend(["--write-out", "\n%{http_code}", "--config", "-"].map(Into::into));
         let mut command = Command::new("curl", "/", TIMEOUT).with_arguments(arguments);
         command.input = Input::Bytes(settings.into_bytes());
-        let ended = run(&command, LONGEST_ANSWER).map_err(|error| {
-            Error::from(error).with_hint("install curl, or send the written file by other means")
-        })?;
-        let ended = ended.successful(&command).map_err(|error| Error::from(error).with_input(url))?;
+        let ended = run(&command, LONGEST_ANSWER)
+            .map_err(|error| error.with_hint("install curl, or send the written file by other means"))?;
+        let ended = ended.successful(&command).map_err(|error| error.with_input(url))?;
         let said = String::from_utf8_lossy(&ended.output).into_owned();
         let (answer, status) = said.rsplit_once('\n').unwrap_or(("", &said));
         let answer = sediment_core::escape::terminal(answer.trim());

@@ -242,7 +242,7 @@ impl Maker<'_> {
             Err(error) => error,
         };
         if error.kind() == sediment_core::ErrorKind::Interrupted {
-            return Err(error.into());
+            return Err(error);
         }
         let hint = if said.is_empty() { "it printed nothing".to_owned() } else { said.join("\n") };
         Err(Error::new(ErrorCode::ProgramFailed, format!("the {what} of {variant} failed: {error}"))

@@ -90,7 +90,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let limit = Duration::from_secs_f64(arguments.time_limit);
         let command = Command::new("sh", ".", limit).with_arguments(["-c", setup.as_str()]);
         process::run(&command, 0)?.successful(&command).map_err(|error| {
-            let error = Error::from(error);
             let named = Error::new(error.code(), format!("--setup: {error}"));
             match error.hint() {
                 Some(hint) => named.with_hint(hint),

@@ -145,7 +145,7 @@ impl Bench<'_> {
         let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
         left_behind::end_left_behind();
         ended.map_err(|error| {
-            let error = Error::from(error).with_input(format!("measuring `{}`", escape::terminal(line)));
+            let error = error.with_input(format!("measuring `{}`", escape::terminal(line)));
             self.place.with_hint_of_copy(error, &[line])
         })?;
         let seconds = left_behind::processor_time().saturating_sub(before).as_secs_f64();

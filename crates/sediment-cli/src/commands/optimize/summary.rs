@@ -350,7 +350,7 @@ fn page(
     for note in notes.lines() {
         words.extend([word("--note"), word(note)]);
     }
-    let done = own_command(&words).and_then(|command| Ok(run(&command, 0)?.successful(&command)?));
+    let done = own_command(&words).and_then(|command| run(&command, 0)?.successful(&command));
     if let Err(error) = &done {
         job.ui.note(&format!("no report of {name}: {error}"));
     }
