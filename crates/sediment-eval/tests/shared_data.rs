@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every figure that the tests of published comparisons feed in stands in its source, where the sources are at hand.
 
-#[path = "support/seeds.rs"]
+#[path = "eval/seeds.rs"]
 #[allow(dead_code)] // other tests use the rest
 mod seeds;
 

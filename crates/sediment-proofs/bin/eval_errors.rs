@@ -3,7 +3,7 @@
 //! not hold. Run by `scripts/proofs/eval-errors`.
 #![allow(clippy::print_stdout)] // the table is what it is for
 
-#[path = "../../sediment-eval/tests/support/simulated.rs"]
+#[path = "../../sediment-eval/tests/eval/simulated.rs"]
 mod simulated;
 
 use sediment_eval::gate::{Gate, gate};

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)] // the tables are what it is for
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
-#[path = "../../sediment-eval/tests/support/seeds.rs"]
+#[path = "../../sediment-eval/tests/eval/seeds.rs"]
 #[allow(dead_code)] // the tests use the rest
 mod seeds;
 

@@ -31,6 +31,7 @@ pub mod sample_profile_text;
 pub mod temporal_traces;
 
 use libtest_mimic::{Failed, Trial};
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
 /// The root of the project.
@@ -164,8 +165,27 @@ pub fn skip_on_this_machine(why: &str) {
     eprintln!("not run: {why}");
 }
 
+thread_local! {
+    /// The suite whose cases are being made.
+    static SUITE: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// Makes the cases of a suite: their names begin with its name and `::`.
+pub fn suite(name: &'static str, cases: impl FnOnce() -> Vec<Trial>) -> Vec<Trial> {
+    SUITE.set(Some(name));
+    let cases = cases();
+    SUITE.set(None);
+    cases
+}
+
+/// Name of a case in the suite that is being made.
+fn full_name(name: &str) -> String {
+    SUITE.get().map_or_else(|| name.to_owned(), |suite| format!("{suite}::{name}"))
+}
+
 /// A case that is reported as ignored, with its reason.
 pub fn ignored(name: &str, why: &str) -> Trial {
+    let name = full_name(name);
     eprintln!("{name}: {why}");
     Trial::test(name, || Ok(())).with_ignored_flag(true)
 }
@@ -176,11 +196,11 @@ pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
         needs.iter().filter_map(|need| need.missing().map(|why| (need.is_required(), why))).collect();
     missing.sort();
     match missing.pop() {
-        None => Trial::test(name, move || {
+        None => Trial::test(full_name(name), move || {
             run();
             Ok(())
         }),
-        Some((true, why)) if all_is_required() => Trial::test(name, move || Err(Failed::from(why))),
+        Some((true, why)) if all_is_required() => Trial::test(full_name(name), move || Err(Failed::from(why))),
         Some((_, why)) => ignored(name, &why),
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(dead_code)] // each test program uses its part
 
-mod settings;
+pub mod settings;
 
 pub use settings::without_settings;
 use std::fmt::Write as _;

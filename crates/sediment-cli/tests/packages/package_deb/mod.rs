@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Debian source packages: what `sediment package deb` changes in one, and what dpkg-buildpackage and debhelper make of it.
+
+mod toy;
+
+use libtest_mimic::Trial;
+use crate::projects::Kind;
+use std::path::Path;
+use support::said::says_in_log;
+use support::{Need, case};
+use toy::{Toy, words};
+
+/// Name, needs and test of a case.
+type Row = (&'static str, Vec<Need>, fn());
+
+/// Beginnings of what sediment and its parts of debhelper say in the log of a build.
+const OURS: &[&str] = &["sediment: ", "sediment_check: ", "sediment_graphs: ", "hint: "];
+
+pub(crate) fn cases() -> Vec<Trial> {
+    let debhelper = [Need::Program("dpkg-buildpackage"), Need::Program("dh"), Need::Program("gcc")];
+    let mut cases: Vec<Trial> = Vec::new();
+    let more = |needs: &[Need]| [&debhelper[..], needs].concat();
+    let rows: &[Row] = &[
+        ("a_makefile_is_built_in_order", more(&[]), || ordered(Kind::Make)),
+        (
+            "autotools_build_in_order",
+            more(&[Need::Program("autoreconf"), Need::Program("libtoolize")]),
+            || ordered(Kind::Autotools),
+        ),
+        ("cmake_builds_in_order", more(&[Need::Program("cmake"), Need::Program("g++")]), || {
+            ordered(Kind::CMake)
+        }),
+        ("meson_builds_in_order", more(&[Need::Program("meson"), Need::Program("ninja")]), || {
+            ordered(Kind::Meson)
+        }),
+        (
+            "graphs_of_the_compiler_are_kept",
+            more(&[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")]),
+            graphs,
+        ),
+        (
+            "functions_are_compiled_by_the_counts_of_their_blocks",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("valgrind"),
+                Need::Program("ccache"),
+                Need::Program("blhc"),
+                Need::GccPluginHeaders("gcc"),
+            ]),
+            blocks,
+        ),
+        (
+            "units_are_compiled_by_counters",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("ccache"),
+                Need::GccPluginHeaders("gcc"),
+            ]),
+            counters,
+        ),
+        ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
+        ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
+        ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),
+        ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
+        ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
+        ("a_threshold_fails_the_build", debhelper.to_vec(), threshold),
+        ("a_build_with_flags_of_its_own_is_told_so", debhelper.to_vec(), fixed_flags),
+        ("of_two_profiles_it_is_said_which_counts", debhelper.to_vec(), two_profiles),
+        (
+            "for_another_machine_by_a_profile_from_here",
+            more(&[Need::Program("aarch64-linux-gnu-gcc")]),
+            cross,
+        ),
+        ("the_change_is_shown_first", vec![Need::Program("patch")], shown_first),
+        ("unsupported_specs_are_refused", Vec::new(), refused),
+    ];
+    let cross = [
+        Need::Program("make"),
+        Need::Program("g++"),
+        Need::Program("valgrind"),
+        Need::Program("aarch64-linux-gnu-gcc"),
+        Need::GccPluginHeaders("gcc"),
+        Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
+    ];
+    let cross_rows: &[Row] = &[
+        ("counters_from_here_serve_another_machine", more(&cross), cross_by_counters),
+        ("counts_of_blocks_from_here_serve_another_machine", more(&cross), cross_by_blocks),
+    ];
+    for (name, needs, run) in rows.iter().chain(cross_rows) {
+        cases.push(case(name, needs, *run));
+    }
+    cases
+}
+
+/// From a package that knows nothing of sediment to packages in their order, by one change.
+fn ordered(kind: Kind) {
+    let toy = Toy::new(kind);
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    let outputs = if kind == Kind::Make { 1 } else { 2 };
+    let placed = log
+        .lines()
+        .filter(|line| line.contains(": 100.00 % ") && line.contains("; 6 of 6 functions; "))
+        .count();
+    assert_eq!(placed, outputs, "{log}");
+    assert!(log.contains("debian/sediment-profiles/toy.gv: "), "{log}");
+    assert!(log.contains(&format!("{outputs} of {outputs} outputs ordered")), "{log}");
+    let names: Vec<String> = toy.packages().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 2, "the package and its debug symbols: {names:?}");
+    // Nothing of the packages tells where the build was, or of the wrapper.
+    let inside =
+        toy.command("grep", &["-rlE", "sediment/ld|sediment-profiles", "debian/toy"]).output().unwrap();
+    assert_eq!(words(&inside), "");
+}
+
+/// By a build option, in a build whose packages are the same.
+fn graphs() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.built(&[], "");
+    let without = toy.packages();
+    let plugin = toy.plugin();
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_PLUGIN", plugin.join("sediment.so"));
+    let output = build.env("DEB_BUILD_OPTIONS", "nocheck parallel=2 sediment-graphs").output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    let graph = toy.read("toy-1.0/debian/sediment-graphs/toy.gv");
+    assert!(
+        graph.contains("\"main\" -> \"program_11\" [label=0.000000, static=1.000000, kind=direct]"),
+        "{graph}"
+    );
+    assert!(toy.packages() == without, "the packages are not the same");
+    // Without the plugin it is said, and the build goes on.
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
+    let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    says_in_log("package_deb/call_graphs", words(&output), OURS);
+}
+
+/// A path that GCC takes for likely, and that the recorded run does not take.
+const WORK: &str = include_str!("../../projects/unlikely.c");
+
+/// Builds the packages with the compilers of a plugin; what the build said.
+fn built_with(toy: &Toy, plugin: &Path, options: &str, more: &[(&str, &str)]) -> String {
+    toy.remove_packages();
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
+    build.env("SEDIMENT_COMPILERS", plugin.join("compilers")).envs(more.iter().copied());
+    build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}"));
+    let output = build.output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    words(&output)
+}
+
+/// The profile in the source package.
+const PROFILE: &str = "toy-1.0/debian/sediment-profiles/toy.gv";
+
+/// Builds the package with numbered blocks, and records what it built: the counts are in its profile.
+fn count_blocks(toy: &Toy, plugin: &Path) {
+    built_with(toy, plugin, "sediment-blocks", &[]);
+    let counted = toy.path("counted");
+    let arguments = ["--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=../counted", "./toy"];
+    assert!(toy.command("valgrind", &arguments).output().unwrap().status.success());
+    let import =
+        ["import", "--blocks", "../counted", "--binary", "toy", "-o", "debian/sediment-profiles/toy.gv"];
+    let imported = toy.command("sediment", &import).output().unwrap();
+    assert!(imported.status.success() && counted.is_file(), "{}", words(&imported));
+}
+
+/// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
+fn blocks() {
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/program.c", WORK);
+    toy.add_sequence();
+    let plugin = toy.plugin();
+    let built = |options: &str, more: &[(&str, &str)]| built_with(&toy, &plugin, options, more);
+    let stock = |options: &str| {
+        built(options, &[]);
+        toy.packages()
+    };
+    let without = stock("nopgo");
+    let flags_of_stock = missing_flags(&toy, &built("nopgo", &[]));
+    count_blocks(&toy, &plugin);
+
+    let log = built("", &[]);
+    assert!(!log.contains("-fplugin"), "no flag names the plugin: {log}");
+    assert_eq!(missing_flags(&toy, &log), flags_of_stock, "{log}");
+    let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
+    assert!(symbols.contains(" work.cold\n"), "{symbols}");
+    assert!(log.contains(": 100.00 % "), "{log}");
+    says_in_log("package_deb/blocks", &log, &[" split by "]);
+    let ordered = toy.packages();
+    built("parallel=3", &[]);
+    assert!(toy.packages() == ordered, "a rebuild differs");
+    let elsewhere = Toy::new(Kind::Make);
+    elsewhere.write("toy-1.0/program.c", WORK);
+    elsewhere.add_sequence();
+    elsewhere.write(PROFILE, &toy.read(PROFILE));
+    built_with(&elsewhere, &plugin, "parallel=2", &[]);
+    assert!(elsewhere.packages() == ordered, "a build in another folder differs");
+    assert!(stock("nopgo") == without, "left out it is not the stock build");
+
+    // A store of objects knows that the counts are part of what is compiled.
+    let store = toy.path("store").display().to_string();
+    let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
+    built("", &by_store);
+    let profile = toy.read("toy-1.0/debian/sediment-profiles/toy.gv");
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &without_blocks(&profile));
+    built("", &by_store);
+    let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
+    assert!(!symbols.contains(" work.cold\n"), "{symbols}");
+    // Without the plugin it is said, and the build goes on.
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
+    let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
+    says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
+}
+
+/// Counters of an instrumented build by hand, in the profile of the source package.
+fn train(toy: &Toy) {
+    toy.write("trained/program.c", WORK);
+    let train = "cd ../trained && gcc -O2 -fprofile-generate -ftest-coverage program.c -o toy && ./toy >output && \
+                 sediment -q import . -o ../counters.gv && \
+                 sediment merge ../toy.gv ../counters.gv -o ../toy-1.0/debian/sediment-profiles/toy.gv";
+    let trained = toy.command("sh", &["-c", train]).output().unwrap();
+    assert!(trained.status.success(), "{}", words(&trained));
+}
+
+/// A package that can be built for AArch64.
+fn for_another_machine() -> Toy {
+    let toy = Toy::new(Kind::Make);
+    toy.rules("override_dh_shlibdeps:\n");
+    toy.write("toy-1.0/program.c", WORK);
+    toy.add_sequence();
+    toy
+}
+
+/// Builds the packages for AArch64; what the build said, and the stripped program.
+fn cross_built(toy: &Toy, plugin: &Path, options: &str) -> (String, Vec<u8>) {
+    toy.remove_packages();
+    let mut build = toy.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc", "-aarm64"]);
+    build.env("SEDIMENT_COMPILERS", plugin.join("compilers"));
+    let output = build.env("DEB_BUILD_OPTIONS", format!("nocheck {options}")).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    (words(&output), std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap())
+}
+
+/// A cross build takes the counters of this machine, and says what share fits.
+fn cross_by_counters() {
+    let toy = for_another_machine();
+    train(&toy);
+    let plugin = toy.plugin_for("aarch64-linux-gnu-gcc");
+    let (log, by_counters) = cross_built(&toy, &plugin, "");
+    assert!(log.contains("counters: 100.00 % "), "{log}");
+    assert!(by_counters != cross_built(&toy, &plugin, "nopgo").1, "counters change nothing");
+}
+
+/// A branch that no run takes, of a function whose graph is the same on AArch64.
+const SELDOM: &str = r#"#include <stdio.h>
+static int table[64];
+__attribute__((noinline)) int seldom(int i, int unusual) { int sum = i; if (unusual) for (int j = 0; j < 8; j++) { sum ^= table[(sum + j) & 63] * 3; table[sum & 63] += j; } return sum + 1; }
+int main(int count, char **words) { int sum = 0; for (int i = 0; i < 2000; i++) sum += seldom(i, count > 2); printf("%d %s\n", sum, words[0]); return 0; }
+"#;
+
+/// A cross build takes the counts of blocks of this machine.
+fn cross_by_blocks() {
+    let toy = for_another_machine();
+    toy.write("toy-1.0/program.c", SELDOM);
+    count_blocks(&toy, &toy.plugin());
+    let plugin = toy.plugin_for("aarch64-linux-gnu-gcc");
+    let symbols = || words(&toy.command("aarch64-linux-gnu-nm", &["toy"]).output().unwrap());
+    cross_built(&toy, &plugin, "");
+    assert!(symbols().contains(" seldom.cold\n"), "{}", symbols());
+    cross_built(&toy, &plugin, "nopgo");
+    assert!(!symbols().contains(" seldom.cold\n"), "{}", symbols());
+}
+
+/// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.
+fn counters() {
+    let [toy, other] = [(), ()].map(|()| {
+        let toy = Toy::new(Kind::Make);
+        toy.write("toy-1.0/program.c", WORK);
+        toy.add_sequence();
+        toy
+    });
+    let plugin = toy.plugin();
+    let built = |toy: &Toy, options: &str, more: &[(&str, &str)]| built_with(toy, &plugin, options, more);
+    built(&toy, "nopgo", &[]);
+    let stock = toy.packages();
+    train(&toy);
+    let profile = toy.read("toy-1.0/debian/sediment-profiles/toy.gv");
+    assert!(profile.contains("counters=\"program.c@"), "{profile}");
+
+    let log = built(&toy, "", &[]);
+    assert!(
+        !log.contains("-fprofile-use") && !log.contains("-fplugin"),
+        "no flag of the build names them: {log}"
+    );
+    let with = toy.packages();
+    assert!(with != stock, "counters change nothing");
+    // The check says what share of the counters fits.
+    assert!(log.contains("counters: 100.00 % "), "{log}");
+    built(&toy, "parallel=3", &[]);
+    assert!(toy.packages() == with, "a rebuild differs");
+    other.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
+    built(&other, "parallel=2", &[]);
+    assert!(other.packages() == with, "a build in another folder differs");
+    built(&toy, "nopgo", &[]);
+    assert!(toy.packages() == stock, "left out it is not the stock build");
+
+    // A changed function is compiled without, and the share falls.
+    toy.write(
+        "toy-1.0/program.c",
+        &WORK.replace("  int sum = i;", "  int sum = i;\n  if (i == 77)\n    sink++;"),
+    );
+    let log = built(&toy, "", &[]);
+    let share = log
+        .split("counters: ")
+        .nth(1)
+        .and_then(|rest| rest.split(" %").next())
+        .unwrap_or_else(|| panic!("{log}"));
+    assert!(share.parse::<f64>().unwrap() < 100.0, "{log}");
+    toy.write("toy-1.0/program.c", WORK);
+
+    // A store of objects knows that the counters are part of what is compiled.
+    let store = toy.path("store").display().to_string();
+    let by_store = [("CC", "ccache gcc"), ("CCACHE_DIR", &store)];
+    built(&toy, "", &by_store);
+    let code = || words(&toy.command("objdump", &["-d", "--no-show-raw-insn", "toy"]).output().unwrap());
+    let counted = code();
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &toy.read("toy.gv"));
+    built(&toy, "", &by_store);
+    assert!(code() != counted, "objects of other counters came out of the store");
+}
+
+/// Findings of blhc in the log of a build, without the commands.
+fn missing_flags(toy: &Toy, log: &str) -> Vec<String> {
+    toy.write("log", log);
+    let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
+    let findings = words(&checked);
+    let mut findings: Vec<String> = findings
+        .lines()
+        .map(|line| line.split_once("): ").map_or(line, |(found, _)| found).to_owned())
+        .collect();
+    findings.sort();
+    findings.dedup();
+    findings.push(format!("{:?}", checked.status.code()));
+    findings
+}
+
+/// The profile as if no blocks had been counted.
+fn without_blocks(profile: &str) -> String {
+    let mut text = String::new();
+    let mut rest = profile;
+    while let Some((before, behind)) = rest.split_once("blocks=\"") {
+        text += before.trim_end_matches(", ");
+        rest = behind.split_once('"').unwrap().1;
+    }
+    text + rest
+}
+
+/// By build option, by build profile and by a profile without functions, to the byte.
+fn left_out() {
+    let toy = Toy::new(Kind::Make);
+    toy.built(&[], "");
+    let stock = toy.packages();
+    assert_eq!(stock.len(), 2);
+    toy.add_sequence();
+    let log = toy.built(&[], "nopgo");
+    assert!(!log.contains("dh_sediment") && !log.contains("-ffunction-sections"), "{log}");
+    assert!(toy.packages() == stock, "nopgo");
+    let log = toy.built(&["-Ppkg.toy.nosediment"], "");
+    assert!(!log.contains("dh_sediment"), "{log}");
+    assert!(toy.packages() == stock, "pkg.toy.nosediment");
+    let profile = "toy-1.0/debian/sediment-profiles/toy.gv";
+    let functions = toy.read(profile);
+    toy.write(profile, "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=0];\n}\n");
+    let log = toy.built(&[], "");
+    assert!(!log.contains("-ffunction-sections"), "{log}");
+    says_in_log("package_deb/no_function", &log, &["sediment: "]);
+    assert!(toy.packages() == stock, "a profile without functions");
+    toy.write(profile, &functions);
+    // Twice the same with it, and not the stock build.
+    toy.built(&[], "");
+    let ordered = toy.packages();
+    assert!(ordered != stock);
+    toy.built(&[], "");
+    assert!(toy.packages() == ordered, "the same source gives the same packages");
+}
+
+/// A package that sets flags in every way that there is keeps them, and gets sections.
+fn flags_stay() {
+    let toy = Toy::new(Kind::Make);
+    toy.rules(
+        "export DEB_BUILD_MAINT_OPTIONS = hardening=+all\nexport DEB_CFLAGS_MAINT_APPEND = -fno-plt\n\
+         DPKG_EXPORT_BUILDFLAGS = 1\ninclude /usr/share/dpkg/buildflags.mk\n\
+         override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=\"$(CFLAGS)\" LDFLAGS=\"$(LDFLAGS)\"\n",
+    );
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    assert!(log.contains(": 100.00 % "), "{log}");
+    assert!(log.contains("-fno-plt") && log.contains("-ffunction-sections"), "{log}");
+    toy.write("log", &log);
+    let checked = toy.command("blhc", &["--all", "--debian", "../log"]).output().unwrap();
+    assert!(checked.status.success(), "{}\n{log}", words(&checked));
+}
+
+/// Flags for the maintainer that stand in a file of a file that debian/rules includes, and in one that cannot be followed.
+fn included_flags_stay() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("toy-1.0/debian/flags.mk", "export DEB_CFLAGS_MAINT_APPEND = -fno-plt\n");
+    toy.write("toy-1.0/debian/all.mk", "-include debian/none.mk \\\n  $(CURDIR)/debian/flags.mk # flags\n");
+    let build = "DPKG_EXPORT_BUILDFLAGS = 1\ninclude /usr/share/dpkg/buildflags.mk\n\
+         override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=\"$(CFLAGS)\" LDFLAGS=\"$(LDFLAGS)\"\n";
+    for (includes, twice) in
+        [("include debian/all.mk\n", false), ("F = flags\ninclude debian/$(F).mk\n", true)]
+    {
+        toy.rules(&format!("{includes}{build}"));
+        let log = toy.built(&[], "");
+        assert!(log.contains(": 100.00 % "), "{includes}{log}");
+        assert!(log.contains("-fno-plt"), "{includes}{log}");
+        let doubled = log.lines().any(|line| line.matches("-ffunction-sections").count() > 1);
+        assert!(twice || !doubled, "{includes}{log}");
+    }
+}
+
+/// A maintainer may have put it there; debhelper takes it once.
+fn sequence_for_architectures() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    let control = toy.read("toy-1.0/debian/control");
+    let control = control.replace(" dh-sequence-sediment <", "Build-Depends-Arch: dh-sequence-sediment <");
+    toy.write("toy-1.0/debian/control", &control);
+    toy.add_sequence();
+    assert_eq!(toy.read("toy-1.0/debian/control"), control);
+    let log = toy.built(&[], "");
+    assert!(log.contains(": 100.00 % "), "{log}");
+}
+
+fn damaged() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("toy-1.0/debian/sediment-profiles/toy.gv", "digraph { a -> \"");
+    let log = toy.built(&[], "");
+    assert!(log.contains("0 of 1 outputs ordered"), "{log}");
+    says_in_log("package_deb/damaged_profile", &log, OURS);
+}
+
+fn threshold() {
+    for more in [["--min-coverage", "90"], ["--settings", "../sediment.conf"]] {
+        let toy = Toy::new(Kind::Make);
+        toy.write("sediment.conf", "sediment = 1\nengine = 1\nmin-coverage = 90\n");
+        let arguments = [&["package", "deb", ".", "--profile", "../toy.gv", "--apply"], &more[..]].concat();
+        let output = toy.command("sediment", &arguments).output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        toy.built(&[], "");
+        // Most of what the profile knows has another name now.
+        let source = toy.read("toy-1.0/program.c");
+        let source = source.replace("program_1", "renamed_1").replace("program_9", "renamed_9");
+        toy.write("toy-1.0/program.c", &source);
+        let output = toy.build(&[], "");
+        assert!(!output.status.success());
+        says_in_log("package_deb/old_profile", words(&output), &["sediment_check: "]);
+    }
+}
+
+/// Without -ffunction-sections nothing can be ordered: a warning, and with a threshold an error; neither speaks of what nobody set.
+fn fixed_flags() {
+    let toy = Toy::new(Kind::Make);
+    toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    assert!(log.contains("/toy: 0.00 % "), "{log}");
+    says_in_log("package_deb/below_a_threshold", &log, OURS);
+    toy.rules(
+        "override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\noverride_dh_sediment_check:\n\tdh_sediment_check --min-coverage=60\n",
+    );
+    let output = toy.build(&[], "");
+    assert!(!output.status.success(), "{}", words(&output));
+    says_in_log("package_deb/below_a_threshold", words(&output), OURS);
+    // Nothing has a profile.
+    toy.rules("");
+    toy.write(
+        "toy-1.0/debian/sediment-profiles/toy.gv",
+        &toy.read("toy.gv").replace("\"toy\"", "\"x\"").replace("program_", "x_"),
+    );
+    let log = toy.built(&[], "");
+    says_in_log("package_deb/below_a_threshold", &log, OURS);
+}
+
+/// A profile that is renewed under another name.
+fn two_profiles() {
+    let toy = Toy::new(Kind::Make);
+    toy.add_sequence();
+    toy.write("new.gv", &toy.read("toy.gv"));
+    let arguments = ["package", "deb", ".", "--profile", "../new.gv", "--apply"];
+    let output = toy.command("sediment", &arguments).output().unwrap();
+    let said = words(&output);
+    assert!(output.status.success(), "{said}");
+    says_in_log("package_deb/two_profiles", &said, OURS);
+    let log = toy.built(&[], "");
+    says_in_log("package_deb/two_profiles", &log, &[" both have a profile of ", "that of toy.gv"]);
+}
+
+/// An AArch64 package by a profile from x86-64.
+fn cross() {
+    let toy = Toy::new(Kind::Make);
+    // The libraries of that machine are no packages here.
+    toy.rules("override_dh_shlibdeps:\n");
+    toy.add_sequence();
+    let log = toy.built(&["-aarm64"], "");
+    assert!(log.contains("aarch64-linux-gnu-gcc"), "{log}");
+    assert!(log.contains(": 100.00 % "), "{log}");
+    let file = std::fs::read(toy.path("toy-1.0/debian/toy/usr/bin/toy")).unwrap();
+    assert_eq!(file[18], 183, "EM_AARCH64");
+}
+
+fn shown_first() {
+    let toy = Toy::new(Kind::Meson);
+    let before = toy.read("toy-1.0/debian/control");
+    let arguments = ["package", "deb", ".", "--profile", "../toy.gv"];
+    let output = toy.command("sediment", &arguments).output().unwrap();
+    assert!(output.status.success(), "{}", words(&output));
+    let added: Vec<String> = String::from_utf8(output.stdout.clone())
+        .unwrap()
+        .lines()
+        .filter(|line| line.starts_with(['+', '-']) && !line.starts_with("+++") && !line.starts_with("---"))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(added, ["+ dh-sequence-sediment <!pkg.toy.nosediment>,"], "{}", words(&output));
+    says_in_log("package_deb/change", words(&output), OURS);
+    assert_eq!(toy.read("toy-1.0/debian/control"), before);
+    assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
+    // The difference is one that can be applied, tabs of debian/rules included.
+    let with_threshold = [&arguments[..], &["--min-coverage", "90"]].concat();
+    let difference = toy.command("sediment", &with_threshold).output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&difference).contains("+\tdh_sediment_check --min-coverage=90"));
+    std::fs::write(toy.path("change"), &difference).unwrap();
+    let patched = toy.command("patch", &["--dry-run", "-p1", "-i", "../change"]).output().unwrap();
+    assert!(patched.status.success(), "{}", words(&patched));
+    toy.add_sequence();
+    let after = toy.read("toy-1.0/debian/control");
+    assert_ne!(after, before);
+    assert_eq!(toy.read("toy-1.0/debian/sediment-profiles/toy.gv"), toy.read("toy.gv"));
+    let again = toy
+        .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
+        .output()
+        .unwrap();
+    says_in_log("package_deb/change", words(&again), OURS);
+    assert_eq!(toy.read("toy-1.0/debian/control"), after);
+}
+
+fn refused() {
+    let try_it = |toy: &Toy| {
+        let before = toy.read("toy-1.0/debian/control");
+        let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--apply"];
+        let output = toy.command("sediment", &arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+        says_in_log("package_deb/refused", words(&output), OURS);
+        assert_eq!(toy.read("toy-1.0/debian/control"), before);
+        assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
+    };
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
+    try_it(&toy);
+    let toy = Toy::new(Kind::Make);
+    toy.rules("export COMPILER_PATH = /opt/tools\n");
+    try_it(&toy);
+    let control = toy.read("toy-1.0/debian/control");
+    let toy = Toy::new(Kind::Make);
+    toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
+    try_it(&toy);
+    let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";
+    let moved = control.replace("Build-Depends:\n debhelper-compat (= 13),\n", by_architecture);
+    toy.write("toy-1.0/debian/control", &moved);
+    try_it(&toy);
+    toy.write("toy-1.0/debian/control", &control.replace("Architecture: any", "Architecture: all"));
+    try_it(&toy);
+    toy.write("toy-1.0/debian/control", &control.replace("Source: toy\n", "Source: toy\nno field\n"));
+    try_it(&toy);
+    toy.write("toy-1.0/debian/control", &control);
+    toy.write("toy-1.0/debian/control.in", &control);
+    try_it(&toy);
+    std::fs::remove_file(toy.path("toy-1.0/debian/control.in")).unwrap();
+    std::fs::remove_file(toy.path("toy.gv")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", toy.path("toy.gv")).unwrap();
+    try_it(&toy);
+}

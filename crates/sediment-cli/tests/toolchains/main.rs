@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program with compilers, linkers and build systems.
+
+mod clang;
+mod demo;
+mod end_to_end;
+mod eval;
+mod gcc_plugin;
+mod json;
+mod line_profiles;
+mod optimize;
+mod pages;
+mod streams;
+mod verify_reasons;
+mod wrapper;
+#[path = "../build/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod build;
+#[path = "../compilers/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod compilers;
+#[path = "../running/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod running;
+#[path = "../sandbox/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod sandbox;
+#[path = "../projects/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod projects;
+
+use libtest_mimic::Arguments;
+use support::suite;
+
+fn main() {
+    let suites = [
+        suite("clang", clang::cases),
+        suite("demo", demo::cases),
+        suite("end_to_end", end_to_end::cases),
+        suite("eval", eval::cases),
+        suite("gcc_plugin", gcc_plugin::cases),
+        suite("json", json::cases),
+        suite("line_profiles", line_profiles::cases),
+        suite("optimize", optimize::cases),
+        suite("pages", pages::cases),
+        suite("streams", streams::cases),
+        suite("verify_reasons", verify_reasons::cases),
+        suite("wrapper", wrapper::cases),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), suites.into_iter().flatten().collect()).exit();
+}

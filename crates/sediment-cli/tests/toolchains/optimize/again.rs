@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs after a finished one, and training commands that are short.
+
+use super::project::{Project, code, err};
+use crate::projects::Kind;
+use libtest_mimic::Trial;
+use std::process::Command;
+use support::said::says_like;
+use support::{Need, case};
+
+pub fn cases() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    vec![
+        case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
+        case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
+        case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
+        case("start_files_lack_no_sections", &make, start_files_lack_no_sections),
+        case(
+            "other_commands_take_the_build_that_is_there",
+            &make,
+            other_commands_take_the_build_that_is_there,
+        ),
+    ]
+}
+
+/// make would find its programs up to date. A run in a copy then leaves the tree as it is, and a tree that was moved can be put back.
+fn a_finished_run_in_place_begins_again() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CFLAGS=-O1 && cp -p toy kept");
+    let in_place = ["--in-place", "--train", "./toy", "--json"];
+    project.shell("rm toy program.o 2>/dev/null; cp -p kept toy; touch program.c");
+    for _ in 0..2 {
+        assert!(project.optimize(&in_place, &["make"])["outputs"].is_array());
+    }
+    let ordered = std::fs::read(project.path("toy")).unwrap();
+    project.optimize(&["--train", "./toy", "--json"], &["make -B"]);
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
+    project.shell("cp -a . ../moved");
+    let moved = project.path("../moved");
+    let mut undo = Command::new(env!("CARGO_BIN_EXE_sediment"));
+    let undone = undo.args(["optimize", "--undo"]).current_dir(&moved).output().unwrap();
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(moved.join("toy")).unwrap(), std::fs::read(moved.join("kept")).unwrap());
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), ordered);
+}
+
+/// In place, the next run finds the same obstacle, and none once the compiler is called by its name.
+fn a_run_without_sections_begins_again() {
+    let project = Project::of(Kind::Make);
+    let gcc = support::program("gcc").unwrap();
+    let options = ["--in-place", "--train", "./toy; ./toy", "--json"];
+    let compiler = format!("CC={}", gcc.display());
+    for _ in 0..2 {
+        let failed = project.run(&options, &["make", &compiler]);
+        assert_eq!(code(&failed), 1, "{}", err(&failed));
+        says_like("optimize/a_run_without_sections_begins_again", err(&failed));
+    }
+    project.is_ordered(&project.optimize(&options, &["make clean && make"]), &["toy"]);
+}
+
+/// A second run says that it begins again, and one with another folder does not copy the first one's.
+fn a_finished_run_begins_again() {
+    let project = Project::of(Kind::Make);
+    let run = |options: &[&str]| {
+        let output = project.run(options, &["make"]);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        err(&output)
+    };
+    let train = ["--train", "./toy", "--measure", "./toy", "--json"];
+    let name = "optimize/a_finished_run_begins_again";
+    // Its training command is too short for call rates, and that is said.
+    says_like(name, run(&train));
+    says_like(name, run(&train));
+    let elsewhere = ["--train", "./toy; ./toy", "--work", "other", "--json"];
+    says_like(name, run(&elsewhere));
+    assert!(project.path("other/tree/program.c").is_file());
+    assert!(!project.path("other/tree/.sediment").exists());
+    // The other folder is no source that changed, either.
+    project.shell("rm other/tree/toy");
+    let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
+    std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
+    says_like(name, run(&train));
+    let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
+    std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
+    says_like(name, run(&elsewhere[..2]));
+}
+
+/// A training command or one to measure is corrected without another build.
+fn other_commands_take_the_build_that_is_there() {
+    let name = "optimize/other_commands_take_the_build_that_is_there";
+    let project = Project::of(Kind::Make);
+    project.shell("echo 9 >../input");
+    let builds = || std::fs::read_to_string(project.path("../builds")).unwrap().lines().count();
+    let log = project.path("../builds");
+    let build = format!("echo built >>'{}'; make", log.display());
+    let fails = |options: &[&str]| {
+        let failed = project.run(options, &[&build]);
+        assert_eq!(code(&failed), 1, "{}", err(&failed));
+        says_like(name, err(&failed));
+    };
+    // The copy has other neighbours.
+    fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"]);
+    let input = format!("./toy <'{}'", project.path("../input").display());
+    fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"]);
+    assert_eq!(builds(), 2, "the first build, and the one in order");
+    let done =
+        project.run(&["--train", "./toy", "--train", &input, "--measure", "./toy", "--json"], &[&build]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    says_like(name, err(&done));
+    let other = ["--train", "./toy", "--train", &input, "--measure", "./toy; ./toy", "--json"];
+    let done = project.optimize(&other, &[&build]);
+    assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
+    assert_eq!(builds(), 2);
+}
+
+/// A small program has more functions of the compiler's start files than of its own. That is no fault of the build.
+fn start_files_lack_no_sections() {
+    let project = Project::of(Kind::Make);
+    project.shell("echo 'int main(void) { return 0; }' >program.c");
+    let run = project.run(&["--train", "./toy", "--json"], &["make"]);
+    assert_eq!(code(&run), 0, "{}", err(&run));
+    says_like("optimize/start_files_lack_no_sections", err(&run));
+    let log = std::fs::read_to_string(project.path(".sediment/links-after/links.jsonl")).unwrap();
+    assert!(log.contains("\"start-file\"") && !log.contains("\"no-own-section\""), "{log}");
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Builds and training commands that fail, never end, leave servers behind or are interrupted.
+
+use super::project::{Project, code, err};
+use crate::projects::Kind;
+use crate::sandbox::SANDBOX;
+use libtest_mimic::Trial;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::said::says_like;
+use support::{Need, case};
+
+pub fn cases() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    vec![
+        case("a_build_that_fails", &make, a_build_that_fails),
+        case("a_build_that_links_nothing", &make, a_build_that_links_nothing),
+        case("a_training_command_that_fails", &make, a_training_command_that_fails),
+        case("a_training_command_that_never_ends", &make, a_training_command_that_never_ends),
+        case("a_training_command_of_another_program", &make, a_training_command_of_another_program),
+        case("a_training_command_of_another_build", &make, a_training_command_of_another_build),
+        case("a_build_that_writes_above_its_folder", &make, a_build_that_writes_above_its_folder),
+        case("a_compiler_called_by_its_path", &make, a_compiler_called_by_its_path),
+        case("a_build_with_an_order_of_its_own", &make, a_build_with_an_order_of_its_own),
+        case("a_build_without_symbols", &make, a_build_without_symbols),
+        case("a_server_that_was_left_running", &make, a_server_that_was_left_running),
+        case("an_interrupted_run_continues", &make, an_interrupted_run_continues),
+        case("an_interrupted_second_build_continues", &make, an_interrupted_second_build_continues),
+        case("a_folder_of_someone_else", &make, a_folder_of_someone_else),
+        case("a_machine_that_cannot_record", &make, a_machine_that_cannot_record),
+        case("nothing_to_train_or_build", &[], nothing_to_train_or_build),
+    ]
+}
+
+/// Checks the exit code and the words of a run that fails.
+fn fails(name: &str, project: &Project, options: &[&str], build: &[&str], expected: i32) {
+    let output = project.run(options, build);
+    assert_eq!(code(&output), expected, "{}", err(&output));
+    assert!(output.stdout.is_empty());
+    says_like(&format!("optimize/{name}"), err(&output));
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
+}
+
+fn a_build_that_fails() {
+    let project = Project::of(Kind::Make);
+    std::fs::write(project.path("program.c"), "int main(void) { return missing; }\n").unwrap();
+    fails(
+        "a_build_that_fails",
+        &project,
+        &["--train", "./toy"],
+        &["sh", "-c", "echo cannot compile; exit 7"],
+        1,
+    );
+    fails("a_build_that_fails", &project, &["--train", "./toy"], &["no-such-program"], 1);
+}
+
+fn a_build_that_links_nothing() {
+    let project = Project::of(Kind::Make);
+    fails("a_build_that_links_nothing", &project, &["--train", "./toy"], &["true"], 1);
+}
+
+fn a_training_command_that_fails() {
+    let project = Project::of(Kind::Make);
+    fails("a_training_command_that_fails", &project, &["--train", "./toy; exit 3"], &["make"], 1);
+    fails("a_training_command_that_fails", &project, &["--train", "./no-such-program"], &["make"], 1);
+}
+
+fn a_training_command_that_never_ends() {
+    let project = Project::of(Kind::Make);
+    let options = ["--train", "./toy; sleep 1000", "--timeout", "3"];
+    fails("a_training_command_that_never_ends", &project, &options, &["make"], 1);
+}
+
+fn a_training_command_of_another_program() {
+    let project = Project::of(Kind::Make);
+    fails("a_training_command_of_another_program", &project, &["--train", "ls"], &["make"], 1);
+}
+
+/// The tree's own program is not the one that is built in the copy.
+fn a_training_command_of_another_build() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1");
+    let toy = format!("'{}'", project.path("toy").canonicalize().unwrap().display());
+    fails("a_training_command_of_another_build", &project, &["--train", &toy], &["make"], 1);
+    let mixed = format!("./toy; {toy}");
+    let output = project.run(&["--train", "./toy", "--train", &toy, "--json"], &["make"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    let relinks = ["--train", "touch program.c && make && ./toy"];
+    fails("a_training_command_of_another_build", &project, &relinks, &["make"], 1);
+    let report = project.optimize(&["--train", &mixed, "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+}
+
+/// In a copy, that is the working folder.
+fn a_build_that_writes_above_its_folder() {
+    let name = "a_build_that_writes_above_its_folder";
+    let project = Project::of(Kind::Make);
+    let train = ["--train", "./toy"];
+    fails(name, &project, &train, &["make && gcc -o ../toy program.o"], 1);
+    fails(name, &project, &train, &["make && cp toy ../bin/"], 1);
+    project.optimize(&["--train", "./toy", "--json"], &["make"]);
+    // Into the tree itself.
+    let output = project.run(&["--train", "./toy", "--json"], &["make && cp toy ../../elsewhere"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
+}
+
+fn a_compiler_called_by_its_path() {
+    let gcc = support::program("gcc").unwrap();
+    let compiler = format!("CC={}", gcc.display());
+    let project = Project::of(Kind::Make);
+    fails("a_compiler_called_by_its_path", &project, &["--train", "./toy"], &["make", &compiler], 1);
+    // One object of several.
+    let own = "int other(int, char **);\nint main(int count, char **words) { return other(count, words); }\n";
+    std::fs::write(project.path("own.c"), own).unwrap();
+    let more = "int third(int x) { return x; }\nint second(int x) { return third(x); }\nint first(int x) { return second(x); }\n\
+                int work(int, char **);\nint other(int count, char **words) { return first(0) + work(count, words); }\n";
+    std::fs::write(project.path("more.c"), more).unwrap();
+    let gcc = gcc.display();
+    let build = format!(
+        "gcc -c own.c && {gcc} -O0 -c more.c && {gcc} -Dmain=work -c program.c && gcc -o toy own.o more.o program.o"
+    );
+    let output = project.run(&["--train", "./toy", "--json"], &[&build]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says_like("optimize/a_compiler_called_by_its_path", err(&output));
+}
+
+/// Then no compiler is to blame.
+fn a_build_with_an_order_of_its_own() {
+    let project = Project::of(Kind::Make);
+    let own = "SECTIONS { .text.own : { *(.text.main) } } INSERT BEFORE .text;\n";
+    std::fs::write(project.path("own.ld"), own).unwrap();
+    let build = ["make", "LDFLAGS=-Wl,-T,own.ld"];
+    fails("a_build_with_an_order_of_its_own", &project, &["--train", "./toy"], &build, 1);
+}
+
+fn a_build_without_symbols() {
+    let project = Project::of(Kind::Make);
+    fails("a_build_without_symbols", &project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1);
+}
+
+fn a_server_that_was_left_running() {
+    let project = Project::of(Kind::Make);
+    let train = "./toy; setsid sleep 1000 > /dev/null 2>&1 &";
+    let report = project.optimize(&["--train", train, "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
+}
+
+/// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
+fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
+    let project = Project::of(Kind::Make);
+    let run = project
+        .command(&["--train", train, "--json"], build)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while !project.path(".sediment").join(file).exists() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "no {file}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
+    let output = run.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
+    assert_eq!(project.processes(), Vec::<String>::new(), "left running");
+    std::fs::write(project.path("../go-on"), "").unwrap();
+    let output = project.run(&["--train", train, "--json"], build);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    says_like(&format!("optimize/{name}"), err(&output));
+}
+
+fn an_interrupted_run_continues() {
+    let train = "test -e ../../../go-on || sleep 1000; ./toy";
+    interrupted("an_interrupted_run_continues", "training-1.log", train, &["make"]);
+}
+
+/// The programs are removed then, to be linked again.
+fn an_interrupted_second_build_continues() {
+    let build = "test ! -e ../linking-in-order.log || test -e ../../../go-on || sleep 1000; make";
+    interrupted("an_interrupted_second_build_continues", "linking-in-order.log", "./toy", &[build]);
+}
+
+fn a_folder_of_someone_else() {
+    let project = Project::of(Kind::Make);
+    std::fs::create_dir(project.path("mine")).unwrap();
+    std::fs::write(project.path("mine/letter"), "dear").unwrap();
+    fails("a_folder_of_someone_else", &project, &["--work", "mine", "--train", "./toy"], &["make"], 2);
+    assert_eq!(std::fs::read_to_string(project.path("mine/letter")).unwrap(), "dear");
+}
+
+/// That is said before the build.
+fn a_machine_that_cannot_record() {
+    let project = Project::of(Kind::Make);
+    std::fs::write(project.path("../sandbox.c"), SANDBOX).unwrap();
+    project.shell("gcc -o ../sandbox ../sandbox.c");
+    let command = project.command(&["--train", "./toy", "--startup", "./toy"], &["make"]);
+    let mut sandbox = Command::new(project.path("../sandbox"));
+    sandbox.arg(command.get_program()).args(command.get_args()).current_dir(project.path(""));
+    let output = sandbox.stdin(Stdio::null()).output().unwrap();
+    assert_eq!(code(&output), 6, "{}", err(&output));
+    says_like("optimize/a_machine_that_cannot_record", err(&output));
+    assert!(!project.path(".sediment").exists());
+}
+
+fn nothing_to_train_or_build() {
+    let project = Project::of(Kind::Make);
+    fails("nothing_to_train_or_build", &project, &[], &["make"], 2);
+    fails("nothing_to_train_or_build", &project, &["--train", "./toy"], &[], 2);
+    fails("nothing_to_train_or_build", &project, &["--undo"], &[], 1);
+    assert!(!project.path(".sediment").exists());
+}

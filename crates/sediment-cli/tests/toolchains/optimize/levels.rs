@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--pgo`: levels that are built by a compiler's counts, and the choice between them.
+
+use crate::optimize::project::{Project, code, err};
+use libtest_mimic::Trial;
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::Command;
+use support::{Need, case, root};
+
+pub fn cases() -> Vec<Trial> {
+    let needs = [
+        Need::Program("gcc"),
+        Need::Program("g++"),
+        Need::Program("make"),
+        Need::Program("valgrind"),
+        Need::GccPluginHeaders("gcc"),
+    ];
+    vec![
+        case("levels_are_built_and_compared", &needs, levels_are_built_and_compared),
+        case("words_of_both_are_the_packages", &[], words_of_both_are_the_packages),
+        case(
+            "counters_of_a_cargo_project",
+            &[
+                Need::Program("gcc"),
+                Need::Program("cargo"),
+                Need::Program("valgrind"),
+                Need::Program("llvm-profdata-19"),
+            ],
+            counters_of_a_cargo_project,
+        ),
+        case(
+            "a_missing_plugin_is_said_before_the_build",
+            &needs[..3],
+            a_missing_plugin_is_said_before_the_build,
+        ),
+    ]
+}
+
+/// Calls that the compiler would not inline without counts, and a path that it takes for likely.
+const WORK: &str = "#include <stdio.h>
+static int table[64];
+static int often(int x) { int sum = x; for (int j = 0; j < x % 4; j++) sum += table[(x + j) & 63] * 3 + j; return sum; }
+__attribute__((noinline)) static int work(int i, int unusual)
+{
+  int sum = i;
+  if (unusual == 0)
+    for (int j = 0; j < 8; j++)
+      sum += often(j + i) ^ often(j * 3) ^ often(i ^ j);
+  return sum + often(i) + often(i + 1);
+}
+int main(int count, char **words)
+{
+  unsigned sum = 0;
+  for (int i = 0; i < 60000; i++)
+    sum += work(i, count);
+  printf(\"%u %s\\n\", sum, words[0] ? \"\" : \"nameless\");
+  return 0;
+}
+";
+
+fn project() -> Project {
+    let makefile = "work: work.o\n\t$(CC) -o $@ work.o\nwork.o: work.c\n\t$(CC) -O2 -g -c work.c\n";
+    let files = [("work.c", WORK), ("Makefile", makefile)];
+    Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
+}
+
+fn plugin(folder: &tempfile::TempDir) -> PathBuf {
+    let made = Command::new("make")
+        .args(["-s", "CXXFLAGS=-O0", &format!("OUT={}", folder.path().display()), "-C"])
+        .arg(root().join("gcc-plugin"))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", err(&made));
+    folder.path().join("sediment.so")
+}
+
+fn levels_are_built_and_compared() {
+    let (project, folder) = (project(), tempfile::tempdir().unwrap());
+    let plugin = plugin(&folder);
+    let before = project.files();
+    let plugin = plugin.to_str().unwrap();
+    let words =
+        ["--pgo", "--gcc-plugin", plugin, "--train", "./work", "--keep-profile", "../kept.gv", "--json"];
+    let report = project.optimize(&words, &["make"]);
+    assert_eq!(project.files(), before, "the tree itself is unchanged");
+    let levels = report["levels"].as_array().unwrap();
+    let names: Vec<&str> = levels.iter().map(|level| level["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["before", "order", "blocks", "counts", "both"], "{report}");
+    let instructions = |name: &str| -> u64 {
+        let level = levels.iter().find(|level| level["name"] == name).unwrap();
+        assert_eq!(level["not_compared"], Value::Null, "{level}");
+        level["instructions"].as_u64().unwrap()
+    };
+    // The compiler makes other code by counters; the linker changes none.
+    assert_ne!(instructions("counts"), instructions("before"), "{report}");
+    assert_ne!(instructions("both"), instructions("before"), "{report}");
+    // Counts of blocks move code, and make no other.
+    for level in ["order", "blocks"] {
+        let changed = instructions(level).abs_diff(instructions("before"));
+        assert!(changed * 1000 < instructions("before"), "{level}: {report}");
+    }
+    let shipped = report["ship"]["level"].as_str().unwrap();
+    let seconds = report["build_seconds"].clone();
+    // The profile of that level has all that a package needs for it.
+    let kept = std::fs::read_to_string(project.path("../kept.gv")).unwrap();
+    let has = [("counters=\"work.c@", ["counts", "both"]), ("blocks=\"", ["blocks", "both"])];
+    for (attribute, levels) in has {
+        assert_eq!(kept.contains(attribute), levels.contains(&shipped), "{shipped}: {kept}");
+    }
+
+    // Other work measures alone: levels are not built again.
+    let again = [&words[..], &["--measure", "./work 1"]].concat();
+    let output = project.run(&again, &["make"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["levels"].as_array().unwrap().len(), 5);
+    assert_eq!(report["build_seconds"], seconds, "built again: {}", err(&output));
+}
+
+/// A package's compiler takes the words that `optimize` measured counters and blocks with.
+fn words_of_both_are_the_packages() {
+    let words = |path: &str, from: &str| -> Vec<String> {
+        let text = std::fs::read_to_string(root().join(path)).unwrap();
+        let (_, rest) = text.split_once(from).unwrap();
+        let flags = rest.split(['"', ' ', '\n', ',', '\\']).map(str::trim).filter(|word| !word.is_empty());
+        flags
+            .skip_while(|word| !word.starts_with("-f"))
+            .take_while(|word| word.starts_with("-f"))
+            .map(str::to_owned)
+            .collect()
+    };
+    let of_package = "`sediment optimize` has the same words.";
+    for (own, package, proof, least) in
+        [("const FEWER", of_package, "\nfewer=", 2), ("const LEAN", "-fno-peel-loops \"$@\"", "\nlean=", 5)]
+    {
+        let own = words("crates/sediment-cli/src/commands/optimize/levels.rs", own);
+        assert_eq!(own, words("gcc-plugin/compiler", package));
+        assert_eq!(own, words("scripts/proofs/pgo", proof));
+        assert_eq!(own.len(), least, "{own:?}");
+    }
+}
+
+/// One command for a Cargo project: rustc counts, and compiles by its counters. What the build runs itself is left alone.
+fn counters_of_a_cargo_project() {
+    let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[workspace]\n";
+    let build = "fn main() { println!(\"cargo:rustc-env=NAMED=toy\"); }\n";
+    let work = "#[inline(never)]
+fn often(x: u64) -> u64 {
+    if x % 1000 == 999 { std::hint::black_box(x) * 7 } else { x / 2 + 1 }
+}
+
+fn main() {
+    let count = 200_000 * std::env::args().count() as u64;
+    let sum = (0..count).map(often).fold(0u64, |sum, x| sum.rotate_left(3) ^ x);
+    println!(\"{} {sum}\", env!(\"NAMED\"));
+}
+";
+    let files = [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", work)];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let before = project.files();
+    let words = ["--pgo", "--train", "target/release/toy", "--keep-profile", "../kept.gv", "--json"];
+    let report = project.optimize(&words, &["cargo", "build", "--release", "--offline"]);
+    assert_eq!(project.files(), before, "the tree itself is unchanged");
+    let level = |name: &str| {
+        let levels = report["levels"].as_array().unwrap();
+        levels.iter().find(|level| level["name"] == name).unwrap_or_else(|| panic!("{report}"))
+    };
+    let instructions =
+        |name: &str| level(name)["instructions"].as_u64().unwrap_or_else(|| panic!("{report}"));
+    assert_ne!(instructions("counts"), instructions("before"), "{report}");
+    let why = level("blocks")["not_compared"].as_str().unwrap();
+    assert!(why.contains("rustc"), "{report}");
+    let counters = project.path(".sediment/levels/counting/counters.gv");
+    let counters = std::fs::read_to_string(counters).unwrap();
+    assert!(counters.contains("often") && counters.contains("counters=\"llvm-ir"), "{counters}");
+    assert!(!counters.contains("+build_script"), "the build script was counted: {counters}");
+}
+
+fn a_missing_plugin_is_said_before_the_build() {
+    let project = project();
+    let output = project.run(&["--pgo", "--gcc-plugin", "nowhere.so", "--train", "./work"], &["make"]);
+    assert_eq!(code(&output), 1, "{}", err(&output));
+    assert!(err(&output).contains("nowhere.so"), "{}", err(&output));
+    assert!(!project.path(".sediment").exists());
+    let both = project.run(&["--pgo", "--in-place", "--train", "./work"], &["make"]);
+    assert_eq!(code(&both), 2, "{}", err(&both));
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `sediment optimize`: projects of several build systems from their sources to an ordered and measured program, and what goes wrong.
+
+
+mod again;
+mod bad_input;
+mod harm;
+mod killed;
+mod levels;
+mod measured;
+mod project;
+
+use libtest_mimic::Trial;
+use project::{Project, code, err};
+use crate::projects::Kind;
+use support::said::says_like;
+use support::{Need, case};
+
+pub(crate) fn cases() -> Vec<Trial> {
+    let mut cases = good_input();
+    cases.extend(again::cases());
+    cases.extend(bad_input::cases());
+    cases.extend(harm::cases());
+    cases.extend(killed::cases());
+    cases.extend(levels::cases());
+    cases.extend(measured::cases());
+    cases
+}
+
+fn good_input() -> Vec<Trial> {
+    let make = [Need::Program("gcc"), Need::Program("make")];
+    let autotools =
+        [&make[..], &[Need::Program("autoreconf"), Need::Program("automake"), Need::Program("libtoolize")]]
+            .concat();
+    let cmake = [&make[..], &[Need::Program("cmake"), Need::Program("g++")]].concat();
+    let ninja = [&cmake[..], &[Need::Program("ninja")]].concat();
+    let meson = [Need::Program("gcc"), Need::Program("meson"), Need::Program("ninja")];
+    vec![
+        case("make_in_a_folder_with_a_blank", &make, make_in_a_folder_with_a_blank),
+        case("autotools_with_a_library", &autotools, autotools_with_a_library),
+        case("cmake_with_a_library", &cmake, cmake_with_a_library),
+        case("cmake_with_ninja", &ninja, cmake_with_ninja),
+        case("meson_with_a_library", &meson, meson_with_a_library),
+        case("cargo_project", &[Need::Program("gcc"), Need::Program("cargo")], cargo_project),
+        case("start_and_training_together", &make, start_and_training_together),
+        case("a_start_that_is_best_as_linked", &make, a_start_that_is_best_as_linked),
+        case("built_in_place_and_undone", &make, built_in_place_and_undone),
+        case("earlier_objects_are_not_taken", &make, earlier_objects_are_not_taken),
+        case("ccache_in_front_of_the_compilers", &make, ccache_in_front_of_the_compilers),
+        case("a_gain_is_called_so", &[&make[..], &[Need::Program("valgrind")]].concat(), a_gain_is_called_so),
+    ]
+}
+
+fn make_in_a_folder_with_a_blank() {
+    let project = Project::of(Kind::Make);
+    let before = project.files();
+    let report = project.optimize(&["--train", "./toy", "--keep-profile", "../kept.gv", "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+    assert_eq!(project.files(), before, "the tree itself is unchanged");
+    assert!(project.path("../kept.gv").is_file());
+    assert!(
+        ["nothing-to-gain", "unknown"].contains(&report["verdict"]["code"].as_str().unwrap()),
+        "{report}"
+    );
+    assert!(project.path(".sediment/report-toy.html").is_file());
+    let again = project.run(&["--train", "./toy"], &["make"]);
+    assert_eq!(code(&again), 0, "{}", err(&again));
+    let lines = String::from_utf8(again.stdout).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.starts_with("verdict ")).count(), 1, "{lines}");
+}
+
+fn autotools_with_a_library() {
+    let project = Project::of(Kind::Autotools);
+    let build = "autoreconf -fi && ./configure && make";
+    let report = project.optimize(&["--train", "./toy", "--json"], &[build]);
+    project.is_ordered(&report, &["libtoy.so.1.0.0", "toy"]);
+}
+
+fn cmake_with_a_library() {
+    let project = Project::of(Kind::CMake);
+    let build = "cmake -S . -B build && cmake --build build";
+    let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
+    project.is_ordered(&report, &["libtoy.so.1.0", "toy"]);
+}
+
+fn cmake_with_ninja() {
+    let project = Project::of(Kind::CMake);
+    let build = "cmake -G Ninja -S . -B build && ninja -C build";
+    let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
+    project.is_ordered(&report, &["libtoy.so.1.0", "toy"]);
+}
+
+fn meson_with_a_library() {
+    let project = Project::of(Kind::Meson);
+    let build = "test -d build || meson setup build; ninja -C build";
+    let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
+    project.is_ordered(&report, &["libtoy.so.1", "toy"]);
+}
+
+fn cargo_project() {
+    let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[profile.release]\nstrip = true\n\n[workspace]\n";
+    let project = Project::new(&[
+        ("Cargo.toml".to_owned(), manifest.to_owned()),
+        ("src/main.rs".to_owned(), project::RUST.to_owned()),
+    ]);
+    let report = project.optimize(
+        &["--train", "target/release/toy", "--json"],
+        &["cargo", "build", "--release", "--offline"],
+    );
+    let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(output["name"], "toy");
+    assert!(output["weight_placed_percent"].as_f64().unwrap() > 95.0, "{report}");
+}
+
+fn start_and_training_together() {
+    let project = Project::of(Kind::Make);
+    let report = project.optimize(&["--train", "./toy", "--startup", "./toy", "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+    // Each link chooses its goal by its profile.
+    assert!(!project.path(".sediment/profiles/sediment.conf").exists());
+}
+
+fn a_start_that_is_best_as_linked() {
+    let makefile = "start: start.c\n\t$(CC) -O2 -falign-functions=1 -o $@ start.c\n";
+    let files = [("start.c", crate::projects::start(0)), ("Makefile", makefile.to_owned())];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text)));
+    let report = project.optimize(&["--startup", "./start", "--json"], &["make"]);
+    assert_eq!(report["verdict"]["code"], "nothing-to-gain", "{report}");
+    let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!(output["not_ordered"], "the program starts best as it is linked", "{report}");
+    let [before, after] =
+        ["before", "result"].map(|key| std::fs::read(output[key].as_str().unwrap()).unwrap());
+    assert!(before == after, "the second link made another file");
+}
+
+fn built_in_place_and_undone() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1");
+    let before = std::fs::read(project.path("toy")).unwrap();
+    project.shell("make clean && make CC=gcc CFLAGS=-O1 && rm program.o");
+    let report = project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make", "CFLAGS=-O2"]);
+    project.is_ordered(&report, &["toy"]);
+    assert_ne!(std::fs::read(project.path("toy")).unwrap(), before);
+    project.shell("cp toy mine");
+    let undone = project.run(&["--undo"], &[]);
+    assert_eq!(code(&undone), 0, "{}", err(&undone));
+    assert_eq!(std::fs::read(project.path("toy")).unwrap(), before);
+    assert!(project.path("mine").is_file(), "a copy of the user's");
+    assert!(!project.path(".sediment").exists());
+}
+
+fn earlier_objects_are_not_taken() {
+    let project = Project::of(Kind::Make);
+    project.shell("make CC=gcc CFLAGS=-O1");
+    let report = project.optimize(&["--train", "./toy", "--json"], &["make"]);
+    project.is_ordered(&report, &["toy"]);
+}
+
+/// It lies on PATH under the compilers' names, and looks for the compiler in the rest of PATH.
+fn ccache_in_front_of_the_compilers() {
+    let project = Project::of(Kind::Make);
+    let ccache = "#!/bin/sh\nown=${0%/*}\nIFS=:\nfor folder in $PATH; do\n\
+        test \"$folder\" = \"$own\" || ! test -x \"$folder/${0##*/}\" || exec \"$folder/${0##*/}\" \"$@\"\ndone\nexit 1\n";
+    std::fs::create_dir(project.path("../masks")).unwrap();
+    let masks = project.path("../masks").canonicalize().unwrap();
+    std::fs::write(masks.join("ccache"), ccache).unwrap();
+    project.shell("chmod +x ../masks/ccache && ln -s ccache ../masks/cc && ln -s ccache ../masks/gcc");
+    let path = format!("{}:{}", masks.display(), std::env::var("PATH").unwrap());
+    let output = project
+        .command(&["--train", "./toy", "--json"], &["timeout", "60", "make"])
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", err(&output));
+    project.is_ordered(&serde_json::from_slice(&output.stdout).unwrap(), &["toy"]);
+}
+
+/// Hot functions with two pages of cold code between them.
+fn a_gain_is_called_so() {
+    const HOT: usize = 100;
+    let mut text = String::from("#include <stdio.h>\n");
+    let mut sum = String::new();
+    for number in 0..HOT {
+        text += &format!(
+            "__attribute__((noinline)) int hot_{number}(int x) {{ return x * {} + 1; }}\n\
+             __attribute__((noinline)) int cold_{number}(int x) {{ __asm__(\".skip 8192\"); return x; }}\n",
+            number + 3
+        );
+        sum += &format!(" sum += hot_{number}(sum);");
+    }
+    text += &format!(
+        "int main(void) {{ unsigned sum = 0; for (int i = 0; i < 20000; i++) {{{sum} }} printf(\"%u\\n\", sum); return 0; }}\n"
+    );
+    let makefile = "hot: hot.c\n\t$(CC) -O1 -o $@ hot.c\n";
+    let files = [("hot.c", text.as_str()), ("Makefile", makefile)];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
+    assert_eq!(report["verdict"]["code"], "gain", "{report}");
+    // Its page has the same verdict, whatever the forecast.
+    let page = std::fs::read_to_string(project.path(".sediment/report-hot.html")).unwrap();
+    let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split(" misses").next().unwrap();
+    says_like("optimize/a_gain_is_called_so", verdict);
+}

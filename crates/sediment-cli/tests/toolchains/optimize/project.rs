@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A project in a folder with a blank in its name, and `sediment optimize` in it.
+
+use crate::projects::Kind;
+use std::collections::BTreeMap;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+pub struct Project(tempfile::TempDir);
+
+impl Project {
+    pub fn new(files: &[(String, String)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join("my project").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Self(folder)
+    }
+
+    pub fn of(kind: Kind) -> Self {
+        Self::new(&crate::projects::files(kind))
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("my project").join(name)
+    }
+
+    /// The files of the project with their texts, but those of the working folder.
+    pub fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let entries = std::fs::read_dir(self.path("")).unwrap().flatten();
+        let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+        files
+            .map(|entry| {
+                (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).unwrap())
+            })
+            .collect()
+    }
+
+    /// Processes whose current folder is in the project.
+    pub fn processes(&self) -> Vec<String> {
+        let folder = self.path("").canonicalize().unwrap();
+        let entries = std::fs::read_dir("/proc").unwrap().flatten();
+        let inside = entries.filter(|entry| {
+            let is_inside = |cwd: PathBuf| cwd.starts_with(&folder);
+            std::fs::read_link(entry.path().join("cwd")).is_ok_and(is_inside)
+        });
+        inside.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+
+    pub fn shell(&self, line: &str) {
+        let done = Command::new("sh").args(["-c", line]).current_dir(self.path("")).output().unwrap();
+        assert!(done.status.success(), "{line}: {}", err(&done));
+    }
+
+    /// The command, ready to be started.
+    pub fn command(&self, options: &[&str], build: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        command.arg("optimize").args(options).current_dir(self.path("")).stdin(Stdio::null());
+        crate::projects::without_settings(&mut command);
+        if !build.is_empty() {
+            command.arg("--").args(build);
+        }
+        command
+    }
+
+    pub fn run(&self, options: &[&str], build: &[&str]) -> Output {
+        self.command(options, build).output().unwrap()
+    }
+
+    /// The report of a run that went well.
+    pub fn optimize(&self, options: &[&str], build: &[&str]) -> serde_json::Value {
+        let output = self.run(options, build);
+        assert_eq!(code(&output), 0, "{}", err(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Checks that these outputs and no others are in order, and were measured.
+    pub fn is_ordered(&self, report: &serde_json::Value, outputs: &[&str]) {
+        assert_eq!(report["schema"], 1);
+        let mut names = Vec::new();
+        for output in report["outputs"].as_array().unwrap() {
+            names.push(output["name"].as_str().unwrap());
+            assert!(output["not_ordered"].is_null(), "{report}");
+            assert!(output["weight_placed_percent"].as_f64().unwrap() > 99.0, "{report}");
+        }
+        names.sort_unstable();
+        assert_eq!(names, outputs, "{report}");
+        assert!(report["measured"][0]["cpu_time"]["pairs"].as_u64() > Some(4), "{report}");
+    }
+}
+
+pub fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Exit code as a shell has it.
+pub fn code(output: &Output) -> i32 {
+    output.status.code().unwrap_or_else(|| 128 + output.status.signal().unwrap())
+}
+
+/// A program of functions that are called often.
+pub const RUST: &str = "use std::hint::black_box;
+#[inline(never)] fn one(x: u64) -> u64 { black_box(x) * 3 }
+#[inline(never)] fn two(x: u64) -> u64 { one(x) + 5 }
+#[inline(never)] fn never(x: u64) -> u64 { black_box(x) / 3 }
+fn main() {
+    let mut sum = 0;
+    for x in 0..100_000 { sum += two(x); }
+    if sum == 1 { sum += never(sum); }
+    println!(\"{sum}\");
+}
+";

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The commands of the README and all pages. Each block of them has a mark, and those to be run are run as written, one after the other in
+//! one shell. All but the tutorials go on in the folder of the tutorial for C.
+
+mod blocks;
+mod place;
+
+use blocks::{Block, Mark, blocks, commands};
+use libtest_mimic::Trial;
+use place::Place;
+use std::sync::{Arc, OnceLock};
+use support::{Need, case, root};
+
+const C_TUTORIAL: &str = "tutorial/c-program.md";
+const VALGRIND: Need = Need::Program("valgrind");
+const PLUGIN: Need = Need::GccPluginHeaders("gcc");
+const C: &[Need] = &[Need::Program("cc"), Need::Program("awk")];
+
+/// Needs of pages besides the compiler.
+const NEEDS: &[(&str, &[Need])] = &[
+    ("../README.md", &[VALGRIND]),
+    ("../examples/postgresql/README.md", &[VALGRIND]),
+    ("../gcc-plugin/README.md", &[PLUGIN]),
+    ("algorithms.md", &[VALGRIND]),
+    ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
+    ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
+    ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
+    ("blocks.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
+    ("formats/bolt.md", &[Need::Program("llvm-bolt-19")]),
+    ("formats/callgrind.md", &[VALGRIND]),
+    ("formats/entry-trace.md", &[Need::Program("gdb")]),
+    ("formats/gmon.md", &[Need::Program("gcc")]),
+    ("formats/gprof.md", &[Need::Program("gprof")]),
+    ("formats/lackey.md", &[VALGRIND]),
+    ("formats/perf-data.md", &[Need::Program("perf")]),
+    ("formats/perf-script.md", &[Need::Program("perf")]),
+    ("formats/perf-stacks.md", &[Need::Program("perf")]),
+    ("formats/temporal-profile.md", &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")]),
+    ("formats/uftrace.md", &[Need::Program("uftrace")]),
+    ("linkers.md", &[Need::Program("gdb")]),
+    ("measuring.md", &[VALGRIND]),
+    ("optimize.md", &[VALGRIND]),
+    ("packaging.md", &[Need::Program("git")]),
+    ("pgo.md", &[PLUGIN, VALGRIND, Need::Program("clang-19")]),
+    ("recording.md", &[PLUGIN]),
+    ("report.md", &[Need::Program("dot")]),
+    ("rows.md", &[Need::Program("python3")]),
+    ("static-graphs.md", &[PLUGIN]),
+    ("trace-format.md", &[VALGRIND]),
+];
+
+pub(crate) fn cases() -> Vec<Trial> {
+    let pages = pages();
+    let shared = Arc::new(Shared::default());
+    let to_run = |page: &&String| blocks_of(page).iter().any(|block| block.mark == Mark::Run);
+    let mut cases: Vec<Trial> = pages
+        .iter()
+        .filter(to_run)
+        .map(|page| {
+            let needs = NEEDS.iter().find(|(of, _)| of == page).map_or(&[][..], |(_, needs)| *needs);
+            let (name, shared) = (page.clone(), Arc::clone(&shared));
+            case(page, &[C, needs].concat(), move || is_run_as_written(&name, &shared))
+        })
+        .collect();
+    cases.push(case("few_blocks_are_only_shown", &[], move || few_blocks_are_only_shown(&pages)));
+    cases.push(case("marks_are_read", &[], blocks::marks_are_read));
+    cases
+}
+
+/// All pages of the site but the proofs, which scripts write, and those of the crates and the plugin, as paths below docs.
+fn pages() -> Vec<String> {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let links = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut pages: Vec<String> = links.map(str::to_owned).collect();
+    pages.push("../gcc-plugin/README.md".to_owned());
+    for (folder, suffix) in [("docs/formats", ""), ("crates", "/README.md")] {
+        for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let page =
+                format!("{}{name}{suffix}", folder.replace("docs/", "").replace("crates", "../crates") + "/");
+            pages.extend((!pages.contains(&page)).then_some(page));
+        }
+    }
+    assert!(pages.len() > 60, "{pages:?}");
+    pages.sort();
+    pages
+}
+
+fn blocks_of(page: &str) -> Vec<Block> {
+    let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
+    blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
+}
+
+/// Made once for all pages that need it.
+#[derive(Default)]
+struct Shared {
+    /// The folder of the tutorial for C, without the experiment at its end.
+    tutorial: OnceLock<Place>,
+    plugin: OnceLock<tempfile::TempDir>,
+}
+
+impl Shared {
+    fn after_the_c_tutorial(&self) -> &Place {
+        self.tutorial.get_or_init(|| {
+            let place = Place::new();
+            let mut blocks = blocks_of(C_TUTORIAL);
+            blocks.retain(|block| !block.text.starts_with("sediment eval"));
+            place.run(C_TUTORIAL, &blocks, &[]);
+            place
+        })
+    }
+}
+
+fn is_run_as_written(page: &str, shared: &Shared) {
+    let place = Place::new();
+    let blocks = blocks_of(page);
+    if blocks.iter().any(|block| block.text.contains("rpm")) {
+        place.install_for_rpm();
+    }
+    if !page.starts_with("tutorial/") {
+        place.go_on_from(shared.after_the_c_tutorial());
+    }
+    let go_profile = root().join("tests/golden/read/pprof/go-processor-time/input");
+    let mut settings = vec![("GO_PROFILE", go_profile.as_path())];
+    if blocks.iter().any(|block| block.text.contains("$PLUGIN")) {
+        let plugin = shared.plugin.get_or_init(place::built_plugin);
+        settings.push(("PLUGIN", plugin.path()));
+    }
+    place.run(page, &blocks, &settings);
+}
+
+/// Blocks that only an archive or another system can run are counted as run where a proof runs them.
+fn few_blocks_are_only_shown(pages: &[String]) {
+    let (mut shown, mut all, mut wrong) = (0, 0, Vec::new());
+    for page in pages {
+        for block in blocks_of(page) {
+            match &block.mark {
+                Mark::Run => all += 1,
+                Mark::InTree(script) => {
+                    all += 1;
+                    let text = std::fs::read_to_string(root().join(script)).unwrap_or_default();
+                    if !text.contains(&format!("docs/{page}")) {
+                        wrong.push(format!("docs/{page}:{}: {script} does not read this page", block.line));
+                    }
+                }
+                Mark::Elsewhere(files) => {
+                    all += 1;
+                    let read = |file| std::fs::read_to_string(root().join(file)).unwrap_or_default();
+                    let texts: String = files.iter().map(read).collect();
+                    let missing = commands(&block.text).filter(|command| !texts.contains(command));
+                    wrong.extend(missing.map(|command| {
+                        format!("docs/{page}:{}: \"{command}\" is not in {files:?}", block.line)
+                    }));
+                }
+                Mark::Shown => {
+                    all += 1;
+                    shown += 1;
+                }
+                Mark::File(_) | Mark::Text | Mark::Before => {}
+            }
+        }
+    }
+    println!("{all} blocks of commands on {} pages, {shown} of them only shown", pages.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all > 50 && shown * 10 <= all, "{shown} of {all} blocks are only shown: at most a tenth may be");
+}

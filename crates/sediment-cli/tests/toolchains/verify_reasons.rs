@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reasons of `verify` against the truth: small programs, each linked with one known fault by real linkers, and sound ones, for
+//! which it gives no reason.
+
+
+use libtest_mimic::Trial;
+use crate::running::{code, err, out, sediment};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+use support::{Need, case, linker_folder};
+use tempfile::TempDir;
+
+/// Functions of each of the two files that are ordered, with others in between.
+const LISTED: usize = 8;
+
+/// One of two files of functions; `letter` tells them apart.
+fn source(letter: char) -> String {
+    let mut text = String::from(
+        "extern volatile int sink;\nvoid abort(void);\n#define FN __attribute__((noinline, noclone))\n",
+    );
+    for number in 0..LISTED {
+        writeln!(
+            text,
+            "FN int {letter}{number}(int x) {{ sink += {number}; return x * {} + sink; }}",
+            number + 3
+        )
+        .unwrap();
+        writeln!(text, "FN int other_{letter}{number}(int x) {{ sink -= {number}; return x - sink; }}")
+            .unwrap();
+    }
+    writeln!(text, "FN __attribute__((hot)) int hot_{letter}(int x) {{ sink += 5; return x + 5; }}").unwrap();
+    writeln!(text, "FN __attribute__((cold)) int cold_{letter}(int x) {{ sink += 6; return x - 6; }}")
+        .unwrap();
+    writeln!(text, "FN __attribute__((section(\"placed_by_hand\"))) int by_hand_{letter}(int x) {{ sink += 7; return x ^ 7; }}").unwrap();
+    writeln!(text, "FN int real_{letter}(int x) {{ sink += 8; return x | 8; }}").unwrap();
+    writeln!(text, "extern int alias_{letter}(int) __attribute__((alias(\"real_{letter}\")));").unwrap();
+    writeln!(text, "FN int split_{letter}(int x) {{ sink++; if (x == 123456) {{ cold_{letter}(sink); abort(); }} return x * 9; }}").unwrap();
+    writeln!(text, "FN int unused_{letter}(int x) {{ sink += 10; return x & 10; }}").unwrap();
+    writeln!(text, "int all_{letter}(int x) {{").unwrap();
+    for number in 0..LISTED {
+        writeln!(text, "  x = {letter}{number}(x) + other_{letter}{number}(x);").unwrap();
+    }
+    writeln!(
+        text,
+        "  return hot_{letter}(x) + cold_{letter}(x) + by_hand_{letter}(x) + alias_{letter}(x) + split_{letter}(x);\n}}"
+    )
+    .unwrap();
+    text
+}
+
+const MAIN: &str = "volatile int sink;\nint all_a(int);\nint all_b(int);\nint main(int n, char **w) { (void)w; return all_a(n) + all_b(n) == 77; }\n";
+
+/// The order that is asked for, both files mixed.
+fn asked() -> Vec<String> {
+    let of = |number: usize| [format!("b{}", LISTED - 1 - number), format!("a{}", number * 3 % LISTED)];
+    (0..LISTED).flat_map(of).collect()
+}
+
+/// A folder with the program's sources and its objects with function sections.
+fn project() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.c", source('a')), ("b.c", source('b')), ("main.c", MAIN.to_owned())] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    compile(folder.path(), &["a", "b", "main"], &["-ffunction-sections"]);
+    folder
+}
+
+fn compile(folder: &Path, files: &[&str], flags: &[&str]) {
+    for file in files {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-O2", "-c", &format!("{file}.c")]).args(flags).current_dir(folder);
+        assert!(gcc.status().unwrap().success(), "{file}");
+    }
+}
+
+/// A linker, and how it is given an order.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Linker {
+    GnuLd,
+    Gold,
+    Lld,
+}
+
+impl Linker {
+    fn needs(self) -> Vec<Need> {
+        match self {
+            Self::GnuLd => vec![Need::Program("gcc")],
+            Self::Gold => vec![Need::Program("gcc"), Need::Program("ld.gold")],
+            Self::Lld => vec![Need::Program("gcc"), Need::LinkerFolder("lld")],
+        }
+    }
+
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Self::GnuLd => Vec::new(),
+            Self::Gold => vec!["-fuse-ld=gold".to_owned()],
+            Self::Lld => vec![
+                format!("-B{}", linker_folder("lld").unwrap().display()),
+                "-fuse-ld=lld".to_owned(),
+                "-Wl,--no-warn-symbol-ordering".to_owned(),
+            ],
+        }
+    }
+
+    /// Writes an order of these functions by hand, their own sections alone, and gives the argument for it.
+    fn order(self, folder: &Path, names: &[String]) -> String {
+        let lines: Vec<String> = names.iter().map(|name| format!("*(.text.{name})")).collect();
+        self.order_of(folder, &lines, names)
+    }
+
+    /// The same of statements for GNU ld, or symbols for others.
+    fn order_of(self, folder: &Path, statements: &[String], names: &[String]) -> String {
+        let (text, argument) = match self {
+            Self::GnuLd => (
+                format!(
+                    "SECTIONS {{\n  .text.sediment : {{\n{}\n  }}\n}} INSERT BEFORE .text;\n",
+                    statements.join("\n")
+                ),
+                "-Wl,-T,passed.order",
+            ),
+            Self::Gold => (
+                names.iter().map(|name| format!(".text.{name}\n")).collect(),
+                "-Wl,--section-ordering-file,passed.order",
+            ),
+            Self::Lld => (names.join("\n") + "\n", "-Wl,--symbol-ordering-file,passed.order"),
+        };
+        std::fs::write(folder.join("passed.order"), text).unwrap();
+        argument.to_owned()
+    }
+
+    fn link(self, folder: &Path, further: &[String]) {
+        let mut gcc = Command::new("gcc");
+        gcc.args(["a.o", "b.o", "main.o", "-o", "prog"]).args(self.arguments()).args(further);
+        let linked = gcc.current_dir(folder).output().unwrap();
+        assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    }
+}
+
+/// Exit code and JSON.
+fn answered(folder: &Path, asked: &[String]) -> (i32, Value) {
+    std::fs::write(folder.join("asked.order"), asked.join("\n") + "\n").unwrap();
+    let output = sediment(folder, &["verify", "prog", "--order", "asked.order", "--json"]);
+    let json = serde_json::from_str(&out(&output)).unwrap_or_else(|_| panic!("{}", err(&output)));
+    (code(&output), json)
+}
+
+/// Exit code, and misplaced functions with the codes of their reasons.
+fn verified(folder: &Path, asked: &[String]) -> (i32, BTreeMap<String, String>) {
+    let (code, json) = answered(folder, asked);
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let misplaced = json["misplaced"].as_array().unwrap();
+    (code, misplaced.iter().map(|found| (text(&found["name"]), text(&found["reason"]))).collect())
+}
+
+/// Exactly these functions are misplaced, all for this reason.
+fn expect(folder: &Path, asked: &[String], exit: i32, wanted: &[String], reason: &str) {
+    let (code, found) = verified(folder, asked);
+    let names: BTreeSet<&str> = found.keys().map(String::as_str).collect();
+    let all: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+    assert_eq!(names, all, "{found:?}");
+    assert!(found.values().all(|found| found == reason), "expected {reason}: {found:?}");
+    assert_eq!(code, exit, "{found:?}");
+}
+
+fn names(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn not_passed(linker: Linker) {
+    let project = project();
+    linker.link(project.path(), &[]);
+    expect(project.path(), &asked(), 5, &asked(), "not passed to the linker");
+}
+
+fn no_sections(linker: Linker) {
+    let project = project();
+    compile(project.path(), &["a", "b", "main"], &[]);
+    linker.link(project.path(), &[linker.order(project.path(), &asked())]);
+    let (code, found) = verified(project.path(), &asked());
+    assert_eq!(code, 5, "{found:?}");
+    assert!(found.len() + 4 > asked().len(), "{found:?}");
+    assert!(found.values().all(|reason| reason == "no section of its own"), "{found:?}");
+}
+
+fn one_object_without_sections(linker: Linker) {
+    let project = project();
+    compile(project.path(), &["b"], &[]);
+    linker.link(project.path(), &[linker.order(project.path(), &asked())]);
+    let (_, found) = verified(project.path(), &asked());
+    assert!(found.len() + 3 > LISTED, "{found:?}");
+    for (name, reason) in found {
+        assert!(name.starts_with('b') && reason == "no section of its own", "{name}: {reason}");
+    }
+}
+
+fn an_older_order(linker: Linker) {
+    let project = project();
+    let without: Vec<String> = names("a2 b5 a7");
+    let older: Vec<String> = asked().into_iter().filter(|name| !without.contains(name)).collect();
+    linker.link(project.path(), &[linker.order(project.path(), &older)]);
+    expect(project.path(), &asked(), 0, &without, "not passed to the linker");
+}
+
+fn cold_parts_between(_: Linker) {
+    let project = project();
+    // What lies between is not asked for.
+    let statements: Vec<String> = asked()
+        .iter()
+        .enumerate()
+        .map(|(turn, name)| match turn {
+            8 => {
+                format!("*(.text.{name})\n*(.text.unlikely.split_a)\n*(.text.a1)\n*(.text.unlikely.split_b)")
+            }
+            _ => format!("*(.text.{name})"),
+        })
+        .filter(|statement| statement != "*(.text.a1)")
+        .collect();
+    let order: Vec<String> = {
+        let mut order = asked();
+        order.retain(|name| name != "a1");
+        let place = asked().iter().take(9).filter(|name| *name != "a1").count();
+        order.insert(place, "a1".to_owned());
+        order
+    };
+    Linker::GnuLd.link(project.path(), &[Linker::GnuLd.order_of(project.path(), &statements, &[])]);
+    expect(project.path(), &order, 0, &names("a1"), "parted by a cold part");
+}
+
+fn grouped_by_the_linker(linker: Linker) {
+    let project = project();
+    let further = names("hot_a cold_b");
+    let mut order = asked();
+    order.extend(further.clone());
+    linker.link(project.path(), &[linker.order(project.path(), &order)]);
+    expect(project.path(), &order, 0, &further, "other section group");
+}
+
+fn kept_prefix(linker: Linker) {
+    let project = project();
+    let mut order = asked();
+    order.extend(names("hot_a"));
+    let passed = linker.order(project.path(), &order);
+    linker.link(project.path(), &[passed, "-Wl,-z,keep-text-section-prefix".to_owned()]);
+    expect(project.path(), &order, 0, &names("hot_a"), "other section group");
+}
+
+fn other_output_section(linker: Linker) {
+    let project = project();
+    let mut order = asked();
+    order.extend(names("by_hand_a"));
+    linker.link(project.path(), &[linker.order(project.path(), &order)]);
+    expect(project.path(), &order, 0, &names("by_hand_a"), "other output section");
+}
+
+fn section_of_another_name(linker: Linker) {
+    let project = project();
+    let mut order = asked();
+    order.extend(names("alias_a"));
+    linker.link(project.path(), &[linker.order(project.path(), &order)]);
+    expect(project.path(), &order, 0, &names("alias_a"), "section of another name");
+}
+
+fn swapped(linker: Linker) {
+    let project = project();
+    let mut passed = asked();
+    passed.swap(3, 4);
+    linker.link(project.path(), &[linker.order(project.path(), &passed)]);
+    let (code, found) = verified(project.path(), &asked());
+    let [(name, reason)] = &found.into_iter().collect::<Vec<_>>()[..] else { panic!("one is misplaced") };
+    assert!(asked()[3..5].contains(name) && reason == "out of order" && code == 0, "{name}: {reason}");
+}
+
+fn collected(linker: Linker) {
+    let project = project();
+    let mut order = asked();
+    order.extend(names("unused_b"));
+    let passed = linker.order(project.path(), &order);
+    linker.link(project.path(), &[passed, "-Wl,--gc-sections".to_owned()]);
+    expect(project.path(), &order, 0, &names("unused_b"), "not in the binary");
+}
+
+fn no_objects_at_hand(linker: Linker) {
+    let project = project();
+    linker.link(project.path(), &[]);
+    for object in ["a.o", "b.o", "main.o"] {
+        std::fs::remove_file(project.path().join(object)).unwrap();
+    }
+    expect(project.path(), &asked(), 5, &asked(), "among unlisted functions");
+}
+
+fn sound(linker: Linker) {
+    let project = project();
+    let linked = linker.order(project.path(), &asked());
+    linker.link(project.path(), &[linked]);
+    expect(project.path(), &asked(), 0, &[], "");
+    // The folder of the objects may be another one.
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::fs::copy(project.path().join("prog"), elsewhere.path().join("prog")).unwrap();
+    expect(elsewhere.path(), &asked(), 0, &[], "");
+}
+
+/// By an order that `sediment order` made, of functions of all groups.
+fn sound_as_computed() {
+    let project = project();
+    Linker::GnuLd.link(project.path(), &[]);
+    let all = [asked(), names("hot_a cold_b split_a split_b main all_a all_b real_a")].concat();
+    let edges: String = all
+        .iter()
+        .zip(1..)
+        .map(|(name, turn)| format!("  \"main\" -> \"{name}\" [label=0.1, count={}];\n", turn * 37 % 101 + 1))
+        .collect();
+    let nodes: String = all.iter().map(|name| format!("    \"{name}\";\n")).collect();
+    let profile = format!(
+        "digraph Callgraph {{\n  graph [sediment=2, source=\"callgrind\", unit=calls, total=1];\n  subgraph cluster0 {{\n    graph [label=\"prog\"];\n{nodes}  }}\n{edges}}}\n"
+    );
+    std::fs::write(project.path().join("p.gv"), profile).unwrap();
+    let order = ["order", "p.gv", "--binary", "prog", "--linker", "gnu-ld-script", "-o", "passed.order"];
+    let made = sediment(project.path(), &order);
+    assert!(made.status.success(), "{}", err(&made));
+    Linker::GnuLd.link(project.path(), &["-Wl,-T,passed.order".to_owned()]);
+    let checked = ["verify", "prog", "--order", "passed.order", "--profile", "p.gv", "--json"];
+    let output = sediment(project.path(), &checked);
+    let json: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!((code(&output), json["misplaced"].as_array().unwrap().len()), (0, 0), "{json}");
+}
+
+/// An order that is close to that of the sources: whole stretches of both files by turns.
+fn close() -> Vec<String> {
+    let of = |letter: char| -> Vec<String> {
+        (0..LISTED)
+            .flat_map(|number| [format!("{letter}{number}"), format!("other_{letter}{number}")])
+            .collect()
+    };
+    of('a').chunks(4).zip(of('b').chunks(4)).flat_map(|(a, b)| [a, b].concat()).collect()
+}
+
+/// Objects whose functions have the order of the sources; `local`: they are static.
+fn project_as_written(local: bool) -> TempDir {
+    let project = project();
+    for letter in ['a', 'b'] {
+        let mut text = source(letter);
+        if local {
+            text = text.replace(&format!("FN int {letter}"), &format!("static FN int {letter}"));
+            text = text.replace("FN int other_", "static FN int other_");
+        }
+        std::fs::write(project.path().join(format!("{letter}.c")), text).unwrap();
+    }
+    compile(project.path(), &["a", "b"], &["-ffunction-sections", "-fno-toplevel-reorder"]);
+    project
+}
+
+/// The order is not in force although half of the functions lie as ordered.
+fn expect_luck(folder: &Path, reason: &str) {
+    let (code, json) = answered(folder, &close());
+    assert!(json["weight_placed_percent"].as_f64().unwrap() >= 50.0, "{json}");
+    assert_eq!((code, &json["order_in_force"]), (5, &Value::Bool(false)), "{json}");
+    let misplaced = json["misplaced"].as_array().unwrap();
+    assert!(!misplaced.is_empty() && misplaced.iter().all(|found| found["reason"] == reason), "{json}");
+}
+
+fn close_not_passed(linker: Linker) {
+    let project = project_as_written(false);
+    linker.link(project.path(), &[]);
+    expect_luck(project.path(), "not passed to the linker");
+    // libtool keeps two objects of each source.
+    std::fs::create_dir(project.path().join(".libs")).unwrap();
+    for object in ["a.o", "b.o"] {
+        std::fs::copy(project.path().join(object), project.path().join(".libs").join(object)).unwrap();
+    }
+    expect_luck(project.path(), "not passed to the linker");
+}
+
+fn close_no_objects_at_hand(linker: Linker) {
+    let project = project_as_written(true);
+    linker.link(project.path(), &[]);
+    for object in ["a.o", "b.o", "main.o"] {
+        std::fs::remove_file(project.path().join(object)).unwrap();
+    }
+    expect_luck(project.path(), "among unlisted functions");
+}
+
+fn close_no_sections(linker: Linker) {
+    let project = project_as_written(false);
+    compile(project.path(), &["a", "b", "main"], &["-fno-toplevel-reorder"]);
+    linker.link(project.path(), &[linker.order(project.path(), &close())]);
+    expect_luck(project.path(), "no section of its own");
+}
+
+fn sound_close(linker: Linker) {
+    for local in [false, true] {
+        let project = project_as_written(local);
+        linker.link(project.path(), &[linker.order(project.path(), &close())]);
+        expect(project.path(), &close(), 0, &[], "");
+        // A section fewer is the reason of one function, with objects and without.
+        let older: Vec<String> = close().into_iter().filter(|name| name != "b3").collect();
+        linker.link(project.path(), &[linker.order(project.path(), &older)]);
+        expect(project.path(), &close(), 0, &names("b3"), "not passed to the linker");
+        for object in ["a.o", "b.o", "main.o"] {
+            std::fs::remove_file(project.path().join(object)).unwrap();
+        }
+        expect(project.path(), &close(), 0, &names("b3"), "among unlisted functions");
+    }
+}
+
+/// The order of the sources themselves is followed by every link.
+fn sound_as_written(linker: Linker) {
+    let project = project_as_written(false);
+    let mut order = close();
+    order.sort_by_key(|name| (name.trim_start_matches("other_").to_owned(), name.starts_with("other_")));
+    linker.link(project.path(), &[]);
+    expect(project.path(), &order, 0, &[], "");
+}
+
+/// A part of the order can be followed, as the other part has no sections.
+fn half_close(linker: Linker) {
+    let project = project_as_written(false);
+    compile(project.path(), &["b"], &["-fno-toplevel-reorder"]);
+    let mut order = close();
+    order.retain(|name| name.contains('a') || name.ends_with(['0', '1', '2']));
+    linker.link(project.path(), &[linker.order(project.path(), &order)]);
+    let (_, json) = answered(project.path(), &order);
+    assert_eq!(json["order_in_force"], Value::Bool(true), "{json}");
+    for found in json["misplaced"].as_array().unwrap() {
+        assert!(found["name"].as_str().unwrap().contains('b'), "{json}");
+        assert_eq!(found["reason"], "no section of its own", "{json}");
+    }
+}
+
+/// Equal functions of both files become one.
+fn sound_folded(linker: Linker) {
+    let project = project_as_written(false);
+    let order = linker.order(project.path(), &close());
+    linker.link(project.path(), &[order, "-Wl,--icf=all".to_owned()]);
+    let (code, json) = answered(project.path(), &close());
+    assert_eq!((code, &json["order_in_force"]), (0, &Value::Bool(true)), "{json}");
+}
+
+/// `--min-coverage` stands in place of the threshold that is there without it.
+fn thresholds() {
+    let project = project();
+    Linker::GnuLd.link(project.path(), &[]);
+    std::fs::write(project.path().join("asked.order"), asked().join("\n") + "\n").unwrap();
+    let exit = |more: &[&str]| {
+        code(&sediment(project.path(), &[&["verify", "prog", "--order", "asked.order"], more].concat()))
+    };
+    assert_eq!((exit(&[]), exit(&["--min-coverage", "0"]), exit(&["--min-coverage", "1"])), (5, 0, 5));
+    assert_eq!(exit(&["--objects", "gone"]), 1);
+    // Functions that the file does not define do not count against it.
+    let order: Vec<String> =
+        asked().into_iter().chain((0..40).map(|number| format!("gone{number}"))).collect();
+    Linker::GnuLd.link(project.path(), &[Linker::GnuLd.order(project.path(), &order)]);
+    let (code, _) = verified(project.path(), &order);
+    assert_eq!((code, exit(&["--min-coverage", "50"])), (0, 5));
+}
+
+pub(crate) fn cases() -> Vec<Trial> {
+    type Test = fn(Linker);
+    let faults: &[(&str, Test, &[Linker])] = &[
+        ("not_passed", not_passed, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("no_sections", no_sections, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        (
+            "one_object_without_sections",
+            one_object_without_sections,
+            &[Linker::GnuLd, Linker::Gold, Linker::Lld],
+        ),
+        ("an_older_order", an_older_order, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("cold_parts_between", cold_parts_between, &[Linker::GnuLd]),
+        ("grouped_by_the_linker", grouped_by_the_linker, &[Linker::GnuLd]),
+        ("kept_prefix", kept_prefix, &[Linker::Lld]),
+        ("other_output_section", other_output_section, &[Linker::GnuLd, Linker::Lld]),
+        ("section_of_another_name", section_of_another_name, &[Linker::GnuLd, Linker::Gold]),
+        ("swapped", swapped, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("collected", collected, &[Linker::GnuLd, Linker::Lld]),
+        ("no_objects_at_hand", no_objects_at_hand, &[Linker::GnuLd, Linker::Lld]),
+        ("close_not_passed", close_not_passed, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("close_no_objects_at_hand", close_no_objects_at_hand, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("close_no_sections", close_no_sections, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("half_close", half_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound", sound, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_close", sound_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_as_written", sound_as_written, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+        ("sound_folded", sound_folded, &[Linker::Gold, Linker::Lld]),
+    ];
+    let mut cases: Vec<Trial> = faults
+        .iter()
+        .flat_map(|(name, test, linkers)| {
+            linkers.iter().map(move |linker| {
+                let (test, linker) = (*test, *linker);
+                case(&format!("{name}::{linker:?}"), &linker.needs(), move || test(linker))
+            })
+        })
+        .collect();
+    cases.push(case("sound::as_computed", &Linker::GnuLd.needs(), sound_as_computed));
+    cases.push(case("thresholds", &Linker::GnuLd.needs(), thresholds));
+    cases
+}
