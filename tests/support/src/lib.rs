@@ -32,7 +32,9 @@ pub mod temporal_traces;
 
 use libtest_mimic::{Failed, Trial};
 use std::cell::Cell;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The root of the project.
 pub fn root() -> PathBuf {
@@ -190,16 +192,28 @@ pub fn ignored(name: &str, why: &str) -> Trial {
     Trial::test(name, || Ok(())).with_ignored_flag(true)
 }
 
+/// Appends the time of a case, in seconds, to the file that SEDIMENT_TEST_TIMES names.
+fn note_time(name: &str, time: Duration) {
+    let Some(path) = std::env::var_os("SEDIMENT_TEST_TIMES") else { return };
+    let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
+    writeln!(file, "{:.1} {name}", time.as_secs_f64()).unwrap();
+}
+
 /// A case that runs where all it needs is there; for test programs with `harness = false`.
 pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
     let mut missing: Vec<(bool, String)> =
         needs.iter().filter_map(|need| need.missing().map(|why| (need.is_required(), why))).collect();
     missing.sort();
     match missing.pop() {
-        None => Trial::test(full_name(name), move || {
-            run();
-            Ok(())
-        }),
+        None => {
+            let name = full_name(name);
+            Trial::test(name.clone(), move || {
+                let begin = Instant::now();
+                run();
+                note_time(&name, begin.elapsed());
+                Ok(())
+            })
+        }
         Some((true, why)) if all_is_required() => Trial::test(full_name(name), move || Err(Failed::from(why))),
         Some((_, why)) => ignored(name, &why),
     }

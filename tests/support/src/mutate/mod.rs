@@ -2,7 +2,7 @@
 //! Mutations that keep an input well-formed: records, tables and sections change, and the sizes, offsets and counts that speak of
 //! them are written anew. Blind mutation breaks those first, and so reaches little behind a reader's first checks.
 //!
-//! Each follows from its seed. fuzz/ hands them to libFuzzer, beside its own blind ones; tests/mutations.rs holds them to what
+//! Each follows from its seed. fuzz/ hands them to libFuzzer, beside its own blind ones; the test bounds holds them to what
 //! they promise.
 
 #![allow(dead_code, unreachable_pub)] // fuzz/ and the tests each use their part
