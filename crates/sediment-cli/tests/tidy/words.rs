@@ -7,7 +7,8 @@ use super::tree::{code_of, files_below, read, relative, root};
 use std::collections::BTreeSet;
 
 /// Crates whose doc comments and names are held to this.
-const CRATES: &[&str] = &["sediment", "sediment-process", "sediment-eval", "sediment-proofs", "sediment-cli"];
+const CRATES: &[&str] =
+    &["crates/sediment", "crates/sediment-process", "crates/sediment-eval", "crates/sediment-cli", "proofs"];
 
 /// First words of a clause, where a noun or a verb should stand.
 const CLAUSES: &[&str] = &["What", "How", "Whether"];
@@ -140,7 +141,7 @@ fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for name in CRATES {
         for folder in folders {
-            let paths = files_below(&root().join("crates").join(name).join(folder), "rs");
+            let paths = files_below(&root().join(name).join(folder), "rs");
             found.extend(paths.iter().map(|path| (relative(path), read(path))));
         }
     }

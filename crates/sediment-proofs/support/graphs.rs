@@ -1,1 +1,0 @@
-../../sediment/tests/support/graphs.rs

@@ -1,1 +1,0 @@
-../../sediment/tests/support/lld.rs

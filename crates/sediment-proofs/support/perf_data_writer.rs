@@ -1,1 +1,0 @@
-../../sediment/tests/support/perf_data_writer.rs

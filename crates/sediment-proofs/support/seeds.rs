@@ -1,1 +1,0 @@
-../../sediment-eval/tests/support/seeds.rs

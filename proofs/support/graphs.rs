@@ -1,0 +1,1 @@
+../../crates/sediment/tests/support/graphs.rs

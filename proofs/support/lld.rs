@@ -1,0 +1,1 @@
+../../crates/sediment/tests/support/lld.rs

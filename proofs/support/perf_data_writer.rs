@@ -1,0 +1,1 @@
+../../crates/sediment/tests/support/perf_data_writer.rs

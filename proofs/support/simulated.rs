@@ -1,0 +1,1 @@
+../../crates/sediment-eval/tests/support/simulated.rs
