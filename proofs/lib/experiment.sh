@@ -1,17 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash
 #
-# Sourced by the proofs that are experiments. $PROOF is the proof's folder; $repository is set.
-
-# The program: $SEDIMENT, or one built here.
-built_sediment() {
-    if [[ -z ${SEDIMENT:-} ]]; then
-        need_rust
-        (cd "$repository" && cargo build --quiet --release --locked -p sediment-cli >&2)
-        SEDIMENT=${CARGO_TARGET_DIR:-$repository/target}/release/sediment
-    fi
-    echo "$SEDIMENT"
-}
+# Experiments by `sediment eval`, taken up where they were broken off. Sourced by proof.sh.
 
 # Runs a plan, or goes on with what was broken off; anew where the plan or an input of its builds has changed. EVAL_OPTIONS go to
 # both, such as "--blocks 2" to try a proof out; as_user and MEASURE_WITH, where set, are commands that all runs under.
@@ -31,6 +21,3 @@ experiment() { # plan, file, inputs...
         ${MEASURE_WITH:-} ${as_user[@]+"${as_user[@]}"} "$sediment" eval run "$plan" -o "$file" ${EVAL_OPTIONS:-} >/dev/null
     fi
 }
-
-tool() { printf '%s\t%s\n' "$1" "$2" >>"$PROOF/tools.tsv"; }
-input() { printf '%s\t%s\n' "$1" "$(sha256sum <"$2" | cut -c1-64)" >>"$PROOF/inputs.tsv"; }

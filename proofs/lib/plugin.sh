@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=bash
+#
+# The plugin for GCC, compiled again when its sources have changed. Sourced by proof.sh.
+
+plugin_sum() { cat "$repository"/gcc-plugin/*.{cc,h} | sha256sum | cut -c1-64; } # prints the SHA-256 sum of the plugin's sources
+
+# Succeeds if a file, in which a proof notes the sum, has the present one.
+has_plugin_sum() { [[ -s $1 && $(cut -c1-64 "$1") == "$(plugin_sum)" ]]; } # file
+
+compile_plugin() { make -s -C "$repository/gcc-plugin" OUT="$1" >&2; } # folder: compiles the plugin by this system's compiler
+
+# Writes scripts by the names of GCC's own compilers, which pass the plugin on: some programs store their flags.
+write_plugin_compilers() { # new folder, plugin
+    make -s -C "$repository/gcc-plugin" compilers COMPILERS="$1" PLUGIN="$2" >&2
+}
