@@ -29,12 +29,7 @@ prepare_blocks() {
 }
 
 # Compiles the plugin of the present sources. Figures that depend on another one are dropped.
-make_plugin() {
-    ! has_plugin_sum "$kept/plugin/sources" || return 0
-    compile_plugin "$kept/plugin"
-    rm -f "$kept"/figures/*/{compiler.*.compiled,training,training-debug}
-    plugin_sum >"$kept/plugin/sources"
-}
+make_plugin() { renew_plugin "$kept/plugin" "$kept"/figures/*/{compiler.*.compiled,training,training-debug}; }
 
 # Points to one form: `training` has its blocks numbered, `compiled` is compiled by their counts, `plain` knows no plugin. `whole` has no
 # functions split by GCC.

@@ -183,6 +183,15 @@ count_build() { # build, program, workload, meter or instructions, layout (input
     mv "$figure.new" "$figure"
 }
 
+# Prints a line for each figure that there is: program, workload, build and layout, meter, counts, and bytes of code.
+figures_of() { # program, workload, BUILD:LAYOUT, meters…
+    local build=${3%:*} layout=${3#*:} meter figure
+    for meter in "${@:4}"; do
+        figure=$kept/figures/$1.$build.$2.$layout.$meter
+        [[ ! -s $figure ]] || echo "$1 $2 $3 $meter $(<"$figure") $(text_of "$(linked "$build" "$1" "$layout")")"
+    done
+}
+
 # Counts the blocks of a build's recorded input, unless the counts are newer than the build.
 count_blocks_of() { # build, program, name of the counts among the recordings
     local counts=$kept/recordings/$3 recorded=$kept/recordings/$3.callgrind

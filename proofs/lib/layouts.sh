@@ -11,6 +11,13 @@ declare -A skipped=([postgresql]=ExecInterpExpr/1 [python]=_PyEval_EvalFrameDefa
 # Words by which BOLT orders blocks, and splits cold ones off.
 by_blocks=(-reorder-blocks=ext-tsp -split-functions -split-all-cold -split-eh)
 
+# Builds a program, links it in its input order, and records it.
+build_and_record() { # program
+    need_program "$1"
+    link "$1" input
+    record "$1"
+}
+
 # Records calls and trace of a program, as it is linked in its input order.
 record() { # program
     [[ ! -e $work/orders/$1.gv ]] || return 0

@@ -19,13 +19,6 @@ prepare_pgo() {
     prepare_work "$(command -v gcc)" "$(command -v g++)"
 }
 
-# Compiles the plugin of the present sources.
-make_plugin() {
-    ! has_plugin_sum "$sources" || return 0
-    compile_plugin "$kept/plugin"
-    plugin_sum >"$sources"
-}
-
 # Sets `words` and `files`: flags of a build, and the files that it is made by.
 words_of() { # build, program
     local counters=$kept/recordings/$2.counters use="$counted -fplugin=$kept/plugin/sediment.so -fplugin-arg-sediment-counters=$kept/recordings/$2.counters"

@@ -10,6 +10,14 @@ has_plugin_sum() { [[ -s $1 && $(cut -c1-64 "$1") == "$(plugin_sum)" ]]; } # fil
 
 compile_plugin() { make -s -C "$repository/gcc-plugin" OUT="$1" >&2; } # folder: compiles the plugin by this system's compiler
 
+# Compiles the plugin, unless the folder has one of the present sources. What was made by another one is dropped.
+renew_plugin() { # folder, files made by the plugin…
+    ! has_plugin_sum "$1/sources" || return 0
+    compile_plugin "$1"
+    rm -f "${@:2}"
+    plugin_sum >"$1/sources"
+}
+
 # Writes scripts by the names of GCC's own compilers, which pass the plugin on: some programs store their flags.
 write_plugin_compilers() { # new folder, plugin
     make -s -C "$repository/gcc-plugin" compilers COMPILERS="$1" PLUGIN="$2" >&2

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # shellcheck shell=bash
 #
-# PostgreSQL's servers, with the schema and the transactions of examples/postgresql. Sourced after proof.sh.
+# PostgreSQL's servers, with the schema and the transactions of examples/postgresql. A script sources this file; it brings proof.sh.
+
+source "$(dirname "${BASH_SOURCE[0]}")/proof.sh"
 
 example=$repository/examples/postgresql
 # PostgreSQL refuses to run as root. In a user namespace root's files are its own files, under another number.

@@ -15,6 +15,21 @@ declare -A package=([postgresql]=postgresql-15 [sqlite3]=sqlite3 [perl]=perl [py
 
 make_folders() { mkdir -p "$1"/{src,build,links,orders,figures,logs,runs}; } # folder of the work
 
+# Makes folders and tools.
+prepare_programs() {
+    make_folders "$work"
+    need_lld
+    need_sediment
+}
+
+# Calls the script's `examine` for programs, all of `every` if none is named, and then its `report`. STEP=report examines none.
+examine_and_report() { # programs…
+    local program
+    [[ $# -gt 0 ]] || set -- "${every[@]}"
+    [[ ${STEP:-} == report ]] || for program in "$@"; do examine "$program"; done
+    report
+}
+
 # --- Building -------------------------------------------------------------------------------------------------------
 
 # Builds a program, unless it was built.
@@ -160,13 +175,11 @@ tested() { if [[ $1 == postgresql ]]; then echo "tpcb reports"; else echo test; 
 run() { # program, workload, binary, words…
     local program=$1 workload=$2 binary=$3 folder
     shift 3
-    folder=$(mktemp -d "$work/runs/XXXXXX")
-    cd "$folder"
+    enter_new_folder
     case $program in
     postgresql)
         statements "$workload" >statements
-        cp -a "${server:-$cache/postgresql}/data" data
-        unshare --user --map-user=1000 "$@" "$binary" --single -D "$folder/data" postgres <statements >output
+        run_server "$binary" "$@" <statements
         ;;
     sqlite3) "$@" "$binary" :memory: <"$inputs/sqlite3.$workload.sql" >output ;;
     gawk) "$@" "$binary" -f "$inputs/gawk.$workload.awk" >output ;;
@@ -215,8 +228,23 @@ run() { # program, workload, binary, words…
     dash) "$@" "$binary" "$proofs/inputs/predict/dash.$workload.sh" >output ;;
     mawk) "$@" "$binary" -f "$proofs/inputs/predict/mawk.$workload.awk" >output ;;
     esac
+    leave_folder
+}
+
+# Goes to a new folder for a run, `folder`; and back to that of the work.
+enter_new_folder() {
+    folder=$(mktemp -d "$work/runs/XXXXXX")
+    cd "$folder"
+}
+leave_folder() {
     cd "$work"
     rm -rf "$folder"
+}
+
+# Runs PostgreSQL as one process in the folder it is called in, on a copy of the data, with statements on standard input.
+run_server() { # binary, words…
+    cp -a "${server:-$cache/postgresql}/data" data
+    unshare --user --map-user=1000 "${@:2}" "$1" --single -D "$PWD/data" postgres >output
 }
 
 # Prints the SHA-256 sum of a run's output, of cppcheck's messages too.

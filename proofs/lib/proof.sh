@@ -94,6 +94,8 @@ version_of_tool() { # name
 
 input() { printf '%s\t%s\n' "$1" "$(sum_of "$2")" >>"${PROOF:?run by scripts/prove}/inputs.tsv"; } # name, file: adds a line to the list of inputs
 
+input_if_made() { [[ ! -s $2 ]] || input "$1" "$2"; } # name, file: adds a line to the list of inputs if the file is there
+
 sum_of() { sha256sum <"$1" | cut -c1-64; } # file: prints its SHA-256 sum
 
 # Adds files to the list of inputs, each under its own name without folders.
@@ -101,3 +103,7 @@ input_files() { # files…
     local file
     for file in "$@"; do input "${file##*/}" "$file"; done
 }
+
+# --- Figures --------------------------------------------------------------------------------------------------------
+
+print_figure() { [[ ! -s $1 ]] || echo "${*:2} $(<"$1")"; } # file, words…: prints words and the contents of the file, if it is there
