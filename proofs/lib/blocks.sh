@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Programs that GCC compiles by counts of their blocks: builds in several forms, recordings of blocks, links in layouts whose text begins at
-# several places of a page, and their figures. A script sources this file first; it brings layouts.sh. Figures and links are
-# below $kept, and each form has a folder of its own there.
+# several places of a page, and their figures. A script sources this file first; it brings layouts.sh. Figures and links are below $kept, and
+# each form has a folder of its own there.
 
 source "$(dirname "${BASH_SOURCE[0]}")/layouts.sh"
 

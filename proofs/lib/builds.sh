@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Builds of one program by other flags or compilers, side by side. A program is configured once, without flags; each build has a copy of that
 # tree, and the compiler adds the flags of the build. A script sources this file first; it brings layouts.sh. It sets $kept, the folder of the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Counts by valgrind's tools: words that stand before a program, and figures of what the tools write. Sourced by proof.sh.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Debian source packages built in a copy of the Debian 13 tree, with sediment's own packages built and installed there. A script sources this
 # file first; it brings proof.sh. The work is in $work, the tree in $root.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Experiments that count cycles of the programs of programs.sh by the processor's counters, each program as fresh copies of its files. Where
 # there are no counters, they take CPU time over other numbers of copies. Sourced after programs.sh. The script sets $here, the folder of the

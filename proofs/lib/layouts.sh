@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Layouts of the programs: recordings by lackey, links by lld in its own orders and in sediment's, and BOLT. A script sources this file first;
 # it brings programs.sh.

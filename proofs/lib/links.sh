@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Programs linked by lld and by GNU ld, in input order and in the default order, and misses of all processes that they start. A script sources
 # this file first; it brings programs.sh. The folder of the work is that of the proof predict, which makes the profiles.

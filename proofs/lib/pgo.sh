@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Builds by counters of GCC's instrumentation and by counts of blocks, their trainings, and their links in layouts. A script sources this file
 # first; it brings builds.sh.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # The plugin for GCC, compiled again when its sources have changed. Sourced by proof.sh.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # PostgreSQL's servers, with the schema and the transactions of examples/postgresql. A script sources this file; it brings proof.sh.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Real programs, compiled from the distribution's source packages with one section for each function, and their workloads: a recorded one,
-# and others that were not recorded. A script sources this file first; it brings proof.sh. Functions work in the
-# folder $work, which make_folders prepares.
+# and others that were not recorded. A script sources this file first; it brings proof.sh. Functions work in the folder $work, which
+# make_folders prepares.
 
 source "$(dirname "${BASH_SOURCE[0]}")/proof.sh"
 
@@ -231,9 +231,9 @@ run() { # program, workload, binary, words…
     leave_folder
 }
 
-# Goes to a new folder for a run, `folder`; and back to that of the work.
-enter_new_folder() {
-    folder=$(mktemp -d "$work/runs/XXXXXX")
+# Goes to a new folder for a run, `folder`, and back to that of the work.
+enter_new_folder() { # beginning of its path, by default below the work
+    folder=$(mktemp -d "${1:-$work/runs/}XXXXXX")
     cd "$folder"
 }
 leave_folder() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Basis of every proof: places, messages, the program under test, and the lists of tools and inputs for the document. It brings the files of
 # the library that have functions alone. A script sources this file first, or a file of the library that does. $PROOF is the folder of the

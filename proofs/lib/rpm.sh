@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # RPM packages built in a copy of the Debian 13 tree by its rpm. A script sources this file first, or in a subshell after deb.sh, whose names
 # it takes; it brings proof.sh. The tree is $root, the folder of the work in it $work, and steps are noted in $kept.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
 # Medians, quartiles and times of commands. Sourced by proof.sh.
 
@@ -18,10 +18,10 @@ ratio_of() { awk -v a="$1" -v b="$2" -v digits="$3" 'BEGIN { printf "%." digits 
 
 # Times two commands in turn, without their output. Sets `direct` and `through`, the medians in microseconds.
 time_in_turn() { # rounds, two functions
-    local round start first=() second=()
+    local round start times=() others=()
     for ((round = 0; round < $1; round++)); do
-        start=$EPOCHREALTIME; "$2" >/dev/null 2>&1 || true; first+=($((${EPOCHREALTIME/./} - ${start/./})))
-        start=$EPOCHREALTIME; "$3" >/dev/null 2>&1 || true; second+=($((${EPOCHREALTIME/./} - ${start/./})))
+        start=$EPOCHREALTIME; "$2" >/dev/null 2>&1 || true; times+=($((${EPOCHREALTIME/./} - ${start/./})))
+        start=$EPOCHREALTIME; "$3" >/dev/null 2>&1 || true; others+=($((${EPOCHREALTIME/./} - ${start/./})))
     done
-    direct=$(printf '%s\n' "${first[@]}" | middle) through=$(printf '%s\n' "${second[@]}" | middle)
+    direct=$(printf '%s\n' "${times[@]}" | middle) through=$(printf '%s\n' "${others[@]}" | middle)
 }

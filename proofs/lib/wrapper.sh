@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
 #
-# The linker wrapper in a folder of its own, and what links through it report. Sourced by proof.sh.
+# The linker wrapper in a folder of its own, and figures of its reports. Sourced by proof.sh.
 
 # Copies the program to $work, and has it in $work/wrapper under the names of linkers.
 make_wrapper() { # names…
