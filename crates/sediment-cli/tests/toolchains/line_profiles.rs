@@ -177,7 +177,7 @@ fn gcc_reads_executions_by_line() {
 }
 
 /// Cases of a switch, of which half run, behind a jump through a table; a loop; a condition on one line; code that is split off.
-const CASES: &str = include_str!("../../../../scripts/proof-inputs/aarch64/cases.c");
+const CASES: &str = include_str!("../../../../proofs/inputs/aarch64/cases.c");
 
 /// The executed lines are those that callgrind sees, of code that has no map of blocks.
 fn breakpoints_see_executed_lines() {

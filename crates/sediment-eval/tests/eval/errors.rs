@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The errors of verdicts and gate on simulated experiments: a small version of `scripts/proofs/eval-errors`, whose bounds leave
+//! The errors of verdicts and gate on simulated experiments: a small version of `proofs/scripts/eval-errors`, whose bounds leave
 //! room for its fewer experiments. And the stopping rule, step by step.
 
 use super::simulated;

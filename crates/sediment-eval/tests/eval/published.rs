@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Published comparisons of builds, fed in as they were printed: the same figures come out, or the difference has a reason; and what
-//! their authors did not see is seen. `scripts/proofs/eval-seeds` prints all of it.
+//! their authors did not see is seen. `proofs/scripts/eval-seeds` prints all of it.
 
 
 use sediment_eval::comparison::Comparison;

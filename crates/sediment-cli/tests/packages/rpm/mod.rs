@@ -389,7 +389,7 @@ fn flags_have_sections_once() {
 
 /// Macros that set flags as Fedora does, link-time optimisation among them.
 fn fedoras_flags() -> String {
-    support::root().join("scripts/proof-inputs/rpm/macros.flags").display().to_string()
+    support::root().join("proofs/inputs/rpm/macros.flags").display().to_string()
 }
 
 /// Three programs in one package, by the flags that rpm has for each language and by Fedora's.

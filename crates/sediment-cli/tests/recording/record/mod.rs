@@ -2,7 +2,7 @@
 //! `sediment record` on programs that are hard on a tracer: what they print and how they exit stays the same, nothing is left in
 //! them, and what ran is in the profile.
 //!
-//! SEDIMENT_REPEATS repeats so often those that the list of tests calls [repeated]; scripts/proofs/recorder does so up to two hundred times.
+//! SEDIMENT_REPEATS repeats so often those that the list of tests calls [repeated]; proofs/scripts/recorder does so up to two hundred times.
 
 mod answers;
 mod architectures;

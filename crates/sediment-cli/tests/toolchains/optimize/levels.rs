@@ -136,7 +136,7 @@ fn words_of_both_are_the_packages() {
     {
         let own = words("crates/sediment-cli/src/commands/optimize/levels.rs", own);
         assert_eq!(own, words("gcc-plugin/compiler", package));
-        assert_eq!(own, words("scripts/proofs/pgo", proof));
+        assert_eq!(own, words("proofs/lib/builds.sh", proof));
         assert_eq!(own.len(), least, "{own:?}");
     }
 }

@@ -52,7 +52,8 @@ fn files_stay_small_and_carry_their_licence() {
     for path in files() {
         let name = relative(&path);
         let source = [".rs", ".cc", ".h"].iter().any(|ending| name.ends_with(ending));
-        let script = name.starts_with("scripts/")
+        let folders = ["scripts/", "proofs/scripts/", "proofs/lib/", "proofs/inputs/"];
+        let script = folders.iter().any(|folder| name.starts_with(folder))
             || name == ".ci/run"
             || name.starts_with("examples/") && name.ends_with("/run");
         if !source && !script {
@@ -78,7 +79,7 @@ fn conditions_are_those_of_the_oldest_rust() {
         words.windows(2).any(|pair| matches!(pair, ["&&" | "||", "let"]))
     };
     assert!(chained("if is_so &&\n let Some(it) = that {") && !chained("if is_so {\n let it = that;"));
-    for path in files_below(&root().join("crates"), "rs") {
+    for path in ["crates", "proofs"].iter().flat_map(|folder| files_below(&root().join(folder), "rs")) {
         let name = relative(&path);
         let is_this = name.ends_with("tidy/mod.rs");
         assert!(is_this || !chained(&code_of(&read(&path))), "{name}: a chain of conditions with `let`");

@@ -46,7 +46,7 @@ fn summary(script: &str) -> String {
 #[test]
 fn proofs_begin_with_the_words_of_their_scripts() {
     let mut wrong = Vec::new();
-    for entry in std::fs::read_dir(root().join("scripts/proofs")).unwrap() {
+    for entry in std::fs::read_dir(root().join("proofs/scripts")).unwrap() {
         let script = entry.unwrap().path();
         let name = script.file_name().unwrap().to_string_lossy().into_owned();
         let page = root().join(format!("docs/proofs/{name}.md"));

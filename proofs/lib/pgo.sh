@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=bash disable=SC2034,SC2154 # variables are shared with the scripts
+#
+# Builds by counters of GCC's instrumentation and by counts of blocks, their trainings, and their links in layouts. A script sources this file
+# first; it brings builds.sh.
+
+source "$(dirname "${BASH_SOURCE[0]}")/builds.sh"
+
+kept=$cache/pgo
+# Sum of the sources that the plugin was compiled from.
+sources=$kept/plugin/sources
+all_builds=(plain train own own-partial text text-partial text-copies again blocks-training blocks both-training both both-copies-training both-copies)
+in_input_order="$by_lld -Wl,--call-graph-profile-sort=none"
+
+# Makes tools, folders and compilers.
+prepare_pgo() {
+    need_sediment
+    need_lld
+    prepare_work "$(command -v gcc)" "$(command -v g++)"
+}
+
+# Sets `words` and `files`: flags of a build, and the files that it is made by.
+words_of() { # build, program
+    local counters=$kept/recordings/$2.counters use="$counted -fplugin=$kept/plugin/sediment.so -fplugin-arg-sediment-counters=$kept/recordings/$2.counters"
+    words= files=("$sources" "$counters")
+    case $1 in
+    plain) files=() ;;
+    train) words="-fprofile-generate -ftest-coverage -fprofile-update=prefer-atomic" files=() ;;
+    own) words=$counted files=("$kept/recordings/$2.gcda") ;;
+    own-partial) words="$counted -fprofile-partial-training" files=("$kept/recordings/$2.gcda") ;;
+    text) words=$use ;;
+    text-partial | again) words="$use -fprofile-partial-training $fewer" ;;
+    text-copies | both-copies*) words="$use -fprofile-partial-training" ;;
+    blocks*) words="-fplugin=$kept/plugin/sediment.so" files=("$sources") ;;
+    both*) words="$use -fprofile-partial-training $fewer $lean" ;;
+    esac
+    case $1 in
+    *-training) words+=" -fplugin-arg-sediment-blocks" ;;
+    blocks | both*) words+=" -fplugin-arg-sediment-profile=$kept/recordings/$2.$1" files=("$sources" "$kept/recordings/$2.$1" "${files[@]:1}") ;;
+    esac
+}
+
+# Compiles a build by its words, after the training that it takes counts of blocks from.
+compile_as() { # build, program
+    local words files
+    case $1 in blocks | both | both-copies) count_blocks "$1" "$2" ;; esac
+    words_of "$1" "$2"
+    compile "$1" "$2" "$words" "${files[@]}"
+}
+
+# Counts blocks for a build, by another run of callgrind, of the training build with the same words.
+count_blocks() { # build, program
+    compile_as "$1-training" "$2"
+    link_build "$1-training" "$2" input "$in_input_order"
+    count_blocks_of "$1-training" "$2" "$2.$1"
+}
+
+# Makes GCC's own counters, and the text of them.
+train() { # program
+    local made=$kept/recordings/$1 folder=$kept/train/build/$1
+    if [[ ! -s $made.gcda || $made.gcda -ot $folder/done ]]; then
+        say "training $1"
+        train_once "$1" "$1" record
+        rm -rf "$kept/counters-of/$1"
+        mkdir -p "$kept/counters-of/$1"
+        (cd "$folder" && find . -name '*.gcda' -print0 | sort -z | tar -c --null -T -) | tar -x -C "$kept/counters-of/$1"
+        (cd "$kept/counters-of/$1" && find . -name '*.gcda' | sort | xargs -d '\n' sha256sum) >"$made.gcda.new"
+        rm -f "$made.counters"
+        mv "$made.gcda.new" "$made.gcda"
+    fi
+    [[ ! -s $made.counters || $(<"$made.read") != "$(sha256sum <"$sediment")" ]] || return 0
+    cp -a "$kept/counters-of/$1/." "$folder/"
+    "$sediment" import "$folder" -o "$made.gv" 2>"$kept/logs/$1.import"
+    "$sediment" export "$made.gv" --format counters -o "$made.counters.new" 2>>"$kept/logs/$1.import"
+    mv "$made.counters.new" "$made.counters"
+    sha256sum <"$sediment" >"$made.read"
+}
+
+# Leaves the counters of one run next to the objects.
+train_once() { # program, name of the log, workload
+    link_instrumented train "$1" "$by_lld"
+    find "$kept/train/build/$1" -name '*.gcda' -delete
+    run_build "$1" "$3" "$(linked train "$1")" env 2>"$kept/logs/$2.training"
+}
+
+# Links the program of a build in an order of a recording of that build, or has BOLT write it by counts of its own.
+place() { # build, program, layout
+    local order=$kept/$1/orders/$2.$3
+    [[ ! -e $(linked "$1" "$2" "$3") ]] || return 0
+    at "$1"
+    [[ $3 == bolt-* ]] || record "$2"
+    at "$1"
+    [[ $3 == ordered ]] || { link "$2" "$3"; return; }
+    "$sediment" order "$kept/$1/orders/$2.gv" --binary "$(linked "$1" "$2")" --linker lld -o "$order" 2>"$kept/logs/$2.$1.order"
+    link_build "$1" "$2" ordered "$by_lld -Wl,--symbol-ordering-file,$order"
+}
