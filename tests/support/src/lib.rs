@@ -159,12 +159,12 @@ fn all_is_required() -> bool {
 /// Says why a test ends early, for lack of a tool or a right; `SEDIMENT_REQUIRE_ALL=1` makes it fail.
 pub fn skip(why: &str) {
     assert!(!all_is_required(), "{why}");
-    eprintln!("not run: {why}");
+    eprintln!("skipped: {why}");
 }
 
 /// Says why a test ends early on this processor, kernel or version of a tool, which is no failure anywhere.
 pub fn skip_on_this_machine(why: &str) {
-    eprintln!("not run: {why}");
+    eprintln!("skipped: {why}");
 }
 
 thread_local! {
@@ -188,8 +188,17 @@ fn full_name(name: &str) -> String {
 /// A case that is reported as ignored, with its reason.
 pub fn ignored(name: &str, why: &str) -> Trial {
     let name = full_name(name);
-    eprintln!("{name}: {why}");
+    eprintln!("skipped {name}: {why}");
     Trial::test(name, || Ok(())).with_ignored_flag(true)
+}
+
+/// A case that takes long, and shows on another compiler or machine what a shorter one shows: it runs with SEDIMENT_LONG=1, as
+/// `scripts/prove long-tests` sets it.
+pub fn long(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
+    match std::env::var_os("SEDIMENT_LONG") {
+        Some(_) => case(name, needs, run),
+        None => ignored(name, "takes long: scripts/prove long-tests"),
+    }
 }
 
 /// Appends the time of a case, in seconds, to the file that SEDIMENT_TEST_TIMES names.
@@ -214,7 +223,9 @@ pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
                 Ok(())
             })
         }
-        Some((true, why)) if all_is_required() => Trial::test(full_name(name), move || Err(Failed::from(why))),
+        Some((true, why)) if all_is_required() => {
+            Trial::test(full_name(name), move || Err(Failed::from(why)))
+        }
         Some((_, why)) => ignored(name, &why),
     }
 }

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Debian and RPM packages, of toys and of sediment itself.
 
-mod own_packages;
-mod package_deb;
-mod rpm;
-mod rpm_flags;
 #[path = "../build/mod.rs"]
 #[allow(dead_code, unused_imports)] // each test program uses its part
 mod build;
-#[path = "../running/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod running;
-#[path = "../sandbox/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod sandbox;
+mod own_packages;
+mod package_deb;
 #[path = "../projects/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
 mod projects;
+mod rpm;
+mod rpm_flags;
+#[path = "../running/mod.rs"]
+mod running;
 
 use libtest_mimic::Arguments;
 use support::suite;

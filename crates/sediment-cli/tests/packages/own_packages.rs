@@ -5,13 +5,13 @@
 use crate::build;
 use crate::projects::settings;
 
+use crate::running::{err, out};
 use build::Build;
 use libtest_mimic::Trial;
-use crate::running::{err, out};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::{Need, case, root};
+use support::{Need, case, long, root};
 
 pub(crate) fn cases() -> Vec<Trial> {
     let both = [Need::Program("git"), Need::Program("make"), Need::GccPluginHeaders("gcc")];
@@ -19,7 +19,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     let debian = [Need::Program("git"), Need::Program("dpkg-buildpackage"), Need::Program("dh")];
     vec![
         case("spec_under_its_conditions", &[Need::Program("rpmspec")], spec_under_its_conditions),
-        case("debian_packages_without_plugin", &debian, debian_packages_without_plugin),
+        long("debian_packages_without_plugin", &debian, debian_packages_without_plugin),
         case("workflow_calls_scripts", &[], workflow_calls_scripts),
         case("rpm_packages", &more(&[Need::Program("rpmbuild")]), rpm_packages),
         case(

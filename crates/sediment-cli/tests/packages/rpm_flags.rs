@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Flags of specs that `sediment package rpm` changed, as rpmspec expands them: those of the spec before, and sections for functions.
 
-
-use libtest_mimic::Trial;
 use crate::running::{done, err, sediment};
+use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Command;
 use support::said::says;

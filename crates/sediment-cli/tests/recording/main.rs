@@ -1,26 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings of real programs.
 
-mod record;
 #[path = "../compilers/mod.rs"]
 #[allow(dead_code, unused_imports)] // each test program uses its part
 mod compilers;
+mod record;
 #[path = "../running/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
 mod running;
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports)] // each test program uses its part
 mod sandbox;
-#[path = "../projects/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod projects;
 
 use libtest_mimic::Arguments;
 use support::suite;
 
 fn main() {
-    let suites = [
-        suite("record", record::cases),
-    ];
+    let suites = [suite("record", record::cases)];
     libtest_mimic::run(&Arguments::from_args(), suites.into_iter().flatten().collect()).exit();
 }

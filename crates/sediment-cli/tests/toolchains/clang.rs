@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks of programs that clang compiles: from its own map of blocks, by a recording, to its list of basic block sections.
 
-
-use libtest_mimic::Trial;
 use crate::running::{done, err, sediment};
+use libtest_mimic::Trial;
 use sediment_core::binary::bb_addr_map;
 use sediment_order::link;
 use std::path::Path;

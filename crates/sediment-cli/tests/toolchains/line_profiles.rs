@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles by source line: what clang, rustc and Go make of what `sediment export` writes.
 
-
-use libtest_mimic::Trial;
 use crate::running::{code, done, err, sediment};
+use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Command;
 use support::{Need, case, root};

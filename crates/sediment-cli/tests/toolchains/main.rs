@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program with compilers, linkers and build systems.
 
+#[path = "../build/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod build;
 mod clang;
+#[path = "../compilers/mod.rs"]
+#[allow(dead_code, unused_imports)] // each test program uses its part
+mod compilers;
 mod demo;
 mod end_to_end;
 mod eval;
@@ -10,24 +16,16 @@ mod json;
 mod line_profiles;
 mod optimize;
 mod pages;
-mod streams;
-mod verify_reasons;
-mod wrapper;
-#[path = "../build/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod build;
-#[path = "../compilers/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod compilers;
+#[path = "../projects/mod.rs"]
+mod projects;
 #[path = "../running/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
 mod running;
 #[path = "../sandbox/mod.rs"]
 #[allow(dead_code, unused_imports)] // each test program uses its part
 mod sandbox;
-#[path = "../projects/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod projects;
+mod streams;
+mod verify_reasons;
+mod wrapper;
 
 use libtest_mimic::Arguments;
 use support::suite;

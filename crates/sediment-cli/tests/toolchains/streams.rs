@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of the main commands into a pipe that nobody reads, and in a terminal of 40 columns.
 
-
-use libtest_mimic::Trial;
 use crate::running::{code, command, done, err, sediment};
+use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{Need, case, root};

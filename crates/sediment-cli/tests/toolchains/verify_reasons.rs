@@ -2,9 +2,8 @@
 //! The reasons of `verify` against the truth: small programs, each linked with one known fault by real linkers, and sound ones, for
 //! which it gives no reason.
 
-
-use libtest_mimic::Trial;
 use crate::running::{code, err, out, sediment};
+use libtest_mimic::Trial;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

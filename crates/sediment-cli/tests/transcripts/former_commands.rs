@@ -2,7 +2,6 @@
 //! Command lines, options, macros and variables as documentation of former releases spelled them: each command runs on small inputs and
 //! is understood, and each former spelling does the same as the one of today.
 
-
 use crate::running::{code, command, done, err, out, sediment, words};
 use std::path::Path;
 use std::process::Command;

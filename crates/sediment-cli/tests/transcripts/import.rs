@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment import` beyond one file in and one out: the parts that callgrind leaves, the order of a run, the trace.
 
-
 use crate::running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Warnings about gaps of a profile, missing symbols and symbols of another build.
 
-
 use crate::running::{err, out, sediment};
 use support::said::says;
 

@@ -10,16 +10,9 @@ mod order;
 mod predict;
 mod program;
 mod report;
+#[path = "../running/mod.rs"]
+mod running;
 mod sessions;
 mod submissions;
 mod symbols;
 mod tidy;
-#[path = "../running/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod running;
-#[path = "../sandbox/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod sandbox;
-#[path = "../projects/mod.rs"]
-#[allow(dead_code, unused_imports)] // each test program uses its part
-mod projects;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order`: groups for start-up and steady state, several workloads, older orders kept, engines of earlier releases.
 
-
 use crate::running::{done as out, err, sediment};
 use std::fmt::Write;
 use support::said::says;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment order` for a recorded run, why a function is where it is, and `sediment predict`.
 
-
 use crate::running::{done, err, sediment};
 use std::fmt::Write;
 use std::process::Command;

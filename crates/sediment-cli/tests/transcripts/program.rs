@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program as its user meets it: what goes in, what comes out, on which stream, with which exit code.
 
-
 use crate::running::{code, command, err, out, sediment};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

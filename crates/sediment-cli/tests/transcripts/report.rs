@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment report`: the picture of a real program's layout, of an order of it, and of the program as linked with that order.
 
-
 use crate::running::{done, err, sediment};
 use std::fmt::Write;
 use std::path::Path;

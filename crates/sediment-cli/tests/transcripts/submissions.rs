@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Users' submissions merged into a package's profile; profiles compared in words and by git; the pages of the manual.
 
-
 use crate::running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the program finds the symbols of what was recorded, and what it says where it finds none or those of another build.
 
-
 use crate::running::{command, err};
 use std::path::Path;
 use std::process::Output;

@@ -4,10 +4,10 @@
 
 use super::simulated;
 
+use super::simulated::World;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::verdict::Verdict;
 use sediment_eval::{Analysis, Budget, NextStep, analyse, plan_next};
-use super::simulated::World;
 use support::said::{says, says_like};
 
 const EXPERIMENTS: u64 = 150;

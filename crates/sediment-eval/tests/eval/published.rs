@@ -2,16 +2,15 @@
 //! Published comparisons of builds, fed in as they were printed: the same figures come out, or the difference has a reason; and what
 //! their authors did not see is seen. `proofs/scripts/eval-seeds` prints all of it.
 
-
+use super::seeds::{
+    LTO, PERF_STAT, PERF_STAT_DERIVED, POSTGRESQL, WELCH, half_digit, lto, number, perf_stat, postgresql,
+    welch,
+};
 use sediment_eval::comparison::Comparison;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{Style, style};
 use sediment_eval::verdict::Verdict;
 use sediment_eval::{Analysis, Experiment, analyse};
-use super::seeds::{
-    LTO, PERF_STAT, PERF_STAT_DERIVED, POSTGRESQL, WELCH, half_digit, lto, number, perf_stat, postgresql,
-    welch,
-};
 use support::said::says;
 
 fn place(analysis: &Analysis, metric: &str) -> usize {

@@ -2,13 +2,12 @@
 //! Reports in a browser: `tests/browsers/browser/report.py` drives Chromium, or Firefox with SEDIMENT_BROWSER=firefox. A folder named by
 //! SEDIMENT_SCREENSHOTS keeps pictures.
 
-
 use crate::running::{done, sediment};
+use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;
 use sediment_order::report::layout::{self, Calls, Heat, ProfiledFunction, Program, Report};
-use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,10 +15,22 @@ use support::case;
 
 pub(crate) fn cases() -> Vec<Trial> {
     vec![
-        case("a_report_is_searched_clicked_and_read_by_keyboard_and_touch", &[], a_report_is_searched_clicked_and_read_by_keyboard_and_touch),
+        case(
+            "a_report_is_searched_clicked_and_read_by_keyboard_and_touch",
+            &[],
+            a_report_is_searched_clicked_and_read_by_keyboard_and_touch,
+        ),
         case("names_of_strangers_run_nothing", &[], names_of_strangers_run_nothing),
-        case("linkage_names_are_found_and_small_files_have_functions", &[], linkage_names_are_found_and_small_files_have_functions),
-        case("reports_of_one_function_and_of_two_hundred_thousand_open", &[], reports_of_one_function_and_of_two_hundred_thousand_open),
+        case(
+            "linkage_names_are_found_and_small_files_have_functions",
+            &[],
+            linkage_names_are_found_and_small_files_have_functions,
+        ),
+        case(
+            "reports_of_one_function_and_of_two_hundred_thousand_open",
+            &[],
+            reports_of_one_function_and_of_two_hundred_thousand_open,
+        ),
     ]
 }
 

@@ -3,11 +3,11 @@
 
 mod toy;
 
-use libtest_mimic::Trial;
 use crate::projects::Kind;
+use libtest_mimic::Trial;
 use std::path::Path;
 use support::said::says_in_log;
-use support::{Need, case};
+use support::{Need, case, long};
 use toy::{Toy, words};
 
 /// Name, needs and test of a case.
@@ -88,9 +88,8 @@ pub(crate) fn cases() -> Vec<Trial> {
         ("counters_from_here_serve_another_machine", more(&cross), cross_by_counters),
         ("counts_of_blocks_from_here_serve_another_machine", more(&cross), cross_by_blocks),
     ];
-    for (name, needs, run) in rows.iter().chain(cross_rows) {
-        cases.push(case(name, needs, *run));
-    }
+    cases.extend(rows.iter().map(|(name, needs, run)| case(name, needs, *run)));
+    cases.extend(cross_rows.iter().map(|(name, needs, run)| long(name, needs, *run)));
     cases
 }
 

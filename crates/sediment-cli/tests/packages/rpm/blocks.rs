@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
 
-use crate::running::{done, sediment};
 use crate::rpm::{Package, said_when_done};
+use crate::running::{done, sediment};
 use std::process::Command;
 use support::said::says_in_log;
 

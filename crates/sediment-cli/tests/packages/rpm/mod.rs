@@ -5,9 +5,9 @@
 mod blocks;
 use crate::build;
 
+use crate::running::{done, err, out, sediment};
 use build::Build;
 use libtest_mimic::Trial;
-use crate::running::{done, err, out, sediment};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};

@@ -20,10 +20,10 @@ mod stripped;
 mod traced;
 mod trampolines;
 
+use crate::running::{code, err};
 use forms::Form;
 use libtest_mimic::Trial;
 use programs::FUNCTIONS;
-use crate::running::{code, err};
 use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

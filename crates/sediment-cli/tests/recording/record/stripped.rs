@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stripped programs: recorded by addresses, resolved by every kind of debug file, collected from packages.
 
-use crate::running::sediment;
 use super::{
     Running, Workshop, assert_untouched, code, err, number_in, programs, repeated, repeats, seconds, text,
 };
+use crate::running::sediment;
 use libtest_mimic::Trial;
 use sediment_core::profile::Profile;
 use std::collections::BTreeMap;

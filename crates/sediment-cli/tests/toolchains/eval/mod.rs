@@ -8,8 +8,8 @@ mod interruptions;
 mod quick;
 mod servers;
 
-use libtest_mimic::Trial;
 use crate::running::{code, command, err, out};
+use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};

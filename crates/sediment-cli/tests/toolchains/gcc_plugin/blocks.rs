@@ -3,8 +3,8 @@
 
 use crate::compilers::{COMPILERS, Compiler, Runs};
 use crate::gcc_plugin::odd::has_cold_part;
-use crate::running::{done, err, sediment};
 use crate::gcc_plugin::{has, read};
+use crate::running::{done, err, sediment};
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;

@@ -2,8 +2,8 @@
 //! Counters of GCC's instrumentation: from a training build by way of text to a build elsewhere.
 
 use super::blocks::{self, ran};
-use crate::compilers::Compiler;
 use super::{done, err, sediment};
+use crate::compilers::Compiler;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Early ids: from statements numbered before inlining, by a recording of the optimised program, to GCC's own counters.
 
-use crate::gcc_plugin::blocks::{MARKS, THROWN, edited, ran};
 use crate::compilers::Compiler;
+use crate::gcc_plugin::blocks::{MARKS, THROWN, edited, ran};
 use crate::gcc_plugin::counters::{COUNTERS, TRAIN, USE, WORK};
 use crate::gcc_plugin::recorded::{self, EXECUTIONS_OF_A_RECORD, EXECUTIONS_OF_A_SAMPLE};
-use crate::running::{done, err, sediment};
 use crate::gcc_plugin::{has, read};
+use crate::running::{done, err, sediment};
 use sediment_core::binary::NoFiles;
 use sediment_core::binary::gcc_early_map::EarlyMap;
 use std::collections::BTreeMap;

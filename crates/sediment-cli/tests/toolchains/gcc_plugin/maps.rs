@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Maps of blocks: what they add to objects, how they reach debug files, and what linkers leave of them.
 
-use crate::gcc_plugin::blocks::{MARKS, THROWN, blocks_of, edited, recorded, sources};
 use crate::compilers::Compiler;
+use crate::gcc_plugin::blocks::{MARKS, THROWN, blocks_of, edited, recorded, sources};
 use crate::gcc_plugin::read;
 use crate::running::{err, sediment};
 use sediment_core::binary::{Binary, NoFiles, gcc_block_map};

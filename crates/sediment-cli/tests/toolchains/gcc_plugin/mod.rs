@@ -14,8 +14,8 @@ mod tools;
 mod whole;
 
 use crate::compilers::{COMPILERS, Compiler, Runs};
-use libtest_mimic::Trial;
 use crate::running::{done, err, sediment};
+use libtest_mimic::Trial;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -256,21 +256,21 @@ const OF_ONE: &[OfOne] = &[
 pub(crate) fn cases() -> Vec<Trial> {
     let of_all = COMPILERS.iter().flat_map(|compiler| {
         OF_ALL.iter().map(move |(name, test)| {
-            case(&format!("{}_{name}", compiler.name), compiler.needs, move || test(compiler))
+            compiler.case(&format!("{}_{name}", compiler.name), compiler.needs, move || test(compiler))
         })
     });
     let native = COMPILERS.iter().filter(|compiler| !compiler.name.starts_with("aarch64"));
     let of_native = native.flat_map(|compiler| {
         OF_NATIVE.iter().map(move |(name, test, needs)| {
             let needs = [compiler.needs, needs].concat();
-            case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
+            compiler.case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
         })
     });
     let numbered = COMPILERS.iter().filter(|compiler| early::COMPILERS.contains(&compiler.name));
     let of_numbered = numbered.flat_map(|compiler| {
         OF_NUMBERED.iter().map(move |(name, test, needs)| {
             let needs = [compiler.needs, needs].concat();
-            case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
+            compiler.case(&format!("{}_{name}", compiler.name), &needs, move || test(compiler))
         })
     });
     let of_one = OF_ONE.iter().map(|(name, test, needs)| {

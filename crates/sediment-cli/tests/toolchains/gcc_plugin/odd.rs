@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that are hard on whoever moves blocks, under the flags of packages: split or left whole, they do the same.
 
-use crate::gcc_plugin::blocks::{COUNTS, MARKS, WORK, ran, record, record_as, runs_in_cold_part};
 use crate::compilers::{COMPILERS, Compiler};
+use crate::gcc_plugin::blocks::{COUNTS, MARKS, WORK, ran, record, record_as, runs_in_cold_part};
 use crate::running::sediment;
 use sediment_core::binary::{Binary, NoFiles};
 use std::process::Command;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts: of a file of counts, as far as a unit reads it, and of functions, as an order has their sizes and annocheck sees them.
 
-use crate::gcc_plugin::blocks::{COUNTS, MARKS, recorded, sources};
 use crate::compilers::Compiler;
-use crate::running::{done, err, sediment};
+use crate::gcc_plugin::blocks::{COUNTS, MARKS, recorded, sources};
 use crate::gcc_plugin::{has, read};
+use crate::running::{done, err, sediment};
 use std::fmt::Write as _;
 use std::process::Command;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks recorded by breakpoints, without valgrind and without a processor's counters, and profiles of sampled addresses.
 
-use crate::gcc_plugin::blocks::{self, blocks_of, ran};
 use crate::compilers::Compiler;
-use crate::running::{done, sediment};
+use crate::gcc_plugin::blocks::{self, blocks_of, ran};
 use crate::gcc_plugin::{has, read};
+use crate::running::{done, sediment};
 use sediment_core::binary::gcc_block_map;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -2,9 +2,9 @@
 //! Functions split by counters alone: blocks that no training executed, without a recording of blocks.
 
 use super::blocks::{self, MARKS, ran};
-use crate::compilers::{COMPILERS, Compiler};
 use super::counters::{COUNTERS, TRAIN, USE};
 use super::{done, sediment};
+use crate::compilers::{COMPILERS, Compiler};
 use std::process::Command;
 use tempfile::TempDir;
 

@@ -3,10 +3,10 @@
 //! at the link, and of two compilers.
 
 use super::blocks::ran;
-use crate::compilers::Compiler;
 use super::counters::{COUNTERS, TRAIN, USE, WORK, build_logged};
-use crate::running::command;
 use super::{done, early, err, read, sediment, split};
+use crate::compilers::Compiler;
+use crate::running::command;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;

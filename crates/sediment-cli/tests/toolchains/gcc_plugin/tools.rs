@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Code in cold parts, as debuggers, profilers and unwinders see it, and ways into cold parts.
 
-use crate::gcc_plugin::blocks::{COUNTS, MARKS, ran, record};
 use crate::compilers::{COMPILERS, Compiler};
+use crate::gcc_plugin::blocks::{COUNTS, MARKS, ran, record};
 use sediment_core::binary::{Binary, NoFiles};
 use std::ops::Range;
 use std::path::Path;

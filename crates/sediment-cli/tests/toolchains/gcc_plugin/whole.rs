@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that stay whole although they have counts, each for another reason, as `verify --blocks` tells them.
 
-use crate::gcc_plugin::blocks::{COUNTS, MARKS, record};
 use crate::compilers::Compiler;
+use crate::gcc_plugin::blocks::{COUNTS, MARKS, record};
 use crate::running::{done, sediment};
 use std::collections::HashMap;
 use std::process::Command;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment optimize`: projects of several build systems from their sources to an ordered and measured program, and what goes wrong.
 
-
 mod again;
 mod bad_input;
 mod harm;
@@ -10,9 +9,9 @@ mod levels;
 mod measured;
 mod project;
 
+use crate::projects::Kind;
 use libtest_mimic::Trial;
 use project::{Project, code, err};
-use crate::projects::Kind;
 use support::said::says_like;
 use support::{Need, case};
 

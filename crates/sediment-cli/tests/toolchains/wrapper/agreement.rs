@@ -2,8 +2,8 @@
 //! The wrapper makes the order that `sediment order` makes with the program as it is linked without one, function by function, whatever
 //! the profile knows.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -2,8 +2,8 @@
 //! Wrong profiles, and builds in which no order applies: each link succeeds, unordered if need be, and standard error or the log
 //! gives the reason.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};

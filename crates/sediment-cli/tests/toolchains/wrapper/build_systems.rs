@@ -2,8 +2,8 @@
 //! The table of build systems in docs/linkers.md: a small project of each, built and installed through the wrapper by what that table
 //! says and by nothing else. Every file that is linked lies in its order.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use std::fmt::Write as _;

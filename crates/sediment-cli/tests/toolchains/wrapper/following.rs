@@ -2,8 +2,8 @@
 //! Functions that another build has under other names, and local functions of one name, with and without the wrapper; and whether
 //! debuggers and packagers' tools find their way in what was ordered.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::process::Command;
 use support::said::{says, says_like};

@@ -2,8 +2,8 @@
 //! Limits of a link through the wrapper: it never waits, never reads input that the linker cannot read again, and writes only where
 //! it should.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;

@@ -2,8 +2,8 @@
 //! `verify --same-as`: an ordered file and an unordered one are the same, to gdb and the tools of packagers, too; and whatever is
 //! not is found.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;

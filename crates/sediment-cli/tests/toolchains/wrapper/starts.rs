@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links by recordings of starts: every goal is compared with the program as the linker makes it without an order.
 
+use super::sediment;
 use crate::build::{Build, said};
 use crate::projects::{CALLED, start};
-use super::sediment;
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::process::Output;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The linker that would have run without the wrapper runs, in a process as it would have had.
 
-use crate::build::{Build, said};
 use super::harmless::{LONGEST, done, run, with_objects};
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

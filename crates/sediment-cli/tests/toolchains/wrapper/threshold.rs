@@ -2,8 +2,8 @@
 //! Report of a build's log on its outputs, and thresholds that fail it: outputs that have a profile and could not be ordered,
 //! files that were installed under another name, and profiles that stand in two files.
 
-use crate::build::{Build, said};
 use super::sediment;
+use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};

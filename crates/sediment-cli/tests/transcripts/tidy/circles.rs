@@ -161,22 +161,22 @@ fn circles_are_found() {
         circles(&uses_of(&files))
     };
     let root = ("", "mod a; mod b; mod c; pub use b::Thing;");
-    assert_eq!(found(&[root, ("a", "use super::b::Thing;"), ("b", "use crate::tidy::c;"), ("c", "")]), [""; 0]);
+    assert_eq!(found(&[root, ("a", "use super::b::Thing;"), ("b", "use crate::c;"), ("c", "")]), [""; 0]);
     assert_eq!(
         found(&[
             root,
-            ("a", "use crate::tidy::{b::Thing, x};"),
+            ("a", "use crate::{b::Thing, x};"),
             ("b", "fn f() { super::c::g() }"),
             ("c", "use super::a::{self, X};")
         ]),
         ["the crate: a, b, c"]
     );
     // Handed on by the file above, and from within folders.
-    assert_eq!(found(&[root, ("a", "use crate::tidy::Thing;"), ("b", "use crate::tidy::a::X;")]), ["the crate: a, b"]);
+    assert_eq!(found(&[root, ("a", "use crate::Thing;"), ("b", "use crate::a::X;")]), ["the crate: a, b"]);
     let folder =
-        [root, ("a", "mod d; mod e;"), ("a/d", "use super::e::X;"), ("a/e", "use crate::tidy::{a::d::Y, b::Z};")];
+        [root, ("a", "mod d; mod e;"), ("a/d", "use super::e::X;"), ("a/e", "use crate::{a::d::Y, b::Z};")];
     assert_eq!(found(&folder), ["a: d, e"]);
-    assert_eq!(found(&[folder[0], folder[1], folder[2], ("b", "use crate::tidy::a::W;")]), [""; 0]);
+    assert_eq!(found(&[folder[0], folder[1], folder[2], ("b", "use crate::a::W;")]), [""; 0]);
     // What a mod.rs declares itself its parts may use, and it them.
     assert_eq!(found(&[root, ("a", "mod d; use d::Y; pub struct X;"), ("a/d", "use super::X;")]), [""; 0]);
 }

@@ -32,7 +32,7 @@ fn cases(text: &str) -> Vec<(&str, &str)> {
 /// Ways to end or ignore a test that say no reason, or do not fail where all is required.
 fn silent_skips(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for way in ["SEDIMENT_REQUIRE_ALL", "with_ignored_flag", "eprintln!(\"not run"] {
+    for way in ["SEDIMENT_REQUIRE_ALL", "with_ignored_flag", "eprintln!(\"skipped"] {
         found.extend(text.contains(way).then(|| format!("{way}: only tests/support has it")));
     }
     found.extend(text.contains("#[ignore]").then(|| "#[ignore] without a reason".to_owned()));
