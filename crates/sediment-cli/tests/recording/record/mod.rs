@@ -112,8 +112,8 @@ pub(crate) fn cases() -> Vec<Trial> {
         trampolines::cases(),
         sigtrap::cases(),
     ];
-    let cases = cases.into_iter().chain(parts.into_iter().flatten()).collect();
-    cases
+
+    cases.into_iter().chain(parts.into_iter().flatten()).collect()
 }
 
 thread_local! {
