@@ -65,6 +65,7 @@ pub fn base_name(path: &[u8]) -> &[u8] {
 pub const VARIANTS: usize = 4;
 
 /// The name of a function that is an address as linked, in a DSO that was stripped.
+#[cfg(feature = "dwarf")]
 pub(crate) fn nameless(address: u64) -> String {
     format!("{address:#x}")
 }
