@@ -21,13 +21,13 @@
 //! use sediment_eval::{Direction, Experiment, Metric, MetricKind, Observation, Phase, Variant, Workload, analyse, import};
 //!
 //! # fn main() -> sediment_core::Result<()> {
-//! // What `hyperfine --export-json` wrote of two builds: seconds of each run.
+//! // From `hyperfine --runs 10 --export-json`: seconds of each run, on a machine with other work.
 //! let file = br#"{"results": [
-//!     {"command": "./old", "times": [0.9021, 0.9114, 0.8987, 0.9040, 0.9099, 0.9052, 0.9003, 0.9066]},
-//!     {"command": "./new", "times": [0.8611, 0.8570, 0.8653, 0.8592, 0.8629, 0.8577, 0.8640, 0.8601]}]}"#;
+//!     {"command": "gzip -9", "times": [0.715, 0.9945, 0.7412, 0.8262, 0.7811, 0.8898, 0.7554, 0.6736, 0.6161, 0.7079]},
+//!     {"command": "gzip -1", "times": [0.0876, 0.0691, 0.0704, 0.0827, 0.087, 0.0795, 0.0795, 0.0805, 0.0802, 0.0809]}]}"#;
 //! let variant = |name: &str| Variant { name: name.to_owned(), factors: Vec::new(), replicas: 1, probe: None };
 //! let mut observations = Vec::new();
-//! for (number, name) in ["./old", "./new"].into_iter().enumerate() {
+//! for (number, name) in ["gzip -9", "gzip -1"].into_iter().enumerate() {
 //!     for (at, values) in import::read(file, Some(name))?.runs.into_iter().enumerate() {
 //!         observations.push(Observation {
 //!             workload: 0, variant: number, replica: 0, block: None, slot: 0, at: at as f64, phase: Phase::Measured, work: None, values,
@@ -36,7 +36,7 @@
 //! }
 //! let (name, unit) = ("elapsed".to_owned(), "s".to_owned());
 //! let analysis = analyse(&Experiment {
-//!     variants: vec![variant("old"), variant("new")],
+//!     variants: vec![variant("gzip -9"), variant("gzip -1")],
 //!     baseline: 0,
 //!     workloads: vec![Workload { name: "all".to_owned(), work: None }],
 //!     metrics: vec![Metric { name: name.clone(), unit, direction: Direction::LowerIsBetter, kind: MetricKind::Measured }],

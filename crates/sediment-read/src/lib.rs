@@ -18,19 +18,19 @@
 //!
 //! ```
 //! use sediment_core::binary::NoFiles;
-//! use sediment_core::profile::FunctionKey;
 //! use sediment_read::read::{Settings, find};
 //! use sediment_read::resolve::resolve;
 //!
-//! # fn main() -> sediment_core::Result<()> {
-//! // Folded stacks, as flame graphs are made of.
-//! let stacks: &[u8] = b"main;parse;next_token 7\nmain;report 2\n";
-//! let reader = find(&stacks, &Settings::default())?;
-//! assert_eq!(reader.name, "folded");
-//! let recording = (reader.read)(&stacks, &Settings::default())?;
-//! let (profile, skipped) = resolve(&recording, &NoFiles)?;
-//! assert!(profile.find(&FunctionKey::new(None, b"parse", None).unwrap()).is_some());
-//! assert!(skipped.is_empty());
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // Written by valgrind 3.19, of a program that calls `leaf` 1,010 times.
+//! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/read/callgrind/default/input");
+//! let file = std::fs::read(path)?;
+//! let reader = find(&file, &Settings::default())?;
+//! assert_eq!(reader.name, "callgrind");
+//! let recording = (reader.read)(&file, &Settings::default())?;
+//! let (profile, _skipped) = resolve(&recording, &NoFiles)?;
+//! let calls = profile.edges().into_iter().filter(|(_, callee, _)| profile.key(*callee).name == "leaf");
+//! assert_eq!(calls.map(|(_, _, facts)| facts.count.unwrap_or(0)).sum::<u128>(), 1010);
 //! # Ok(())
 //! # }
 //! ```
