@@ -23,13 +23,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Number of runs that this process began.
 static RUNS: AtomicU64 = AtomicU64::new(0);
 
-/// A geometry of the first-level instruction cache, as cachegrind's option takes it.
+/// Size, associativity and line length of a first-level instruction cache that cachegrind simulates.
 #[derive(Debug, Clone, Copy)]
-pub struct Geometry {
+pub struct SimulatedCache {
     option: &'static str,
 }
 
-impl Geometry {
+impl SimulatedCache {
     /// Options of valgrind that simulate this cache, for a program and all that it starts.
     #[must_use]
     pub fn options(self) -> Vec<OsString> {
@@ -49,10 +49,10 @@ impl Geometry {
 }
 
 /// An instruction TLB of 64 pages of 4 KiB, fully associative.
-pub const TLB: Geometry = Geometry { option: "--I1=262144,64,4096" };
+pub const TLB: SimulatedCache = SimulatedCache { option: "--I1=262144,64,4096" };
 /// A first-level instruction cache of 32 KiB: 8 ways, lines of 64 bytes.
-pub const L1I: Geometry = Geometry { option: "--I1=32768,8,64" };
-const NEVER_EVICTS: Geometry = Geometry { option: "--I1=67108864,16,4096" };
+pub const L1I: SimulatedCache = SimulatedCache { option: "--I1=32768,8,64" };
+const NEVER_EVICTS: SimulatedCache = SimulatedCache { option: "--I1=67108864,16,4096" };
 
 const INSTRUCTIONS: Quantity = Quantity {
     name: "instructions",
@@ -121,7 +121,7 @@ fn available() -> Result<()> {
 
 fn read_with(
     meter: &'static Meter,
-    geometry: Geometry,
+    geometry: SimulatedCache,
     command: &Command,
     scratch: &Path,
 ) -> Result<Vec<Reading>> {

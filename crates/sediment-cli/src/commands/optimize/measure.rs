@@ -8,7 +8,7 @@ use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
-use sediment_measure::cachegrind::{self, Geometry, Totals};
+use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
 use sediment_measure::perf_stat::{self, Event};
 use sediment_measure::samples::Spread;
 use sediment_process::command::{argument, probe, run};
@@ -28,7 +28,7 @@ const SLOWDOWN: f64 = 50.0;
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
 /// Simulated caches.
-const CACHES: [(&str, Geometry); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
+const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
 
 /// Comparison of the outputs of several builds, in the tree.
 pub(super) struct Bench<'a> {
@@ -219,7 +219,7 @@ impl Bench<'_> {
     }
 
     /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
-    fn misses(&self, side: usize, line: &str, cache: Geometry) -> Result<Totals> {
+    fn misses(&self, side: usize, line: &str, cache: SimulatedCache) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
         let mut valgrind = cache.options();
