@@ -42,15 +42,17 @@ pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKI
 pub(super) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes as many bytes as it is told, which are there.
-    let done =
-        unsafe { libc::ptrace(libc::PTRACE_GETSIGMASK, thread.as_raw(), size_of::<u64>(), &raw mut mask) };
+    let done = unsafe {
+        libc::ptrace(libc::PTRACE_GETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw mut mask)
+    };
     Errno::result(done).map(|_| mask)
 }
 
 pub(super) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
     // SAFETY: the kernel reads as many bytes as it is told, which are there.
-    let done =
-        unsafe { libc::ptrace(libc::PTRACE_SETSIGMASK, thread.as_raw(), size_of::<u64>(), &raw const mask) };
+    let done = unsafe {
+        libc::ptrace(libc::PTRACE_SETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw const mask)
+    };
     Errno::result(done).map(drop)
 }
 
@@ -281,9 +283,11 @@ impl Alarm {
         let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler does nothing but count.
         let before = unsafe { sigaction(ALARM, &quiet) }?;
-        let to_this_thread =
-            SigevNotify::SigevThreadId { signal: ALARM, thread_id: gettid().as_raw(), si_value: 0 };
-        let timer = Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(to_this_thread))?;
+        // To this thread alone; nix has no name for that where the C library is musl.
+        let mut event = SigEvent::new(SigevNotify::SigevSignal { signal: ALARM, si_value: 0 }).sigevent();
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_notify_thread_id = gettid().as_raw();
+        let timer = Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::from(&event))?;
         Ok(Self { timer, period: None, before })
     }
 
