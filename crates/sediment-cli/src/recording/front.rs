@@ -4,6 +4,7 @@
 use crate::exit::{self, ExitCode};
 use crate::files;
 use crate::ui::Ui;
+use nix::libc;
 use nix::unistd::{getpid, getsid};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
@@ -32,13 +33,15 @@ const ENDING: &[i32] = &[
 ];
 const STKFLT: i32 = 16;
 const PWR: i32 = 30;
-/// The signals that programs give a meaning of their own.
-const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
+/// The signals that programs give a meaning of their own; those below them are the C library's, which lets nobody catch them.
+fn real_time() -> std::ops::RangeInclusive<i32> {
+    libc::SIGRTMIN()..=libc::SIGRTMAX()
+}
 
 /// Signals that end a recording. Signals ignored at the start are ignored by the program as well.
 fn ending() -> impl Iterator<Item = i32> {
     let ignored = files::ignored_signals();
-    ENDING.iter().copied().chain(REAL_TIME).filter(move |signal| ignored >> (signal - 1) & 1 == 0)
+    ENDING.iter().copied().chain(real_time()).filter(move |signal| ignored >> (signal - 1) & 1 == 0)
 }
 
 /// A stop that these signals ask.
