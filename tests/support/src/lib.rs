@@ -23,6 +23,7 @@ pub mod perf_data_writer;
 pub mod perf_report_text;
 pub mod perf_script_text;
 pub mod perf_tree_text;
+pub mod plugin;
 pub mod pprof_writer;
 pub mod reading;
 pub mod run_text;
@@ -126,7 +127,8 @@ pub fn tree(name: &str) -> PathBuf {
     cache().join(name)
 }
 
-fn has_gcc_plugin_headers(compiler: &str) -> bool {
+/// True if plugins for this compiler can be built.
+pub fn has_gcc_plugin_headers(compiler: &str) -> bool {
     let asked = std::process::Command::new(compiler).arg("-print-file-name=plugin").output();
     let folder = asked.ok().and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     PathBuf::from(folder.trim()).join("include/gcc-plugin.h").is_file()

@@ -106,7 +106,7 @@ pub static COMPILERS: &[Compiler] = &[
     },
 ];
 
-/// The folder of a plugin, once it is built.
+/// The folder of a plugin in a tree, once it is built.
 type Built = Arc<OnceLock<TempDir>>;
 
 impl Compiler {
@@ -153,6 +153,9 @@ impl Compiler {
     /// The option that gives it its plugin, which is built once.
     pub fn plugin(&self) -> String {
         static BUILT: OnceLock<Mutex<HashMap<&str, Built>>> = OnceLock::new();
+        let Runs::InTree(_) = self.runs else {
+            return format!("-fplugin={}", support::plugin::built(self.c).join("sediment.so").display());
+        };
         let built = BUILT.get_or_init(Mutex::default).lock().unwrap().entry(self.name).or_default().clone();
         let folder = built.get_or_init(|| self.build_plugin());
         format!("-fplugin={}", self.inside(&folder.path().join("sediment.so")).display())

@@ -69,13 +69,7 @@ impl Bench {
 
     fn plugin(&self) -> Option<&Path> {
         let build = || {
-            let folder = self.folder.path().canonicalize().unwrap().join("plugin");
-            std::fs::create_dir(&folder).unwrap();
-            let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../gcc-plugin");
-            let out = format!("OUT={}", folder.display());
-            let made = Command::new("make").args(["-s", "CXXFLAGS=-O1", &out]).current_dir(sources).output();
-            let made = made.is_ok_and(|made| made.status.success());
-            made.then(|| folder.join("sediment.so"))
+            support::has_gcc_plugin_headers("gcc").then(|| support::plugin::built("gcc").join("sediment.so"))
         };
         self.plugin.get_or_init(build).as_deref()
     }

@@ -11,17 +11,9 @@ const WORK: &str = include_str!("../../projects/unlikely.c");
 
 /// Folder of the scripts that load the plugin, as a macro's definition.
 fn compilers(package: &Package) -> String {
-    let (folder, source) = (package.0.0.path().display().to_string(), support::root().join("gcc-plugin"));
-    let mut make = Command::new("make");
-    make.args(["-s", "CXXFLAGS=-O0", &format!("OUT={folder}"), &format!("PLUGIN={folder}/sediment.so")])
-        .args([
-            &format!("COMPILERS={folder}/compilers"),
-            &format!("{folder}/sediment.so"),
-            "compilers",
-            "-C",
-        ]);
-    assert!(make.arg(source).status().unwrap().success());
-    format!("_sediment_compilers {folder}/compilers")
+    let folder = package.0.path("compilers");
+    support::plugin::put_before_compilers("gcc", &folder);
+    format!("_sediment_compilers {}", folder.display())
 }
 
 const DEBUG: &str = "optflags -O2 -g";

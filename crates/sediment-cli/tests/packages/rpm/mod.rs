@@ -350,15 +350,12 @@ fn graphs_of_the_compiler_are_kept() {
     let package = Package::new();
     package.built(&[]);
     let without = package.digest();
-    let (source, out) = (support::root().join("gcc-plugin"), format!("OUT={}", package.0.0.path().display()));
-    let mut make = Command::new("make");
-    assert!(make.args(["-s", "CXXFLAGS=-O1", &out, "-C"]).arg(source).status().unwrap().success());
     let spec = SPEC.replace("%setup -q\n", "%setup -q\n%sediment_graphs_begin\n");
     // Two files of one name have a graph each.
     let twice = "mkdir %{buildroot}/x\ncp %{buildroot}%{_bindir}/prog %{buildroot}/x\n%sediment_graphs_end\nrm -r %{buildroot}/x\n";
     package.spec(&spec.replace("\n%files\n", &format!("{twice}\n%files\n")));
     let macros = support::root().join("dist/rpm/macros.sediment-static").display().to_string();
-    let plugin = format!("_sediment_plugin {}", package.0.path("sediment.so").display());
+    let plugin = format!("_sediment_plugin {}", support::plugin::built("gcc").join("sediment.so").display());
     let log = package.built(&["--load", &macros, "--define", &plugin]);
     assert!(package.0.path("top/BUILD/prog-1.0-sediment-graphs/prog-1.gv").is_file(), "{log}");
     let graph = package.0.path("top/BUILD/prog-1.0-sediment-graphs/prog.gv");

@@ -327,11 +327,8 @@ pub fn scripts_serve_every_language(gcc: &'static Compiler) {
     for (name, text) in [("work.c", WORK), ("work.cc", WORK), ("p.f90", FORTRAN)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let (compilers, plugin) = (folder.path().join("compilers").display().to_string(), gcc.plugin());
-    let plugin = format!("PLUGIN={}", plugin.strip_prefix("-fplugin=").unwrap());
-    let make = ["-s", "compilers", &format!("COMPILERS={compilers}"), &plugin, "-C"];
-    let made = Command::new("make").args(make).arg(support::root().join("gcc-plugin")).status();
-    assert!(made.unwrap().success());
+    let compilers = folder.path().join("compilers");
+    support::plugin::put_before_compilers(gcc.c, &compilers);
     let counts = folder.path().join("blocks").display().to_string();
     for (compiler, source, flag, function) in [
         (gcc.c, "work.c", "-flto", "work"),

@@ -206,16 +206,7 @@ pub fn a_folder_of_the_wrapper_has_the_counters(gcc: &'static Compiler) {
     let train = train.env("GCOV_PREFIX", folder.path().join("elsewhere")).output().unwrap();
     assert!(train.status.success());
     done(&sediment(folder.path(), &["import", ".", "--binary", "work", "-o", "work.gv"]));
-    let plugin = gcc.plugin();
-    let mut make = Command::new("make");
-    make.args(["-s", "-C"]).arg(support::root().join("gcc-plugin")).arg("compilers");
-    make.arg(format!("PLUGIN={}", plugin.strip_prefix("-fplugin=").unwrap()));
-    assert!(
-        make.arg(format!("COMPILERS={}", folder.path().join("scripts").display()))
-            .status()
-            .unwrap()
-            .success()
-    );
+    support::plugin::put_before_compilers(gcc.c, &folder.path().join("scripts"));
     let wrapper = |scripts: &str| {
         let mut wrapper = command(folder.path(), &["wrapper", "DIR", "--profiles", "work.gv"]);
         let output = wrapper.env("SEDIMENT_COMPILERS", folder.path().join(scripts)).output().unwrap();

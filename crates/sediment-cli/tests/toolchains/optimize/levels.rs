@@ -4,8 +4,6 @@
 use crate::optimize::project::{Project, code, err};
 use libtest_mimic::Trial;
 use serde_json::Value;
-use std::path::PathBuf;
-use std::process::Command;
 use support::{Need, case, root};
 
 pub fn cases() -> Vec<Trial> {
@@ -65,19 +63,8 @@ fn project() -> Project {
     Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
 }
 
-fn plugin(folder: &tempfile::TempDir) -> PathBuf {
-    let made = Command::new("make")
-        .args(["-s", "CXXFLAGS=-O0", &format!("OUT={}", folder.path().display()), "-C"])
-        .arg(root().join("gcc-plugin"))
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", err(&made));
-    folder.path().join("sediment.so")
-}
-
 fn levels_are_built_and_compared() {
-    let (project, folder) = (project(), tempfile::tempdir().unwrap());
-    let plugin = plugin(&folder);
+    let (project, plugin) = (project(), support::plugin::built("gcc").join("sediment.so"));
     let before = project.files();
     let plugin = plugin.to_str().unwrap();
     let words =
