@@ -151,11 +151,14 @@ fn every_number_that_changed_is_read_in_both_versions() {
     assert_eq!(total(&both).unwrap(), 9);
 }
 
+/// Change to a message that makes it a wrong one.
+type Change = fn(&mut Otlp);
+
 #[test]
 fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
     let valid = || Otlp::new().with(|sample| list(sample, 4, &[5]));
     assert!(valid().read().is_ok());
-    let rows: [(u64, &str, fn(&mut Otlp)); 16] = [
+    let rows: [(u64, &str, Change); 16] = [
         // Samples of both versions, and in one.
         (0x15, "", |p| p.samples.push(of(|s| (s.number(1, 1), list(s, 3, &[1])).1))),
         (0xe, "", |p| list(&mut p.samples[0], 3, &[1])),
@@ -192,7 +195,7 @@ fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
 #[test]
 fn indices_outside_their_tables_are_named() {
     let valid = || Otlp::new().with(|sample| list(sample, 4, &[5]));
-    let rows: [(&str, fn(&mut Otlp)); 6] = [
+    let rows: [(&str, Change); 6] = [
         ("stack 77", |p| p.samples[0].number(1, 77)),
         ("stack -1", |p| p.samples[0].number(1, u64::MAX)),
         ("string 78", |p| p.sample_type.number(1, 78)),
