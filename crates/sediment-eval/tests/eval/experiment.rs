@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
 
-use sediment_core::{Error, ErrorCode, ErrorKind, Result};
+use sediment_core::{Error, ErrorCode, ErrorKind, Location, Result};
 use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
@@ -12,7 +12,6 @@ use sediment_measure::processor::Processor;
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 use support::root;
-use support::said::says;
 
 const PLAN: &str = "sediment-eval = 1\n[run]\nblocks = 4\npilot = 4\nwarm-ups = 1\n[build]\nreplicas = 2\n\
     link = [\"cc\", \"{padding_object}\", \"-o\", \"{output}\"]\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
@@ -129,7 +128,7 @@ fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
     let (mut runner, mut told) = (Pretend::new(), Told::default());
     let finished =
         run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
-    says("eval/experiment/runs_are_kept_as_they_are_made_and_the_file_tells_all", &finished.why);
+    assert!(finished.why.contains("4 blocks"), "{}", finished.why);
     assert_eq!(runner.made.len(), 12 + 4 * 12);
     let progress = told.last.unwrap();
     assert_eq!((progress.runs, progress.most_runs, progress.blocks), (48, 48, 4));
@@ -208,7 +207,7 @@ fn a_clock_that_jumps_is_noted_and_time_goes_on() {
     let mut told = Told::default();
     run::run(&plan, &mut run::begin(&plan, 9), &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert_eq!(told.notes.len(), 1);
-    says("eval/experiment/a_clock_that_jumps_is_noted_and_time_goes_on", &told.notes[0]);
+    assert!(told.notes[0].contains("3600 s"), "{}", told.notes[0]);
     let recorded = journal::read(lines.0.as_bytes()).unwrap();
     assert_eq!(recorded.notes, told.notes);
     let at: Vec<f64> = recorded.experiment.observations.iter().map(|o| o.at).collect();
@@ -231,7 +230,8 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
     )
     .unwrap();
     // 12 warm-ups, then blocks of 12 until 30 s have passed: two of them.
-    says("eval/experiment/time_is_a_budget_too_and_a_stop_is_obeyed", &finished.why);
+    assert_eq!(runner.made.len(), 3 * 12);
+    assert!(finished.why.contains("36 s"), "{}", finished.why);
     let stop = Stop::new();
     stop.ask();
     let mut none = Pretend::new();
@@ -247,48 +247,56 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
     assert!(none.made.is_empty());
 }
 
-/// Plans, with short names for what most of them begin and end with, and what is said of them.
-const WRONG: &[&str] = &[
-    "",
-    "\nsediment-eval = 9\nnew = 1\n",
-    "sediment-eval = 1\nx = [\n",
-    "BASE colour = 1\nTWO WORK ",
-    "BASE TWO WORK comand = 1\n",
-    "BASE TWO ",
-    "BASE WORK ",
-    "BASE TWO TWO WORK ",
-    "BASE baseline = \"c\"\nTWO WORK ",
-    "BASE margin = \"much\"\nTWO WORK ",
-    "BASE margin = -1\nTWO WORK ",
-    "BASE margin = nan\nTWO WORK ",
-    "BASE [run]\nprecision = 1\nTWO WORK ",
-    "BASE TWO [[workload]]\nname = \"w\"\n",
-    "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\n",
-    "BASE TWO WORK ready = { log = \"x\" }\n",
-    "BASE TWO WORK work = { regex = \"x\" }\n",
-    "BASE TWO WORK work = { }\n",
-    "BASE TWO WORK work = { count = 0 }\n",
-    "BASE TWO WORK work = { pointer = \"/n\", count = 3 }\n",
-    "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\ndrive = \"d\"\nready = { port = \"x\" }\nstop = \"NO\"\n",
-    "BASE [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nWORK ",
-    "BASE TWO flags = \"-O2\"\nWORK ",
-    "BASE [[factor]]\nname = \"f\"\nlevels = [\"x\"]\nWORK ",
-    "BASE [[factor]]\nname = \"f\"\nlevels = [\"x\", \"y\"]\nWORK ",
-    "BASE [run]\ncounters = [\"cycels\"]\nTWO WORK ",
-    "BASE TWO [[workload]]\nname = \"w\"\nimport = { c = [\"f\"] }\n",
-    "BASE [run]\nblocks = 0\nTWO WORK ",
-    "BASE [run]\nblocks = -1\nTWO WORK ",
-    "BASE [run]\ncold = 1\nTWO WORK ",
-    "BASE TWO WORK folder = 3\n",
-    "BASE TWO WORK folder = \"a\\u0000\"\n",
-    "BASE TWO WORK prepare = []\n",
-    "BASE run = 3\nTWO WORK ",
-    "BASE [variant]\nname = \"a\"\nWORK ",
-    "BASE TWO [[workload]]\ncommand = \"x\"\n",
-    "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\nready = { log = \"x\", port = \"y\" }\n",
-    "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\nready = { logg = \"x\" }\n",
-    "BASE TWO WORK [[metric]]\nname = \"m\"\nbetter = \"more\"\n",
-    "BASE TWO WORK [[metric]]\nunit = \"m\"\n",
+/// Plans, with short names for what most of them begin and end with; the line of the error, and a name or number in it.
+const WRONG: &[(&str, u64, &str)] = &[
+    ("", 1, "sediment-eval = 1"),
+    ("\nsediment-eval = 9\nnew = 1\n", 2, "9"),
+    ("sediment-eval = 1\nx = [\n", 2, ""),
+    ("BASE colour = 1\nTWO WORK ", 2, "colour"),
+    ("BASE TWO WORK comand = 1\n", 11, "comand"),
+    ("BASE TWO ", 1, "[[workload]]"),
+    ("BASE WORK ", 1, "0"),
+    ("BASE TWO TWO WORK ", 9, "name a"),
+    ("BASE baseline = \"c\"\nTWO WORK ", 2, "variant c"),
+    ("BASE margin = \"much\"\nTWO WORK ", 2, "much"),
+    ("BASE margin = -1\nTWO WORK ", 2, "margin"),
+    ("BASE margin = nan\nTWO WORK ", 2, "margin"),
+    ("BASE [run]\nprecision = 1\nTWO WORK ", 3, "precision"),
+    ("BASE TWO [[workload]]\nname = \"w\"\n", 9, "workload w"),
+    ("BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\n", 10, "ready"),
+    ("BASE TWO WORK ready = { log = \"x\" }\n", 11, "server"),
+    ("BASE TWO WORK work = { regex = \"x\" }\n", 11, "group"),
+    ("BASE TWO WORK work = { }\n", 11, "regex"),
+    ("BASE TWO WORK work = { count = 0 }\n", 11, "count"),
+    ("BASE TWO WORK work = { pointer = \"/n\", count = 3 }\n", 11, "pointer"),
+    (
+        "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\ndrive = \"d\"\nready = { port = \"x\" }\nstop = \"NO\"\n",
+        13,
+        "NO",
+    ),
+    ("BASE [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\nWORK ", 3, "of a"),
+    ("BASE TWO flags = \"-O2\"\nWORK ", 8, "flags"),
+    ("BASE [[factor]]\nname = \"f\"\nlevels = [\"x\"]\nWORK ", 4, "factor f"),
+    ("BASE [[factor]]\nname = \"f\"\nlevels = [\"x\", \"y\"]\nWORK ", 2, "[build]"),
+    ("BASE [run]\ncounters = [\"cycels\"]\nTWO WORK ", 3, "cycels"),
+    ("BASE TWO [[workload]]\nname = \"w\"\nimport = { c = [\"f\"] }\n", 8, "for c"),
+    ("BASE [run]\nblocks = 0\nTWO WORK ", 3, "100000"),
+    ("BASE [run]\nblocks = -1\nTWO WORK ", 3, "-1"),
+    ("BASE [run]\ncold = 1\nTWO WORK ", 3, "cold"),
+    ("BASE TWO WORK folder = 3\n", 11, "folder"),
+    ("BASE TWO WORK folder = \"a\\u0000\"\n", 11, "NUL"),
+    ("BASE TWO WORK prepare = []\n", 11, "prepare"),
+    ("BASE run = 3\nTWO WORK ", 2, "run"),
+    ("BASE [variant]\nname = \"a\"\nWORK ", 2, "[[variant]]"),
+    ("BASE TWO [[workload]]\ncommand = \"x\"\n", 8, "name"),
+    (
+        "BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\nready = { log = \"x\", port = \"y\" }\n",
+        11,
+        "socket",
+    ),
+    ("BASE TWO [[workload]]\nname = \"w\"\nserver = \"s\"\nready = { logg = \"x\" }\n", 11, "logg"),
+    ("BASE TWO WORK [[metric]]\nname = \"m\"\nbetter = \"more\"\n", 13, "better"),
+    ("BASE TWO WORK [[metric]]\nunit = \"m\"\n", 11, "name"),
 ];
 
 #[test]
@@ -296,10 +304,11 @@ fn wrong_plans_are_refused_with_the_line() {
     let base = "sediment-eval = 1\n";
     let two = "[[variant]]\nname = \"a\"\nprogram = \"a\"\n[[variant]]\nname = \"b\"\nprogram = \"b\"\n";
     let work = "[[workload]]\nname = \"w\"\ncommand = \"x\"\n";
-    for text in WRONG {
+    for (text, line, named) in WRONG {
         let text = text.replace("BASE ", base).replace("TWO ", two).replace("WORK ", work);
-        let error = plan::read(&text).unwrap_err().to_string();
-        says("eval/experiment/wrong_plans_are_refused_with_the_line", error);
+        let error = plan::read(&text).unwrap_err();
+        assert_eq!(error.location(), Some(Location::Line(*line)), "{text}: {error}");
+        assert!(error.to_string().contains(named), "{text}: {error}");
     }
 }
 
@@ -331,17 +340,18 @@ fn factors_make_all_combinations_and_the_first_is_the_baseline() {
 #[test]
 fn files_that_are_none_are_refused() {
     let lines = journal::header(&plan(), "/", 1) + "\n";
-    for text in [
-        "",
-        "{}\n",
-        &lines.replace("\"version\":1", "\"version\":2"),
-        &lines.replace("blocks = 4", "blocks = 5"),
-        &format!("{lines}{{\"run\":{{}}}}\n"),
-        &format!("{lines}{{\"run\":\n{{\"note\":\"x\"}}\n"),
+    for (text, code, line) in [
+        ("", ErrorCode::UnknownFormat, None),
+        ("{}\n", ErrorCode::UnknownFormat, None),
+        (&lines.replace("blocks = 4", "blocks = 5"), ErrorCode::Damaged, Some(1)),
+        (&format!("{lines}{{\"run\":{{}}}}\n"), ErrorCode::Damaged, Some(2)),
+        (&format!("{lines}{{\"run\":\n{{\"note\":\"x\"}}\n"), ErrorCode::Damaged, Some(2)),
     ] {
-        let error = journal::read(text.as_bytes()).unwrap_err().to_string();
-        says("eval/experiment/files_that_are_none_are_refused", error);
+        let error = journal::read(text.as_bytes()).unwrap_err();
+        assert_eq!((error.code(), error.location()), (code, line.map(Location::Line)), "{error}");
     }
+    let newer = journal::read(lines.replace("\"version\":1", "\"version\":2").as_bytes()).unwrap_err();
+    assert!(newer.to_string().contains("version 2"), "{newer}");
     let later = journal::read(format!("{lines}{{\"of-a-later-program\":1}}\n").as_bytes());
     assert!(later.is_ok());
 }

@@ -2,16 +2,17 @@
 //! Reports of one made-up experiment in every form (goldens in `tests/golden/compare/report`), and of one whose names are hostile.
 
 use sediment_core::random::Generator;
+use sediment_eval::gate::{Gate, gate};
 use sediment_eval::report::{
     STYLES, Style, brief, csv, html, json, markdown, samples_csv, style, terminal, tlb_misses,
 };
+use sediment_eval::verdict::Verdict;
 use sediment_eval::{
     Analysis, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe, Variant,
     Workload, analyse,
 };
 use std::collections::BTreeMap;
 use support::golden;
-use support::said::says;
 
 const BLOCKS: u32 = 12;
 
@@ -123,6 +124,7 @@ fn analysed() -> (Experiment, Analysis) {
 #[test]
 fn reports_are_as_blessed() {
     let (experiment, analysis) = analysed();
+    golden("compare/report/brief.txt", &brief(&experiment, &analysis));
     golden("compare/report/terminal.txt", &terminal(&experiment, &analysis));
     golden("compare/report/report.md", &markdown(&experiment, &analysis));
     golden("compare/report/summary.csv", &csv(&experiment, &analysis));
@@ -205,9 +207,9 @@ fn missing_inputs_of_a_style_are_named() {
     }
     let analysis = analyse(&experiment).unwrap();
     let error = style(Style::GuestHost, &experiment, &analysis).unwrap_err();
-    says("eval/eval_report/missing_inputs_of_a_style_are_named", error.to_string());
-    let text = terminal(&experiment, &analysis);
-    says("eval/eval_report/missing_inputs_of_a_style_are_named", &text);
+    assert!(error.to_string().contains("guest-host") && error.to_string().ends_with(" 3"), "{error}");
+    let why = analysis.workloads[0].factors.clone().unwrap().unwrap_err();
+    assert!(why.contains("lto=on, order=on") && terminal(&experiment, &analysis).contains(&why), "{why}");
 }
 
 #[test]
@@ -219,9 +221,12 @@ fn a_metric_that_was_not_read_leaves_no_verdict_and_says_why() {
     experiment.metrics.remove(0);
     experiment.absent.insert("cycles".to_owned(), "a guest without a PMU".to_owned());
     let analysis = analyse(&experiment).unwrap();
-    let text = terminal(&experiment, &analysis);
-    says("eval/eval_report/a_metric_that_was_not_read_leaves_no_verdict_and_says_why", &text);
-    says("eval/eval_report/an_open_verdict_has_its_reason_in_short", brief(&experiment, &analysis));
+    assert!(analysis.workloads[0].verdicts.iter().all(|build| build.verdict == Verdict::Inconclusive));
+    assert_eq!(gate(&analysis), Gate::Inconclusive);
+    // For each build; in full, also by the gate for each build, and once in the table of what was not measured.
+    for (text, times) in [(brief(&experiment, &analysis), 3), (terminal(&experiment, &analysis), 7)] {
+        assert_eq!(text.matches("a guest without a PMU").count(), times, "{text}");
+    }
     assert!(html(&experiment, &analysis).contains("Not measured"));
 }
 

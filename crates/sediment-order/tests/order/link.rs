@@ -6,16 +6,15 @@
 //! `order.txt` is one to be read only.
 
 use proptest::prelude::*;
-use sediment_core::Skipped;
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::{CallGraph, GroupKind, Order};
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::{FunctionKey, Profile};
+use sediment_core::{ErrorCode, Location, Skipped};
 use sediment_order::link::{self, LINKERS, Placement};
 use sediment_order::order::{self, BuiltGraph, Selection};
 use std::fmt::Write as _;
 use std::path::Path;
-use support::said::says;
 
 struct Asked {
     name: String,
@@ -93,7 +92,7 @@ fn check_written(case: &str, placements: &[Placement], mut skipped: Skipped) {
         support::golden(&format!("link/{case}/expected.{}", linker.name), &text);
         skipped.append(&left_out);
         if linker.name == "lld-call-graph" {
-            says(&format!("library/link/call_graph {case}"), link::read(&text).unwrap_err().to_string());
+            assert_eq!(link::read(&text).unwrap_err().code(), ErrorCode::UnsupportedVariant, "{case}");
             continue;
         }
 
@@ -178,23 +177,30 @@ fn orders_of_others_are_read() {
 
 #[test]
 fn nothing_that_is_no_order_is_read_as_one() {
-    let rows = [
-        "",
-        "\n\n",
-        "# only a comment\n",
-        ".text : {\n  *(.text.*)\n}\n",
-        "digraph Callgraph {\n  graph [sediment=2];\n  \"a\" -> \"b\" [label=1.0];\n}\n",
-        "\u{7f}ELF\u{2}\u{1}\u{1}\0\0",
-        ".text : {\n  *(.text.a)\n",
-        ".text : {\n  *(.text.a)\n}}\n",
-        ".text : {\n  *(\".text.a)\n}\n",
-        ".text : {\n  /* *(.text.a)\n}\n",
-        ".text : {\n  *(.text.a})\n}\n",
-        ".text : {\n  *(.text.a\u{1b}[2J)\n}\n",
-    ];
-    for text in rows {
+    for (text, code) in [
+        ("", ErrorCode::UnknownFormat),
+        ("\n\n", ErrorCode::UnknownFormat),
+        ("# only a comment\n", ErrorCode::EmptyInput),
+        (".text : {\n  *(.text.*)\n}\n", ErrorCode::EmptyInput),
+        (
+            "digraph Callgraph {\n  graph [sediment=2];\n  \"a\" -> \"b\" [label=1.0];\n}\n",
+            ErrorCode::UnknownFormat,
+        ),
+        ("\u{7f}ELF\u{2}\u{1}\u{1}\0\0", ErrorCode::UnknownFormat),
+    ] {
+        assert_eq!(link::read(text).expect_err(text).code(), code, "{text:?}");
+    }
+    for (text, line, found) in [
+        (".text : {\n  *(.text.a)\n", 2, ""),
+        (".text : {\n  *(.text.a)\n}}\n", 3, "`}`"),
+        (".text : {\n  *(\".text.a)\n}\n", 2, "\".text.a)"),
+        (".text : {\n  /* *(.text.a)\n}\n", 2, "/* *(.text.a)"),
+        (".text : {\n  *(.text.a})\n}\n", 2, "`}`"),
+        (".text : {\n  *(.text.a\u{1b}[2J)\n}\n", 2, "[2J)"),
+    ] {
         let error = link::read(text).expect_err(text);
-        says("library/link/nothing_that_is_no_order_is_read_as_one", format!("{text:?}\n{error}"));
+        assert_eq!(error.location(), Some(Location::Line(line)), "{text:?}: {error}");
+        assert!(error.to_string().contains(found), "{text:?}: {error}");
     }
 }
 

@@ -5,7 +5,6 @@ use sediment_core::Location;
 use sediment_order::order::Aim;
 use sediment_order::order::versions::LATEST;
 use sediment_order::wrapper::settings::{Settings, parse, percent};
-use support::said::says;
 
 fn refused(text: &str) -> (Option<Location>, String) {
     let error = parse(text.as_bytes()).expect_err(text);
@@ -59,10 +58,6 @@ fn settings_without_effect_are_refused_with_the_line() {
     ] {
         let (location, words) = refused(text);
         assert_eq!(location, Some(Location::Line(line)), "{text:?}: {words}");
-        says(
-            "library/settings/settings_without_effect_are_refused_with_the_line",
-            format!("{text:?}\n{words}"),
-        );
     }
     assert_eq!(refused("# nothing\n\n").0, None);
     assert_eq!(parse(b"sediment = 1\n\xff = 1\n").unwrap_err().location(), Some(Location::Line(2)));

@@ -3,9 +3,9 @@
 //! in every form, and damage.
 
 use proptest::prelude::*;
-use sediment_core::Result;
 use sediment_core::binary::{Binary, Files};
 use sediment_core::profile::source::Unknown;
+use sediment_core::{ErrorCode, Location, Result};
 use sediment_read::read::{self, READERS, Reader, Recording, Settings, Spot, Step};
 use sediment_read::resolve::{self, resolve, resolve_with};
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use support::describe;
 use support::describe::describe;
 use support::elf_writer::{Elf, Function};
 use support::run_text::{FUNCTION, Gmon, Run, Truth};
-use support::said::says;
 
 const FORMATS: [&str; 4] = ["gmon", "gprof", "uftrace", "entry-trace"];
 const PROGRAM: &str = "/opt/program";
@@ -219,7 +218,7 @@ fn a_replay_without_columns_is_of_one_thread() {
     }
     let mixed = Run::generate(20, 3, 900, 5).replay(false, false);
     let error = read_with(mixed.as_bytes(), &with_program()).unwrap_err();
-    says("library/instrumented/a_replay_without_columns_is_of_one_thread", error.to_string());
+    assert_eq!(error.location(), Some(Location::Line(21)), "{error}");
 }
 
 #[test]
@@ -288,11 +287,9 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
     let error = resolve(&recording, &One(other)).unwrap_err();
-    says("library/instrumented/addresses_become_functions_of_the_recorded_binary_alone", error.to_string());
-    says(
-        "library/instrumented/addresses_become_functions_of_the_recorded_binary_alone",
-        error.hint().unwrap(),
-    );
+    assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
+    assert!(error.to_string().contains("25 of the 25") && error.to_string().contains("0x403009"), "{error}");
+    assert!(error.hint().unwrap().contains("--binary"), "{error:?}");
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
     let trusting = resolve::Settings { ignore_build_id: true, ..Default::default() };

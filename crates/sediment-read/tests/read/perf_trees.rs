@@ -2,13 +2,13 @@
 //! Trees of perf report: each says what the folded form of the same stacks says.
 
 use sediment_core::skipped::Reason;
+use sediment_core::{ErrorCode, Location};
 use sediment_read::read::{self, Recording, Settings, StackOrder};
 use std::time::Instant;
 use support::describe::place;
 use support::perf_script_text::{Program, Truth};
 use support::perf_tree_text::{Report, Shape, Stacks, print_report};
 use support::read;
-use support::said::says;
 
 const FOLDED: Report = Report {
     shape: Shape::Folded,
@@ -142,10 +142,7 @@ fn without_a_number_of_samples_printed_counts_alone_are_read() {
             assert!(callers_first || text.contains("---"));
             if text.contains("---") {
                 let error = outcome.map(|_| ()).unwrap_err();
-                says(
-                    "library/perf_trees/without_a_number_of_samples_printed_counts_alone_are_read",
-                    error.to_string(),
-                );
+                assert_eq!(error.location(), Some(Location::Line(6)), "{error}");
             } else {
                 assert_eq!(truth(&outcome.unwrap()), counted);
             }
@@ -167,7 +164,8 @@ fn trees_that_show_no_direction_need_to_be_told() {
          prog\n            |\n            ---a\n               b\n               |          \n                \
          --4--c\n";
     let error = read(text.as_bytes()).map(|_| ()).unwrap_err();
-    says("library/perf_trees/trees_that_show_no_direction_need_to_be_told", error.hint().unwrap());
+    assert_eq!(error.code(), ErrorCode::Ambiguous, "{error}");
+    assert!(error.hint().unwrap().contains("--stacks callee-first"), "{error:?}");
     let text = text.as_bytes();
     for (stacks, own) in
         [(StackOrder::CallerFirst, ["-:b 5", "-:c 4"]), (StackOrder::CalleeFirst, ["-:a 9", ""])]
@@ -195,7 +193,7 @@ fn trees_made_to_take_time_take_none() {
     let text = format!("{head}{}{}", chain(100_000), leaf.repeat(100_000));
     let began = Instant::now();
     let error = read(text.as_bytes()).map(|_| ()).unwrap_err();
-    says("library/perf_trees/trees_made_to_take_time_take_none", error.to_string());
+    assert_eq!(error.location(), Some(Location::Line(6)), "{error}");
     assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
     // As deep as perf goes unless told otherwise, and far deeper.
     for (deep, wide) in [(126, 2000), (200_000, 1)] {

@@ -5,11 +5,11 @@ use proptest::prelude::*;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
+use sediment_core::{ErrorCode, Location};
 use sediment_read::read::{AddressId, Step};
 use sediment_read::trace::Sequence;
 use sediment_read::trace::file::{self, Record, Records, Writer};
 use std::collections::{BTreeMap, BTreeSet};
-use support::said::says;
 
 const FUNCTIONS: u32 = 14;
 
@@ -317,20 +317,22 @@ fn wrong_traces_are_refused() {
     let damaged = |change: fn(&mut Vec<u8>)| {
         let mut file = good.clone();
         change(&mut file);
-        load(&file).unwrap_err().to_string()
+        load(&file).unwrap_err()
     };
     type Damage = fn(&mut Vec<u8>);
-    let cases: [Damage; 7] = [
-        |file| file[0] = b'S',
-        |file| file[15] = b'7',
-        |file| drop(file.split_off(file.len() - 2)),
-        |file| file.push(0),
-        |file| file[17] = 9,
-        |file| file.splice(17.., [3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).for_each(drop),
-        |file| file.splice(17.., [0xff; 11]).for_each(drop),
+    assert_eq!(damaged(|file| file[0] = b'S').code(), ErrorCode::UnknownFormat);
+    assert_eq!(damaged(|file| file[15] = b'7').code(), ErrorCode::NewerVersion);
+    let cases: [(Damage, u64, &str); 5] = [
+        (|file| drop(file.split_off(file.len() - 2)), 0x25, ""),
+        (|file| file.push(0), 0x25, "1 byte"),
+        (|file| file[17] = 9, 0x11, "function 5"),
+        (|file| file.splice(17.., [3, 0, 0xff, 0xff, 0xff, 0xff, 0x0f]).for_each(drop), 0x13, "4294967295"),
+        (|file| file.splice(17.., [0xff; 11]).for_each(drop), 0x11, "64 bits"),
     ];
-    for change in cases {
-        says("library/trace/wrong_traces_are_refused", damaged(change));
+    for (change, offset, named) in cases {
+        let error = damaged(change);
+        assert_eq!(error.location(), Some(Location::Offset(offset)), "{error}");
+        assert!(error.to_string().contains(named), "{error}");
     }
     assert!(load(b"").unwrap_err().hint().is_some());
 }

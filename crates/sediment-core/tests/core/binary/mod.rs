@@ -4,9 +4,9 @@
 mod names;
 
 use proptest::prelude::*;
+use sediment_core::ErrorCode;
 use sediment_core::binary::{Binary, Files, NoFiles, SymbolSource};
 use support::elf_writer::{CODE_ADDRESS, CODE_OFFSET, Elf, Function, STUB};
-use support::said::says;
 
 #[derive(Default)]
 struct DebugFiles {
@@ -123,14 +123,14 @@ fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
     let linked = Elf { debug_link: Some(("x.debug".to_owned(), 0xcbf4_3926)), ..stripped() };
     let files = DebugFiles { by_link: Some(b"123456789".to_vec()), ..DebugFiles::default() };
     let error = Binary::parse(&linked.bytes(), &files).unwrap_err();
-    says("library/binary/a_stripped_file_finds_its_symbols_where_the_debugger_does", error.to_string());
+    assert!(error.code() == ErrorCode::NotElf && error.to_string().contains("123456789"), "{error}");
     let files = DebugFiles { by_link: Some(debug), ..DebugFiles::default() };
     let found = Binary::parse(&linked.bytes(), &files).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DynamicSymbols, "its checksum is another");
 
     let broken = Elf { debug_data: Some(b"\xfd7zXZ\0 is not all".to_vec()), ..stripped() };
     let error = Binary::parse(&broken.bytes(), &NoFiles).unwrap_err();
-    says("library/binary/a_stripped_file_finds_its_symbols_where_the_debugger_does", error.to_string());
+    assert!(error.code() == ErrorCode::Damaged && error.to_string().contains(".gnu_debugdata"), "{error}");
 
     let nothing = Elf { exported: Vec::new(), ..stripped() };
     assert_eq!(parse(&nothing).functions, []);
@@ -152,22 +152,22 @@ fn stubs_lead_to_the_functions_they_are_for() {
 
 #[test]
 fn other_file_kinds_are_named() {
-    let cases: [&[u8]; 6] = [
-        b"",
-        b"!<arch>\nfoo.o/",
-        b"#!/bin/sh\n",
-        b"PERFILE2....",
-        b"hello, world, said the file",
-        b"\x7fELF\x02",
+    let cases: [(&[u8], ErrorCode, &str); 6] = [
+        (b"", ErrorCode::EmptyInput, ""),
+        (b"!<arch>\nfoo.o/", ErrorCode::NotElf, "static library"),
+        (b"#!/bin/sh\n", ErrorCode::NotElf, "script"),
+        (b"PERFILE2....", ErrorCode::NotElf, "perf"),
+        (b"hello, world, said the file", ErrorCode::NotElf, "hello, world, sa"),
+        (b"\x7fELF\x02", ErrorCode::Damaged, ""),
     ];
-    for bytes in cases {
+    for (bytes, code, named) in cases {
         let error = Binary::parse(bytes, &NoFiles).unwrap_err();
-        says("library/binary/other_file_kinds_are_named", error.to_string());
+        assert!(error.code() == code && error.to_string().contains(named), "{error}");
         assert!(bytes.is_empty() || error.hint().is_some(), "{error}");
     }
     let object = Elf { kind: 1, ..Elf::default() };
     let error = Binary::parse(&object.bytes(), &NoFiles).unwrap_err();
-    says("library/binary/other_file_kinds_are_named", error.to_string());
+    assert!(error.code() == ErrorCode::NotElf && error.to_string().contains("object file"), "{error}");
 }
 
 proptest! {

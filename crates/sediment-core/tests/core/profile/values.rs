@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests of single values, read, printed and merged.
 
-use sediment_core::ErrorKind;
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::profile::similar_labels::similar_labels;
 use sediment_core::profile::split::{only, split};
 use sediment_core::profile::text::{parse, print};
 use sediment_core::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
 use sediment_core::skipped::Reason;
+use sediment_core::{ErrorCode, ErrorKind};
 use std::collections::BTreeSet;
-use support::said::says;
 
 fn read(text: &str) -> Profile {
     parse(text.as_bytes()).unwrap().0
@@ -41,8 +40,8 @@ fn functions_without_names_merge_with_those_of_one_build_alone() {
     for other in ["", ", build_id=\"b2\"", ", build_id=\"b2\", unresolved=1"].map(of_build) {
         for inputs in [[&stripped, &other], [&other, &stripped]] {
             let error = merge(&inputs.map(|input| (input, Weight::ONE)), false).unwrap_err();
-            assert_eq!(error.code(), sediment_core::ErrorCode::IncompatibleInputs, "{error}");
-            says("profile/values/functions_without_names", error.to_string());
+            assert_eq!(error.code(), ErrorCode::IncompatibleInputs, "{error}");
+            assert!(error.to_string().contains("a1"), "{error}");
         }
     }
     let named = of_build(", build_id=\"a1\"");
@@ -179,8 +178,7 @@ fn sums_above_128_bits_are_an_error() {
     let huge = counted("share", SHARE_TOTAL, &[("b", u128::MAX)]);
     assert!(merge(&[(&huge, Weight::ONE)], false).is_ok());
     for inputs in [vec![(&huge, Weight::ONE); 2], vec![(&huge, Weight::parse("1.000000001").unwrap())]] {
-        let error = merge(&inputs, false).unwrap_err();
-        says("library/profile/values/sums_above_128_bits_are_an_error", error.to_string());
+        assert_eq!(merge(&inputs, false).unwrap_err().code(), ErrorCode::Overflow);
     }
     let half = merge(&[(&huge, Weight::parse("0.5").unwrap())], false).unwrap();
     assert_eq!(count(&half, "a", "b"), Some(1 << 127));
@@ -198,9 +196,7 @@ fn weights_are_decimals_in_range() {
         assert_eq!(Weight::parse(text).unwrap().to_string(), shown);
     }
     for text in ["", "-1", "nan", "1e3", "1000000000.000000001", "0.0000000001"] {
-        let error = Weight::parse(text).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Usage);
-        says("library/profile/values/weights_are_decimals_in_range", error.to_string());
+        assert_eq!(Weight::parse(text).unwrap_err().kind(), ErrorKind::Usage, "{text}");
     }
 }
 

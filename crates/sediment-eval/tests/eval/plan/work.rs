@@ -8,7 +8,7 @@ fn numbers_are_found_by_pattern_and_pointer() {
     let pattern = Extraction::pattern("^done: ([0-9,.]+)$").unwrap();
     assert_eq!(pattern.numbers("x\ndone: 1,200\ny\ndone: 3.5\n").unwrap(), [1200.0, 3.5]);
     let nothing = pattern.numbers("nothing").unwrap_err().to_string();
-    support::said::says("eval/plan/numbers_are_found_by_pattern_and_pointer", nothing);
+    assert!(nothing.contains("^done: ([0-9,.]+)$"), "{nothing}");
     let pointer = Extraction::pointer("/runs/0/count").unwrap();
     assert_eq!(pointer.numbers("{\"runs\": [{\"count\": 12}]}").unwrap(), [12.0]);
     assert_eq!(pointer.numbers("log\n{\"runs\": [{\"count\": \"7\"}]}\n").unwrap(), [7.0]);

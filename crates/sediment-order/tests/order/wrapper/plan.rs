@@ -72,7 +72,7 @@ fn a_linker_is_known_by_what_it_says() {
         let found = dialect(version, help).map(|linker| linker.name);
         assert_eq!(found.as_ref().ok(), expected.as_ref(), "{version}");
         if let Err(why) = found {
-            support::said::says("library/wrapper/plan/a_linker_is_known_by_what_it_says", why);
+            assert!(why.contains(version.split(' ').next().unwrap()), "{why}");
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::*;
 use linux_perf_data::linux_perf_event_reader as events;
 use linux_perf_data::{AttributeDescription, PerfFileReader, PerfFileRecord};
-use support::said::says;
+use sediment_core::Location;
 
 fn sample(file: &mut PerfData, time: u64) {
     file.sample(10, time, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
@@ -61,7 +61,9 @@ fn a_bomb_of_zstd_is_an_error() {
         bomb.push(9);
     }
     file.raw(81, 0, &bomb);
-    says("library/perf_data/container/a_bomb_of_zstd_is_an_error", error(&file.finish()));
+    let error = support::read(&file.finish()).unwrap_err();
+    assert_eq!(error.location(), Some(Location::Offset(0x730)), "{error}");
+    assert!(error.to_string().contains("100 times its size and 16 MiB"), "{error}");
 }
 
 #[test]
