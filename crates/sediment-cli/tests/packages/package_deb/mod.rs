@@ -185,7 +185,7 @@ fn blocks() {
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(symbols.contains(" work.cold\n"), "{symbols}");
     assert!(log.contains(": 100.00 % "), "{log}");
-    assert!(log.contains("\n1 function split by "), "{log}");
+    assert!(log.contains(" 1 function split by "), "{log}");
     let ordered = toy.packages();
     built("parallel=3", &[]);
     assert!(toy.packages() == ordered, "a rebuild differs");
@@ -209,7 +209,7 @@ fn blocks() {
     // Without the plugin it is said, and the build goes on.
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
-    assert!(log.contains("\n0 functions split by ") && log.contains(": /nowhere is missing"), "{log}");
+    assert!(log.contains(" 0 functions split by ") && log.contains(": /nowhere is missing"), "{log}");
 }
 
 /// Counters of an instrumented build by hand, in the profile of the source package.
