@@ -5,7 +5,6 @@ use crate::running::{done, err, sediment};
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
-use support::said::{says, says_in_log};
 
 /// Two hundred functions, a profile of their calls, and the program; None where there is no compiler.
 fn program(folder: &Path) -> Option<()> {
@@ -33,6 +32,11 @@ fn program(folder: &Path) -> Option<()> {
         .current_dir(folder)
         .status();
     linked.is_ok_and(|status| status.success()).then_some(())
+}
+
+/// The lines of a page with one of these words.
+fn lines_with<'a>(page: &'a str, words: &[&str]) -> Vec<&'a str> {
+    page.lines().filter(|line| words.iter().any(|word| line.contains(word))).collect()
 }
 
 /// Copies a report to the file that SEDIMENT_KEEP_REPORT names: `scripts/prove report` looks at it in browsers.
@@ -67,7 +71,11 @@ fn before_and_after_of_a_real_program() {
         assert_eq!(dated(seconds).status.code(), Some(2), "{seconds}");
     }
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
-    says_in_log("report/before_and_after_of_a_real_program", &page, &["<h1>", "<h2>", "<h3>"]);
+    // What is drawn twice, the pages and their functions, as linked and with an order.
+    let titles = |page: &str, word: &str| {
+        lines_with(page, &["<h3>"]).iter().filter(|title| title.contains(word)).count()
+    };
+    assert_eq!([titles(&page, "before: "), titles(&page, "after: predicted ")], [2, 2]);
     // Every function that was called is drawn with its size, heat and group, and stands in the table.
     for function in (0..200).step_by(20) {
         assert!(page.contains(&format!(">f{function}, ")), "f{function}");
@@ -77,13 +85,14 @@ fn before_and_after_of_a_real_program() {
         folder.path(),
         &["order", "p.gv", "--binary", "prog", "--linker", "gnu-ld-script", "-o", "order.ld"],
     ));
-    says_in_log("report/before_and_after_of_a_real_program", report(&["--order", "order.ld"]), &["<h3>"]);
+    assert_eq!(titles(&report(&["--order", "order.ld"]), " order.ld<"), 2);
     let linked = Command::new("cc")
         .args(["-O1", "-ffunction-sections", "prog.c", "-o", "ordered", "-Wl,-T,order.ld"])
         .current_dir(folder.path())
         .status();
     if linked.is_ok_and(|status| status.success()) {
-        says_in_log("report/linked_with_the_order", report(&["--after", "ordered"]), &["<h3>"]);
+        let linked = report(&["--after", "ordered"]);
+        assert_eq!([titles(&linked, "after: as linked "), titles(&linked, "predicted")], [2, 0]);
         let verified = report(&["--after", "ordered", "--order", "order.ld"]);
         assert!(verified.contains("<dt>verify</dt><dd><bdi>100.00"), "verify's share");
         let several = report(&["--binary", "ordered"]);
@@ -135,13 +144,12 @@ fn undrawable_layouts_are_refused() {
     .unwrap();
     let foreign = sediment(folder.path(), &["report", "other.gv", "--binary", "prog", "-o", "layout.html"]);
     assert_eq!(foreign.status.code(), Some(1));
-    says("report/undrawable_layouts_are_refused", err(&foreign));
     assert!(!folder.path().join("layout.html").exists());
     let unequal =
         ["report", "p.gv", "--binary", "prog", "--after", "prog", "--after", "prog", "-o", "layout.html"];
     let unequal = sediment(folder.path(), &unequal);
     assert_eq!(unequal.status.code(), Some(2));
-    says("report/undrawable_layouts_are_refused", err(&unequal));
+    assert!(err(&unequal).contains("--after "), "{}", err(&unequal));
     let nowhere = ["report", "p.gv", "--binary", "prog", "-o", "missing/layout.html"];
     assert_eq!(sediment(folder.path(), &nowhere).status.code(), Some(1));
 }
@@ -163,19 +171,20 @@ fn profiles_without_calls_and_of_newer_versions() {
     );
     let newer = of("newer.gv");
     assert_eq!(newer.status.code(), Some(1));
-    says("report/profiles_without_calls_and_of_newer_versions", err(&newer));
+    assert!(err(&newer).starts_with("sediment: newer.gv:1: ") && err(&newer).contains(" 99,"), "{newer:?}");
     write(
         "silent.gv",
         "digraph g { graph [sediment=2, unit=calls, total=0]; subgraph cluster0 { graph [label=prog]; main; f0; } }",
     );
     done(&of("silent.gv"));
     let page = std::fs::read_to_string(folder.path().join("layout.html")).unwrap();
-    says_in_log("report/profiles_without_calls_and_of_newer_versions", page, &["class=\"headline\""]);
+    let headline = lines_with(&page, &["class=\"headline\""]);
+    assert!(headline.len() == 1 && !headline[0].contains('%'), "{headline:?}");
     // A folder stands where the page should.
     std::fs::create_dir(folder.path().join("folder.html")).unwrap();
     let at_a_folder = sediment(folder.path(), &["report", "p.gv", "--binary", "prog", "-o", "folder.html"]);
     assert_eq!(at_a_folder.status.code(), Some(1));
-    says("report/profiles_without_calls_and_of_newer_versions", err(&at_a_folder));
+    assert!(err(&at_a_folder).starts_with("sediment: folder.html: "), "{at_a_folder:?}");
 }
 
 /// Functions with names as C++ has them, four thousand of them called, thirty thousand calls.
@@ -228,7 +237,6 @@ fn assembled(folder: &Path, program: &str, functions: impl Iterator<Item = (Stri
 
 #[test]
 fn files_that_lack_the_functions_are_refused_or_told_of() {
-    const NAME: &str = "report/files_that_lack_the_functions_are_refused_or_told_of";
     let folder = tempfile::tempdir().unwrap();
     if program(folder.path()).is_none() {
         return support::skip("cc is missing");
@@ -256,19 +264,20 @@ fn files_that_lack_the_functions_are_refused_or_told_of() {
     let report = |profile: &str, after: &str| {
         sediment(folder.path(), &["report", profile, "--binary", "prog", "--after", after, "-o", "page.html"])
     };
-    for after in ["stripped", "other"] {
+    for (after, present) in [("stripped", 0), ("other", 1)] {
         let refused = report("p.gv", after);
         assert_eq!(refused.status.code(), Some(1), "{after}");
-        says(NAME, err(&refused));
+        let told = format!("sediment: {after}: {present} of 11 profiled functions of prog ");
+        assert!(err(&refused).starts_with(&told), "{}", err(&refused));
+        assert_eq!(err(&refused).contains("stripped to"), after == "stripped", "{}", err(&refused));
         assert!(!at("page.html").exists(), "{after}");
     }
-    let facts = || {
-        let page = std::fs::read_to_string(at("page.html")).unwrap();
-        page.replace("<div><dt>", "\n<div><dt>")
-    };
-    let words = ["<dt>profiled functions", "<dt>profile recorded from"];
+    let page = || std::fs::read_to_string(at("page.html")).unwrap();
     done(&report("p.gv", "fewer"));
-    says_in_log_as_it_is(NAME, &facts(), &words);
+    for share in [">11 of 11 ", ">10 of 11 ", " 90.00 % "] {
+        assert!(page().contains(share), "{share}");
+    }
+    assert!(!page().contains("another build"));
     // A profile of another version, with functions that this one has not.
     let newer = std::fs::read_to_string(at("p.gv")).unwrap();
     let newer = newer
@@ -286,18 +295,10 @@ fn files_that_lack_the_functions_are_refused_or_told_of() {
     std::fs::write(at("newer.gv"), newer).unwrap();
     let done_newer = report("newer.gv", "prog");
     done(&done_newer);
-    says_in_log_as_it_is(NAME, &facts(), &words);
-    says_in_log(NAME, err(&done_newer), &["profiled functions"]);
-}
-
-/// The texts of the lines of a page with one of these words.
-fn says_in_log_as_it_is(name: &str, page: &str, words: &[&str]) {
-    let lines = page.lines().filter(|line| words.iter().any(|word| line.contains(word)));
-    let texts = lines.map(|line| {
-        let texts = line.split('>').filter_map(|part| part.split('<').next());
-        texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
-    });
-    says(name, texts.collect::<Vec<_>>().join("\n"));
+    for share in [">11 of 13 ", " 66.66 % ", "another build, 00112233"] {
+        assert!(page().contains(share), "{share}");
+    }
+    assert!(err(&done_newer).contains("sediment: prog: profiled functions: 11 of 13 "), "{done_newer:?}");
 }
 
 #[test]
@@ -328,17 +329,24 @@ fn verdicts_tell_better_from_worse_and_from_nothing() {
         let arguments = [&["report", profile, "-o", "page.html"], more].concat();
         done(&sediment(folder.path(), &arguments));
         let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
-        let lines = page
-            .lines()
-            .filter(|line| ["\"headline\"", "\"verdict\""].iter().any(|word| line.contains(word)));
-        lines.map(str::to_owned).collect::<Vec<_>>().join("\n")
+        lines_with(&page, &["\"headline\"", "\"verdict\""]).join("\n")
     };
-    let name = "report/verdicts_tell_better_from_worse_and_from_nothing";
-    says_in_log(name, report("p.gv", &["--binary", "spread", "--after", "packed"]), &["class"]);
-    says_in_log(name, report("p.gv", &["--binary", "packed", "--after", "spread"]), &["class"]);
-    says_in_log(name, report("p.gv", &["--binary", "packed", "--after", "packed"]), &["class"]);
-    says_in_log(name, report("p.gv", &["--binary", "spread", "--after", "spread"]), &["class"]);
-    says_in_log(name, report("one.gv", &["--binary", "spread"]), &["class"]);
+    for (profile, before, after, verdict, has_forecast) in [
+        ("p.gv", "spread", Some("packed"), ">Ordered: ", true),
+        ("p.gv", "packed", Some("spread"), ">Worse ", false),
+        ("p.gv", "packed", Some("packed"), ">Little to gain: the hot code fits the TLB ", false),
+        ("p.gv", "spread", Some("spread"), ">Little to gain in iTLB misses: ", true),
+        ("one.gv", "spread", None, ">Little to gain: the hot code fits a page ", false),
+    ] {
+        let after = after.map_or(Vec::new(), |after| vec!["--after", after]);
+        let said = report(profile, &[&["--binary", before], &after[..]].concat());
+        assert!(said.contains(verdict), "{before} {after:?}: {said}");
+        assert_eq!(
+            said.contains("iTLB misses ") && said.contains("% predicted"),
+            has_forecast,
+            "{before} {after:?}: {said}"
+        );
+    }
     let given = report("p.gv", &["--binary", "spread", "--verdict", "measured: <fewer>"]);
     assert!(given.contains("class=\"verdict\">measured: &lt;fewer&gt;</p>"), "{given}");
 }

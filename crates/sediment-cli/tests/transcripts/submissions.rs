@@ -5,7 +5,6 @@ use crate::running::{code, done, err, sediment};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
-use support::said::says;
 
 /// A recording of one program: functions that main calls, so often each.
 fn recording(folder: &Path, name: &str, calls: &[(&str, u64)]) {
@@ -48,10 +47,11 @@ fn folder() -> tempfile::TempDir {
 fn a_profile_is_begun_and_grows_as_a_merge_does() {
     let folder = folder();
     let at = folder.path();
-    let said = done(&sediment(at, &["merge", "--into", "app.gv", "one.gv"]));
-    says("submissions/a_profile_is_begun_and_grows_as_a_merge_does", &said);
+    done(&sediment(at, &["merge", "--into", "app.gv", "one.gv"]));
     let said = done(&sediment(at, &["merge", "--into", "app.gv", "two.gv"]));
-    says("submissions/a_profile_is_begun_and_grows_as_a_merge_does", &said);
+    for share in [" 50.00 % of 1 recording, 3 functions\n", " 50.00 %: two.gv\n", " 5.00 % ", " 90.00 %\n"] {
+        assert!(said.contains(share), "{share}: {said}");
+    }
     done(&sediment(at, &["merge", "one.gv", "two.gv", "-o", "at-once.gv"]));
     let read = |name: &str| std::fs::read(at.join(name)).unwrap();
     assert!(read("app.gv") == read("at-once.gv"));
@@ -69,10 +69,14 @@ fn who_sends_much_counts_no_more_than_the_cap() {
         "three.gv", "--from", "eve", "four.gv",
     ];
     let said = done(&sediment(at, &arguments));
-    says("submissions/who_sends_much_counts_no_more_than_the_cap", &said);
+    for name in ["one.gv", "two.gv"] {
+        assert!(said.contains(&format!(" 20.00 %: {name} from ada, weight 0.666666666 ")), "{said}");
+    }
+    assert!(said.contains(" 30.00 %: three.gv from ben\n"), "{said}");
+    assert!(said.contains(" 30.00 %: four.gv from eve\n") && said.contains(" 96.00 %\n"), "{said}");
     let refused = sediment(at, &["merge", "--into", "other.gv", "--cap", "40", "one.gv", "two.gv"]);
     assert_eq!(code(&refused), 2);
-    says("submissions/who_sends_much_counts_no_more_than_the_cap", err(&refused));
+    assert!(err(&refused).contains(" 40 % "), "{}", err(&refused));
     assert!(!at.join("other.gv").exists());
 }
 
@@ -113,18 +117,19 @@ fn sums_of_a_query_engine_are_the_merged_profile() {
     let Ok(python) = python else { return support::skip("python3 is missing") };
     assert!(python.status.success(), "{python:?}");
     assert_eq!(done(&sediment(at, &["merge", "sums.json"])), merged);
-    for (line, rows) in [
-        ("{\"kind\": \"call\"", "cut"),
-        ("{\"kind\": \"often\"}", "kind"),
-        ("{\"kind\": \"function\", \"name\": \"a\\u0000\"}", "name"),
-        ("{\"kind\": \"function\", \"name\": \"a\", \"weight\": -1}", "weight"),
-        ("{\"kind\": \"library\", \"detail\": \"package=\\t../x\"}", "path"),
-        ("{\"kind\": \"total\", \"weight\": 1}", "no function"),
+    for (line, told) in [
+        ("{\"kind\": \"call\"", ":1: "),
+        ("{\"kind\": \"often\"}", " `kind`"),
+        ("{\"kind\": \"function\", \"name\": \"a\\u0000\"}", ":1: `name` "),
+        ("{\"kind\": \"function\", \"name\": \"a\", \"weight\": -1}", ":1: `weight` "),
+        ("{\"kind\": \"library\", \"detail\": \"package=\\t../x\"}", " library "),
+        ("{\"kind\": \"total\", \"weight\": 1}", " no row "),
     ] {
         std::fs::write(at.join("bad.json"), line).unwrap();
         let refused = sediment(at, &["merge", "bad.json"]);
-        assert_eq!(code(&refused), 1, "{rows}");
-        says("submissions/sums_of_a_query_engine_are_the_merged_profile", err(&refused));
+        assert_eq!(code(&refused), 1, "{line}");
+        let said = err(&refused);
+        assert!(said.starts_with("sediment: bad.json:") && said.contains(told), "{line}: {said}");
     }
 }
 
@@ -142,7 +147,8 @@ fn options_of_into_are_refused_without_it() {
         for rest in [&["one.gv", "-o", "out.gv"][..], &["one.gv", "two.gv"], &["--normalize", "one.gv"]] {
             let refused = sediment(at, &[&["merge"], option, rest].concat());
             assert_eq!(code(&refused), 2, "{option:?} {rest:?}");
-            says("submissions/options_of_into_are_refused_without_it", err(&refused));
+            let told = format!("sediment: {} needs --into\n", option[0]);
+            assert!(err(&refused).starts_with(&told), "{}", err(&refused));
             assert_eq!(crate::running::out(&refused), "");
             assert!(!at.join("out.gv").exists(), "{option:?} {rest:?}");
         }
@@ -167,8 +173,11 @@ fn submissions_of_another_version_are_skipped() {
         ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "one.gv", "old.gv"];
     let output = sediment(at, &arguments);
     let said = done(&output);
-    says("submissions/submissions_of_another_version_are_skipped", err(&output));
-    says("submissions/submissions_of_another_version_are_skipped", &said);
+    assert!(said.contains(" 100.00 %: one.gv\n") && !said.contains("old.gv"), "{said}");
+    let skipped = err(&output);
+    for datum in ["skipped old.gv: ", " 16.66 % ", " 60.00 %\n"] {
+        assert!(skipped.contains(datum), "{datum}: {skipped}");
+    }
     let arguments = ["merge", "--into", "app.gv", "--against", "app", "--min-coverage", "60", "old.gv"];
     assert_eq!(code(&sediment(at, &arguments)), 5);
     // What runs in libraries is told apart from what the build no longer has; with nothing of the build there is nothing to judge.
@@ -178,10 +187,12 @@ fn submissions_of_another_version_are_skipped() {
         ["merge", "--into", "new.gv", "--against", "app", "--min-coverage", "0", "mixed.gv", "strange.gv"];
     let output = sediment(at, &arguments);
     let said = done(&output);
-    says("submissions/submissions_of_another_version_are_skipped", &said);
-    says("submissions/submissions_of_another_version_are_skipped", err(&output));
+    assert!(said.contains(" 100.00 %: mixed.gv\n") && !said.contains("strange.gv"), "{said}");
+    // Of its own and of all in the profile.
+    assert_eq!(said.matches(" 25.00 % of ").count(), 2, "{said}");
+    assert!(err(&output).contains("skipped strange.gv: ") && err(&output).contains(" 0.01 % "), "{output:?}");
     let said = done(&sediment(at, &["merge", "--into", "any.gv", "--against", "app", "strange.gv"]));
-    says("submissions/submissions_of_another_version_are_skipped", &said);
+    assert_eq!(said.matches("no part of ").count(), 2, "{said}");
     let before = std::fs::read(at.join("app.gv")).unwrap();
     done(&sediment(at, &["merge", "--into", "app.gv", "--dry-run", "two.gv"]));
     assert!(std::fs::read(at.join("app.gv")).unwrap() == before);
@@ -191,11 +202,12 @@ fn submissions_of_another_version_are_skipped() {
 fn a_difference_in_words() {
     let folder = folder();
     let said = done(&sediment(folder.path(), &["diff", "one.gv", "two.gv"]));
-    says("submissions/a_difference_in_words", &said);
+    for share in [" 90.00 % ", " 10.00 %  vacuum [app]\n", " 80.00 % -> 70.00 %  query [app]\n"] {
+        assert!(said.contains(share), "{share}: {said}");
+    }
     assert!(!said.contains("gone"), "{said}");
     let same = done(&sediment(folder.path(), &["diff", "one.gv", "one.gv"]));
-    assert!(same.contains("100.00 %"), "{same}");
-    says("submissions/a_difference_in_words", &same);
+    assert!(same.contains("100.00 %") && !same.contains("query"), "{same}");
 }
 
 /// git shows the change of a profile as the lines that a person can read.
@@ -264,13 +276,12 @@ fn kept_profile_fades_by_its_own_weight() {
     let at = folder.path();
     let arguments = ["merge", "--dry-run", "-w", "0.5", "--into", "one.gv", "-w", "1", "two.gv"];
     let said = done(&sediment(at, &arguments));
-    says("submissions/kept_profile_fades_by_its_own_weight", &said);
+    assert!(said.contains(" 33.33 % of 1 recording") && said.contains(" 66.66 %: two.gv\n"), "{said}");
     let refused = sediment(at, &["merge", "-w", "0", "--into", "one.gv", "two.gv"]);
     assert_eq!(code(&refused), 2);
-    says("submissions/kept_profile_fades_by_its_own_weight", err(&refused));
     let refused = sediment(at, &["merge", "--into", "/dev/zero", "two.gv"]);
     assert_eq!(code(&refused), 1);
-    says("submissions/kept_profile_fades_by_its_own_weight", err(&refused));
+    assert!(err(&refused).starts_with("sediment: /dev/zero: "), "{}", err(&refused));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! Source packages of Debian as `package deb` changes them: `control` and `rules`.
 
 use super::*;
-use support::said::says;
 
 fn changed(control: &str) -> String {
     Source::read(control).unwrap().with_sequence().unwrap()
@@ -43,7 +42,7 @@ fn the_list_keeps_its_style() {
 fn without_debhelper_there_is_no_place_for_it() {
     let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";
     let error = Source::read(control).unwrap().with_sequence().unwrap_err();
-    says("package_deb/without_debhelper_there_is_no_place_for_it", error.to_string());
+    assert!(error.to_string().contains("debhelper"), "{error}");
 }
 
 /// Over several lines, and in a file of the package's own.
@@ -62,7 +61,7 @@ fn dh_is_found_where_it_is_called() {
     asked("%:\n\tdh --with x \\\n\t  $@\n").unwrap();
     assert!(asked("include debian/none.mk\n").is_err());
     let error = asked("-include debian/own.mk debian/main.mk\n").unwrap_err();
-    says("package_deb/dh_is_found_where_it_is_called", error.to_string());
+    assert!(error.to_string().contains("PROF_DIR"), "{error}");
 }
 
 #[test]
@@ -118,7 +117,7 @@ fn a_sequence_that_is_there_is_not_added() {
     let there = control("Build-Depends-Arch");
     assert_eq!(changed(&there), there);
     let error = Source::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
-    says("package_deb/a_sequence_that_is_there_is_not_added", error.to_string());
+    assert!(error.to_string().contains("Build-Depends-Indep"), "{error}");
     let another = there.replace("dh-sequence-sediment ", "dh-sequence-sediment-graphs ");
     assert!(changed(&another).contains("(= 13), dh-sequence-sediment <!pkg.toy.nosediment>\n"));
 }

@@ -2,7 +2,6 @@
 //! Specs as `package rpm` changes them, text by text.
 
 use super::*;
-use support::said::says;
 
 const SPEC: &str = "# A comment\nName:           foo\nVersion:        1\nSource0:        foo.tar.gz\n%if %{with x}\nSource7:        more.conf\n%endif\nBuildRequires:  gcc\nBuildRequires:  make\n\n%description\nName: no tag\n\n%prep\n%autosetup\n\n%build\n%configure\n%make_build\n\n%install\n%make_install\n\n%if %{with x}\n%files x\n%endif\n\n%files\n";
 
@@ -97,10 +96,10 @@ fn sources_that_are_there_and_several_profiles() {
     assert!(after.contains("Source9:\tfoo.gv\nSource10:\tbar.prof\nBuildRequires"), "{after}");
     assert!(after.contains("%sediment_prep %{SOURCE9} %{SOURCE10}}"), "{after}");
     // Where conditions decide whether it is there, or which number it has.
-    let numbers = "package_rpm/sources_that_are_there_and_several_profiles";
-    says(numbers, refused(&SPEC.replace("more.conf", "foo.gv")));
+    let numbered = refused(&SPEC.replace("more.conf", "foo.gv"));
+    assert!(numbered.starts_with("line 6: "), "{numbered}");
     let unnumbered = SPEC.replace("%endif\nBuildRequires", "%endif\nSource: foo.gv\nBuildRequires");
-    says(numbers, refused(&unnumbered));
+    assert!(refused(&unnumbered).starts_with("line 8: "), "{}", refused(&unnumbered));
     let own = SPEC.replace("Name:  ", "%global sources foo-%{version}\nName:  ");
     assert!(changed(&own.replace("%autosetup", "%setup -n %{sources}")).contains("Source8:        foo.gv"));
     let named = SPEC.replace("%autosetup", "%autosetup\n# cp %{SOURCE8} %{S:11} .");
@@ -147,34 +146,39 @@ fn a_profile_that_a_changed_spec_does_not_name_is_noted() {
     let after = changed(SPEC);
     assert_eq!(changed_by(&after, || None).unwrap().notes.len(), 1);
     let notes = change(&after, &profile("bar.gv"), Some(90), &|| None).unwrap().notes;
-    says("package_rpm/a_profile_that_a_changed_spec_does_not_name_is_noted", notes.join("\n"));
+    assert!(notes.len() == 2 && notes[1].starts_with("bar.gv "), "{notes:?}");
 }
 
 #[test]
 fn unsupported_specs_are_refused() {
     let refusals = [
-        SPEC.replace("%prep\n", ""),
-        SPEC.replace("%prep\n", "%if 1\n%prep\n").replace("%build", "%endif\n%build"),
-        SPEC.replace("%endif\n\n%files\n", "\n%files\n"),
-        SPEC.replace("%description", "%endif\n%description"),
-        SPEC.replace("Source0:", "BuildSystem: autotools\nSource0:"),
-        SPEC.replace("Source0:", "BuildArch: noarch\nSource0:"),
-        SPEC.replace("Source7:", "Source%{n}:"),
-        SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"),
-        SPEC.replace("%autosetup", "%autosetup\ncp %{sources} ."),
-        SPEC.replace("%autosetup", "%autosetup\ncp %sources ."),
-        SPEC.replace("Name:  ", "%{lua: for _, file in ipairs(sources) do end}\nName:  "),
-        SPEC.replace("%autosetup", "%autosetup \\"),
-        SPEC.replace("%files x", "%prep\n%files x"),
-        SPEC.replace('\n', "\r\n"),
-        SPEC.replace("Source0:", "%bcond_with sediment\nSource0:"),
-        SPEC.replace("%autosetup", "%{?with_sediment:true}\n%autosetup"),
-        SPEC.replace("Source0:", "BuildArch: %{?x}noarch\nSource0:"),
-        SPEC.replace("Source0:", "%{?x86:Source9: y}\nSource0:"),
-        SPEC.replace("Source0:", "%{lua:\n print(\"Source1: y\\n\")\n}\nSource0:"),
+        (SPEC.replace("%prep\n", ""), "no ", "%prep"),
+        (SPEC.replace("%prep\n", "%if 1\n%prep\n").replace("%build", "%endif\n%build"), "line 15: ", "%prep"),
+        (SPEC.replace("%endif\n\n%files\n", "\n%files\n"), "%if ", "%endif"),
+        (SPEC.replace("%description", "%endif\n%description"), "line 11: ", "%endif"),
+        (SPEC.replace("Source0:", "BuildSystem: autotools\nSource0:"), "line 4: ", "BuildSystem"),
+        (SPEC.replace("Source0:", "BuildArch: noarch\nSource0:"), "line 4: ", "noarch"),
+        (SPEC.replace("Source7:", "Source%{n}:"), "line 6: ", "macro"),
+        (SPEC.replace("Source7:", "Patch1:").replace("Source0:", "Patch0:"), "no ", "source"),
+        (SPEC.replace("%autosetup", "%autosetup\ncp %{sources} ."), "line 16: ", "all sources"),
+        (SPEC.replace("%autosetup", "%autosetup\ncp %sources ."), "line 16: ", "all sources"),
+        (
+            SPEC.replace("Name:  ", "%{lua: for _, file in ipairs(sources) do end}\nName:  "),
+            "line 2: ",
+            "all sources",
+        ),
+        (SPEC.replace("%autosetup", "%autosetup \\"), "line 15: ", "continued"),
+        (SPEC.replace("%files x", "%prep\n%files x"), "line 25: ", "%prep"),
+        (SPEC.replace('\n', "\r\n"), "Windows ", "rpmbuild"),
+        (SPEC.replace("Source0:", "%bcond_with sediment\nSource0:"), "line 4: ", "sediment"),
+        (SPEC.replace("%autosetup", "%{?with_sediment:true}\n%autosetup"), "line 15: ", "sediment"),
+        (SPEC.replace("Source0:", "BuildArch: %{?x}noarch\nSource0:"), "line 4: ", "noarch"),
+        (SPEC.replace("Source0:", "%{?x86:Source9: y}\nSource0:"), "line 4: ", "macro"),
+        (SPEC.replace("Source0:", "%{lua:\n print(\"Source1: y\\n\")\n}\nSource0:"), "line 5: ", "macro"),
     ];
-    for text in refusals {
-        says("package_rpm/unsupported_specs_are_refused", refused(&text));
+    for (text, beginning, what) in refusals {
+        let said = refused(&text);
+        assert!(said.starts_with(beginning) && said.contains(what), "{beginning}{what}: {said}");
     }
 }
 
@@ -185,16 +189,18 @@ fn noarch_under_a_condition() {
         SPEC.replace("Source0:", &format!("{condition}\nBuildArch: noarch\n%endif\nSource0:"))
     };
     let by_cython = under("%bcond cython 1\n%if %{with cython}\nBuildRequires: cython\n%else");
-    let noted = changed_by(&by_cython, || None).unwrap().notes;
-    says("package_rpm/noarch_under_a_condition", noted.join("\n"));
+    let noted = |text: &str| changed_by(text, || None).unwrap().notes.join("\n");
+    assert!(noted(&by_cython).starts_with("line 8 "), "{}", noted(&by_cython));
     assert!(changed_by(&by_cython, || Some(false)).is_ok());
-    says(
-        "package_rpm/noarch_under_a_condition",
-        changed_by(&by_cython, || Some(true)).unwrap_err().to_string(),
-    );
-    says("package_rpm/noarch_under_a_condition", refused(&under("%bcond cython 1\n%if %{with cython}")));
+    let by_rpm = changed_by(&by_cython, || Some(true)).unwrap_err();
+    assert!(by_rpm.to_string().starts_with("line 8: "), "{by_rpm}");
+    assert!(refused(&under("%bcond cython 1\n%if %{with cython}")).starts_with("line 6: "));
     let unknown = under("%if 0%{?rhel}");
-    says("package_rpm/noarch_under_a_condition", changed_by(&unknown, || None).unwrap().notes.join("\n"));
+    assert!(
+        noted(&unknown).starts_with("line 5 ") && noted(&unknown).contains("rpmspec"),
+        "{}",
+        noted(&unknown)
+    );
     assert!(changed_by(&unknown, || Some(true)).is_err());
     let of_another =
         SPEC.replace("%description\n", "%package doc\nSummary: x\nBuildArch: noarch\n\n%description\n");
@@ -206,10 +212,8 @@ fn noarch_under_a_condition() {
 #[test]
 fn flags_that_are_used_too_early_are_noted() {
     let spec = SPEC.replace("Version:", "%global flags %{optflags} -DX\nVersion:");
-    says(
-        "package_rpm/flags_that_are_used_too_early_are_noted",
-        changed_by(&spec, || None).unwrap().notes.join("\n"),
-    );
+    let notes = changed_by(&spec, || None).unwrap().notes;
+    assert!(notes.len() == 1 && notes[0].starts_with("line 3 "), "{notes:?}");
     let said = SPEC.replace("Version:", "# %%{optflags} are kept\nVersion:");
     assert!(changed_by(&said, || None).unwrap().notes.is_empty());
 }

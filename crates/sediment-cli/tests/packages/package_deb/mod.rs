@@ -6,15 +6,11 @@ mod toy;
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use std::path::Path;
-use support::said::says_in_log;
 use support::{Need, case, long};
 use toy::{Toy, words};
 
 /// Name, needs and test of a case.
 type Row = (&'static str, Vec<Need>, fn());
-
-/// Beginnings of what sediment and its parts of debhelper say in the log of a build.
-const OURS: &[&str] = &["sediment: ", "sediment_check: ", "sediment_graphs: ", "hint: "];
 
 pub(crate) fn cases() -> Vec<Trial> {
     let debhelper = [Need::Program("dpkg-buildpackage"), Need::Program("dh"), Need::Program("gcc")];
@@ -136,7 +132,7 @@ fn graphs() {
     build.env("SEDIMENT_PLUGIN", plugin.join("nowhere.so"));
     let output = build.env("DEB_BUILD_OPTIONS", "nocheck sediment-graphs").output().unwrap();
     assert!(output.status.success(), "{}", words(&output));
-    says_in_log("package_deb/call_graphs", words(&output), OURS);
+    assert!(words(&output).contains("/nowhere.so is missing"), "{}", words(&output));
 }
 
 /// A path that GCC takes for likely, and that the recorded run does not take.
@@ -189,7 +185,7 @@ fn blocks() {
     let symbols = words(&toy.command("nm", &["toy"]).output().unwrap());
     assert!(symbols.contains(" work.cold\n"), "{symbols}");
     assert!(log.contains(": 100.00 % "), "{log}");
-    says_in_log("package_deb/blocks", &log, &[" split by "]);
+    assert!(log.contains(" 1 function split by "), "{log}");
     let ordered = toy.packages();
     built("parallel=3", &[]);
     assert!(toy.packages() == ordered, "a rebuild differs");
@@ -213,7 +209,7 @@ fn blocks() {
     // Without the plugin it is said, and the build goes on.
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", &profile);
     let log = built("", &[("SEDIMENT_COMPILERS", "/nowhere")]);
-    says_in_log("package_deb/blocks", log, &["/nowhere", " split by "]);
+    assert!(log.contains(" 0 functions split by ") && log.contains(": /nowhere is missing"), "{log}");
 }
 
 /// Counters of an instrumented build by hand, in the profile of the source package.
@@ -377,7 +373,7 @@ fn left_out() {
     toy.write(profile, "digraph Callgraph {\n  graph [sediment=2, unit=calls, total=0];\n}\n");
     let log = toy.built(&[], "");
     assert!(!log.contains("-ffunction-sections"), "{log}");
-    says_in_log("package_deb/no_function", &log, &["sediment: "]);
+    assert!(log.contains("\nsediment: debian/sediment-profiles names no function"), "{log}");
     assert!(toy.packages() == stock, "a profile without functions");
     toy.write(profile, &functions);
     // Twice the same with it, and not the stock build.
@@ -444,11 +440,16 @@ fn damaged() {
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", "digraph { a -> \"");
     let log = toy.built(&[], "");
     assert!(log.contains("0 of 1 outputs ordered"), "{log}");
-    says_in_log("package_deb/damaged_profile", &log, OURS);
+    assert!(log.contains("sediment: warning: skipped debian/sediment-profiles/toy.gv: "), "{log}");
+    assert!(log.contains("debian/sediment-profiles/toy.gv:1: "), "{log}");
+    assert!(log.contains("dh_sediment: warning: ") && log.contains("dh_sediment_check: warning: "), "{log}");
 }
 
 fn threshold() {
-    for more in [["--min-coverage", "90"], ["--settings", "../sediment.conf"]] {
+    for (more, asked) in [
+        (["--min-coverage", "90"], " 90 percent "),
+        (["--settings", "../sediment.conf"], " debian/sediment-profiles/sediment.conf "),
+    ] {
         let toy = Toy::new(Kind::Make);
         toy.write("sediment.conf", "sediment = 1\nengine = 1\nmin-coverage = 90\n");
         let arguments = [&["package", "deb", ".", "--profile", "../toy.gv", "--apply"], &more[..]].concat();
@@ -461,8 +462,15 @@ fn threshold() {
         toy.write("toy-1.0/program.c", &source);
         let output = toy.build(&[], "");
         assert!(!output.status.success());
-        says_in_log("package_deb/old_profile", words(&output), &["sediment_check: "]);
+        assert_eq!(checked(&words(&output), "error").matches(asked).count(), 1, "{}", words(&output));
     }
+}
+
+/// The warning or error of the check.
+fn checked(log: &str, severity: &str) -> String {
+    let beginning = format!("dh_sediment_check: {severity}: ");
+    let mut lines = log.lines().filter(|line| line.starts_with(&beginning));
+    lines.next().unwrap_or_else(|| panic!("{severity}: {log}")).to_owned()
 }
 
 /// Without -ffunction-sections nothing can be ordered: a warning, and with a threshold an error; neither speaks of what nobody set.
@@ -472,13 +480,14 @@ fn fixed_flags() {
     toy.add_sequence();
     let log = toy.built(&[], "");
     assert!(log.contains("/toy: 0.00 % "), "{log}");
-    says_in_log("package_deb/below_a_threshold", &log, OURS);
+    assert!(log.contains("sediment: toy: not ordered: "), "{log}");
+    assert!(checked(&log, "warning").contains("-ffunction-sections"), "{log}");
     toy.rules(
         "override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\noverride_dh_sediment_check:\n\tdh_sediment_check --min-coverage=60\n",
     );
     let output = toy.build(&[], "");
     assert!(!output.status.success(), "{}", words(&output));
-    says_in_log("package_deb/below_a_threshold", words(&output), OURS);
+    assert!(checked(&words(&output), "error").contains(" 60 percent "), "{}", words(&output));
     // Nothing has a profile.
     toy.rules("");
     toy.write(
@@ -486,7 +495,8 @@ fn fixed_flags() {
         &toy.read("toy.gv").replace("\"toy\"", "\"x\"").replace("program_", "x_"),
     );
     let log = toy.built(&[], "");
-    says_in_log("package_deb/below_a_threshold", &log, OURS);
+    let warning = checked(&log, "warning");
+    assert!(warning.contains("-ffunction-sections") && !warning.contains("percent"), "{log}");
 }
 
 /// A profile that is renewed under another name.
@@ -498,9 +508,14 @@ fn two_profiles() {
     let output = toy.command("sediment", &arguments).output().unwrap();
     let said = words(&output);
     assert!(output.status.success(), "{said}");
-    says_in_log("package_deb/two_profiles", &said, OURS);
+    assert!(
+        said.contains("sediment: ./debian/sediment-profiles/toy.gv ") && said.contains(" new.gv "),
+        "{said}"
+    );
     let log = toy.built(&[], "");
-    says_in_log("package_deb/two_profiles", &log, &[" both have a profile of ", "that of toy.gv"]);
+    let both = "debian/sediment-profiles/new.gv and debian/sediment-profiles/toy.gv ";
+    assert!(log.contains(&format!("dh_sediment: warning: {both}")), "{log}");
+    assert!(log.contains(" the one in new.gv ") && !log.contains(" the one in toy.gv "), "{log}");
 }
 
 /// An AArch64 package by a profile from x86-64.
@@ -529,7 +544,8 @@ fn shown_first() {
         .map(str::to_owned)
         .collect();
     assert_eq!(added, ["+ dh-sequence-sediment <!pkg.toy.nosediment>,"], "{}", words(&output));
-    says_in_log("package_deb/change", words(&output), OURS);
+    assert!(words(&output).contains("debian/sediment-profiles/toy.gv: "), "{}", words(&output));
+    assert!(words(&output).contains("--apply"), "{}", words(&output));
     assert_eq!(toy.read("toy-1.0/debian/control"), before);
     assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     // The difference is one that can be applied, tabs of debian/rules included.
@@ -547,43 +563,43 @@ fn shown_first() {
         .command("sediment", &["package", "deb", ".", "--profile", "../toy.gv", "--apply"])
         .output()
         .unwrap();
-    says_in_log("package_deb/change", words(&again), OURS);
+    assert!(again.status.success() && again.stdout.is_empty(), "{}", words(&again));
     assert_eq!(toy.read("toy-1.0/debian/control"), after);
 }
 
 fn refused() {
-    let try_it = |toy: &Toy| {
+    let try_it = |toy: &Toy, told: &str| {
         let before = toy.read("toy-1.0/debian/control");
         let arguments = ["package", "deb", ".", "--profile", "../toy.gv", "--apply"];
         let output = toy.command("sediment", &arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", words(&output));
-        says_in_log("package_deb/refused", words(&output), OURS);
+        assert!(words(&output).contains(told), "{told}: {}", words(&output));
         assert_eq!(toy.read("toy-1.0/debian/control"), before);
         assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     };
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
-    try_it(&toy);
+    try_it(&toy, "./debian/rules: ");
     let toy = Toy::new(Kind::Make);
     toy.rules("export COMPILER_PATH = /opt/tools\n");
-    try_it(&toy);
+    try_it(&toy, "COMPILER_PATH");
     let control = toy.read("toy-1.0/debian/control");
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
-    try_it(&toy);
+    try_it(&toy, "debhelper level is 12;");
     let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";
     let moved = control.replace("Build-Depends:\n debhelper-compat (= 13),\n", by_architecture);
     toy.write("toy-1.0/debian/control", &moved);
-    try_it(&toy);
+    try_it(&toy, "Build-Depends-Arch");
     toy.write("toy-1.0/debian/control", &control.replace("Architecture: any", "Architecture: all"));
-    try_it(&toy);
+    try_it(&toy, "architecture-independent");
     toy.write("toy-1.0/debian/control", &control.replace("Source: toy\n", "Source: toy\nno field\n"));
-    try_it(&toy);
+    try_it(&toy, "no field");
     toy.write("toy-1.0/debian/control", &control);
     toy.write("toy-1.0/debian/control.in", &control);
-    try_it(&toy);
+    try_it(&toy, "control.in");
     std::fs::remove_file(toy.path("toy-1.0/debian/control.in")).unwrap();
     std::fs::remove_file(toy.path("toy.gv")).unwrap();
     std::os::unix::fs::symlink("/dev/zero", toy.path("toy.gv")).unwrap();
-    try_it(&toy);
+    try_it(&toy, "../toy.gv: ");
 }

@@ -11,11 +11,7 @@ use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use support::said::{says, says_in_log};
 use support::{Need, case};
-
-/// Beginnings of what sediment says in the log of a build.
-const OURS: &[&str] = &["sediment: ", "hint: "];
 
 pub(crate) fn cases() -> Vec<Trial> {
     let rpm = [Need::Program("rpmbuild"), Need::Program("gcc"), Need::Program("make"), Need::Program("tar")];
@@ -247,12 +243,21 @@ fn said_when_done(output: &Output) -> String {
     out(output) + &err(output)
 }
 
+/// Tells if a line on standard error has this beginning and this datum.
+fn has_line(output: &Output, beginning: &str, datum: &str) -> bool {
+    err(output).lines().any(|line| line.starts_with(beginning) && line.contains(datum))
+}
+
 fn from_a_stock_spec_to_a_verified_package() {
     let package = Package::new();
     done(&package.change(&["--apply"]));
     let said = package.built(&[]);
-    let line = said.lines().find(|line| line.starts_with("/usr/bin/prog: ")).unwrap_or(&said);
-    says("rpm/verified_package", line);
+    // What was found of the package's program, and where its symbols are.
+    let all_placed = |said: &str, symbols: &str| {
+        let line = said.lines().find(|line| line.starts_with("/usr/bin/prog: ")).unwrap_or(said);
+        assert!(line.contains(": 100.00 % ") && line.contains(symbols), "{symbols}: {line}");
+    };
+    all_placed(&said, " symbol table");
     assert!(said.contains("1 of 1 outputs ordered"), "{said}");
     assert!(said.contains("the linker is ld\n"), "{said}");
     let first = package.digest();
@@ -264,7 +269,7 @@ fn from_a_stock_spec_to_a_verified_package() {
     assert_eq!(without.1, first.1, "files or dependencies differ");
     // A stripped file is checked as it was linked.
     let strip = "__os_install_post strip %{buildroot}%{_bindir}/prog";
-    says_in_log("rpm/verified_package", package.built(&["--define", strip]), &["/usr/bin/prog: "]);
+    all_placed(&package.built(&["--define", strip]), " symbol table as linked, ");
     // One whose symbols were split off is checked by what they became.
     let folder = "%{buildroot}/usr/lib/debug%{_bindir}";
     let split = format!(
@@ -273,7 +278,7 @@ fn from_a_stock_spec_to_a_verified_package() {
     );
     let unpacked = "_unpackaged_files_terminate_build 0";
     let said = package.built(&["--define", &split, "--define", unpacked]);
-    says_in_log("rpm/verified_package", said, &["/usr/bin/prog: "]);
+    all_placed(&said, " debug file");
     let release = package.built(&["--define", "_sediment_ab 1"]);
     assert!(release.contains("prog-1.0-1."), "{release}");
 }
@@ -289,7 +294,7 @@ fn without_it_the_build_is_the_stock_one() {
     std::fs::write(package.0.path("prog.gv"), empty).unwrap();
     let said = package.built(&[]);
     assert!(!said.contains("-ffunction-sections"), "{said}");
-    says_in_log("rpm/no_function", &said, &["sediment_prep: "]);
+    assert_eq!(said.matches("\nsediment_prep: ").count(), 1, "{said}");
     assert_eq!(package.digest(), stock, "a profile without functions");
 }
 
@@ -301,12 +306,12 @@ fn a_profile_that_does_not_fit_fails_the_check() {
     std::fs::write(package.0.path("prog.gv"), &stale).unwrap();
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
-    says_in_log("rpm/threshold", err(&output), OURS);
+    assert!(has_line(&output, "sediment: prog: ", " 95.00 %"), "{}", err(&output));
     // Of other programs altogether.
     std::fs::write(package.0.path("prog.gv"), stale.replace("label=\"prog\"", "label=\"other\"")).unwrap();
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
-    says_in_log("rpm/threshold", err(&output), OURS);
+    assert!(has_line(&output, "sediment: warning: skipped ", "prog.gv:"), "{}", err(&output));
     // Said alone.
     let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
     package.spec(&spec.replace("%sediment_check -m 95", "%sediment_check -w"));
@@ -342,7 +347,7 @@ fn packages_without_sections_or_with_renamed_functions_are_checked() {
     let said = out(&output) + &err(&output);
     assert!(!output.status.success() && said.contains("1 of 2 outputs ordered"), "{said}");
     assert!(said.contains("/usr/bin/fixed: 0.00 % "), "{said}");
-    says_in_log("rpm/no_sections", err(&output), OURS);
+    assert!(has_line(&output, "sediment: fixed: ", "-ffunction-sections"), "{said}");
 }
 
 /// With the plugin in the build of a package that stays the same.
@@ -465,7 +470,7 @@ fn a_change_is_shown_before_it_is_made() {
     let diff = done(&shown);
     assert!(diff.starts_with("--- a/prog.spec\n+++ b/prog.spec\n@@ "), "{diff}");
     assert_eq!(diff.lines().filter(|line| line.starts_with('-') && !line.starts_with("---")).count(), 0);
-    says_in_log("rpm/change", err(&shown), OURS);
+    assert!(err(&shown).contains("--apply"), "{}", err(&shown));
     let read = || std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
     assert_eq!(read(), SPEC);
     done(&package.change(&["--apply"]));
@@ -473,12 +478,12 @@ fn a_change_is_shown_before_it_is_made() {
     assert_ne!(made, SPEC);
     let again = package.change(&["--apply"]);
     assert!(done(&again).is_empty(), "{}", err(&again));
-    says("rpm/change", err(&again));
     assert_eq!(read(), made);
     package.spec(&SPEC.replace("%prep\n", ""));
     let refused = package.change(&["--apply"]);
     assert_eq!(crate::running::code(&refused), 1);
-    says("rpm/change", err(&refused));
+    assert!(err(&refused).starts_with("sediment: prog.spec: "), "{}", err(&refused));
+    assert!(err(&refused).contains("%prep"), "{}", err(&refused));
 }
 
 /// Settings and the older orders that they name are sources; what they ask for is not said again in the spec.
@@ -494,7 +499,7 @@ fn settings_are_sources_and_count() {
         sediment(package.0.0.path(), &arguments)
     };
     let refused = change();
-    says("rpm/settings", err(&refused));
+    assert!(err(&refused).contains("sediment: profs/prog.order: "), "{}", err(&refused));
     let order = ["order", "prog.gv", "--linker", "list", "--algorithm", "random", "-o", "profs/prog.order"];
     done(&sediment(package.0.0.path(), &order));
     let diff = done(&change());
@@ -508,7 +513,7 @@ fn settings_are_sources_and_count() {
     std::fs::write(package.0.path("prog.prof"), stale).unwrap();
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
-    says_in_log("rpm/settings", err(&output), OURS);
+    assert!(has_line(&output, "sediment: prog: ", " 95.00 %"), "{}", err(&output));
 }
 
 /// Several files, an archive and a folder of the unpacked sources are in the source package; a folder that is a source is not.
@@ -554,11 +559,11 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
     package.spec(&archived.replace(" %{SOURCE2}", ""));
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
-    says_in_log("rpm/sources", err(&output), &["prog.prof"]);
+    assert!(has_line(&output, "sediment_prep: ", ": prog.prof"), "{}", err(&output));
     package.spec(&archived.replace("profs.tar.gz", "profs").replace(" %{SOURCE2}", ""));
     let output = package.build(&[]);
     assert!(!output.status.success(), "{}", err(&output));
-    says_in_log("rpm/sources", err(&output), &["folder"]);
+    assert!(has_line(&output, "sediment_prep: ", "/profs is a folder"), "{}", err(&output));
 }
 
 /// A profile goes into SOURCES where the spec lies in SPECS, as rpmbuild has its folders.
