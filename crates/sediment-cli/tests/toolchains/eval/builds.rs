@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Variants that are built, combinations of factors, and links that differ in luck only.
 
-use super::{code, err, eval, lines};
+use super::{code, err, eval, fails, lines};
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, Files};
 use std::path::Path;
-use support::said::{says, says_in_log};
 use support::{Need, case, ignored, linker_folder};
 
 pub fn cases() -> Vec<Trial> {
@@ -108,13 +107,10 @@ fn a_build_that_fails_says_so() {
     };
     std::fs::write(here.join("plan.toml"), text("\"echo no such header >&2; exit 4\"")).unwrap();
     let done = eval(here, &["run", "plan.toml", "-o", "1.jsonl"]);
-    let said = err(&done);
-    says("eval/builds/a_build_that_fails_says_so", &said);
-    assert!(!here.join("1.jsonl").exists(), "{said}");
-    says("eval/builds/a_build_that_fails_says_so", &said);
+    fails(&done, 1, &["exit code 4", "no such header"]);
+    assert!(!here.join("1.jsonl").exists());
     std::fs::write(here.join("plan.toml"), text("[\"true\"]")).unwrap();
-    let nothing = eval(here, &["run", "plan.toml", "-o", "2.jsonl"]);
-    says("eval/builds/a_build_that_fails_says_so", err(&nothing));
+    fails(&eval(here, &["run", "plan.toml", "-o", "2.jsonl"]), 1, &["{output}"]);
 }
 
 /// Three links with padding objects: functions keep their order, and lie elsewhere.
@@ -171,8 +167,7 @@ fn replicas_need_luck_to_differ_in() {
          [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nname = \"w\"\ncommand = [\"{program}\"]\n",
     )
     .unwrap();
-    let done = eval(folder.path(), &["run", "plan.toml"]);
-    says("eval/builds/replicas_need_luck_to_differ_in", err(&done));
+    fails(&eval(folder.path(), &["run", "plan.toml"]), 1, &["plan.toml:3:", "{seed}"]);
 }
 
 /// The case for an lld that has `--randomize-section-padding`; ignored, not passed, where it has not.
@@ -279,6 +274,5 @@ fn a_spec_is_compiled_with_each_variants_options() {
     // A spec that fails says so, with what rpmbuild said.
     std::fs::write(here.join("tool.c"), "no C\n").unwrap();
     let failed = eval(here, &["run", "plan.toml", "-o", "failed.jsonl"]);
-    assert_eq!(code(&failed), 1);
-    says_in_log("eval/builds/a_spec_is_compiled_with_each_variants_options", err(&failed), &["sediment: "]);
+    fails(&failed, 1, &["O2", "exit code", "%build"]);
 }
