@@ -12,7 +12,6 @@ pub fn cases() -> Vec<Trial> {
         case("a_server_is_measured_while_it_is_driven", &[], a_server_is_measured_while_it_is_driven),
         case("a_server_that_is_never_ready_is_stopped", &[], a_server_that_is_never_ready_is_stopped),
         case("a_server_that_does_not_stop_is_ended", &[], a_server_that_does_not_stop_is_ended),
-        case("a_server_that_dies_shows_its_log", &[], a_server_that_dies_shows_its_log),
         case("an_interrupt_stops_the_server", &[], an_interrupt_stops_the_server),
         case("a_driver_that_fails_stops_the_server", &[], a_driver_that_fails_stops_the_server),
     ]
@@ -91,17 +90,6 @@ fn a_server_that_does_not_stop_is_ended() {
     let done = eval(folder.path(), &["run", "plan.toml"]);
     fails(&done, 1, &["0.5 s", "SIGTERM", "stopped"]);
     all_ended(folder.path());
-}
-
-fn a_server_that_dies_shows_its_log() {
-    let folder = tempfile::tempdir().unwrap();
-    plan(
-        folder.path(),
-        "echo no configuration >&2; exit 3",
-        &format!("ready = {{ command = [\"false\"] }}\n{DRIVE}"),
-    );
-    let done = eval(folder.path(), &["run", "plan.toml"]);
-    fails(&done, 1, &["exit status: 3", "no configuration"]);
 }
 
 fn an_interrupt_stops_the_server() {
