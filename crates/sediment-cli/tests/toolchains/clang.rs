@@ -7,7 +7,6 @@ use sediment_core::binary::bb_addr_map;
 use sediment_order::link;
 use std::path::Path;
 use std::process::Command;
-use support::said::says;
 use support::{Need, case, linker_folder};
 use tempfile::TempDir;
 
@@ -160,7 +159,7 @@ fn blocks_that_did_not_run_are_split_off() {
     let folder = trained();
     let path = folder.path();
     let said = sediment(path, &["-v", "export", "p.gv", "--format", "bb-sections", "-o", "list"]);
-    says("clang/local-functions-of-one-name", err(&said));
+    assert!(err(&said).contains("skipped 1: ") && err(&said).contains("twin"), "{}", err(&said));
     let list = std::fs::read_to_string(path.join("list")).unwrap();
     assert!(list.starts_with("v1\nf main\nc 0 ") && list.contains("\nf work\nc 0 "), "{list}");
     assert!(!list.contains("twin"), "{list}");
@@ -316,8 +315,10 @@ fn profiles_without_exact_counts_make_no_list() {
             "digraph {{\n graph [sediment=3, blocks_unit={unit}];\n \"work\" [blocks=\"{hash}:1=3\"];\n}}\n"
         )
     };
-    says("clang/counts-by-samples", export(&profile("samples", "80000001")));
-    says("clang/counts-of-gcc", export(&profile("executions", "00000001")));
+    for (unit, hash, datum) in [("samples", "80000001", "samples"), ("executions", "00000001", "clang")] {
+        let said = export(&profile(unit, hash));
+        assert!(said.contains(datum), "{said}");
+    }
 }
 
 /// Standard output of a program that ended well.

@@ -6,7 +6,6 @@ use libtest_mimic::Trial;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::said::{says, says_like};
 use support::{Need, case};
 
 /// Linker under test: its compiler flags and its way to print a map.
@@ -59,8 +58,6 @@ pub(crate) fn cases() -> Vec<Trial> {
             the_whole_line(*linker)
         }));
     }
-    let compiler = [Need::Program("cc"), Need::Program("strip")];
-    cases.push(case("verify_names_what_is_wrong_with_a_binary", &compiler, verify_of_unfit_binaries));
     cases.push(case("draw_makes_a_picture", &[Need::Program("dot")], draw_a_picture));
     cases
 }
@@ -186,37 +183,6 @@ fn the_whole_line(linker: Linker) {
         "a link without the order passes: {}",
         String::from_utf8_lossy(&bad.stdout)
     );
-}
-
-fn verify_of_unfit_binaries() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    std::fs::write(folder.join("t.c"), source()).unwrap();
-    std::fs::write(folder.join("other.c"), "int main(void) { return 0; }\n").unwrap();
-    must(folder, "cc", &["-O2", "t.c", "-o", "whole"]);
-    must(folder, "cc", &["-O2", "other.c", "-o", "other"]);
-    must(folder, "strip", &["whole", "-o", "stripped"]);
-    std::fs::write(folder.join("order.txt"), "f110\nf50\nf0\n").unwrap();
-    let said = |arguments: &[&str]| {
-        let output = sediment(folder, arguments);
-        (
-            output.status.code(),
-            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
-        )
-    };
-    let (code, text) = said(&["verify", "whole", "--order", "order.txt"]);
-    assert_eq!(code, Some(5), "{text}");
-    assert!(text.contains("-ffunction-sections"), "{text}");
-    says_like("end_to_end/verify_of_unfit_binaries", &text);
-    let (code, text) = said(&["verify", "stripped", "--order", "order.txt"]);
-    assert_eq!(code, Some(1), "{text}");
-    says("end_to_end/verify_of_unfit_binaries", text);
-    let (code, text) = said(&["verify", "other", "--order", "order.txt"]);
-    assert_eq!(code, Some(1), "{text}");
-    says("end_to_end/verify_of_unfit_binaries", text);
-    let (code, text) = said(&["verify", "t.c", "--order", "order.txt"]);
-    assert_eq!(code, Some(1), "{text}");
-    says("end_to_end/verify_of_unfit_binaries", text);
 }
 
 fn draw_a_picture() {

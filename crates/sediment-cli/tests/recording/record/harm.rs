@@ -12,7 +12,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::said::says_in_log;
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -305,7 +304,7 @@ fn program_that_becomes_unreadable_runs_on() {
     let shop = Workshop::new();
     let program = shop.compile("unreadable", UNREADABLE, &[]);
     for arguments in [&[text(&program)][..], &[text(&program), "directly"]] {
-        for repeat in 0..repeats() {
+        for _ in 0..repeats() {
             let recorded = output_in_time(as_another_user(&shop, arguments));
             assert_eq!(
                 String::from_utf8_lossy(&recorded.stdout),
@@ -314,10 +313,7 @@ fn program_that_becomes_unreadable_runs_on() {
                 err(&recorded)
             );
             assert_eq!(code(&recorded), 4, "{}", err(&recorded));
-            if repeat == 0 {
-                let file = "record/harm/program_that_becomes_unreadable_runs_on";
-                says_in_log(file, err(&recorded), &["processes lost"]);
-            }
+            assert!(err(&recorded).contains("(os error 13)"), "{}", err(&recorded));
         }
     }
 }
@@ -329,7 +325,7 @@ fn unreadable_programs_go_on() {
     let script = format!("{}; test $? = 3 && exit 23", text(&hidden));
     let recorded = output_in_time(as_another_user(&shop, &["sh", "-c", &script]));
     assert_eq!(code(&recorded), 23, "{}", err(&recorded));
-    says_in_log("record/harm/unreadable_programs_go_on", err(&recorded), &["Permission denied"]);
+    assert!(err(&recorded).contains("(os error 13)"), "{}", err(&recorded));
 }
 
 fn programs_that_give_up_rights_go_on() {
@@ -476,7 +472,7 @@ void _start(void) {
     let recorded = shop.record(&["--overhead", "80%"], &["sh", "-c", &script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "whole\n", "{}", err(&recorded));
     assert_eq!(code(&recorded), 2, "{}", err(&recorded));
-    says_in_log("record/harm/writable_code", err(&recorded), &["for example writable"]);
+    assert!(err(&recorded).contains("for example writable\n"), "{}", err(&recorded));
 }
 
 fn a_file_that_is_replaced_is_one_loss() {
@@ -486,7 +482,8 @@ fn a_file_that_is_replaced_is_one_loss() {
     let recorded = shop.record(&[], &["sh", "-c", script]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "1\n2\n", "{}", err(&recorded));
     assert_eq!(code(&recorded), 32, "{}", err(&recorded));
-    says_in_log("record/harm/a_file_that_is_replaced_is_one_loss", err(&recorded), &["files that changed"]);
+    let is_one = |line: &str| line.contains(" skipped 1: ") && line.ends_with(" for example try");
+    assert!(err(&recorded).lines().any(is_one), "{}", err(&recorded));
     shop.profile();
 }
 
@@ -548,7 +545,7 @@ int main(void) {
     let recorded = shop.record(&[], &[text(&program)]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "11\n", "{}", err(&recorded));
     assert_eq!(code(&recorded), 6, "{}", err(&recorded));
-    says_in_log("record/harm/symbols_inside_instructions", err(&recorded), &["counted_alone"]);
+    assert!(err(&recorded).contains("counted_alone"), "{}", err(&recorded));
 }
 
 fn first_thread_has_ended() {
@@ -589,8 +586,7 @@ fn breakpoints_keep_to_their_memory() {
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded = shop.record(&["--startup", "--max-memory", "32K"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 7, "{}", err(&recorded));
-    let said = err(&recorded).replace("ld-linux-aarch64.so.1", "ld-linux-x86-64.so.2");
-    says_in_log("record/harm/breakpoints_keep_to_their_memory", said, &["--max-memory"]);
+    assert!(err(&recorded).contains("(--max-memory)"), "{}", err(&recorded));
     let wrong = shop.record(&["--max-memory", "much"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&wrong), 2, "{}", err(&wrong));
 }

@@ -5,7 +5,6 @@ use super::{Running, Workshop, assert_untouched, code, err, firsts, number_in, t
 use libtest_mimic::Trial;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use support::said::says_in_log;
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -53,7 +52,7 @@ fn running_programs() {
         let shop = Workshop::new();
         let place = shop.path().join("place");
         let program = shop.compile("waits", WAITS, &[]);
-        let mut waits = Command::new(program);
+        let mut waits = Command::new(&program);
         let waits = waits.arg(&place).arg(how).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut waits = Running(waits.spawn().unwrap());
         let process = number_in(&place);
@@ -67,7 +66,8 @@ fn running_programs() {
         assert_untouched(process);
         let recorded = recorder.wait_with_output().unwrap();
         assert_ne!(code(&recorded), 0, "{how}: {}", err(&recorded));
-        says_in_log(&format!("record/traps/running_programs_{how}"), err(&recorded), &["SIGTRAP"]);
+        let warning = format!("sediment: warning: {} {how} SIGTRAP", text(&program));
+        assert!(err(&recorded).contains(&warning), "{}", err(&recorded));
         drop(line);
         let ended = waits.end_of_pipes();
         assert_eq!(String::from_utf8_lossy(&ended.stdout), expected, "{how}");
@@ -105,7 +105,8 @@ int main(int count, char **words) { return one(1) == 1 ? execvp(words[1], words 
     );
     let recorded = shop.record(&["--startup"], &[text(&of_go), text(&other)]).output().unwrap();
     assert_eq!(code(&recorded), 5, "{}", err(&recorded));
-    says_in_log("record/traps/runtime_of_go", err(&recorded), &["SIGTRAP"]);
+    let warning = format!("sediment: warning: {} handles SIGTRAP", text(&of_go));
+    assert!(err(&recorded).contains(&warning), "{}", err(&recorded));
     let profile = shop.profile();
     assert!(firsts(&profile, "of_go").is_empty());
     assert!(firsts(&profile, "other").iter().any(|(_, name)| name == "f"));

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Variants that are built, combinations of factors, and links that differ in luck only.
 
-use super::{code, err, eval, lines};
+use super::{code, err, eval, fails, lines};
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, Files};
 use std::path::Path;
-use support::said::{says, says_in_log};
 use support::{Need, case, ignored, linker_folder};
 
 pub fn cases() -> Vec<Trial> {
@@ -15,7 +14,6 @@ pub fn cases() -> Vec<Trial> {
     let compiled = [Need::Program("cc"), Need::Program("rpmbuild"), Need::Program("rpm2archive")];
     vec![
         case("factors_are_combined_and_built", &compiler, factors_are_combined_and_built),
-        case("a_build_that_fails_says_so", &[], a_build_that_fails_says_so),
         case("replicas_differ_in_place_and_not_in_order", &compiler, || replicas_keep_the_order(None)),
         case("replicas_differ_in_place_and_not_in_order_with_lld", &lld, || {
             replicas_keep_the_order(Some(linker_folder("lld").unwrap().display().to_string()));
@@ -31,7 +29,6 @@ pub fn cases() -> Vec<Trial> {
             &compiled,
             a_spec_is_compiled_with_each_variants_options,
         ),
-        case("replicas_need_luck_to_differ_in", &[], replicas_need_luck_to_differ_in),
     ]
 }
 
@@ -97,26 +94,6 @@ fn factors_are_combined_and_built() {
     assert_eq!(programs[0]["sha256"], programs[4]["sha256"], "A/A is the baseline's own file");
 }
 
-fn a_build_that_fails_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    let text = |command: &str| {
-        format!(
-            "sediment-eval = 1\n[build]\ncommand = {command}\n[[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n\
-             [[workload]]\nname = \"w\"\ncommand = [\"{{program}}\"]\n"
-        )
-    };
-    std::fs::write(here.join("plan.toml"), text("\"echo no such header >&2; exit 4\"")).unwrap();
-    let done = eval(here, &["run", "plan.toml", "-o", "1.jsonl"]);
-    let said = err(&done);
-    says("eval/builds/a_build_that_fails_says_so", &said);
-    assert!(!here.join("1.jsonl").exists(), "{said}");
-    says("eval/builds/a_build_that_fails_says_so", &said);
-    std::fs::write(here.join("plan.toml"), text("[\"true\"]")).unwrap();
-    let nothing = eval(here, &["run", "plan.toml", "-o", "2.jsonl"]);
-    says("eval/builds/a_build_that_fails_says_so", err(&nothing));
-}
-
 /// Three links with padding objects: functions keep their order, and lie elsewhere.
 fn replicas_keep_the_order(linker: Option<String>) {
     let folder = tempfile::tempdir().unwrap();
@@ -161,18 +138,6 @@ fn replicas_keep_the_order(linker: Option<String>) {
     // Three links of each variant, the baseline's file again, and the baseline relinked.
     let runs = lines(here, "plan.jsonl", "run");
     assert_eq!(runs.iter().filter(|run| run["phase"] == "measured").count(), 2 * (3 + 3 + 1 + 1));
-}
-
-fn replicas_need_luck_to_differ_in() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(
-        folder.path().join("plan.toml"),
-        "sediment-eval = 1\n[build]\nreplicas = 3\ncommand = [\"cc\", \"-o\", \"{output}\", \"p.c\"]\n\
-         [[variant]]\nname = \"a\"\n[[variant]]\nname = \"b\"\n[[workload]]\nname = \"w\"\ncommand = [\"{program}\"]\n",
-    )
-    .unwrap();
-    let done = eval(folder.path(), &["run", "plan.toml"]);
-    says("eval/builds/replicas_need_luck_to_differ_in", err(&done));
 }
 
 /// The case for an lld that has `--randomize-section-padding`; ignored, not passed, where it has not.
@@ -279,6 +244,5 @@ fn a_spec_is_compiled_with_each_variants_options() {
     // A spec that fails says so, with what rpmbuild said.
     std::fs::write(here.join("tool.c"), "no C\n").unwrap();
     let failed = eval(here, &["run", "plan.toml", "-o", "failed.jsonl"]);
-    assert_eq!(code(&failed), 1);
-    says_in_log("eval/builds/a_spec_is_compiled_with_each_variants_options", err(&failed), &["sediment: "]);
+    fails(&failed, 1, &["O2", "exit code", "%build"]);
 }

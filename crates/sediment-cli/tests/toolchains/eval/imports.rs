@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Import of measurements of other tools.
 
-use super::{code, err, eval, lines};
+use super::{code, err, eval, fails, lines};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Command;
-use support::said::says;
 use support::{Need, case, root, shared_data};
 
 pub fn cases() -> Vec<Trial> {
@@ -56,8 +55,7 @@ fn tables_in_a_mail_are_chosen_by_label() {
     // 0.50 % of 8e9, times the root of 4.
     assert_eq!(cycles[0]["deviation"], 80_000_000.0);
     let both = import(folder.path(), &[&format!("before={mail}"), &format!("after={mail}#new build")]);
-    assert_eq!(code(&both), 1);
-    says("eval/imports/tables_in_a_mail_are_chosen_by_label", err(&both));
+    fails(&both, 1, &["mail.txt", "The old build", "The new build"]);
     let results = ["run", "run --fast", "run --fast --twice"].map(|command| {
         serde_json::json!({ "command": command, "mean": 1.0, "times": [command.len(), command.len()] })
     });
@@ -66,7 +64,7 @@ fn tables_in_a_mail_are_chosen_by_label() {
     let exact = import(folder.path(), &["a=h.json#run", "b=h.json#run --fast"]);
     assert_eq!(code(&exact), 0, "{}", err(&exact));
     let several = import(folder.path(), &["a=h.json#--fast", "b=h.json#run"]);
-    says("eval/imports/tables_in_a_mail_are_chosen_by_label", err(&several));
+    fails(&several, 1, &["h.json", "label --fast", "run --fast --twice"]);
 }
 
 fn output_of_the_installed_perf_is_read() {
@@ -126,7 +124,7 @@ fn tables_of_a_machine_with_counters_are_read() {
         let path = golden(file);
         let done = import(here, &[&format!("a={path}"), &format!("b={path}"), "--primary", "cycles"]);
         assert_eq!(code(&done), 0, "{file}: {}", err(&done));
-        says("eval/imports/tables_of_a_machine_with_counters_are_read", err(&done));
+        assert_eq!(err(&done), "", "{file}");
         let runs = lines(here, "i.jsonl", "run");
         assert_eq!(runs.len(), 2, "{file}");
         let mut values = runs[0]["values"].as_object().unwrap().clone();
@@ -177,8 +175,7 @@ fn modifiers_part_events_of_intervals() {
     };
     std::fs::write(here.join("i.csv"), part("0.100000000") + &part("0.200000000")).unwrap();
     let done = import(here, &["a=i.csv", "b=i.csv", "--primary", "instructions"]);
-    assert_eq!(code(&done), 1);
-    says("eval/imports/modifiers_part_events_of_intervals", err(&done));
+    fails(&done, 1, &["i.csv:2:", "\"u\"", "\"k\""]);
     // Either alone is added up.
     let user: String = (part("0.100000000") + &part("0.200000000"))
         .lines()
@@ -250,22 +247,27 @@ fn unreadable_rows_are_reported() {
     let here = folder.path();
     let row = "5,,cycles,100,100.00,,\n";
     let object = "{\"counter-value\" : \"5.0\", \"unit\" : \"\", \"event\" : \"cycles\"}\n";
-    for (text, rows) in [
-        (format!("{row}broken\n"), "broken"),
-        (format!("broken\n,,,,x\n{row}{row}"), "broken"),
-        (format!("{object}a word\n{{\"event\" : 7}}\n"), "a word"),
+    for (text, count, example) in [
+        (format!("{row}broken\n"), 1, "broken"),
+        (format!("broken\n,,,,x\n{row}{row}"), 2, "broken"),
+        (format!("{object}a word\n{{\"event\" : 7}}\n"), 2, "a word"),
         (
             " Performance counter stats for 'x':\n\n 5 cycles\n\n 7 a b c d\n 1.5 seconds time elapsed\n"
                 .to_owned(),
+            1,
             "7 a b c d",
         ),
     ] {
         std::fs::write(here.join("table"), &text).unwrap();
         let done = import(here, &["a=table", "b=table", "--primary", "cycles"]);
         assert_eq!(code(&done), 0, "{text}: {}", err(&done));
-        says("eval/imports/unreadable_rows_are_reported", err(&done));
+        let is_told = |line: &str| line.contains(&format!("table: {count} row")) && line.contains(example);
+        assert_eq!(err(&done).lines().filter(|line| is_told(line)).count(), 2, "{}", err(&done));
         let notes = lines(here, "i.jsonl", "note");
-        assert!(notes.iter().any(|note| note.as_str().is_some_and(|text| text.contains(rows))), "{notes:?}");
+        assert!(
+            notes.iter().any(|note| note.as_str().is_some_and(|text| text.contains(example))),
+            "{notes:?}"
+        );
     }
 }
 
@@ -309,21 +311,14 @@ fn other_tools_files_are_read() {
 fn files_without_measurements_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    for text in [
-        "",
-        "hello\n",
-        "{\"results\": []}",
-        "1\n2\nx\n",
-        ",,,,0.2,stalled cycles per insn\n",
-        "     0.100145580,7,,cycles,1.50%,100,100.00,,\n",
-        "#           time             counts unit events\n",
-        "{\"interval\" : \"x\", \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n",
-        " Performance counter stats for 'x':\n\n",
+    for (text, datum) in [
+        ("", "Go benchmark"),
+        (",,,,0.2,stalled cycles per insn\n", "(perf stat -x)"),
+        ("#           time             counts unit events\n", "(perf stat -I text)"),
+        ("{\"interval\" : \"x\", \"counter-value\" : \"5.0\", \"event\" : \"cycles\"}\n", "(perf stat -j)"),
     ] {
         std::fs::write(here.join("bad"), text).unwrap();
-        let done = import(here, &["a=bad", "b=bad"]);
-        assert_eq!(code(&done), 1);
+        fails(&import(here, &["a=bad", "b=bad"]), 1, &[datum]);
         assert!(!here.join("i.jsonl").exists());
-        says("eval/imports/files_without_measurements_are_refused", err(&done));
     }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Experiments that are broken off, and what is left of them.
 
-use super::{code, err, eval, is_alive, lines, plan, program, wait_for};
+use super::{code, err, eval, fails, is_alive, lines, plan, program, wait_for};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use support::said::{says, says_like};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -16,7 +15,6 @@ pub fn cases() -> Vec<Trial> {
         case("an_interrupt_ends_a_meter_too", &[Need::Program("valgrind")], an_interrupt_ends_a_meter_too),
         case("resume_goes_on_where_it_broke_off", &[], resume_goes_on_where_it_broke_off),
         case("a_torn_last_line_is_left_out", &[], a_torn_last_line_is_left_out),
-        case("a_changed_program_is_not_mixed_in", &[], a_changed_program_is_not_mixed_in),
         case("an_existing_file_is_left_alone", &[], an_existing_file_is_left_alone),
         case("a_full_disk_leaves_whole_lines", &[Need::Program("bash")], a_full_disk_leaves_whole_lines),
     ]
@@ -45,11 +43,7 @@ fn an_interrupt_ends_children_and_keeps_runs() {
     let done = interrupted(here, &["run", "plan.toml"], || {
         here.join("child").is_file() && runs_in(here, "plan.jsonl") >= 4
     });
-    assert_eq!(code(&done), 130, "{}", err(&done));
-    let said = err(&done);
-    let runs = runs_in(here, "plan.jsonl");
-    assert!(said.contains(&format!(" {runs} runs")), "{said}");
-    says_like("eval/interruptions/an_interrupt_ends_children_and_keeps_runs", &said);
+    fails(&done, 130, &[&format!(" {} runs", runs_in(here, "plan.jsonl")), "resume plan.jsonl"]);
     let child = std::fs::read_to_string(here.join("child")).unwrap();
     wait_for("the end of the child", || !is_alive(&child));
     // What is left goes on to its end.
@@ -79,7 +73,7 @@ fn an_interrupted_build_is_ended_too() {
     let pid = || std::fs::read_to_string(here.join("building")).unwrap_or_default();
     let done = interrupted(here, &["run", "plan.toml"], || pid().ends_with('\n'));
     assert_eq!(code(&done), 130);
-    says("eval/interruptions/an_interrupted_build_is_ended_too", err(&done));
+    assert!(!here.join("plan.jsonl").exists(), "{}", err(&done));
     wait_for("the end of the build", || !is_alive(&pid()));
 }
 
@@ -90,8 +84,7 @@ fn an_interrupt_ends_a_meter_too() {
     let script = "echo x >> count; [ $(wc -l < count) -lt 4 ] && exit 0; echo $$ > metered; sleep 600 & echo $! > child; wait";
     plan(here, script, &format!("{script} # the other"), "meters = [\"itlb\"]", "");
     let done = interrupted(here, &["run", "plan.toml"], || here.join("child").is_file());
-    assert_eq!(code(&done), 130);
-    says("eval/interruptions/an_interrupt_ends_a_meter_too", err(&done));
+    fails(&done, 130, &[" 2 runs"]);
     for process in ["metered", "child"] {
         let process = std::fs::read_to_string(here.join(process)).unwrap();
         wait_for("the end of what was metered", || !is_alive(&process));
@@ -114,9 +107,7 @@ fn builds_before_an_interrupt_are_kept() {
     )
     .unwrap();
     let done = interrupted(here, &["run", "plan.toml"], || here.join("building").is_file());
-    assert_eq!(code(&done), 130);
-    let said = err(&done);
-    says("eval/interruptions/builds_before_an_interrupt_are_kept", &said);
+    fails(&done, 130, &["resume plan.jsonl"]);
     std::fs::write(here.join("go"), "").unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
@@ -161,7 +152,7 @@ fn a_torn_last_line_is_left_out() {
     std::fs::write(here.join("plan.jsonl"), &text[..last_run + 40]).unwrap();
     let resumed = eval(here, &["resume", "plan.jsonl", "--format", "json"]);
     assert_eq!(code(&resumed), 0, "{}", err(&resumed));
-    says("eval/interruptions/a_torn_last_line_is_left_out", err(&resumed));
+    assert!(err(&resumed).starts_with("sediment: warning: plan.jsonl: "), "{}", err(&resumed));
     assert_eq!(runs_in(here, "plan.jsonl"), 4);
     // Damage in the middle is no torn end.
     std::fs::write(here.join("plan.jsonl"), text.replacen("{\"run\"", "{\"ru", 1)).unwrap();
@@ -170,43 +161,17 @@ fn a_torn_last_line_is_left_out() {
     assert!(err(&damaged).contains("plan.jsonl:") && err(&damaged).contains("damaged"), "{}", err(&damaged));
 }
 
-fn a_changed_program_is_not_mixed_in() {
-    let folder = tempfile::tempdir().unwrap();
-    let here = folder.path();
-    plan(here, "true", "true", "blocks = 2", "");
-    assert_eq!(code(&eval(here, &["run", "plan.toml", "--format", "json"])), 0);
-    std::fs::write(here.join("second.sh"), "true # but another").unwrap();
-    let resumed = eval(here, &["resume", "plan.jsonl", "--blocks", "4"]);
-    assert_eq!(code(&resumed), 1);
-    says("eval/interruptions/a_changed_program_is_not_mixed_in", err(&resumed));
-}
-
 fn an_existing_file_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
     plan(here, "true", "true", "", "");
     std::fs::write(here.join("plan.jsonl"), "mine").unwrap();
     let done = eval(here, &["run", "plan.toml"]);
-    assert_eq!(code(&done), 1);
-    says("eval/interruptions/an_existing_file_is_left_alone", err(&done));
+    fails(&done, 1, &["plan.jsonl"]);
     assert!(!err(&done).contains("resume"), "{}", err(&done));
     assert_eq!(std::fs::read_to_string(here.join("plan.jsonl")).unwrap(), "mine");
-    assert_eq!(
-        code(&eval(here, &["run", "plan.toml", "--blocks", "1", "-o", "e.jsonl", "--format", "json"])),
-        0
-    );
-    let again = eval(here, &["run", "plan.toml", "-o", "e.jsonl"]);
-    says("eval/interruptions/an_existing_file_is_left_alone", err(&again));
-    // A file with its head alone, as a crash leaves it.
-    let text = std::fs::read_to_string(here.join("e.jsonl")).unwrap();
-    std::fs::write(here.join("head.jsonl"), text.split_inclusive('\n').next().unwrap()).unwrap();
-    let none = eval(here, &["report", "head.jsonl"]);
-    assert_eq!(code(&none), 1);
-    says("eval/interruptions/an_existing_file_is_left_alone", err(&none));
-    for command in ["resume", "report", "gate"] {
-        let device = eval(here, &[command, "/dev/full"]);
-        assert_eq!(code(&device), 1);
-        says("eval/interruptions/an_existing_file_is_left_alone", err(&device));
+    for command in ["resume", "gate"] {
+        fails(&eval(here, &[command, "/dev/full"]), 1, &["/dev/full"]);
     }
 }
 
@@ -222,8 +187,7 @@ fn a_full_disk_leaves_whole_lines() {
         .stdin(Stdio::null())
         .output()
         .unwrap();
-    assert_eq!(code(&done), 1, "{}", err(&done));
-    says("eval/interruptions/a_full_disk_leaves_whole_lines", err(&done));
+    fails(&done, 1, &["os error 27", "resume plan.jsonl"]);
     let text = std::fs::read_to_string(here.join("plan.jsonl")).unwrap();
     assert!(text.ends_with('\n') && runs_in(here, "plan.jsonl") > 3);
     let resumed = eval(here, &["resume", "plan.jsonl", "--blocks", "2", "--format", "json"]);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `eval quick` in daily use: names of builds, a short report, commands around the runs, failures.
 
-use super::{code, err, eval, lines, out};
+use super::{code, err, eval, fails, lines, out};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::Output;
-use support::said::says;
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -43,12 +42,6 @@ fn builds_are_named_by_what_differs() {
     assert_eq!(names(&done), ["sh -c true first", "sh -c true second"]);
     let given = ["--json", "--name", "old", "--name", "new"];
     assert_eq!(names(&quick(folder.path(), &given, &shells)), ["old", "new"]);
-    let few = quick(folder.path(), &["--name", "old"], &shells);
-    let same = quick(folder.path(), &["--name", "old", "--name", "old"], &shells);
-    for refused in [few, same] {
-        assert_eq!(code(&refused), 2);
-        says("eval/quick/builds_are_named_by_what_differs", err(&refused));
-    }
 }
 
 fn the_report_is_short_unless_all_is_asked_for() {
@@ -77,18 +70,13 @@ fn commands_run_before_all_and_each() {
     let done = quick(folder.path(), &options, &["--", "echo x >> run", "--", "echo y >> run"]);
     assert_eq!(code(&done), 0, "{}", err(&done));
     assert_eq!((count("setup"), count("prepare"), count("run")), (1, 6, 6));
-    let wrong =
-        quick(folder.path(), &["--setup", "echo no such luck >&2; exit 3"], &["--", "true", "--", "false"]);
-    assert_eq!(code(&wrong), 1);
-    says("eval/quick/commands_run_before_all_and_each", err(&wrong));
 }
 
 fn failures_are_shown_or_ignored() {
     let folder = tempfile::tempdir().unwrap();
     let commands = ["--", "true", "--", "sh", "-c", "echo what went wrong >&2; exit 3"];
     let ended = quick(folder.path(), &[], &commands);
-    assert_eq!(code(&ended), 1);
-    says("eval/quick/failures_are_shown_or_ignored", err(&ended));
+    fails(&ended, 1, &["variant sh", "exit code 3", "what went wrong"]);
     let ignored = quick(folder.path(), &["-i", "--json"], &commands);
     assert_eq!(code(&ignored), 0, "{}", err(&ignored));
     // A signal is no exit code.

@@ -2,18 +2,16 @@
 //! Servers that are started, driven and stopped.
 
 use super::interruptions::interrupted;
-use super::{code, err, eval, is_alive, lines, wait_for};
+use super::{code, err, eval, fails, is_alive, lines, wait_for};
 use libtest_mimic::Trial;
 use std::path::Path;
 use support::case;
-use support::said::says;
 
 pub fn cases() -> Vec<Trial> {
     vec![
         case("a_server_is_measured_while_it_is_driven", &[], a_server_is_measured_while_it_is_driven),
         case("a_server_that_is_never_ready_is_stopped", &[], a_server_that_is_never_ready_is_stopped),
         case("a_server_that_does_not_stop_is_ended", &[], a_server_that_does_not_stop_is_ended),
-        case("a_server_that_dies_shows_its_log", &[], a_server_that_dies_shows_its_log),
         case("an_interrupt_stops_the_server", &[], an_interrupt_stops_the_server),
         case("a_driver_that_fails_stops_the_server", &[], a_driver_that_fails_stops_the_server),
     ]
@@ -80,12 +78,7 @@ fn a_server_that_is_never_ready_is_stopped() {
             &format!("ready = {{ {ready} }}\nready-limit = 0.5\n{DRIVE}"),
         );
         let done = eval(folder.path(), &["run", "plan.toml"]);
-        assert_eq!(code(&done), 1);
-        let said = err(&done);
-        says(
-            "eval/servers/a_server_that_is_never_ready_is_stopped",
-            said.replace("variant one", "variant other"),
-        );
+        fails(&done, 1, &["0.5 s", "cannot bind the port"]);
         all_ended(folder.path());
     }
 }
@@ -95,23 +88,8 @@ fn a_server_that_does_not_stop_is_ended() {
     let deaf = SERVER.replacen("exit 0", "true", 1);
     plan(folder.path(), &deaf, &format!("ready = {{ log = \"ready\" }}\nstop-limit = 0.5\n{DRIVE}"));
     let done = eval(folder.path(), &["run", "plan.toml"]);
-    assert_eq!(code(&done), 1);
-    let said = err(&done);
-    says("eval/servers/a_server_that_does_not_stop_is_ended", said.replace("variant one", "variant other"));
+    fails(&done, 1, &["0.5 s", "SIGTERM", "stopped"]);
     all_ended(folder.path());
-}
-
-fn a_server_that_dies_shows_its_log() {
-    let folder = tempfile::tempdir().unwrap();
-    plan(
-        folder.path(),
-        "echo no configuration >&2; exit 3",
-        &format!("ready = {{ command = [\"false\"] }}\n{DRIVE}"),
-    );
-    let done = eval(folder.path(), &["run", "plan.toml"]);
-    let said = err(&done);
-    assert!(said.contains("no configuration"), "{said}");
-    says("eval/servers/a_server_that_dies_shows_its_log", said.replace("variant one", "variant other"));
 }
 
 fn an_interrupt_stops_the_server() {
@@ -128,10 +106,7 @@ fn an_interrupt_stops_the_server() {
         plan(here, SERVER, &rest);
         let done = interrupted(here, &["run", "plan.toml"], || here.join("moment").is_file());
         assert_eq!(code(&done), 130);
-        says(
-            "eval/servers/an_interrupt_stops_the_server",
-            err(&done).replace("variant one", "variant other"),
-        );
+        assert!(!here.join("plan.jsonl").exists(), "{rest}: {}", err(&done));
         all_ended(here);
         // By its own signal, where it was there.
         assert_eq!(here.join("farewell").is_file(), !rest.starts_with("prepare"), "{rest}");
@@ -145,7 +120,7 @@ fn an_interrupt_stops_the_server() {
     let begun = std::time::Instant::now();
     let done = interrupted(here, &["run", "plan.toml"], || here.join("moment").is_file());
     assert!(begun.elapsed().as_secs() < 50, "not until stop-limit");
-    says("eval/servers/an_interrupt_stops_the_server", err(&done).replace("variant one", "variant other"));
+    assert_eq!(code(&done), 130);
     all_ended(here);
 }
 
@@ -157,10 +132,7 @@ fn a_driver_that_fails_stops_the_server() {
         "ready = { log = \"ready\" }\ndrive = \"echo connection refused >&2; exit 2\"",
     );
     let done = eval(folder.path(), &["run", "plan.toml"]);
-    assert_eq!(code(&done), 1);
-    let said = err(&done);
-    assert!(said.contains("connection refused"), "{said}");
-    says("eval/servers/a_driver_that_fails_stops_the_server", said.replace("variant one", "variant other"));
-    assert!(said.contains("ready to serve"), "the server's log is shown too: {said}");
+    // The server's log is shown, too.
+    fails(&done, 1, &["exit code 2", "connection refused", "ready to serve"]);
     all_ended(folder.path());
 }

@@ -6,7 +6,6 @@ use crate::gcc_plugin::blocks::{COUNTS, MARKS, record};
 use crate::running::{done, sediment};
 use std::collections::HashMap;
 use std::process::Command;
-use support::said::says;
 use tempfile::TempDir;
 
 /// Each function has a branch that is not taken. In the newer version, one of them is gone and one has another graph.
@@ -78,8 +77,7 @@ pub fn verify_tells_why_functions_stay_whole(gcc: &'static Compiler) {
         assert_eq!(found[name], layout, "{name}");
     }
     let verify = sediment(folder.path(), &["verify", "train", "--blocks", "--profile", "p.gv"]);
-    done(&verify);
-    says("gcc_plugin/why_whole", String::from_utf8_lossy(&verify.stdout));
+    super::has(&done(&verify), &[" 1 functions ", " 3 functions ", " 4 functions "]);
     let found = layouts(&["-fno-reorder-blocks-and-partition"]);
     for (name, layout) in [&stay[..], &[("large", "whole: option")]].concat() {
         assert_eq!(found[name], layout, "{name}");

@@ -5,7 +5,6 @@ use super::project::{Project, code, err};
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use std::process::Command;
-use support::said::says_like;
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -52,8 +51,12 @@ fn a_run_without_sections_begins_again() {
     let compiler = format!("CC={}", gcc.display());
     for _ in 0..2 {
         let failed = project.run(&options, &["make", &compiler]);
-        assert_eq!(code(&failed), 1, "{}", err(&failed));
-        says_like("optimize/a_run_without_sections_begins_again", err(&failed));
+        let hints = ["toy: ", "-ffunction-sections", "make clean && make"];
+        assert!(
+            code(&failed) == 1 && hints.iter().all(|hint| err(&failed).contains(hint)),
+            "{}",
+            err(&failed)
+        );
     }
     project.is_ordered(&project.optimize(&options, &["make clean && make"]), &["toy"]);
 }
@@ -64,49 +67,55 @@ fn a_finished_run_begins_again() {
     let run = |options: &[&str]| {
         let output = project.run(options, &["make"]);
         assert_eq!(code(&output), 0, "{}", err(&output));
+        // Its training command is too short for call rates, and that is said.
+        assert_eq!(err(&output).matches("sediment: warning: training 1 ").count(), 1, "{}", err(&output));
         err(&output)
     };
     let train = ["--train", "./toy", "--measure", "./toy", "--json"];
-    let name = "optimize/a_finished_run_begins_again";
-    // Its training command is too short for call rates, and that is said.
-    says_like(name, run(&train));
-    says_like(name, run(&train));
+    assert_eq!(run(&train).lines().count(), 1);
+    let again = run(&train);
+    assert!(again.contains("--work DIR"), "{again}");
     let elsewhere = ["--train", "./toy; ./toy", "--work", "other", "--json"];
-    says_like(name, run(&elsewhere));
+    assert_eq!(run(&elsewhere).lines().count(), 1);
     assert!(project.path("other/tree/program.c").is_file());
     assert!(!project.path("other/tree/.sediment").exists());
     // The other folder is no source that changed, either.
     project.shell("rm other/tree/toy");
     let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
     std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
-    says_like(name, run(&train));
+    let again = run(&train);
+    assert!(again.contains("after: none\n"), "{again}");
     let state = std::fs::read_to_string(project.path(".sediment/state.json")).unwrap();
     std::fs::write(project.path(".sediment/state.json"), state.replace("\"summary\"", "\"none\"")).unwrap();
-    says_like(name, run(&elsewhere[..2]));
+    let again = run(&elsewhere[..2]);
+    assert!(again.contains(": --train, --measure\n"), "{again}");
 }
 
 /// A training command or one to measure is corrected without another build.
 fn other_commands_take_the_build_that_is_there() {
-    let name = "optimize/other_commands_take_the_build_that_is_there";
     let project = Project::of(Kind::Make);
     project.shell("echo 9 >../input");
     let builds = || std::fs::read_to_string(project.path("../builds")).unwrap().lines().count();
     let log = project.path("../builds");
     let build = format!("echo built >>'{}'; make", log.display());
-    let fails = |options: &[&str]| {
+    let fails = |options: &[&str], data: &[&str]| {
         let failed = project.run(options, &[&build]);
-        assert_eq!(code(&failed), 1, "{}", err(&failed));
-        says_like(name, err(&failed));
+        assert!(
+            code(&failed) == 1 && data.iter().all(|word| err(&failed).contains(word)),
+            "{}",
+            err(&failed)
+        );
     };
     // The copy has other neighbours.
-    fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"]);
+    let outside = ["training 2 (`./toy <../input`)", ".sediment/tree", "--in-place", "training-2.log"];
+    fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"], &outside);
     let input = format!("./toy <'{}'", project.path("../input").display());
-    fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"]);
+    let outside = ["after: training 1; changed: --train, --measure", "`./toy <../input`: ", "--in-place"];
+    fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"], &outside);
     assert_eq!(builds(), 2, "the first build, and the one in order");
     let done =
         project.run(&["--train", "./toy", "--train", &input, "--measure", "./toy", "--json"], &[&build]);
-    assert_eq!(code(&done), 0, "{}", err(&done));
-    says_like(name, err(&done));
+    assert!(code(&done) == 0 && err(&done).contains("after: order; changed: --measure\n"), "{}", err(&done));
     let other = ["--train", "./toy", "--train", &input, "--measure", "./toy; ./toy", "--json"];
     let done = project.optimize(&other, &[&build]);
     assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
@@ -119,7 +128,7 @@ fn start_files_lack_no_sections() {
     project.shell("echo 'int main(void) { return 0; }' >program.c");
     let run = project.run(&["--train", "./toy", "--json"], &["make"]);
     assert_eq!(code(&run), 0, "{}", err(&run));
-    says_like("optimize/start_files_lack_no_sections", err(&run));
+    assert!(!err(&run).contains("-ffunction-sections"), "{}", err(&run));
     let log = std::fs::read_to_string(project.path(".sediment/links-after/links.jsonl")).unwrap();
     assert!(log.contains("\"start-file\"") && !log.contains("\"no-own-section\""), "{log}");
 }

@@ -7,14 +7,12 @@ use crate::sandbox::SANDBOX;
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::said::says_like;
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
     vec![
         case("a_build_that_fails", &make, a_build_that_fails),
-        case("a_build_that_links_nothing", &make, a_build_that_links_nothing),
         case("a_training_command_that_fails", &make, a_training_command_that_fails),
         case("a_training_command_that_never_ends", &make, a_training_command_that_never_ends),
         case("a_training_command_of_another_program", &make, a_training_command_of_another_program),
@@ -28,52 +26,47 @@ pub fn cases() -> Vec<Trial> {
         case("an_interrupted_second_build_continues", &make, an_interrupted_second_build_continues),
         case("a_folder_of_someone_else", &make, a_folder_of_someone_else),
         case("a_machine_that_cannot_record", &make, a_machine_that_cannot_record),
-        case("nothing_to_train_or_build", &[], nothing_to_train_or_build),
     ]
 }
 
-/// Checks the exit code and the words of a run that fails.
-fn fails(name: &str, project: &Project, options: &[&str], build: &[&str], expected: i32) {
+/// Checks the exit code of a run that fails, and the data in its message.
+#[track_caller]
+fn fails(project: &Project, options: &[&str], build: &[&str], expected: i32, data: &[&str]) -> String {
     let output = project.run(options, build);
-    assert_eq!(code(&output), expected, "{}", err(&output));
+    let said = err(&output);
+    assert_eq!(code(&output), expected, "{said}");
     assert!(output.stdout.is_empty());
-    says_like(&format!("optimize/{name}"), err(&output));
+    for word in data {
+        assert!(said.contains(word), "no {word} in {said}");
+    }
     assert_eq!(project.processes(), Vec::<String>::new(), "left running");
+    said
 }
 
 fn a_build_that_fails() {
     let project = Project::of(Kind::Make);
     std::fs::write(project.path("program.c"), "int main(void) { return missing; }\n").unwrap();
-    fails(
-        "a_build_that_fails",
-        &project,
-        &["--train", "./toy"],
-        &["sh", "-c", "echo cannot compile; exit 7"],
-        1,
-    );
-    fails("a_build_that_fails", &project, &["--train", "./toy"], &["no-such-program"], 1);
-}
-
-fn a_build_that_links_nothing() {
-    let project = Project::of(Kind::Make);
-    fails("a_build_that_links_nothing", &project, &["--train", "./toy"], &["true"], 1);
+    let data = ["building.log", "no-such-program: not found"];
+    fails(&project, &["--train", "./toy"], &["no-such-program"], 1, &data);
 }
 
 fn a_training_command_that_fails() {
     let project = Project::of(Kind::Make);
-    fails("a_training_command_that_fails", &project, &["--train", "./toy; exit 3"], &["make"], 1);
-    fails("a_training_command_that_fails", &project, &["--train", "./no-such-program"], &["make"], 1);
+    let first = ["(`./toy; exit 3`)", "exit code 3", "training-1.log"];
+    fails(&project, &["--train", "./toy; exit 3"], &["make"], 1, &first);
+    let second = ["after: build; changed: --train\n", "(`./no-such-program`)", "training-1.log"];
+    fails(&project, &["--train", "./no-such-program"], &["make"], 1, &second);
 }
 
 fn a_training_command_that_never_ends() {
     let project = Project::of(Kind::Make);
     let options = ["--train", "./toy; sleep 1000", "--timeout", "3"];
-    fails("a_training_command_that_never_ends", &project, &options, &["make"], 1);
+    fails(&project, &options, &["make"], 1, &["sleep 1000", " 3 s", "--timeout"]);
 }
 
 fn a_training_command_of_another_program() {
     let project = Project::of(Kind::Make);
-    fails("a_training_command_of_another_program", &project, &["--train", "ls"], &["make"], 1);
+    fails(&project, &["--train", "ls"], &["make"], 1, &[": toy\n"]);
 }
 
 /// The tree's own program is not the one that is built in the copy.
@@ -81,35 +74,35 @@ fn a_training_command_of_another_build() {
     let project = Project::of(Kind::Make);
     project.shell("make CC=gcc CFLAGS=-O1");
     let toy = format!("'{}'", project.path("toy").canonicalize().unwrap().display());
-    fails("a_training_command_of_another_build", &project, &["--train", &toy], &["make"], 1);
+    fails(&project, &["--train", &toy], &["make"], 1, &[".sediment/tree/toy: ", &toy, "build-id"]);
     let mixed = format!("./toy; {toy}");
     let output = project.run(&["--train", "./toy", "--train", &toy, "--json"], &["make"]);
     assert_eq!(code(&output), 1, "{}", err(&output));
     let relinks = ["--train", "touch program.c && make && ./toy"];
-    fails("a_training_command_of_another_build", &project, &relinks, &["make"], 1);
+    fails(&project, &relinks, &["make"], 1, &["(`touch program.c && make && ./toy`) changed toy"]);
     let report = project.optimize(&["--train", &mixed, "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
 }
 
 /// In a copy, that is the working folder.
 fn a_build_that_writes_above_its_folder() {
-    let name = "a_build_that_writes_above_its_folder";
     let project = Project::of(Kind::Make);
     let train = ["--train", "./toy"];
-    fails(name, &project, &train, &["make && gcc -o ../toy program.o"], 1);
-    fails(name, &project, &train, &["make && cp toy ../bin/"], 1);
+    let linked = [".sediment/toy: ", "--in-place"];
+    fails(&project, &train, &["make && gcc -o ../toy program.o"], 1, &linked);
+    fails(&project, &train, &["make && cp toy ../bin/"], 1, &[".sediment/bin/toy: ", "--in-place"]);
     project.optimize(&["--train", "./toy", "--json"], &["make"]);
     // Into the tree itself.
     let output = project.run(&["--train", "./toy", "--json"], &["make && cp toy ../../elsewhere"]);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    says_like(&format!("optimize/{name}"), err(&output));
+    let warned = |line: &str| line.starts_with("sediment: warning: ") && line.ends_with(": elsewhere");
+    assert!(code(&output) == 0 && err(&output).lines().any(warned), "{}", err(&output));
 }
 
 fn a_compiler_called_by_its_path() {
     let gcc = support::program("gcc").unwrap();
     let compiler = format!("CC={}", gcc.display());
     let project = Project::of(Kind::Make);
-    fails("a_compiler_called_by_its_path", &project, &["--train", "./toy"], &["make", &compiler], 1);
+    fails(&project, &["--train", "./toy"], &["make", &compiler], 1, &["toy: ", "-ffunction-sections"]);
     // One object of several.
     let own = "int other(int, char **);\nint main(int count, char **words) { return other(count, words); }\n";
     std::fs::write(project.path("own.c"), own).unwrap();
@@ -121,8 +114,9 @@ fn a_compiler_called_by_its_path() {
         "gcc -c own.c && {gcc} -O0 -c more.c && {gcc} -Dmain=work -c program.c && gcc -o toy own.o more.o program.o"
     );
     let output = project.run(&["--train", "./toy", "--json"], &[&build]);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    says_like("optimize/a_compiler_called_by_its_path", err(&output));
+    let warned =
+        |line: &str| line.starts_with("sediment: warning: toy: ") && line.contains("-ffunction-sections");
+    assert!(code(&output) == 0 && err(&output).lines().any(warned), "{}", err(&output));
 }
 
 /// Then no compiler is to blame.
@@ -131,12 +125,13 @@ fn a_build_with_an_order_of_its_own() {
     let own = "SECTIONS { .text.own : { *(.text.main) } } INSERT BEFORE .text;\n";
     std::fs::write(project.path("own.ld"), own).unwrap();
     let build = ["make", "LDFLAGS=-Wl,-T,own.ld"];
-    fails("a_build_with_an_order_of_its_own", &project, &["--train", "./toy"], &build, 1);
+    let said = fails(&project, &["--train", "./toy"], &build, 1, &["toy: ", "(-T own.ld)"]);
+    assert!(!said.contains("-ffunction-sections"), "{said}");
 }
 
 fn a_build_without_symbols() {
     let project = Project::of(Kind::Make);
-    fails("a_build_without_symbols", &project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1);
+    fails(&project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1, &[" toy\n", "install -s"]);
 }
 
 fn a_server_that_was_left_running() {
@@ -148,7 +143,7 @@ fn a_server_that_was_left_running() {
 }
 
 /// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
-fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
+fn interrupted(file: &str, train: &str, build: &[&str], done: &str) {
     let project = Project::of(Kind::Make);
     let run = project
         .command(&["--train", train, "--json"], build)
@@ -164,30 +159,28 @@ fn interrupted(name: &str, file: &str, train: &str, build: &[&str]) {
     assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
     let output = run.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", err(&output));
-    says_like(&format!("optimize/{name}"), err(&output));
     assert_eq!(project.processes(), Vec::<String>::new(), "left running");
     std::fs::write(project.path("../go-on"), "").unwrap();
     let output = project.run(&["--train", train, "--json"], build);
-    assert_eq!(code(&output), 0, "{}", err(&output));
-    says_like(&format!("optimize/{name}"), err(&output));
+    assert!(code(&output) == 0 && err(&output).contains(&format!("after: {done}\n")), "{}", err(&output));
 }
 
 fn an_interrupted_run_continues() {
     let train = "test -e ../../../go-on || sleep 1000; ./toy";
-    interrupted("an_interrupted_run_continues", "training-1.log", train, &["make"]);
+    interrupted("training-1.log", train, &["make"], "build");
 }
 
 /// The programs are removed then, to be linked again.
 fn an_interrupted_second_build_continues() {
     let build = "test ! -e ../linking-in-order.log || test -e ../../../go-on || sleep 1000; make";
-    interrupted("an_interrupted_second_build_continues", "linking-in-order.log", "./toy", &[build]);
+    interrupted("linking-in-order.log", "./toy", &[build], "training 1");
 }
 
 fn a_folder_of_someone_else() {
     let project = Project::of(Kind::Make);
     std::fs::create_dir(project.path("mine")).unwrap();
     std::fs::write(project.path("mine/letter"), "dear").unwrap();
-    fails("a_folder_of_someone_else", &project, &["--work", "mine", "--train", "./toy"], &["make"], 2);
+    fails(&project, &["--work", "mine", "--train", "./toy"], &["make"], 2, &["/mine: ", "--work DIR"]);
     assert_eq!(std::fs::read_to_string(project.path("mine/letter")).unwrap(), "dear");
 }
 
@@ -200,15 +193,6 @@ fn a_machine_that_cannot_record() {
     let mut sandbox = Command::new(project.path("../sandbox"));
     sandbox.arg(command.get_program()).args(command.get_args()).current_dir(project.path(""));
     let output = sandbox.stdin(Stdio::null()).output().unwrap();
-    assert_eq!(code(&output), 6, "{}", err(&output));
-    says_like("optimize/a_machine_that_cannot_record", err(&output));
-    assert!(!project.path(".sediment").exists());
-}
-
-fn nothing_to_train_or_build() {
-    let project = Project::of(Kind::Make);
-    fails("nothing_to_train_or_build", &project, &[], &["make"], 2);
-    fails("nothing_to_train_or_build", &project, &["--train", "./toy"], &[], 2);
-    fails("nothing_to_train_or_build", &project, &["--undo"], &[], 1);
+    assert!(code(&output) == 6 && err(&output).contains("--cap-add=SYS_PTRACE"), "{}", err(&output));
     assert!(!project.path(".sediment").exists());
 }

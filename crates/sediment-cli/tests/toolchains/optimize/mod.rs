@@ -12,7 +12,6 @@ mod project;
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use project::{Project, code, err};
-use support::said::says_like;
 use support::{Need, case};
 
 pub(crate) fn cases() -> Vec<Trial> {
@@ -198,5 +197,5 @@ fn a_gain_is_called_so() {
     // Its page has the same verdict, whatever the forecast.
     let page = std::fs::read_to_string(project.path(".sediment/report-hot.html")).unwrap();
     let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split(" misses").next().unwrap();
-    says_like("optimize/a_gain_is_called_so", verdict);
+    assert!(verdict.contains(": gain: -"), "{verdict}");
 }

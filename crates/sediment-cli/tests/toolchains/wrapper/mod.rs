@@ -18,7 +18,6 @@ use libtest_mimic::Trial;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::{Command, Output};
-use support::said::{says, says_like};
 use support::{Need, case};
 
 pub(crate) fn cases() -> Vec<Trial> {
@@ -215,7 +214,6 @@ fn failing_linker() {
     let output = build.link(build.compiler("gcc").env("SEDIMENT_LD", linker).args(["-o", "prog"]));
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("no such luck"), "{}", said(&output));
-    says("wrapper/failing_linker", said(&output));
     build.runs("prog");
     let last = build.last();
     assert_eq!((last["outcome"].as_str(), last["why"].as_str()), (Some("failed"), Some("no such luck")));
@@ -241,7 +239,7 @@ fn unable_linker() {
         compiler.env("SEDIMENT_LD", script(&build, &text)).args(options).args(["-o", "prog"]);
         let output = build.link(&mut compiler);
         assert!(output.status.success(), "{}", said(&output));
-        says("wrapper/unable_linker", said(&output));
+        assert!(said(&output).contains(name), "{}", said(&output));
         assert!(build.last()["why"].as_str().unwrap().contains(name), "{}", build.last());
         build.runs("prog");
     }
@@ -406,7 +404,7 @@ fn verify_log() {
     let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", said(&output));
-    says_like("wrapper/verify_log", &text);
+    assert!(["/elsewhere: ", "/prog: ", "2 of 2 outputs"].iter().all(|part| text.contains(part)), "{text}");
     // Linked anew behind the log's back.
     let plain = build.link(Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog"]));
     assert!(plain.status.success());
@@ -429,9 +427,9 @@ fn missed_links() {
     let output = sediment(&build, &["doctor", "--build-log", "build.log", "--log", "log"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{}", said(&output));
-    says("wrapper/missed_links", &text);
+    let parts = ["3 links ", " 2 of them ", "/libx.so (line 3, gcc)", "/y (line 4, ld)"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     std::fs::write(build.path("quiet.log"), "  CC a.o\n  LD prog\n").unwrap();
     let output = sediment(&build, &["doctor", "--build-log", "quiet.log", "--log", "log"]);
-    assert!(output.status.code() == Some(1), "{}", said(&output));
-    says("wrapper/missed_links", said(&output));
+    assert!(output.status.code() == Some(1) && said(&output).contains("quiet.log: "), "{}", said(&output));
 }

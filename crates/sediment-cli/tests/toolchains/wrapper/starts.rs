@@ -7,7 +7,6 @@ use crate::projects::{CALLED, start};
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::process::Output;
-use support::said::{says, says_like};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -54,13 +53,12 @@ fn best_as_linked() {
     let linked = link(&build, true, &[]);
     assert!(linked.status.success(), "{}", said(&linked));
     assert!(std::fs::read(build.path("start")).unwrap() == plain, "another file than without the wrapper");
-    let name = "wrapper/starts/best_as_linked";
-    says(name, said(&linked));
     assert_eq!(build.last()["outcome"], "best as linked");
+    assert!(said(&linked).starts_with("sediment: start: "), "{}", said(&linked));
     // It is as its profile asks, whatever the threshold.
     let verified = sediment(&build, &["verify", "--log", "log", "--min-coverage", "95"]);
     assert!(verified.status.success(), "{}", said(&verified));
-    says_like(name, String::from_utf8_lossy(&verified.stdout));
+    assert!(String::from_utf8_lossy(&verified.stdout).contains("/start: "));
     // Whoever names a goal gets it.
     std::fs::write(build.path("profiles/sediment.conf"), "sediment = 1\noptimize-for = startup\n").unwrap();
     assert!(link(&build, true, &[]).status.success());

@@ -7,7 +7,6 @@ use crate::build::{Build, said};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::said::{says, says_like};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -32,8 +31,7 @@ fn settings() {
         build.compiler("gcc").args(["-O2", "-w", "a.c", "b.c", "main.c", "-o", "fixed"]).output().unwrap();
     assert!(stale.status.success(), "{}", said(&stale));
     let (code, words) = verify(&build, &[]);
-    assert!(code == 5, "{words}");
-    says_like("wrapper/threshold/settings", &words);
+    assert!(code == 5 && words.contains("sediment: fixed: ") && words.contains(" 50.00 %"), "{words}");
     // The command line counts before the settings, and those before what holds for packages without.
     assert_eq!(verify(&build, &["--min-coverage", "0"]).0, 0);
     assert_eq!(verify(&build, &["--default-min-coverage", "0"]).0, 5);
@@ -45,19 +43,18 @@ fn settings() {
 fn damaged_settings() {
     let build = Build::new();
     std::fs::create_dir(build.path("debian")).unwrap();
-    for (settings, line) in [
-        ("sediment = 1\nengines = 2\n", ":2: "),
-        ("# of the future\nsediment = 2\n", ":2: "),
-        ("engine = 1\n", ":1: "),
-        ("sediment = 1\nkeep = gone.order prog.order\n", "/prog.order"),
-        ("", ": "),
+    for (settings, line, found) in [
+        ("sediment = 1\nengines = 2\n", ":2: ", "\"engines = 2\""),
+        ("# of the future\nsediment = 2\n", ":2: ", "\"sediment = 2\""),
+        ("engine = 1\n", ":1: ", "\"engine = 1\""),
+        ("sediment = 1\nkeep = gone.order prog.order\n", "/prog.order", ""),
+        ("", "sediment.conf: ", ""),
     ] {
         std::fs::write(build.path("profiles/sediment.conf"), settings).unwrap();
         let linked = build.link_prog();
         let words = said(&linked);
         assert!(linked.status.success() && words.lines().count() == 1, "{words}");
-        assert!(words.contains(line), "{settings}: {words}");
-        says("wrapper/threshold/damaged_settings", &words);
+        assert!(words.contains(line) && words.contains(found), "{settings}: {words}");
         assert_eq!(build.last()["outcome"], "left");
         // An older order is the link's concern, and that of those who put it into a package.
         let commands = [&["show", "profiles"][..], &["verify", "--log", "log"]];
@@ -65,8 +62,7 @@ fn damaged_settings() {
             let output = sediment(&build, command);
             let (code, words) = (output.status.code().unwrap(), said(&output));
             assert!(code == 1 && words.contains("sediment.conf"), "{command:?}: {code} {words}");
-            assert!(line.ends_with("order") || words.contains(line), "{words}");
-            says("wrapper/threshold/damaged_settings", &words);
+            assert!(line.ends_with("order") || words.contains(line) && words.contains(found), "{words}");
         }
     }
 }
@@ -100,17 +96,15 @@ fn unplaced() {
     without_sections("conftest");
     assert_eq!(verify(&build, &["--min-coverage", "50"]).0, 0);
     let output = without_sections("fixed");
-    says("wrapper/threshold/unplaced", said(&output));
     let last = build.last();
     assert_eq!(last["outcome"], "left");
+    assert!(said(&output).contains(last["why"].as_str().unwrap()), "{}", said(&output));
     assert!(last["profile"].as_str().unwrap().ends_with("/fixed.prof"), "{last}");
     let line = "/fixed: 0.00 % ";
     let (code, words) = verify(&build, &[]);
     assert!(code == 0 && words.contains(line), "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
-    assert!(code == 5, "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
+    assert!(code == 5 && words.contains("sediment: fixed: "), "{words}");
     let (_, json) = verify(&build, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert!(json["links"].as_array().unwrap().iter().any(|link| link["label"] == "fixed"), "{json}");
@@ -118,8 +112,7 @@ fn unplaced() {
     copy(&build, "prog", "root/usr/bin/prog");
     let installed = ["--installed", "root", "--min-coverage", "50"];
     let (code, words) = verify(&build, &installed);
-    assert!(code == 0, "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
+    assert!(code == 0 && words.contains("/usr/bin/prog: "), "{words}");
     copy(&build, "fixed", "root/usr/bin/fixed");
     let (code, words) = verify(&build, &installed);
     assert!(
@@ -141,7 +134,6 @@ fn unplaced() {
         let (code, words) = verify(&build, &["--min-coverage", "50"]);
         let said = words.lines().find(|said| said.contains(line)).unwrap_or_else(|| panic!("{words}"));
         assert!(code == 5 && said.contains(why) && !said.contains("sections"), "{words}");
-        says_like("wrapper/threshold/unplaced", said);
     }
     // A link that fails leaves no output that could be looked at.
     std::fs::write(build.path("profiles/failing.prof"), "digraph {").unwrap();
@@ -152,8 +144,7 @@ fn unplaced() {
     std::fs::remove_file(build.path("profiles/fixed.prof")).unwrap();
     assert!(build.link(build.compiler("gcc").args(["-o", "fixed"])).status.success());
     let (code, words) = verify(&build, &["--min-coverage", "50"]);
-    assert!(code == 0, "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
+    assert!(code == 0 && !words.contains("/fixed: "), "{words}");
     others_have_no_threshold(&build);
 }
 
@@ -165,8 +156,7 @@ fn others_have_no_threshold(build: &Build) {
     let mut stub = build.compiler("gcc");
     assert!(stub.args(["-shared", "stub.c", "-o", "libkit3.so"]).status().unwrap().success());
     let (code, words) = verify(build, &["--min-coverage", "50"]);
-    assert!(code == 0, "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
+    assert!(code == 0 && !words.contains("libkit3.so: "), "{words}");
     // Nor is a program a library whose one function that ran is in it, too, in no section of its own.
     let library = "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=1];\n  subgraph cluster0 {\n    \
         graph [label=\"libother.so.1\"];\n    \"helper\" [samples=1];\n  }\n}\n";
@@ -179,8 +169,7 @@ fn others_have_no_threshold(build: &Build) {
     let output = build.compiler("gcc").args(["helper.c", "-o", "helper"]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
     let (code, words) = verify(build, &["--min-coverage", "50"]);
-    assert!(code == 0, "{words}");
-    says_like("wrapper/threshold/unplaced", &words);
+    assert!(code == 0 && !words.contains("/helper: "), "{words}");
 }
 
 fn renamed() {
@@ -191,8 +180,7 @@ fn renamed() {
     copy(&build, "other", "root/usr/bin/other");
     let check = || verify(&build, &["--installed", "root", "--min-coverage", "95"]);
     let (code, words) = check();
-    assert!(code == 5, "{words}");
-    says_like("wrapper/threshold/renamed", &words);
+    assert!(code == 5 && words.contains("/root: "), "{words}");
     let there = "root/usr/libexec/x/real-prog";
     copy(&build, "prog", there);
     let change = |program: &str, arguments: &[&str]| {
@@ -218,7 +206,6 @@ fn renamed() {
     copy(&build, "second", "root/usr/bin/second");
     let (code, words) = check();
     assert!(code == 0 && words.contains("/usr/bin/second: "), "{words}");
-    says_like("wrapper/threshold/renamed", &words);
 }
 
 fn two_profiles() {
@@ -236,24 +223,22 @@ fn two_profiles() {
         assert_eq!(also_in, others);
         let words = verify(&build, &["--min-coverage", "95"]).1;
         assert!(words.contains(counts) && words.contains(&others.join(", ")), "{words}");
-        says_like("wrapper/threshold/two_profiles", &words);
         let shown = all_of(&sediment(&build, &["show", "profiles"]));
         for other in &others {
             let files = format!("profiles/{counts} and profiles/{other} ");
             let told =
                 shown.lines().find(|line| line.starts_with(&files)).unwrap_or_else(|| panic!("{shown}"));
-            says("wrapper/threshold/two_profiles", told);
+            assert_eq!(told.matches(counts).count(), 2, "{told}");
         }
         let _ = std::fs::remove_file(build.path("profiles/prog.prof"));
     }
     std::fs::remove_file(build.path("profiles/old.gv")).unwrap();
     assert!(build.link_prog().status.success());
-    says_like("wrapper/threshold/two_profiles", verify(&build, &[]).1);
+    assert!(!verify(&build, &[]).1.contains("old.gv"));
     let shown = sediment(&build, &["show", "--json", "profiles"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert!(shown["in_several_files"].as_array().unwrap().is_empty(), "{shown}");
     std::fs::create_dir(build.path("empty")).unwrap();
     let empty = sediment(&build, &["show", "empty"]);
-    assert!(empty.status.code() == Some(1), "{}", said(&empty));
-    says("wrapper/threshold/two_profiles", said(&empty));
+    assert!(empty.status.code() == Some(1) && said(&empty).contains("empty: "), "{}", said(&empty));
 }
