@@ -27,7 +27,6 @@ pub mod plugin;
 pub mod pprof_writer;
 pub mod reading;
 pub mod run_text;
-pub mod said;
 pub mod sample_profile_text;
 pub mod temporal_traces;
 
