@@ -110,13 +110,6 @@ pub static COMPILERS: &[Compiler] = &[
 type Built = Arc<OnceLock<TempDir>>;
 
 impl Compiler {
-    /// A case with this compiler. Every test runs with an old and a new compiler, and with one for another machine; what lies between
-    /// them takes long.
-    pub fn case(&self, name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
-        let is_between = ["gcc-13", "aarch64-gcc-14"].contains(&self.name);
-        if is_between { support::long(name, needs, run) } else { support::case(name, needs, run) }
-    }
-
     pub fn folder(&self) -> TempDir {
         match self.runs {
             Runs::Here | Runs::ForOthers => TempDir::new().unwrap(),

@@ -94,12 +94,15 @@ struct Addition {
     content: Vec<u8>,
     /// Description in a few words.
     what: String,
+    /// It takes the place of the file that it was made from, which is kept under another name.
+    replaces_its_input: bool,
 }
 
 impl Addition {
     /// A file that is put there as it is.
     fn of(file: &Path, path: PathBuf, what: &str) -> Result<Self> {
-        Ok(Self { path, content: files::read_regular(file)?, what: what.to_owned() })
+        let content = files::read_regular(file)?;
+        Ok(Self { path, content, what: what.to_owned(), replaces_its_input: false })
     }
 }
 
@@ -140,7 +143,11 @@ fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui)
     if !common.json {
         ui.result(&changes.iter().map(Change::diff).collect::<String>())?;
         for addition in &new {
-            let replaced = if addition.path.exists() { "replaced" } else { "new file" };
+            let replaced = match addition.path.exists() {
+                true if addition.replaces_its_input => "replaced (the older one is kept as .old)",
+                true => "replaced",
+                false => "new file",
+            };
             ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
         }
         if !is_changed {
@@ -151,6 +158,9 @@ fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui)
     }
     if common.apply && is_changed {
         for addition in new {
+            if addition.replaces_its_input {
+                files::set_aside(&addition.path)?;
+            }
             files::write(&addition.path, &addition.content, ui)?;
         }
         for change in changes {
@@ -288,8 +298,12 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         .with_input(name)
         .with_hint("rename the file"));
     };
+    let path = folder.join(name);
+    let replaces_its_input =
+        path.canonicalize().is_ok_and(|path| profile.canonicalize().is_ok_and(|profile| path == profile));
     Ok(Addition {
-        path: folder.join(name),
+        path,
+        replaces_its_input,
         content: content.map_or_else(|| files::read(profile), Ok)?,
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })

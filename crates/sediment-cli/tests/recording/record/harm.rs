@@ -10,7 +10,7 @@ use libtest_mimic::Trial;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
 
@@ -357,10 +357,18 @@ int main(int count, char **words) {
 
 /// Starts the busy program, and a recorder of it; the recorder and the process.
 fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
+    let (busy, process) = busy(shop);
+    (busy, recorded(shop, process), process)
+}
+
+fn busy(shop: &Workshop) -> (Running, i32) {
     let program = shop.compile("busy", BUSY, &[]);
     let place = shop.path().join("busy.pid");
     let busy = Running(Command::new(program).arg(&place).stdin(Stdio::null()).spawn().unwrap());
-    let process = number_in(&place);
+    (busy, number_in(&place))
+}
+
+fn recorded(shop: &Workshop, process: i32) -> Running {
     let mut record = shop.record(&["--pid", &process.to_string(), "--seconds", "50"], &[]);
     let recorder = Running(record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     // It stands behind a tracer and has breakpoints.
@@ -370,7 +378,7 @@ fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(400));
-    (busy, recorder, process)
+    recorder
 }
 
 fn traced_by(process: i32) -> String {
@@ -379,32 +387,29 @@ fn traced_by(process: i32) -> String {
 }
 
 fn every_signal_takes_the_breakpoints_out() {
+    let shop = Workshop::new();
+    let (_busy, process) = busy(&shop);
+    let is_let_go = |ended: &Output, signal: &str| {
+        assert_eq!(code(ended), 0, "{signal}: {}", err(ended));
+        assert_untouched(process);
+        shop.profile();
+        std::fs::remove_file(shop.path().join("recorded.gv")).unwrap();
+    };
     for signal in [
         "QUIT", "USR1", "USR2", "ALRM", "XCPU", "STKFLT", "IO", "PWR", "TERM", "HUP", "VTALRM", "PROF",
         "XFSZ", "RTMIN",
     ] {
-        let shop = Workshop::new();
-        let (busy, recorder, process) = busy_and_recorded(&shop);
-        let ended = recorder.end(&format!("-{signal}"));
-        assert_eq!(code(&ended), 0, "{signal}: {}", err(&ended));
-        assert_untouched(process);
-        shop.profile();
-        drop(busy);
+        is_let_go(&recorded(&shop, process).end(&format!("-{signal}")), signal);
     }
     // The process that traces may be sent signals as well, such as by whoever ends all of a service.
     for signal in ["TERM", "INT", "QUIT", "SEGV", "BUS", "ILL", "FPE", "TRAP", "SYS"] {
-        let shop = Workshop::new();
-        let (busy, mut recorder, process) = busy_and_recorded(&shop);
+        let mut recorder = recorded(&shop, process);
         let tracer = traced_by(process);
         // It is a thread of the process that is to be signalled.
         let group = std::fs::read_to_string(format!("/proc/{tracer}/status")).unwrap();
         let group = group.lines().find_map(|line| line.strip_prefix("Tgid:")).unwrap().trim().to_owned();
         assert!(Command::new("kill").args([&format!("-{signal}"), &group]).status().unwrap().success());
-        let ended = recorder.end_of_pipes();
-        assert_eq!(code(&ended), 0, "{signal}: {}", err(&ended));
-        assert_untouched(process);
-        shop.profile();
-        drop(busy);
+        is_let_go(&recorder.end_of_pipes(), signal);
     }
 }
 

@@ -2,7 +2,7 @@
 //! `sediment record` on programs that are hard on a tracer: what they print and how they exit stays the same, nothing is left in
 //! them, and what ran is in the profile.
 //!
-//! SEDIMENT_REPEATS repeats so often those that the list of tests calls [repeated]; proofs/scripts/recorder does so up to two hundred times.
+//! Those that the list of tests calls [repeated] run once, or as often as SEDIMENT_REPEATS says; proofs/scripts/recorder says up to two hundred times.
 
 mod answers;
 mod architectures;
@@ -125,7 +125,7 @@ fn repeats() -> usize {
     let (is_repeated, _) = REPEATED.get();
     assert!(is_repeated, "the list of cases does not call this one repeated");
     REPEATED.set((true, true));
-    number_of("SEDIMENT_REPEATS").unwrap_or(3) as usize
+    number_of("SEDIMENT_REPEATS").unwrap_or(1) as usize
 }
 
 /// A case that runs as often as SEDIMENT_REPEATS says, and is listed as such.
@@ -167,10 +167,10 @@ impl Workshop {
     }
 
     fn record(&self, options: &[&str], command: &[&str]) -> Command {
-        // What runs in the background is started to ignore the interrupt key; here it is to be heard.
+        // What runs in the background is started to ignore the keys that interrupt and quit; here they are to be heard.
         let mut record = Command::new("env");
         record
-            .args(["--default-signal=INT", env!("CARGO_BIN_EXE_sediment"), "record"])
+            .args(["--default-signal=INT,QUIT", env!("CARGO_BIN_EXE_sediment"), "record"])
             .args(["-v", "-o", "recorded.gv", "--method", "breakpoints"])
             .args(options)
             .current_dir(self.path());
