@@ -12,7 +12,7 @@ mod project;
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use project::{Project, code, err};
-use support::{Need, case};
+use support::{Need, case, long};
 
 pub(crate) fn cases() -> Vec<Trial> {
     let mut cases = good_input();
@@ -36,7 +36,7 @@ fn good_input() -> Vec<Trial> {
     vec![
         case("make_in_a_folder_with_a_blank", &make, make_in_a_folder_with_a_blank),
         case("autotools_with_a_library", &autotools, autotools_with_a_library),
-        case("cmake_with_a_library", &cmake, cmake_with_a_library),
+        long("cmake_with_a_library", &cmake, cmake_with_a_library),
         case("cmake_with_ninja", &ninja, cmake_with_ninja),
         case("meson_with_a_library", &meson, meson_with_a_library),
         case("cargo_project", &[Need::Program("gcc"), Need::Program("cargo")], cargo_project),
