@@ -167,10 +167,10 @@ impl Workshop {
     }
 
     fn record(&self, options: &[&str], command: &[&str]) -> Command {
-        // What runs in the background is started to ignore the keys that interrupt and quit; here they are to be heard.
+        // What runs in the background is started to ignore some signals; here they are to be heard.
         let mut record = Command::new("env");
         record
-            .args(["--default-signal=INT,QUIT", env!("CARGO_BIN_EXE_sediment"), "record"])
+            .args(["--default-signal=INT,QUIT,HUP", env!("CARGO_BIN_EXE_sediment"), "record"])
             .args(["-v", "-o", "recorded.gv", "--method", "breakpoints"])
             .args(options)
             .current_dir(self.path());
