@@ -76,8 +76,10 @@ impl Need {
     fn is_required(self) -> bool {
         match self {
             Need::SharedData(_) | Need::FurtherReference(_) | Need::DebianSid(_) => false,
-            // Of the tree of Debian 13, which takes long to make.
-            Need::Debian13(_) | Need::LinkerFolder("gnu-ld-2.44" | "gcc-14") => {
+            // What takes long to make.
+            Need::Debian13(_)
+            | Need::LinkerFolder("gnu-ld-2.44" | "gcc-14")
+            | Need::CachedProgram("mdbook") => {
                 std::env::var_os("SEDIMENT_ALL").is_none_or(|value| value != "0")
             }
             _ => true,
