@@ -100,6 +100,7 @@ impl Sources {
     }
 }
 
+/// The packages for rpm. Worth its time: nothing else tells that what users install is complete, works, and goes away without a trace.
 fn rpm_packages() {
     let sources = Sources::new();
     sources.run(&mut sources.command("tar", &["-czf", "sediment-0.1.0.tar.gz", "sediment-0.1.0"]));
@@ -129,6 +130,7 @@ fn rpm_packages() {
     nothing_is_left(&sources);
 }
 
+/// The packages for Debian. Worth its time: as that for rpm; it compiles the plugin by the flags of the distribution.
 fn debian_packages() {
     let sources = Sources::new();
     let tree = sources.path("sediment-0.1.0");

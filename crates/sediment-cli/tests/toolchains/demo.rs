@@ -44,6 +44,7 @@ fn row(report: &str, name: &str) -> (u64, u64) {
     (numbers[0], numbers[1])
 }
 
+/// README's first command. Worth its time: it is the whole line, on a program that is built, recorded, ordered, verified and measured.
 fn the_demo_shows_what_it_claims() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");

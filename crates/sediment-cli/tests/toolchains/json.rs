@@ -97,6 +97,7 @@ fn bash(folder: &Path, line: &str) -> Output {
     shell.output().unwrap()
 }
 
+/// Worth its time: every command that prints JSON runs, as other programs read it.
 fn output_is_as_its_schema_says() {
     let folder = tempfile::tempdir().unwrap();
     for input in std::fs::read_dir(root().join("tests/golden/cli/inputs")).unwrap() {

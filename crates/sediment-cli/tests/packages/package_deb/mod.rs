@@ -165,6 +165,7 @@ fn count_blocks(toy: &Toy, plugin: &Path) {
 }
 
 /// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
+/// Worth its time: eight builds of a package, each of which has to be equal to another, or has to differ, to the byte.
 fn blocks() {
     let toy = Toy::new(Kind::Make);
     toy.write("toy-1.0/program.c", WORK);
@@ -267,6 +268,7 @@ fn cross_by_blocks() {
 }
 
 /// From an instrumented build by hand to a package that is compiled by its counters: in other folders, and with any number of jobs, to the byte.
+/// Worth its time: seven builds, as with the counts of blocks.
 fn counters() {
     let [toy, other] = [(), ()].map(|()| {
         let toy = Toy::new(Kind::Make);
@@ -349,6 +351,7 @@ fn without_blocks(profile: &str) -> String {
 }
 
 /// By build option, by build profile and by a profile without functions, to the byte.
+/// Worth its time: it shows that a package without sediment is the stock build.
 fn left_out() {
     let toy = Toy::new(Kind::Make);
     toy.built(&[], "");

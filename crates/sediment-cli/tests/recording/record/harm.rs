@@ -202,6 +202,7 @@ fn shop_of_loads() -> (Workshop, PathBuf) {
     (shop, program)
 }
 
+/// Worth its time: a breakpoint in memory that another library takes is found only among thousands of them.
 fn libraries_come_and_go() {
     let (shop, program) = shop_of_loads();
     let rounds = rounds(20_000);
@@ -216,6 +217,7 @@ fn libraries_come_and_go() {
     }
 }
 
+/// Worth its time: as above, where the recording ends between.
 fn let_go_while_it_loads() {
     let (shop, program) = shop_of_loads();
     let rounds = rounds(30_000);
@@ -386,6 +388,7 @@ fn traced_by(process: i32) -> String {
     status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap().trim().to_owned()
 }
 
+/// Worth its time: a signal that was forgotten leaves breakpoints in a process that runs on, and ends it.
 fn every_signal_takes_the_breakpoints_out() {
     let shop = Workshop::new();
     let (_busy, process) = busy(&shop);

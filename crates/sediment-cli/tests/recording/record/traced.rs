@@ -129,6 +129,7 @@ int main(int count, char **words) {
 const ROUND: &str = "epoll_wait 1\nstopped -1\nsigwaitinfo 10\nsemop 0\nrecv: Resource temporarily unavailable\n\
     read: Resource temporarily unavailable\nsendfile: Resource temporarily unavailable\nignored 0\nfiltered 6\n";
 
+/// Worth its time: each of these calls has its own way to end early under a tracer, and has to wait.
 fn waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
@@ -143,6 +144,7 @@ fn waits() {
 }
 
 /// Several recordings, each of which stops all threads to set its breakpoints, and to take them out.
+/// Worth its time: as above; programs sleep while it does.
 fn attached_waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");

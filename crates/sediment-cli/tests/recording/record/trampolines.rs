@@ -138,6 +138,8 @@ fn switches() {
     }
 }
 
+/// A program is the same, and so is its profile, by breakpoints and by jumps. Worth its time: jumps that outlive a thread or process are executed as
+/// other code.
 fn same_as_by_breakpoints(name: &str, source: &str) {
     let shop = Workshop::new();
     let program = shop.compile(name, source, &[]);

@@ -341,6 +341,7 @@ fn has(text: &str, parts: &[&str]) {
     }
 }
 
+/// With a compiler that is not this system's it takes long, as it is the first to need the plugin, which is compiled.
 fn units_become_a_profile_of_the_program(gcc: &Compiler) {
     let folder = sources(gcc);
     let plugin = gcc.plugin();

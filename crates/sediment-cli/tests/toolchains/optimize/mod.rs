@@ -67,6 +67,7 @@ fn make_in_a_folder_with_a_blank() {
     assert_eq!(lines.lines().filter(|line| line.starts_with("verdict ")).count(), 1, "{lines}");
 }
 
+/// Worth its time: configure runs twice; most sources of a distribution are built so.
 fn autotools_with_a_library() {
     let project = Project::of(Kind::Autotools);
     let build = "autoreconf -fi && ./configure && make";
