@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The packages of sediment itself, by real rpmbuild and dpkg-buildpackage from dist/: made, installed below an empty root, tried, and
-//! taken away. The program in them is the one that was built for the tests; `scripts/prove rpm` and `scripts/prove deb` compile it there.
+//! taken away. The program and the plugin in them were built for the tests; `scripts/prove rpm` and `scripts/prove deb` compile them there.
 
 use crate::build;
 use crate::projects::settings;
@@ -36,6 +36,16 @@ const LEGACY: [&str; 6] =
 /// A folder with what packages are built from, and a `cargo` in front of the real one that has compiled the program already.
 struct Sources(tempfile::TempDir);
 
+/// A compiler that gives the objects of the plugin that was built for the tests, and links as the real one.
+fn compiler_of_built_plugin() -> String {
+    let (built, real) = (support::plugin::built("gcc"), support::program("g++").unwrap());
+    format!(
+        "#!/bin/sh\ncase \" $* \" in\n*' -c '*) for word; do case $word in *.o) exec cp {}/\"${{word##*/}}\" \"$word\" ;; esac; done ;;\nesac\nexec {} \"$@\"\n",
+        built.display(),
+        real.display()
+    )
+}
+
 impl Sources {
     fn new() -> Self {
         let sources = Self(tempfile::tempdir().unwrap());
@@ -54,9 +64,17 @@ impl Sources {
             root().display(),
             env!("CARGO")
         );
-        std::fs::write(bin.join("cargo"), cargo).unwrap();
-        std::fs::set_permissions(bin.join("cargo"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        sources.script("cargo", &cargo);
+        if support::has_gcc_plugin_headers("gcc") {
+            sources.script("g++", &compiler_of_built_plugin());
+        }
         sources
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let script = self.path("bin").join(name);
+        std::fs::write(&script, text).unwrap();
+        std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -130,7 +148,7 @@ fn rpm_packages() {
     nothing_is_left(&sources);
 }
 
-/// The packages for Debian. Worth its time: as that for rpm; it compiles the plugin by the flags of the distribution.
+/// The packages for Debian. Worth its time: as that for rpm; it is what Debian's users install.
 fn debian_packages() {
     let sources = Sources::new();
     let tree = sources.path("sediment-0.1.0");

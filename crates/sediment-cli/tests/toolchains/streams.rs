@@ -5,6 +5,7 @@ use crate::running::{code, command, done, err, sediment};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use support::{Need, case, root};
 use tempfile::TempDir;
 
@@ -47,6 +48,16 @@ pub(crate) fn cases() -> Vec<Trial> {
 
 /// A folder with the inputs, and what commands read.
 fn prepared() -> TempDir {
+    static MADE: OnceLock<TempDir> = OnceLock::new();
+    let folder = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(MADE.get_or_init(made).path()).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), folder.path().join(file.file_name())).unwrap();
+    }
+    folder
+}
+
+fn made() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for input in std::fs::read_dir(root().join("tests/golden/cli/inputs")).unwrap() {
         let input = input.unwrap().path();
