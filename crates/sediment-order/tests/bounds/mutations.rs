@@ -9,7 +9,7 @@ use support::mutate;
 
 /// Mutants of each input; the environment may ask for more.
 fn rounds() -> u64 {
-    std::env::var("SEDIMENT_MUTANTS").map_or(150, |count| count.parse().unwrap())
+    std::env::var("SEDIMENT_MUTANTS").map_or(50, |count| count.parse().unwrap())
 }
 
 fn inputs(target: &str) -> Vec<Vec<u8>> {

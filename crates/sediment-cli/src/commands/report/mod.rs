@@ -12,6 +12,7 @@ use crate::inputs::{read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
 use program::{Inputs, gathered};
+use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::report::{TlbMisses, tlb_misses};
 use sediment_order::report::layout::{self, MeasuredMisses, Report};
@@ -60,7 +61,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         if !given.is_empty() && given.len() != arguments.binary.len() {
             return Err(Error::new(
                 ErrorCode::Usage,
-                format!("{option} is given {} times, --binary {} times", given.len(), arguments.binary.len()),
+                format!(
+                    "{option} is given {}, --binary {}",
+                    counted(given.len(), "time"),
+                    counted(arguments.binary.len(), "time")
+                ),
             )
             .with_hint(format!("give {option} once for each --binary, in the same order")));
         }
