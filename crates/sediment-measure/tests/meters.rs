@@ -286,7 +286,7 @@ fn pairs_tell_twice_the_work() {
         "#include <stdlib.h>\nint main(int count, char **words) {\n\
            for (volatile long i = 0; i < 1000000L * atoi(words[1]); i++) {}\n  return count == 0;\n}\n",
     );
-    let (once, thrice) = (shop.command(&program, &["40"]), shop.command(&program, &["120"]));
+    let (once, thrice) = (shop.command(&program, &["12"]), shop.command(&program, &["36"]));
     let mut told = 0;
     let measured = pairs::run(&once, &thrice, 5, |done| told = done).unwrap();
     assert_eq!((measured.len(), told), (5, 5));

@@ -138,6 +138,7 @@ fn visible(line: &str) -> String {
     plain.trim_end().rsplit('\r').next().unwrap_or_default().trim_end().to_owned()
 }
 
+/// Worth its time, as the one above is: every command runs, and each has its own way to print.
 fn forty_columns() {
     for line in COMMANDS {
         let words: Vec<&str> = line.split(' ').collect();

@@ -111,6 +111,7 @@ impl Shared {
     }
 }
 
+/// Worth its time: what a page tells its reader to type is what this project promises.
 fn is_run_as_written(page: &str, shared: &Shared) {
     let place = Place::new();
     let blocks = blocks_of(page);
