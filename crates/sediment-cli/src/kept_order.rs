@@ -3,10 +3,8 @@
 
 use crate::files;
 use sediment_core::Result;
-use sediment_core::binary::names;
 use sediment_order::link;
 use sediment_order::order::Older;
-use std::collections::HashSet;
 use std::path::Path;
 
 /// Reads an older order; `threshold` is the share of gain below which it stays. None for one that lists no function: there is nothing to keep.
@@ -17,9 +15,6 @@ pub(crate) fn read(path: &Path, bytes: &[u8], threshold: f64) -> Result<Option<O
         return Ok(None);
     }
     let (_, asked) = link::read(&text).map_err(|error| error.with_input(file.clone()))?;
-    let mut names: Vec<String> = asked.into_iter().map(|asked| asked.name).collect();
-    // The cold part of a function is placed with its function, and is none.
-    let parts: HashSet<String> = names.iter().map(|name| names::cold_part(name)).collect();
-    names.retain(|name| !parts.contains(name));
+    let names = asked.into_iter().map(|asked| asked.name).collect();
     Ok(Some(Older { file, names, threshold }))
 }

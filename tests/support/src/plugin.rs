@@ -13,7 +13,12 @@ pub fn built(compiler: &str) -> PathBuf {
     let folder =
         programs.ancestors().nth(2).unwrap().join(format!("gcc-plugin-{compiler}-{}", version.trim()));
     std::fs::create_dir_all(&folder).unwrap();
-    let steps = r#"cp -pu "$1"/* . && make -s CC="$2" CXX=g++ CXXFLAGS="-O1 -Werror""#;
+    // By content: another checkout may have built here, from newer files.
+    let steps = r#"
+        for file in "$1"/*.cc "$1"/*.h "$1/Makefile" "$1/compiler" "$1/README.md"; do
+            cmp -s "$file" "${file##*/}" || cp "$file" . || exit
+        done
+        make -s CC="$2" CXX=g++ CXXFLAGS="-O1 -Werror""#;
     let made = Command::new("flock")
         .args(["lock", "sh", "-c", steps, "sh"])
         .arg(crate::root().join("gcc-plugin"))

@@ -148,7 +148,7 @@ fn rpm_packages() {
     nothing_is_left(&sources);
 }
 
-/// The packages for Debian. Worth its time: as that for rpm; it is what Debian's users install.
+/// The packages for Debian. Worth its time, as the one above is.
 fn debian_packages() {
     let sources = Sources::new();
     let tree = sources.path("sediment-0.1.0");

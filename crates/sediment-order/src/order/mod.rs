@@ -259,7 +259,7 @@ pub fn functions_named<'a>(
     functions
 }
 
-/// The functions of these names, and how many names the graph does not have.
+/// The functions of these names, and how many names the graph does not have. A cold part goes where its function goes: it is not missing.
 fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId>, usize)> {
     // Functions of one name are placed together, where the heaviest of them belongs.
     let mut by_name: HashMap<&str, FunctionId> = HashMap::new();
@@ -277,8 +277,9 @@ fn functions_of(ordering: &Ordering, names: &[String]) -> Result<(Vec<FunctionId
         return Err(Error::new(ErrorCode::NotInProfile, "no function of this order is in the profile")
             .with_hint("was the order computed for another program?"));
     }
-    let gone = names.len() - known.len();
-    Ok((known, gone))
+    let parts: HashSet<String> = names.iter().map(|name| names::cold_part(name)).collect();
+    let is_gone = |name: &&String| !by_name.contains_key(name.as_str()) && !parts.contains(*name);
+    Ok((known, names.iter().filter(is_gone).count()))
 }
 
 /// The same groups for the same functions, in stretches: an older order knows no groups.

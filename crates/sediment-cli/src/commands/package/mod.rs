@@ -94,15 +94,14 @@ struct Addition {
     content: Vec<u8>,
     /// Description in a few words.
     what: String,
-    /// It takes the place of the file that it was made from, which is kept under another name.
-    replaces_its_input: bool,
+    /// Where the file that it was made from and takes the place of is kept, and its content.
+    kept: Option<(PathBuf, Vec<u8>)>,
 }
 
 impl Addition {
     /// A file that is put there as it is.
     fn of(file: &Path, path: PathBuf, what: &str) -> Result<Self> {
-        let content = files::read_regular(file)?;
-        Ok(Self { path, content, what: what.to_owned(), replaces_its_input: false })
+        Ok(Self { path, content: files::read_regular(file)?, what: what.to_owned(), kept: None })
     }
 }
 
@@ -126,7 +125,7 @@ impl Addition {
     }
 
     fn json(&self) -> Value {
-        json!({ "file": self.path.to_string_lossy(), "new": !self.path.exists(), "changed": self.is_one(), "what": self.what })
+        json!({ "file": self.path.to_string_lossy(), "new": !self.path.exists(), "changed": self.is_one(), "what": self.what, "kept": self.kept.as_ref().map(|(old, _)| old.to_string_lossy()) })
     }
 }
 
@@ -143,11 +142,10 @@ fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui)
     if !common.json {
         ui.result(&changes.iter().map(Change::diff).collect::<String>())?;
         for addition in &new {
-            let replaced = match addition.path.exists() {
-                true if addition.replaces_its_input => "replaced (the older one is kept as .old)",
-                true => "replaced",
-                false => "new file",
-            };
+            if let Some((old, _)) = &addition.kept {
+                ui.note(&format!("new file: {}: the whole profile", files::display(old)));
+            }
+            let replaced = if addition.path.exists() { "replaced" } else { "new file" };
             ui.note(&format!("{replaced}: {}: {}", files::display(&addition.path), addition.what));
         }
         if !is_changed {
@@ -158,8 +156,8 @@ fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui)
     }
     if common.apply && is_changed {
         for addition in new {
-            if addition.replaces_its_input {
-                files::set_aside(&addition.path)?;
+            if let Some((old, whole)) = &addition.kept {
+                files::write(old, whole, ui)?;
             }
             files::write(&addition.path, &addition.content, ui)?;
         }
@@ -251,6 +249,21 @@ fn is_profile(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "gv" || ending == "prof")
 }
 
+/// NAME.old, NAME.old2 and so on: the first that has this content already, or that no file has.
+fn place_for_old(path: &Path, content: &[u8]) -> PathBuf {
+    let mut number = 1;
+    loop {
+        let mut place = path.as_os_str().to_owned();
+        place.push(if number == 1 { ".old".to_owned() } else { format!(".old{number}") });
+        let place = PathBuf::from(place);
+        let is_free = std::fs::symlink_metadata(&place).is_err();
+        if is_free || files::read_regular(&place).is_ok_and(|found| found == content) {
+            return place;
+        }
+        number += 1;
+    }
+}
+
 /// A profile as a file to put into a source package; its programs are named in the note of it.
 fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: &Ui) -> Result<Addition> {
     let mut read = read_profile(profile, ui)?;
@@ -298,13 +311,15 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         .with_input(name)
         .with_hint("rename the file"));
     };
-    let path = folder.join(name);
-    let replaces_its_input =
-        path.canonicalize().is_ok_and(|path| profile.canonicalize().is_ok_and(|profile| path == profile));
+    let (path, whole) = (folder.join(name), files::read(profile)?);
+    let is_the_same =
+        path.canonicalize().is_ok_and(|path| profile.canonicalize().is_ok_and(|own| own == path));
+    let is_part = content.as_ref().is_some_and(|part| *part != whole);
+    let kept = (is_the_same && is_part).then(|| (place_for_old(&path, &whole), whole.clone()));
     Ok(Addition {
         path,
-        replaces_its_input,
-        content: content.map_or_else(|| files::read(profile), Ok)?,
+        content: content.unwrap_or(whole),
+        kept,
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
 }

@@ -217,7 +217,7 @@ fn libraries_come_and_go() {
     }
 }
 
-/// Worth its time: as above, where the recording ends between.
+/// Worth its time: the same, with recordings that end meanwhile.
 fn let_go_while_it_loads() {
     let (shop, program) = shop_of_loads();
     let rounds = rounds(30_000);

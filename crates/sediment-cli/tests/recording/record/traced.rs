@@ -144,7 +144,7 @@ fn waits() {
 }
 
 /// Several recordings, each of which stops all threads to set its breakpoints, and to take them out.
-/// Worth its time: as above; programs sleep while it does.
+/// Worth its time: these waits, too, have to last; most of it is spent asleep.
 fn attached_waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
