@@ -201,9 +201,10 @@ pub(super) fn keep_below_limit() {
 
 /// True if the kernel schedules a thread as it does nearly all, neither in real time nor by deadlines.
 pub(super) fn is_scheduled_as_usual(thread: Pid) -> bool {
+    // The kernel itself, as musl's function of this name always fails.
     // SAFETY: it reads nothing of ours.
-    let policy = unsafe { libc::sched_getscheduler(thread.as_raw()) };
-    policy & !libc::SCHED_RESET_ON_FORK == libc::SCHED_OTHER
+    let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread.as_raw()) };
+    policy & !i64::from(libc::SCHED_RESET_ON_FORK) == i64::from(libc::SCHED_OTHER)
 }
 
 /// True if a program's file has capabilities.
