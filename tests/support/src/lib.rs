@@ -204,11 +204,21 @@ pub fn long(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
     }
 }
 
-/// Appends the time of a case, in seconds, to the file that SEDIMENT_TEST_TIMES names.
-fn note_time(name: &str, time: Duration) {
+/// Appends what a case took to the file that SEDIMENT_TEST_TIMES names: seconds, and seconds of a processor in this process and in
+/// those that it waited for. The latter are the case's own with `--test-threads=1` alone.
+fn note_time(name: &str, time: Duration, processor: f64) {
     let Some(path) = std::env::var_os("SEDIMENT_TEST_TIMES") else { return };
     let mut file = std::fs::File::options().create(true).append(true).open(path).unwrap();
-    writeln!(file, "{:.1} {name}", time.as_secs_f64()).unwrap();
+    writeln!(file, "{:.1} {processor:.1} {name}", time.as_secs_f64()).unwrap();
+}
+
+/// Seconds of a processor that this process and the ended ones it waited for have used: the times of proc_pid_stat(5), in ticks of
+/// 10 ms.
+fn processor_seconds() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let after_name = status.rsplit(") ").next().unwrap();
+    let ticks: u64 = after_name.split(' ').skip(11).take(4).map(|field| field.parse::<u64>().unwrap()).sum();
+    ticks as f64 / 100.0
 }
 
 /// A case that runs where all it needs is there; for test programs with `harness = false`.
@@ -220,9 +230,9 @@ pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
         None => {
             let name = full_name(name);
             Trial::test(name.clone(), move || {
-                let begin = Instant::now();
+                let (begin, processor) = (Instant::now(), processor_seconds());
                 run();
-                note_time(&name, begin.elapsed());
+                note_time(&name, begin.elapsed(), processor_seconds() - processor);
                 Ok(())
             })
         }
