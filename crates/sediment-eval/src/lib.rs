@@ -77,7 +77,6 @@ pub mod plan;
 pub mod report;
 pub mod run;
 mod samples;
-pub mod statistics;
 mod stopping;
 pub mod verdict;
 
@@ -87,4 +86,5 @@ pub use data::{
     Variant, Workload,
 };
 pub use findings::Analysis;
+pub use sediment_measure::statistics;
 pub use stopping::{Budget, NextStep, plan_next};

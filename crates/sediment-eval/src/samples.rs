@@ -35,7 +35,7 @@ impl Group {
         match self {
             Group::Nothing => None,
             Group::Samples(_) => Moments::of(&self.values()),
-            Group::Summary(summary) => Some(Moments::of_summary(summary)),
+            Group::Summary(summary) => Some(moments_of(summary)),
         }
     }
 
@@ -154,4 +154,13 @@ fn first_repeated(experiment: &Experiment) -> Option<usize> {
         run.phase == Phase::Measured
             && run.block.is_some_and(|block| !seen.insert((run.workload, run.variant, run.replica, block)))
     })
+}
+
+fn moments_of(summary: &Summary) -> Moments {
+    let deviation = summary.deviation.filter(|_| summary.count > 1);
+    Moments {
+        count: summary.count as f64,
+        mean: summary.mean,
+        variance: deviation.map(|deviation| deviation * deviation),
+    }
 }

@@ -24,6 +24,7 @@
 
 pub mod cachegrind;
 pub mod clock;
+pub mod judge;
 pub mod machine;
 pub mod padding;
 pub mod page_cache;
@@ -33,6 +34,7 @@ pub mod perf_stat;
 pub mod processor;
 mod rusage;
 pub mod samples;
+pub mod statistics;
 
 use sediment_core::error::Result;
 use sediment_process::Command;

@@ -33,7 +33,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
 
 /// The chance of a Student's t above `t`.
 #[must_use]
-pub(crate) fn student_upper(t: f64, freedom: f64) -> f64 {
+pub fn student_upper(t: f64, freedom: f64) -> f64 {
     let half = student_two_sided(t, freedom) / 2.0;
     if t >= 0.0 { half } else { 1.0 - half }
 }

@@ -13,7 +13,7 @@ pub mod drift;
 pub mod equivalence;
 pub mod factorial;
 pub mod mann_whitney;
-pub(crate) mod moments;
+pub mod moments;
 pub mod multiplicity;
 pub mod power;
 pub mod signed_rank;
@@ -43,7 +43,7 @@ impl Interval {
 
     /// The least distance of its points from zero; 0 where it holds zero.
     #[must_use]
-    pub(crate) fn clearance(&self) -> f64 {
+    pub fn clearance(&self) -> f64 {
         self.lower.max(-self.upper).max(0.0)
     }
 }

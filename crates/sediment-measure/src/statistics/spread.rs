@@ -43,7 +43,7 @@ pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
 
 /// Forkman's test of two coefficients of variation; None where one is unknown or zero.
 #[must_use]
-pub(crate) fn forkman(first: &Moments, second: &Moments) -> Option<SpreadTest> {
+pub fn forkman(first: &Moments, second: &Moments) -> Option<SpreadTest> {
     let term = |group: &Moments| {
         let square = group.coefficient_of_variation()?.powi(2);
         (square > 0.0).then(|| square / (1.0 + square * (group.count - 1.0) / group.count))

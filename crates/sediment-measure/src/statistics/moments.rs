@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Description of a group of values. Outliers are counted and never removed.
 
-use crate::data::Summary;
-
 /// Count, mean and variance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Moments {
@@ -29,17 +27,10 @@ impl Moments {
         Some(Self { count, mean, variance })
     }
 
-    /// Of a printed summary.
-    #[must_use]
-    pub(crate) fn of_summary(summary: &Summary) -> Self {
-        let variance = summary.deviation.filter(|_| summary.count > 1).map(|deviation| deviation * deviation);
-        Self { count: summary.count as f64, mean: summary.mean, variance }
-    }
-
     /// Of the logarithms of values with these moments, to first order: mean ln m, variance the squared coefficient of
     /// variation (the delta method). None where the mean is not positive.
     #[must_use]
-    pub(crate) fn of_logarithms(&self) -> Option<Self> {
+    pub fn of_logarithms(&self) -> Option<Self> {
         let relative = self.variance.map(|variance| variance / (self.mean * self.mean));
         (self.mean > 0.0).then(|| Self { count: self.count, mean: self.mean.ln(), variance: relative })
     }
@@ -52,13 +43,13 @@ impl Moments {
 
     /// Coefficient of variation: standard deviation over mean; None where the mean is not positive.
     #[must_use]
-    pub(crate) fn coefficient_of_variation(&self) -> Option<f64> {
+    pub fn coefficient_of_variation(&self) -> Option<f64> {
         self.deviation().filter(|_| self.mean > 0.0).map(|deviation| deviation / self.mean)
     }
 
     /// Variance of the mean.
     #[must_use]
-    pub(crate) fn squared_error(&self) -> Option<f64> {
+    pub fn squared_error(&self) -> Option<f64> {
         self.variance.map(|variance| variance / self.count)
     }
 }
@@ -120,7 +111,7 @@ fn quantile(sorted: &[f64], part: usize, parts: usize) -> f64 {
 
 /// The median of values; None of none.
 #[must_use]
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     (!sorted.is_empty()).then(|| quantile(&sorted, 1, 2))
