@@ -209,8 +209,6 @@ coded! {
         RoundedTick "rounded-tick" "the spread of ticks over neighbouring bytes: too many addresses",
         CallFromOutside "call-from-outside" "calls from outside the program's code",
         CallBeyondMemory "call-beyond-memory" "calls at addresses beyond the memory limit for this file size",
-        CallerlessCall "callerless-call" "calls whose caller is not in the flat profile",
-        TimeOfNoFunction "time-of-no-function" "time without a function in gprof",
         UntracedCaller "untraced-caller" "calls from code that uftrace did not trace, for example the start of a thread",
         UntracedEnd "untraced-end" "calls from or to code without a symbol for uftrace",
         FunctionBeyondMemory "function-beyond-memory" "functions beyond the memory limit for this file size",
