@@ -20,7 +20,6 @@ mod gmon;
 pub(crate) mod input;
 mod lackey;
 mod locations;
-mod messages;
 mod numbers;
 mod otlp;
 mod perf_data;
@@ -28,12 +27,12 @@ mod perf_report;
 mod perf_script;
 mod perf_stacks;
 pub mod pprof;
+mod protobuf;
 mod replay;
 mod sample_profile;
 mod stacks;
 mod temporal_profile;
 mod uftrace;
-mod wire;
 
 pub use executed::{Executed, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};
@@ -62,6 +61,13 @@ pub struct Settings {
     /// True to keep the executed code inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
     /// [`Recording::counts_by_samples`]. It takes time and memory.
     pub executions: bool,
+}
+
+impl Settings {
+    /// The named program as a DSO, for sources that do not say it.
+    fn program_dso(&self) -> Option<RecordedDso> {
+        self.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
+    }
 }
 
 /// Which end of a call stack stands first.

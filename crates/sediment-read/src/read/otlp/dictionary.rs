@@ -6,7 +6,7 @@ use super::super::Recording;
 use super::super::locations::{self, Budget, DEEPEST};
 use super::super::stacks::Frame;
 use super::document::Document;
-use super::message::{Item, Node};
+use super::message::{Item, Node, each_number};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::ops::Range;
@@ -124,9 +124,7 @@ impl Dictionary {
             && tables.locations.first().is_none_or(|row| *row == Location::default())
             && tables.stacks.first().is_none_or(Range::is_empty);
         if !empty {
-            return Err(
-                document.refused(data.content.bytes(), "a dictionary whose first entries are not empty")
-            );
+            return Err(document.refused(data.bytes, "a dictionary whose first entries are not empty"));
         }
         budget.take(tables.locations.len() * size_of::<Option<Frame>>())?;
         tables.frames = vec![None; tables.locations.len()];
@@ -146,7 +144,7 @@ impl Dictionary {
         budget: &mut Budget,
     ) -> Result<()> {
         let row = match item {
-            Item::Text(text) => return self.strings.push(&text, budget),
+            Item::Text(text) => return self.strings.push(text, budget),
             Item::Message(row) => row,
             _ => return Ok(()),
         };
@@ -222,7 +220,7 @@ impl Dictionary {
                 set(field, number);
                 Ok(())
             }
-            Item::Numbers(list) => list.numbers(document, &mut |number| {
+            Item::Numbers(list) => each_number(list, document, &mut |number| {
                 budget.take(grown(size_of::<u32>()))?;
                 lists.push(index(number));
                 Ok(())
@@ -234,7 +232,7 @@ impl Dictionary {
                         Item::Number(number) => set(field, number),
                         Item::Text(text) => {
                             set(field, own.ends.len() as u64);
-                            own.push(&text, budget)?;
+                            own.push(text, budget)?;
                         }
                         _ => {}
                     }

@@ -3,8 +3,8 @@
 //! above hardly calls again and again. Functions that were inlined at a location called one another.
 
 use super::super::locations::{self, Budget, DEEPEST};
-use super::super::messages::{Content, Messages};
-use super::super::wire::Damage;
+use super::super::protobuf::Damage;
+use super::super::protobuf::stream::{Content, Messages};
 use super::super::{HEAD, Input, input};
 use super::answers;
 use super::tables::Tables;

@@ -14,9 +14,9 @@ mod call_sites;
 mod tables;
 
 use super::locations::{self, Budget, DEEPEST};
-use super::messages::{self, Content, GZIP, Messages};
+use super::protobuf::stream::{self, Content, GZIP, Messages};
+use super::protobuf::{self, Damage, Fields, Value};
 use super::stacks::add_stack;
-use super::wire::{self, Damage, Fields, Value};
 use super::{Input, Reader, Recording, Settings, input};
 pub use call_sites::call_sites;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -44,7 +44,7 @@ fn recognises(head: &[u8]) -> bool {
     if is_gperftools(head) || answers::begins(head) {
         return true;
     }
-    if head.starts_with(GZIP) { begins_profile(&messages::unpacked_head(head)) } else { begins_profile(head) }
+    if head.starts_with(GZIP) { begins_profile(&stream::unpacked_head(head)) } else { begins_profile(head) }
 }
 
 /// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
@@ -208,7 +208,7 @@ impl Sample {
                 (2, value) => (&mut self.values, value),
                 _ => continue,
             };
-            wire::repeated(value, |number| {
+            protobuf::repeated(value, |number| {
                 if list.len() <= DEEPEST {
                     list.push(number);
                 }

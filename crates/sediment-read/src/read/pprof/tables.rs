@@ -3,9 +3,9 @@
 
 use super::super::Recording;
 use super::super::locations::{self, Budget};
-use super::super::messages::{Content, Messages};
+use super::super::protobuf::stream::{Content, Messages};
+use super::super::protobuf::{Damage, Fields, Value};
 use super::super::stacks::Frame;
-use super::super::wire::{Damage, Fields, Value};
 use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Type and unit of one value of each sample.

@@ -2,8 +2,8 @@
 //! Profiles as protocol buffers, packed by gzip or not: the outermost fields piece by piece, so that the whole is never in memory,
 //! or all bytes. What unpacks to far more than any profile does is an error.
 
-use super::Input;
-use super::wire::{self, Kind};
+use super::super::input::{self, Input};
+use super::{WireType, tag, varint_of};
 use flate2::bufread::MultiGzDecoder;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::unpack::STREAMS;
@@ -11,13 +11,13 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// The first bytes of a gzip file.
-pub(super) const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
+pub(in crate::read) const GZIP: &[u8] = &[0x1f, 0x8b, 0x08];
 
 const PIECE: usize = 1 << 16;
 
 /// A field of the outermost message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(in crate::read) enum Content {
     /// An integer.
     Number(u64),
     /// A string or message, in the buffer.
@@ -27,16 +27,16 @@ pub(super) enum Content {
 }
 
 /// The outermost fields one after the other.
-pub(super) struct Messages<'a> {
+pub(in crate::read) struct Messages<'a> {
     from: Box<dyn BufRead + 'a>,
     packed: bool,
     at: u64,
     most: u64,
     longest: u64,
     /// The string or message that was read last.
-    pub(super) buffer: Vec<u8>,
+    pub(in crate::read) buffer: Vec<u8>,
     /// Where that began, in the unpacked profile.
-    pub(super) offset: u64,
+    pub(in crate::read) offset: u64,
 }
 
 struct Source<'a> {
@@ -61,14 +61,14 @@ impl Read for Source<'_> {
 
 impl<'a> Messages<'a> {
     /// The fields from the beginning; none may be longer than `longest`.
-    pub(super) fn of(input: &'a dyn Input, longest: u64) -> Result<Self> {
+    pub(in crate::read) fn of(input: &'a dyn Input, longest: u64) -> Result<Self> {
         let (from, packed) = opened(input)?;
         let most = STREAMS.bytes(input.length());
         Ok(Self { from, packed, at: 0, most, longest, buffer: Vec::new(), offset: 0 })
     }
 
     /// The next field's number and what it holds; None at the end.
-    pub(super) fn next(&mut self) -> Result<Option<(u32, Content)>> {
+    pub(in crate::read) fn next(&mut self) -> Result<Option<(u32, Content)>> {
         if self.at > self.most {
             return Err(too_large());
         }
@@ -76,17 +76,16 @@ impl<'a> Messages<'a> {
             return Ok(None);
         }
         self.offset = self.at;
-        let tag = self.varint()?;
-        let (number, kind) = wire::tag(tag).map_err(|_| self.damage("not a field of a profile"))?;
-        let content = match kind {
-            Kind::Varint => Content::Number(self.varint()?),
-            Kind::Bytes => {
+        let (number, wire_type) = tag(self.varint()?).map_err(|_| self.damage("not a field of a profile"))?;
+        let content = match wire_type {
+            WireType::Varint => Content::Number(self.varint()?),
+            WireType::Bytes => {
                 let length = self.varint()?;
                 self.offset = self.at;
                 self.bytes(length)?;
                 Content::Bytes
             }
-            Kind::Fixed(length) => {
+            WireType::Fixed(length) => {
                 self.bytes(length as u64)?;
                 Content::Fixed
             }
@@ -95,7 +94,7 @@ impl<'a> Messages<'a> {
     }
 
     /// Error for the field that was read last.
-    pub(super) fn damage(&self, what: &str) -> Error {
+    pub(in crate::read) fn damage(&self, what: &str) -> Error {
         let whole = if self.packed { ", counted in the unpacked profile" } else { "" };
         Error::at_offset(self.offset, format!("{what}{whole}"))
     }
@@ -106,17 +105,13 @@ impl<'a> Messages<'a> {
     }
 
     fn varint(&mut self) -> Result<u64> {
-        let mut value = 0u64;
-        for place in 0..10 {
+        let next = || {
             let Some(byte) = self.piece()?.first().copied() else { return Err(self.cut_off()) };
             self.from.consume(1);
             self.at += 1;
-            value |= u64::from(byte & 0x7f) << (7 * place);
-            if byte & 0x80 == 0 {
-                return Ok(value);
-            }
-        }
-        Err(self.damage("an integer of more than ten bytes"))
+            Ok(byte)
+        };
+        varint_of(next)?.ok_or_else(|| self.damage("an integer of more than ten bytes"))
     }
 
     fn bytes(&mut self, length: u64) -> Result<()> {
@@ -147,7 +142,7 @@ impl<'a> Messages<'a> {
 
 /// The unpacked bytes, and true if they are packed.
 fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
-    let packed = super::input::head(input, GZIP.len())?.as_ref() == GZIP;
+    let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
     let source = BufReader::with_capacity(PIECE, Source { input, at: 0 });
     Ok(if packed {
         (Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(source))), true)
@@ -157,10 +152,10 @@ fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
 }
 
 /// All bytes, unpacked: those of the input itself where it has them. More than `most` is an error.
-pub(super) fn unpacked<'a>(input: &'a dyn Input, most: u64) -> Result<Cow<'a, [u8]>> {
+pub(in crate::read) fn unpacked<'a>(input: &'a dyn Input, most: u64) -> Result<Cow<'a, [u8]>> {
     let (from, packed) = opened(input)?;
     if !packed {
-        return super::input::whole(input);
+        return input::whole(input);
     }
     let mut bytes = Vec::new();
     from.take(most.saturating_add(1))
@@ -184,7 +179,7 @@ fn unreadable(packed: bool, at: u64, error: &io::Error) -> Error {
 }
 
 /// The first bytes of what a gzip file packs, as far as its own first bytes tell.
-pub(super) fn unpacked_head(packed: &[u8]) -> Vec<u8> {
+pub(in crate::read) fn unpacked_head(packed: &[u8]) -> Vec<u8> {
     let mut head = vec![0; PIECE];
     let mut unpacking = MultiGzDecoder::new(packed);
     let mut filled = 0;

@@ -1,7 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Protocol buffers as they lie in a file: the fields of one message, each a number, a kind and a value.
+//! Protocol buffers as they lie in a file: the fields of one message, each a number, a kind and a value; the outermost of a
+//! packed file ([`stream`]); and messages in JSON ([`json`]) by their declarations.
 //!
 //! Source: "Encoding" of the protocol buffers documentation. Groups, which no profile has, are damage.
+
+pub(super) mod json;
+pub(super) mod stream;
+
+/// Content of a declared field.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    /// An integer.
+    Number,
+    /// Integers; protocol buffers have them packed.
+    Numbers,
+    /// Numbers of 64 bits, packed, of which only the number counts.
+    Times,
+    /// A string, or several.
+    Text,
+    /// A message, or several.
+    Message(&'static Shape),
+    /// A whole message as base64, in JSON alone.
+    Packed,
+    /// 64 bits, not read.
+    Fixed,
+    /// 16 bytes or none, not read.
+    Id,
+    /// Text, bytes or messages that are not read.
+    Unread,
+    /// A field of any kind, not read.
+    Any,
+}
+
+/// Declaration of a message: names and kinds of its fields, by their numbers from 1.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) name: &'static str,
+    pub(super) fields: &'static [(&'static str, Kind)],
+    /// True if a message has no other field.
+    pub(super) is_whole: bool,
+}
+
+impl Shape {
+    /// The field of this name in either spelling, with its number.
+    pub(super) fn field_named(&self, key: &str) -> Option<(u32, &'static str, Kind)> {
+        let plain = |byte: u8| (byte != b'_').then_some(byte.to_ascii_lowercase());
+        let is_it = |name: &str| key.bytes().filter_map(plain).eq(name.bytes().filter_map(plain));
+        let (number, (name, kind)) = (1..).zip(self.fields).find(|(_, (name, _))| is_it(name))?;
+        Some((number, name, *kind))
+    }
+}
 
 /// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +87,14 @@ impl<'a> Iterator for Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn field(&mut self) -> Result<(u32, Value<'a>), Damage> {
-        let (number, kind) = tag(varint(&mut self.0)?)?;
-        let value = match kind {
-            Kind::Varint => Value::Varint(varint(&mut self.0)?),
-            Kind::Bytes => {
+        let (number, wire_type) = tag(varint(&mut self.0)?)?;
+        let value = match wire_type {
+            WireType::Varint => Value::Varint(varint(&mut self.0)?),
+            WireType::Bytes => {
                 let length = usize::try_from(varint(&mut self.0)?).map_err(|_| Damage)?;
                 Value::Bytes(self.take(length)?)
             }
-            Kind::Fixed(length) => {
+            WireType::Fixed(length) => {
                 self.take(length)?;
                 Value::Fixed
             }
@@ -63,7 +111,7 @@ impl<'a> Fields<'a> {
 
 /// Wire type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum WireType {
     Varint,
     Bytes,
     /// This number of bytes.
@@ -71,12 +119,12 @@ pub(super) enum Kind {
 }
 
 /// The number of a field and its kind, from the integer before its value.
-pub(super) fn tag(tag: u64) -> Result<(u32, Kind), Damage> {
+pub(super) fn tag(tag: u64) -> Result<(u32, WireType), Damage> {
     let kind = match tag & 7 {
-        0 => Kind::Varint,
-        1 => Kind::Fixed(8),
-        2 => Kind::Bytes,
-        5 => Kind::Fixed(4),
+        0 => WireType::Varint,
+        1 => WireType::Fixed(8),
+        2 => WireType::Bytes,
+        5 => WireType::Fixed(4),
         _ => return Err(Damage),
     };
     let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
@@ -85,15 +133,25 @@ pub(super) fn tag(tag: u64) -> Result<(u32, Kind), Damage> {
 
 /// An integer of seven bits a byte, the lowest first; moves behind it.
 pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, Damage> {
+    let next = || {
+        let (first, rest) = bytes.split_first().ok_or(Damage)?;
+        *bytes = rest;
+        Ok(*first)
+    };
+    varint_of(next)?.ok_or(Damage)
+}
+
+/// An integer whose bytes `next` gives; None if it has more than ten.
+fn varint_of<E>(mut next: impl FnMut() -> Result<u8, E>) -> Result<Option<u64>, E> {
     let mut value = 0u64;
-    for (at, byte) in bytes.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * at);
+    for place in 0..10 {
+        let byte = next()?;
+        value |= u64::from(byte & 0x7f) << (7 * place);
         if byte & 0x80 == 0 {
-            *bytes = &bytes[at + 1..];
-            return Ok(value);
+            return Ok(Some(value));
         }
     }
-    Err(Damage)
+    Ok(None)
 }
 
 /// Adds the integers of a field that is repeated, packed or one by one.
