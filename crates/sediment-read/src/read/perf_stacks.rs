@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of perf report over call stacks: one folded stack a line (`-g folded,count,caller`), or trees with counts.
+//! Text of perf report over call stacks: one folded stack a line (`-g folded,count,caller`).
 //!
 //! A report is a sequence of tables, one for each event. Below each row, a function with its own cost, stand the stacks that it
 //! was innermost in: a count, a blank, and the frames. Which end of a stack is which is not printed, but it shows: the function
 //! of its row stands at the inner end. Objects are printed for the functions of rows alone, so a frame is of the object that
 //! its name has there, if that is one.
 //!
-//! Percentages are refused with the command that prints counts of stacks: a rounded share of a share is no count.
+//! Percentages and trees are refused with the command that prints counts of stacks: a rounded share of a share is no count, and
+//! trees leave out stacks.
 //!
 //! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-stacks.md).
-
-mod tree;
 
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
 use super::numbers::decimal;
@@ -25,7 +24,6 @@ use sediment_core::profile::source::{
 };
 use sediment_core::skipped::{Nowhere, Reason};
 use std::collections::{BTreeMap, HashMap};
-use tree::{Numbers, Trees};
 
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
@@ -38,6 +36,7 @@ pub(super) const READER: Reader = Reader {
 
 const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle --no-inline \
      -g folded,count,caller,0 > stacks.txt`";
+const SHARES: &str = "rounded shares of stacks instead of counts";
 const LONGEST_START: usize = 1 << 16;
 
 fn recognises(head: &[u8]) -> bool {
@@ -60,7 +59,7 @@ fn recognises(head: &[u8]) -> bool {
             }
             Line::Row(line) if rows && objects && is_bare_share(line) => return true,
             Line::Row(_) => rows = true,
-            Line::Stack { .. } | Line::Share | Line::Tree(_) if headed && rows => return true,
+            Line::Stack { .. } | Line::Share | Line::Tree if headed && rows => return true,
             _ => {}
         }
     }
@@ -82,9 +81,7 @@ enum Line<'a> {
     /// `47.73% a;b;c`
     Share,
     /// A line of a tree that shows it is one.
-    Tree(&'a [u8]),
-    /// ` a`, in a tree.
-    Indented(&'a [u8]),
+    Tree,
     Stray,
 }
 
@@ -99,7 +96,7 @@ impl<'a> Line<'a> {
             return Self::Comment(comment);
         }
         if text.starts_with(b"|") || text.starts_with(b"--") {
-            return Self::Tree(line);
+            return Self::Tree;
         }
         let indented = text.len() != line.len();
         let end = text.iter().position(|b| *b == b' ').unwrap_or(text.len());
@@ -113,9 +110,8 @@ impl<'a> Line<'a> {
             }
         }
         match (decimal(word), rest.trim_ascii()) {
-            (Some(_), b"") if indented => Self::Tree(line),
+            (Some(_), b"") if indented => Self::Tree,
             (Some(count), frames) if !frames.is_empty() && !indented => Self::Stack { count, frames },
-            _ if indented => Self::Indented(line),
             _ => Self::Stray,
         }
     }
@@ -131,25 +127,7 @@ struct Header {
     object: Option<usize>,
     /// Which cell has the objects, with a separator.
     object_cell: Option<usize>,
-    samples: Option<Column>,
-    period: Option<Column>,
-    /// Rows are of symbols before all else: then perf leaves the first frame out of some trees.
-    symbol_first: bool,
-    /// Rows stand below rows (`--hierarchy`).
-    nested: bool,
 }
-
-/// Where a number stands that is set flush right.
-#[derive(Debug, Clone, Copy)]
-enum Column {
-    /// The offset behind it.
-    End(usize),
-    Cell(usize),
-}
-
-/// Headings of what rows have, not of what they are.
-const QUANTITIES: [&[u8]; 8] =
-    [b"Overhead", b"Self", b"Samples", b"Period", b"sys", b"usr", b"guest sys", b"guest usr"];
 
 impl Header {
     /// Of a comment without its `#`.
@@ -162,41 +140,13 @@ impl Header {
             .filter(|b| !b.is_ascii_whitespace() && !b.is_ascii_alphanumeric());
         let object = memmem::find(text, b"Shared Object");
         let cells = |separator| heading.split(move |b| *b == separator);
-        let column = |name: &[u8]| match separator {
-            Some(separator) => cells(separator).position(|cell| cell.trim_ascii() == name).map(Column::Cell),
-            // One more for the `#`.
-            None => memmem::find(text, name).map(|at| Column::End(at + name.len() + 1)),
-        };
-        let mut rest = heading;
-        while let Some(name) = QUANTITIES.iter().find(|name| rest.starts_with(name)) {
-            rest = rest[name.len()..].trim_ascii_start();
-            rest =
-                separator.and_then(|separator| rest.strip_prefix(&[separator])).unwrap_or(rest).trim_ascii();
-        }
         Some(Self {
-            samples: column(b"Samples"),
-            period: column(b"Period"),
-            symbol_first: rest.starts_with(b"Symbol"),
-            nested: memmem::find(heading, b" / ").is_some(),
             children: name == b"Children",
             separator,
             object: object.filter(|_| separator.is_none()).map(|at| at + 1),
             object_cell: separator
                 .and_then(|s| cells(s).position(|cell| cell.trim_ascii() == b"Shared Object")),
         })
-    }
-}
-
-impl Column {
-    fn number(self, line: &[u8], header: Header) -> Option<u64> {
-        let cell = match (self, header.separator) {
-            (Self::Cell(cell), Some(separator)) => line.split(|b| *b == separator).nth(cell)?,
-            (Self::End(end), _) if line.get(end).is_none_or(|b| *b == b' ') => {
-                line.get(..end)?.rsplit(|b| *b == b' ').next()?
-            }
-            _ => return None,
-        };
-        decimal(cell.trim_ascii())
     }
 }
 
@@ -238,14 +188,6 @@ impl<'a> Row<'a> {
     }
 }
 
-/// A row whose stacks are being read.
-struct Pending<'a> {
-    row: Row<'a>,
-    numbers: Numbers,
-    /// Folded ones.
-    stacks: bool,
-}
-
 struct Stack<'a> {
     /// Which of the rows it stands below.
     row: u32,
@@ -258,9 +200,6 @@ struct Stack<'a> {
 struct Report<'a> {
     rows: Vec<Row<'a>>,
     stacks: Vec<Stack<'a>>,
-    trees: Trees<'a>,
-    /// Rows that nothing stands below, by events.
-    bare: BTreeMap<&'a [u8], (u64, Numbers)>,
     separator: u8,
     event: &'a [u8],
     arch: Option<String>,
@@ -269,7 +208,7 @@ struct Report<'a> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let mut report = Report::parse(bytes)?;
+    let report = Report::parse(bytes)?;
     let order = report.order(settings)?;
     let event = String::from_utf8_lossy(report.event);
     let recording = Recording {
@@ -286,9 +225,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         if order == StackOrder::CalleeFirst {
             names.reverse();
         }
-        adding.add(&report.rows[stack.row as usize], &names, stack.count, false);
+        adding.add(&report.rows[stack.row as usize], &names, stack.count);
     }
-    adding.add_trees(&mut report, order, bytes.len())?;
     let Adding { mut recording, stacks, .. } = adding;
     recording.seen = counted(stacks, "stack");
     for (event, count) in &report.other_events {
@@ -311,11 +249,11 @@ struct Adding<'a> {
 }
 
 impl<'a> Adding<'a> {
-    /// Adds a stack, outermost caller first; of one that was cut, the function of its row is all that is known to come.
-    fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64, cut: bool) {
+    /// Adds a stack, outermost caller first.
+    fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64) {
         self.stacks += 1;
         let entered = names.iter().any(|&name| is_system(name, self.object(name)));
-        if row.system && !entered && !cut {
+        if row.system && !entered {
             self.recording.skipped.add(Reason::KernelStack, u128::from(count), row.symbol);
             return;
         }
@@ -337,50 +275,8 @@ impl<'a> Adding<'a> {
             }
             frames.push(self.frame(name));
         }
-        if cut && !entered {
-            let own = if row.system { Frame::System } else { self.frame(row.symbol) };
-            frames.extend([Frame::Unknown(Nowhere::Unprinted), own]);
-        }
         stacks::add_stack(&mut self.recording, &frames, u128::from(count));
         self.frames = frames;
-    }
-
-    fn add_trees(&mut self, report: &mut Report<'a>, order: StackOrder, bytes: usize) -> Result<()> {
-        if report.trees.is_empty() {
-            return Ok(());
-        }
-        let (rows, event) = (&report.rows, report.event);
-        let refused = |(number, what)| Error::at_line(number, what).with_hint(COMMAND);
-        let bare = report.bare.get(event).copied().unwrap_or_default();
-        let (left_out, bare_weight) = report.trees.settle(bare.1).map_err(refused)?;
-        for (row, count) in left_out {
-            self.recording.skipped.add(Reason::UnprintedStack, count.into(), rows[row as usize].symbol);
-        }
-        if bare.0 > 0 {
-            self.recording.skipped.add_many(Reason::UnprintedStack, bare.0, bare_weight.into(), "");
-        }
-        let mut outward = Vec::new();
-        let mut add = |row: u32, names: &[&'a [u8]], count: u64, goes_on: bool| {
-            let row = &rows[row as usize];
-            let mut cut = false;
-            let mut perhaps = goes_on;
-            outward.clear();
-            outward.extend_from_slice(names);
-            if order == StackOrder::CalleeFirst {
-                outward.reverse();
-            } else if !row.symbol.is_empty() {
-                let last = names.iter().rfind(|name| !name.ends_with(b" (inlined)"));
-                let unnamed = is_no_symbol(row.symbol);
-                let ended = |name: &[u8]| name == row.symbol || unnamed && (is_no_symbol(name) || !goes_on);
-                cut = last.is_none_or(|last| !ended(last));
-                perhaps = false;
-            }
-            if perhaps {
-                self.recording.skipped.add(Reason::CutStack, count.into(), row.symbol);
-            }
-            self.add(row, &outward, count, cut);
-        };
-        report.trees.stacks(bytes, &mut add).map_err(refused)
     }
 
     fn object(&self, name: &[u8]) -> Option<&'a [u8]> {
@@ -427,25 +323,19 @@ impl<'a> Report<'a> {
         let mut report = Self { separator: b';', ..Self::default() };
         let mut event: &[u8] = b"";
         let mut header: Option<Header> = None;
-        let mut row: Option<Pending> = None;
+        let mut row: Option<Row<'a>> = None;
         let refuse = |number: u64, what: &str, line: &[u8]| {
             Err(Error::at_line(number, what).with_found(line.trim_ascii()).with_hint(COMMAND))
         };
         for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
             match Line::of(line) {
-                Line::Empty => {
-                    if line.is_empty() || line == b"\r" {
-                        report.trees.empty_line();
-                    }
-                }
+                Line::Empty => {}
                 Line::Comment(text) => {
                     let text = text.strip_suffix(b"\r").unwrap_or(text);
                     if let Some(found) = Header::of(text) {
-                        header = Some(found);
-                        report.close(row.take(), event);
+                        (header, row) = (Some(found), None);
                     } else if text.trim_ascii().starts_with(b"Samples:") {
-                        report.close(row.take(), event);
-                        event = event_of(text);
+                        (event, row) = (event_of(text), None);
                     } else if let Some(arch) = text.trim_ascii().strip_prefix(b"arch :") {
                         let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
                         let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
@@ -462,50 +352,32 @@ impl<'a> Report<'a> {
                         return refuse(number, what, line);
                     }
                     if header.object.is_some() && is_bare_share(line) {
-                        return refuse(number, tree::SHARES, line);
+                        return refuse(number, SHARES, line);
                     }
                     report.separator = header.separator.unwrap_or(b';');
-                    report.close(row.take(), event);
-                    let numbers = Numbers {
-                        samples: header.samples.and_then(|column| column.number(line, header)),
-                        period: header.period.and_then(|column| column.number(line, header)),
-                    };
-                    row = Some(Pending { row: Row::of(line, header), numbers, stacks: false });
+                    row = Some(Row::of(line, header));
                 }
                 Line::Stack { count, frames } => {
-                    let Some(found) = &mut row else {
+                    let Some(row) = row else {
                         return refuse(number, "a stack without a row above it", line);
                     };
-                    found.stacks = true;
-                    if let Some(row) = report.kept(found.row, event) {
+                    if let Some(row) = report.kept(row, event) {
                         report.stacks.push(Stack { row, count, frames });
                     }
                 }
-                Line::Share => return refuse(number, tree::SHARES, line),
-                Line::Tree(line) | Line::Indented(line) => {
-                    let (Some(_), Some(header)) = (&row, header) else {
-                        return refuse(number, "a call tree without a row above it", line);
-                    };
-                    if header.nested || header.symbol_first {
-                        let what = "a tree below rows sorted by symbols first, or nested: frames are missing";
-                        return refuse(number, what, line);
-                    }
-                    if let Err(what) = report.trees.line(number, line) {
-                        return refuse(number, what, line);
-                    }
-                }
+                Line::Share => return refuse(number, SHARES, line),
+                Line::Tree => return refuse(number, "a call tree instead of folded stacks", line),
                 Line::Stray => {
                     return refuse(number, "neither a row nor a folded stack: is the file cut off?", line);
                 }
             }
         }
-        report.close(row.take(), event);
         report.with_stacks()
     }
 
     /// The same, if it has any stack.
     fn with_stacks(self) -> Result<Self> {
-        if self.stacks.is_empty() && self.trees.is_empty() {
+        if self.stacks.is_empty() {
             return Err(Error::new(ErrorCode::EmptyRecording, "no call stack in this perf report")
                 .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
         }
@@ -527,19 +399,6 @@ impl<'a> Report<'a> {
         Some(self.rows.len() as u32 - 1)
     }
 
-    /// All of a row has been read.
-    fn close(&mut self, pending: Option<Pending<'a>>, event: &'a [u8]) {
-        let Some(Pending { row, numbers, stacks }) = pending else { return };
-        if self.trees.has_begun() {
-            let row = self.kept(row, event);
-            self.trees.close(numbers, row);
-        } else if !stacks {
-            let (rows, sum) = self.bare.entry(event).or_default();
-            *rows += 1;
-            sum.add(numbers);
-        }
-    }
-
     /// Which end of the stacks the functions of their rows stand at.
     fn order(&self, settings: &Settings) -> Result<StackOrder> {
         let (mut first, mut last, mut several) = (true, true, false);
@@ -555,12 +414,6 @@ impl<'a> Report<'a> {
                 last &= frames().next_back() == Some(symbol);
             }
         }
-        let named = |row: u32| {
-            let symbol = self.rows[row as usize].symbol;
-            Some(symbol).filter(|symbol| !is_no_symbol(symbol))
-        };
-        let ends = self.trees.ends(named);
-        (first, last, several) = (first & ends.0, last & ends.1, several | ends.2);
         let shown = match (first, last) {
             (true, false) => Some(StackOrder::CalleeFirst),
             (false, true) => Some(StackOrder::CallerFirst),
