@@ -163,11 +163,11 @@ pub(super) fn counted_type(types: &[Measurement<'_>], wanted: &[u8]) -> Option<u
 
 /// A type and its unit as an event of the source.
 pub(super) fn event((kind, unit): Measurement<'_>) -> String {
-    format!("{}/{}", word(kind), word(unit))
+    format!("{}/{}", word_of_source(kind), word_of_source(unit))
 }
 
 /// A name of the profile's as one word of the source: that joins several by commas.
-fn word(name: &[u8]) -> String {
+pub(super) fn word_of_source(name: &[u8]) -> String {
     const LONGEST: usize = 60;
     let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
     text.chars()

@@ -156,9 +156,7 @@ struct Naming {
 
 impl Naming {
     fn new(settings: &Settings) -> Self {
-        let program =
-            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
-        Self { program }
+        Self { program: settings.program_dso() }
     }
 
     /// The function of a printed name in this DSO; None if it is an address without a symbol.
