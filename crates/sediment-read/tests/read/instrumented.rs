@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use sediment_core::binary::{Binary, Files};
 use sediment_core::profile::source::Unknown;
-use sediment_core::{ErrorCode, Location, Result};
+use sediment_core::{ErrorCode, Result};
 use sediment_read::read::{self, READERS, Reader, Recording, Settings, Spot, Step};
 use sediment_read::resolve::{self, resolve, resolve_with};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! stacks. Entry 0 of each is empty and means none.
 
 use super::super::Recording;
-use super::super::locations::{self, Budget, DEEPEST};
+use super::super::locations::{self, Budget, DEEPEST, Texts, grown};
 use super::super::stacks::Frame;
 use super::document::Document;
 use super::message::{Item, Node, each_number};
@@ -70,32 +70,6 @@ pub(super) struct Dictionary {
     /// Locations of stacks, and attributes of mappings and locations.
     lists: Vec<u32>,
     frames: Vec<Option<Frame>>,
-}
-
-#[derive(Debug, Default)]
-struct Texts {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Texts {
-    fn push(&mut self, text: &[u8], budget: &mut Budget) -> Result<()> {
-        budget.take(grown(text.len() + size_of::<usize>()))?;
-        self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len());
-        Ok(())
-    }
-
-    fn get(&self, index: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(index)?;
-        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Some(&self.bytes[from..end])
-    }
-}
-
-/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
-fn grown(bytes: usize) -> usize {
-    bytes * 5 / 2
 }
 
 /// An index; what does not fit is outside of every table.
@@ -231,7 +205,7 @@ impl Dictionary {
                     match item {
                         Item::Number(number) => set(field, number),
                         Item::Text(text) => {
-                            set(field, own.ends.len() as u64);
+                            set(field, own.count() as u64);
                             own.push(text, budget)?;
                         }
                         _ => {}
@@ -258,7 +232,7 @@ impl Dictionary {
 
     /// A string by its index.
     pub(super) fn string(&self, index: u32) -> Result<&[u8]> {
-        self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.ends.len()))
+        self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.count()))
     }
 
     /// A sample type's string by its index.

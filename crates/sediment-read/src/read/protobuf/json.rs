@@ -26,19 +26,19 @@ pub(in crate::read) fn messages(text: &[u8], shape: &'static Shape) -> serde_jso
     let mut from = serde_json::Deserializer::from_slice(text);
     while messages.is_empty() || from.end().is_err() {
         let mut message = Vec::new();
-        Message { shape, out: &mut message }.deserialize(&mut from)?;
+        MessageSeed { shape, out: &mut message }.deserialize(&mut from)?;
         messages.push(message);
     }
     Ok(messages)
 }
 
 /// An object, whose fields are appended.
-struct Message<'o> {
+struct MessageSeed<'o> {
     shape: &'static Shape,
     out: &'o mut Vec<u8>,
 }
 
-impl<'de> DeserializeSeed<'de> for Message<'_> {
+impl<'de> DeserializeSeed<'de> for MessageSeed<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -46,7 +46,7 @@ impl<'de> DeserializeSeed<'de> for Message<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Message<'_> {
+impl<'de> Visitor<'de> for MessageSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -57,7 +57,13 @@ impl<'de> Visitor<'de> for Message<'_> {
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
             match self.shape.field_named(&key) {
                 Some((number, name, kind)) => {
-                    map.next_value_seed(Field { number, name, kind, in_list: false, out: &mut *self.out })?;
+                    map.next_value_seed(FieldSeed {
+                        number,
+                        name,
+                        kind,
+                        in_list: false,
+                        out: &mut *self.out,
+                    })?;
                 }
                 None if self.shape.is_whole => {
                     let shown: String = key.chars().take(40).collect();
@@ -71,7 +77,7 @@ impl<'de> Visitor<'de> for Message<'_> {
 }
 
 /// The value of a field, or an item of it.
-struct Field<'o> {
+struct FieldSeed<'o> {
     number: u32,
     name: &'static str,
     kind: Kind,
@@ -79,7 +85,7 @@ struct Field<'o> {
     out: &'o mut Vec<u8>,
 }
 
-impl Field<'_> {
+impl FieldSeed<'_> {
     fn put_integer<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
         match self.kind {
             Kind::Number => {
@@ -94,7 +100,7 @@ impl Field<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Field<'_> {
+impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -107,7 +113,7 @@ impl<'de> DeserializeSeed<'de> for Field<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Field<'_> {
+impl<'de> Visitor<'de> for FieldSeed<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -148,7 +154,7 @@ impl<'de> Visitor<'de> for Field<'_> {
             return Err(S::Error::custom(format_args!("`{name}` is a list")));
         }
         let mut each =
-            |out: &mut Vec<u8>| items.next_element_seed(Field { number, name, kind, in_list: true, out });
+            |out: &mut Vec<u8>| items.next_element_seed(FieldSeed { number, name, kind, in_list: true, out });
         if matches!(kind, Kind::Numbers | Kind::Times) {
             let mut packed = Vec::new();
             while each(&mut packed)?.is_some() {}
@@ -164,7 +170,7 @@ impl<'de> Visitor<'de> for Field<'_> {
             return Err(M::Error::custom(format_args!("`{}` is an object", self.name)));
         };
         let mut inner = Vec::new();
-        Message { shape, out: &mut inner }.visit_map(map)?;
+        MessageSeed { shape, out: &mut inner }.visit_map(map)?;
         put_bytes(self.out, self.number, &inner);
         Ok(())
     }

@@ -108,7 +108,14 @@ fn steps(
     listener: &mut dyn Listener,
 ) -> Result<()> {
     expect_dump(input)?;
-    let names = Naming::new(settings);
+    let program = settings.program_dso();
+    let find = |printed: &[u8]| {
+        let dso = match &program {
+            Some(program) => Some(recording.find_dso(program)?),
+            None => None,
+        };
+        recording.find_address(&place(printed, dso)?)
+    };
     let mut addresses: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
     let mut stacks = Stacks::default();
     let mut running: HashMap<u64, AddressId> = HashMap::new();
@@ -116,7 +123,7 @@ fn steps(
         let now = match event.kind {
             EventKind::Enter(printed) => {
                 let known = addresses.get(printed).copied().unwrap_or_else(|| {
-                    let place = names.find(recording, printed);
+                    let place = find(printed);
                     if place.is_some() {
                         addresses.insert(printed.to_vec(), place);
                     }
@@ -149,39 +156,14 @@ fn steps(
     Ok(())
 }
 
-/// Meaning of printed names.
-struct Naming {
-    program: Option<RecordedDso>,
-}
-
-impl Naming {
-    fn new(settings: &Settings) -> Self {
-        Self { program: settings.program_dso() }
+/// The function of a printed name in this DSO; None if it is an address without a symbol.
+fn place(printed: &[u8], dso: Option<DsoId>) -> Option<RecordedAddress> {
+    let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+    let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
+    if printed.is_empty() || address.is_some_and(hexadecimal) {
+        return None;
     }
-
-    /// The function of a printed name in this DSO; None if it is an address without a symbol.
-    fn place(printed: &[u8], dso: Option<DsoId>) -> Option<RecordedAddress> {
-        let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
-        let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
-        if printed.is_empty() || address.is_some_and(hexadecimal) {
-            return None;
-        }
-        Some(RecordedAddress { dso, spot: Spot::Symbol { name: printed.to_vec(), file: None } })
-    }
-
-    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<AddressId> {
-        let dso = match &self.program {
-            Some(program) => Some(recording.find_dso(program)?),
-            None => None,
-        };
-        recording.find_address(&Self::place(printed, dso)?)
-    }
-
-    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<AddressId> {
-        let mut place = Self::place(printed, None)?;
-        place.dso = self.program.clone().map(|program| recording.dso(program));
-        Some(recording.place(place))
-    }
+    Some(RecordedAddress { dso, spot: Spot::Symbol { name: printed.to_vec(), file: None } })
 }
 
 /// The functions that run in each thread, the innermost last, with their depths.
@@ -233,7 +215,7 @@ impl Stacks {
 /// A recording in the making.
 struct Reading {
     recording: Recording,
-    naming: Naming,
+    program: Option<RecordedDso>,
     addresses: HashMap<Vec<u8>, Option<AddressId>>,
     stacks: Stacks,
     /// When something happened last in each thread.
@@ -247,7 +229,7 @@ impl Reading {
     fn new(recording: Recording, settings: &Settings) -> Self {
         Self {
             recording,
-            naming: Naming::new(settings),
+            program: settings.program_dso(),
             addresses: HashMap::new(),
             stacks: Stacks::default(),
             times: HashMap::new(),
@@ -264,7 +246,10 @@ impl Reading {
             self.recording.skipped.add(Reason::FunctionBeyondMemory, 0, "");
             return None;
         }
-        let place = self.naming.add(&mut self.recording, printed);
+        let place = place(printed, None).map(|place| {
+            let dso = self.program.clone().map(|program| self.recording.dso(program));
+            self.recording.place(RecordedAddress { dso, ..place })
+        });
         self.addresses.insert(printed.to_vec(), place);
         place
     }
