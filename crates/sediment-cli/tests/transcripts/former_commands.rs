@@ -36,6 +36,7 @@ cp tool root/usr/bin
 printf 'main\nwork\nleaf\nleaf\nwork\nleaf\n' > entries
 sediment import entries --format entry-trace --binary tool -o entries.gv --trace run.trace
 cp run.trace FILE
+printf 'Flat profile:\n' > profile.txt
 printf 'gcc build/tool.o -o tool\n' | tee make.log > build.log
 printf '#!/bin/sh\necho x=5\n' | tee old new bench make > /dev/null; chmod +x old new bench make
 for row in 'o2 5' 'os 6'; do
@@ -62,6 +63,7 @@ const RECORDINGS: &[(&str, &str)] = &[
     ("cpu.pb.gz", "pprof/go-processor-time"),
     ("stacks.txt", "perf-stacks/folded-caller"),
     ("branches.txt", "perf-script/branches-by-name-alone"),
+    ("replay.txt", "uftrace/error-replay"),
 ];
 
 /// Command lines that are parsed and no more, by their beginnings, and the reason.
@@ -92,6 +94,8 @@ const ENDS_WITH: &[(&str, i32, &str)] = &[
         1,
         "the program has no such function",
     ),
+    ("sediment import profile.txt", 1, "the text of gprof is no longer read"),
+    ("sediment import replay.txt", 1, "the output of uftrace replay is no longer read"),
     ("sediment import lackey.out", 1, "the recorded program is not on this machine"),
     ("sediment verify ./program --order program.order", 5, "the program is linked without the order"),
 ];

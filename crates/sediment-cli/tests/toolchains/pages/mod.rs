@@ -30,7 +30,6 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("formats/callgrind.md", &[VALGRIND]),
     ("formats/entry-trace.md", &[Need::Program("gdb")]),
     ("formats/gmon.md", &[Need::Program("gcc")]),
-    ("formats/gprof.md", &[Need::Program("gprof")]),
     ("formats/lackey.md", &[VALGRIND]),
     ("formats/perf-data.md", &[Need::Program("perf")]),
     ("formats/perf-script.md", &[Need::Program("perf")]),

@@ -39,18 +39,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     (
         "sediment-read",
         "read",
-        &[
-            "mod",
-            "input",
-            "numbers",
-            "replay",
-            "stacks",
-            "frame_names",
-            "executed",
-            "locations",
-            "messages",
-            "wire",
-        ],
+        &["mod", "input", "numbers", "replay", "stacks", "frame_names", "executed", "locations", "protobuf"],
     ),
     // The affinity layout chooses among the others.
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),
