@@ -132,11 +132,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     if let Some(base) = &arguments.same_as {
-        let request = same::Request {
-            base,
-            other: path,
-            log: arguments.log.as_deref(),
-        };
+        let request = same::Request { base, other: path, log: arguments.log.as_deref() };
         if !same::run(&request, arguments.json, ui)? {
             code = ExitCode::from(BELOW_THRESHOLD);
         }
