@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Command lines, options, macros and variables as documentation of former releases spelled them: each command runs on small inputs and
-//! is understood, and each former spelling does the same as the one of today.
+//! is understood, or refused by an error that names what to use instead; each former spelling does the same as the one of today.
 
 use crate::running::{code, command, done, err, out, sediment, words};
 use std::path::Path;
@@ -100,6 +100,17 @@ const ENDS_WITH: &[(&str, i32, &str)] = &[
     ("sediment verify ./program --order program.order", 5, "the program is linked without the order"),
 ];
 
+/// Command lines of what was removed, by their beginnings, and what the error says to use instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("sediment export recorded --binary program --format gcc-sample-", "use `export --format counters`"),
+    ("sediment record --format gcc-sample-", "use `export --format counters`"),
+    ("sediment order p.gv --linker lld --algorithm ext-tsp", "use cdsort"),
+    ("sediment order p.gv --linker lld --algorithm common-first", "use balanced-partitioning"),
+    ("sediment order p.gv --linker lld --algorithm neighbours", "use balanced-partitioning"),
+    ("sediment order p.gv --linker lld --algorithm hottest", "use auto"),
+    ("sediment verify prog --same-as prog.unordered --backtrace", "gdb -batch"),
+];
+
 /// Command lines that need a tool or a right that a machine may lack: they may end with 6.
 const MAY_BE_UNSUPPORTED: &[&str] =
     &["sediment record ", "sediment eval quick --margin", "sediment verify prog --same-as"];
@@ -163,9 +174,11 @@ fn former_command_lines_run() {
             support::skip_on_this_machine(&format!("{line}: {}", err(&output)));
             continue;
         }
+        let refused = REFUSED.iter().find(|(beginning, _)| line.starts_with(beginning));
         let expected = ENDS_WITH.iter().find(|(beginning, _, _)| line.starts_with(beginning));
-        let expected = expected.map_or(0, |(_, code, _)| *code);
-        if code(&output) != expected {
+        let expected = expected.map_or(if refused.is_some() { 2 } else { 0 }, |(_, code, _)| *code);
+        let names_the_new = refused.is_none_or(|(_, instead)| err(&output).contains(instead));
+        if code(&output) != expected || !names_the_new {
             wrong.push(format!("{line}\nexit code {}, not {expected}\n{}", code(&output), err(&output)));
         }
     }

@@ -36,7 +36,6 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("formats/perf-stacks.md", &[Need::Program("perf")]),
     ("formats/temporal-profile.md", &[Need::Program("clang-19"), Need::Program("llvm-profdata-19")]),
     ("formats/uftrace.md", &[Need::Program("uftrace")]),
-    ("linkers.md", &[Need::Program("gdb")]),
     ("measuring.md", &[VALGRIND]),
     ("optimize.md", &[VALGRIND]),
     ("packaging.md", &[Need::Program("git")]),
