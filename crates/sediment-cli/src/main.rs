@@ -20,7 +20,6 @@ mod llvm_profdata;
 mod next_steps;
 mod packages;
 mod recording;
-mod sample_profile;
 mod start;
 mod ui;
 mod unit_counters;
