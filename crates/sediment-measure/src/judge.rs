@@ -42,14 +42,8 @@ const NORMAL_TENTH: f64 = 1.2816;
 /// More layouts than this are not foreseen for a longer measurement.
 const MOST_LAYOUTS: f64 = 40.0;
 
-/// Costs of one round: of each layout before and after, in processor seconds or cycles for a unit of work.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Round {
-    /// Of the layouts of the build before.
-    pub before: Vec<f64>,
-    /// Of the layouts of the build after.
-    pub after: Vec<f64>,
-}
+/// Costs of one round, by build and layout: processor seconds, or cycles, for a unit of work. The first build is that before.
+pub type Round = Vec<Vec<f64>>;
 
 /// What the rounds so far say. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,13 +96,16 @@ impl Answer {
     }
 }
 
-/// Judges rounds; None without a round, with fewer than two layouts of a build, layouts that come and go, or a cost that is not positive.
+/// Judges a build against the first; None without a round, with fewer than two layouts of a build, layouts that come and go, or a cost that
+/// is not positive.
 #[must_use]
-pub fn judge(rounds: &[Round]) -> Option<Judgement> {
-    let (count_before, count_after) = (rounds.first()?.before.len(), rounds.first()?.after.len());
+pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
+    let counts = |round: &Round| Some([round.first()?.len(), round.get(build)?.len()]);
+    let [count_before, count_after] = counts(rounds.first()?)?;
+    let both = |round: &Round| round[0].iter().chain(&round[build]).copied().collect::<Vec<f64>>();
     let is_whole = |round: &Round| {
-        (round.before.len(), round.after.len()) == (count_before, count_after)
-            && round.before.iter().chain(&round.after).all(|cost| cost.is_finite() && *cost > 0.0)
+        counts(round) == Some([count_before, count_after])
+            && both(round).iter().all(|cost| cost.is_finite() && *cost > 0.0)
     };
     if count_before < 2 || count_after < 2 || !rounds.iter().all(is_whole) {
         return None;
@@ -118,8 +115,7 @@ pub fn judge(rounds: &[Round]) -> Option<Judgement> {
     let rows: Vec<Vec<f64>> = rounds
         .iter()
         .map(|round| {
-            let logarithms: Vec<f64> =
-                round.before.iter().chain(&round.after).map(|cost| cost.ln()).collect();
+            let logarithms: Vec<f64> = both(round).iter().map(|cost| cost.ln()).collect();
             let centre = logarithms.iter().sum::<f64>() / layouts as f64;
             logarithms.iter().map(|value| value - centre).collect()
         })
@@ -251,37 +247,158 @@ impl fmt::Display for Span {
     }
 }
 
-/// Runs rounds until the interval decides or the time is over, and at least one. `cost` runs a layout once: of the build after if its first
-/// argument is true. `elapsed` is the time since the first run.
+/// Runs rounds until every interval decides or the time is over, and at least one. `layouts` has the number of layouts of each build. `cost`
+/// runs a layout of a build once; `elapsed` is the time since the first run.
 ///
 /// # Errors
 /// Those of `cost`.
 pub fn rounds(
-    layouts: [usize; 2],
+    layouts: &[usize],
     limit: Duration,
     random: &mut Generator,
-    mut cost: impl FnMut(bool, usize) -> Result<f64>,
+    mut cost: impl FnMut(usize, usize) -> Result<f64>,
     mut elapsed: impl FnMut() -> Duration,
 ) -> Result<Vec<Round>> {
     let mut rounds: Vec<Round> = Vec::new();
     loop {
-        let mut round = Round { before: vec![0.0; layouts[0]], after: vec![0.0; layouts[1]] };
-        let mut turns: Vec<(bool, usize)> = [false, true]
-            .into_iter()
-            .flat_map(|after| (0..layouts[usize::from(after)]).map(move |at| (after, at)))
+        let mut round: Round = layouts.iter().map(|count| vec![0.0; *count]).collect();
+        let mut turns: Vec<(usize, usize)> = layouts
+            .iter()
+            .enumerate()
+            .flat_map(|(build, count)| (0..*count).map(move |layout| (build, layout)))
             .collect();
         random.shuffle(&mut turns);
-        for (after, at) in turns {
-            let costs = if after { &mut round.after } else { &mut round.before };
-            costs[at] = cost(after, at)?;
+        for (build, layout) in turns {
+            round[build][layout] = cost(build, layout)?;
         }
         rounds.push(round);
         let done = rounds.len();
-        let is_decided =
-            || judge(&rounds).is_some_and(|judgement| judgement.answer_at(EARLY_LEVEL) != Answer::Unknown);
+        let is_decided = |build| {
+            judge(&rounds, build).is_some_and(|judgement| judgement.answer_at(EARLY_LEVEL) != Answer::Unknown)
+        };
         let round_takes = elapsed() / u32::try_from(done).unwrap_or(u32::MAX);
-        if elapsed() + round_takes > limit || (done.is_power_of_two() && is_decided()) {
+        let is_over = elapsed() + round_takes > limit;
+        if is_over || (done.is_power_of_two() && (1..layouts.len()).all(is_decided)) {
             return Ok(rounds);
         }
+    }
+}
+
+/// Change of the cost of a round from the first half of the rounds to the second, as a share; None of fewer than four. Work that leaves
+/// something behind, such as a cache, shrinks.
+#[must_use]
+pub fn trend(rounds: &[Round]) -> Option<f64> {
+    let half = rounds.len() / 2;
+    let of = |rounds: &[Round]| {
+        let logarithms: Vec<f64> = rounds.iter().flatten().flatten().map(|cost| cost.ln()).collect();
+        Moments::of(&logarithms).map(|moments| moments.mean)
+    };
+    (half >= 2).then(|| Some((of(&rounds[half..])? - of(&rounds[..half])?).exp_m1()))?
+}
+
+/// Change of the cost over the rounds from which on the work counts as another.
+pub const TREND: f64 = 0.2;
+
+/// The least share of processor time that is worth a link.
+pub const WORTH: f64 = 0.005;
+
+/// Nanoseconds that a miss costs at most, of an instruction TLB of one level and of an L1 instruction cache: some 100 and some 15 cycles at
+/// 3.3 GHz.
+pub const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
+
+/// What saved misses are worth at most, as a share of the processor time in which they occur: never a gain, but a reason to stop.
+/// `saved` has the misses saved by each meter of [`NANOSECONDS`].
+#[must_use]
+pub fn worth(saved: [f64; 2], seconds: f64) -> f64 {
+    let nanoseconds: f64 =
+        saved.iter().zip(NANOSECONDS).map(|(misses, (_, each))| misses.max(0.0) * each).sum();
+    if seconds > 0.0 { nanoseconds * 1e-9 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    /// Rounds of builds that take `saved` less than the first, with the luck of layouts and noise of runs.
+    fn made(saved: &[f64], [luck, noise]: [f64; 2], layouts: usize, limit: u32, seed: u64) -> Vec<Round> {
+        let mut draws = Generator::new(seed);
+        let mut normal = |deviation: f64| deviation * draws.normal();
+        let places: Vec<Vec<f64>> =
+            saved.iter().map(|_| (0..layouts).map(|_| normal(luck)).collect()).collect();
+        let runs = Cell::new(0_u32);
+        let cost = |build: usize, layout: usize| {
+            runs.set(runs.get() + 1);
+            Ok(((1.0 - saved[build]).ln() + places[build][layout] + normal(noise)).exp())
+        };
+        let in_round = (layouts * saved.len()) as f64;
+        let elapsed = || Duration::from_secs_f64(f64::from(runs.get()) / in_round);
+        let counts = vec![layouts; saved.len()];
+        let limit = Duration::from_secs(limit.into());
+        rounds(&counts, limit, &mut Generator::new(seed ^ 1), cost, elapsed).unwrap()
+    }
+
+    /// Shares of 400 measurements: interval holds the truth, said to differ, said the wrong way, and found of those announced.
+    fn shares(saved: f64, noise: [f64; 2]) -> [f64; 4] {
+        let [mut holds, mut said, mut wrong, mut announced, mut found] = [0.0; 5];
+        for seed in 0..400 {
+            let judgement = judge(&made(&[0.0, saved], noise, 5, 16, seed), 1).unwrap();
+            let is_said = matches!(judgement.answer(), Answer::Saves | Answer::Costs);
+            let count = |of: &mut f64, is: bool| *of += f64::from(u8::from(is));
+            count(&mut holds, judgement.saved.lower <= saved && saved <= judgement.saved.upper);
+            count(&mut said, is_said);
+            count(&mut wrong, is_said && (judgement.saved.estimate > 0.0) != (saved > 0.0));
+            let is_announced = judgement.detectable <= saved.abs();
+            count(&mut announced, is_announced);
+            count(&mut found, is_announced && is_said);
+        }
+        [holds / 400.0, said / 400.0, wrong / 400.0, if announced > 20.0 { found / announced } else { 1.0 }]
+    }
+
+    #[test]
+    fn intervals_hold_what_was_planted() {
+        for noise in [[0.01, 0.01], [0.002, 0.02], [0.0, 0.05]] {
+            for saved in [0.0, 0.01, -0.02, 0.05] {
+                let [holds, said, wrong, found] = shares(saved, noise);
+                assert!(holds >= 0.91, "{noise:?} {saved}: {holds}");
+                assert!(found >= 0.9, "{noise:?} {saved}: {found}");
+                assert!(wrong <= 0.02 && (saved != 0.0 || said <= 0.02), "{noise:?} {saved}: {said} {wrong}");
+            }
+        }
+    }
+
+    #[test]
+    fn runs_stop_when_the_interval_decides() {
+        let clear = made(&[0.0, 0.1], [0.002, 0.002], 5, 64, 1);
+        assert_eq!(clear.len(), 1);
+        let judgement = judge(&clear, 1).unwrap();
+        assert_eq!(judgement.answer(), Answer::Saves);
+        let sentence = judgement.sentence(Duration::from_secs(60));
+        assert!(sentence.starts_with("saves ") && sentence.contains(" % of CPU time (95 %: "), "{sentence}");
+        let equal = made(&[0.0, 0.0], [0.0005, 0.002], 5, 64, 1);
+        assert_eq!(judge(&equal, 1).unwrap().answer(), Answer::Nothing);
+        let wide = made(&[0.0, 0.003], [0.02, 0.02], 5, 12, 1);
+        assert_eq!(wide.len(), 12);
+        let judgement = judge(&wide, 1).unwrap();
+        let sentence = judgement.sentence(Duration::from_secs(120));
+        assert!(sentence.contains(" in 2m; --measure-for 10m would see "), "{sentence}");
+        assert!(judgement.detectable_in(5.0) < judgement.detectable * 0.7);
+    }
+
+    #[test]
+    fn rounds_that_cannot_be_judged() {
+        assert_eq!(judge(&[], 1), None);
+        assert_eq!(judge(&[vec![vec![1.0], vec![1.0]]], 1), None, "one layout shows no luck");
+        assert_eq!(judge(&[vec![vec![1.0, 1.0]]], 1), None);
+        assert_eq!(judge(&[vec![vec![1.0, 0.0], vec![1.0, 1.0]]], 1), None);
+        let shrinking: Vec<Round> = [4.0, 2.0, 1.5, 1.0].iter().map(|cost| vec![vec![*cost; 2]; 2]).collect();
+        assert!(trend(&shrinking).unwrap() < -TREND);
+        assert_eq!(trend(&shrinking[..3]), None);
+    }
+
+    #[test]
+    fn misses_are_worth_time() {
+        assert!((worth([1e6, 1e6], 1.0) - 0.035).abs() < 1e-12);
+        assert!(worth([-5.0, 10.0], 0.0) == 0.0);
     }
 }
