@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Further links of an output that is linked in order: without the order and with it, each with unused functions of several sizes in front of
+//! all others. Their time shows what the luck of layout is worth.
+//!
+//! `SEDIMENT_LAYOUTS` names a folder with objects `1.o`, `2.o`, …, each with the function [`FUNCTION`] in the section [`SECTION`]. The
+//! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
+//! linker writes beside its output are of that one.
+
+use super::Link;
+use super::log;
+use crate::files;
+use sediment_core::Result;
+use sediment_order::link::{Linker, Placement};
+use sediment_order::wrapper::plan;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Section of the unused function: linkers place code that is unlikely to run first.
+pub(crate) const SECTION: &str = ".text.unlikely.sediment_padding";
+/// Linkage name of the unused function.
+const FUNCTION: &str = "sediment_eval_padding";
+/// Both links of a padding object may take so long; else there are no more.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Makes the links, and returns their folder; None where none are asked for or a link fails, as what was linked is in order all the same.
+pub(super) fn link(link: &Link<'_>, dialect: &Linker, placements: &[Placement], tag: &str) -> Option<PathBuf> {
+    let asked = PathBuf::from(super::caller::variable("SEDIMENT_LAYOUTS")?);
+    let folder = files::folder(&asked.join(tag)).ok()?;
+    let order = folder.join("order");
+    let mut padded = vec![Placement { name: FUNCTION.to_owned(), sections: vec![SECTION.to_owned()], ..Placement::default() }];
+    padded.extend_from_slice(placements);
+    files::write_owned(&order, (dialect.write)(&padded).0.as_bytes()).ok()?;
+    for number in 1.. {
+        let object = asked.join(format!("{number}.o"));
+        if !object.is_file() {
+            break;
+        }
+        let began = Instant::now();
+        for (side, is_ordered) in [("before", false), ("after", true)] {
+            let output = folder.join(format!("{side}-{number}"));
+            let mut arguments: Vec<OsString> = vec![object.clone().into()];
+            arguments.extend_from_slice(link.arguments);
+            if is_ordered {
+                arguments.extend(plan::plugin_arguments(link.line));
+                arguments.extend(plan::order_arguments(dialect, order.as_os_str()));
+            }
+            // Kept by linkers that drop what nothing refers to. The last output counts.
+            arguments.extend(["-u", FUNCTION, "-o"].map(OsString::from));
+            arguments.push(output.into());
+            if !link.linker.run(&arguments, is_ordered).ok()?.successful() {
+                return None;
+            }
+        }
+        if began.elapsed() > LONGEST {
+            break;
+        }
+    }
+    Some(folder)
+}
+
+/// The files of one side in such a folder, in the order of their numbers.
+pub(crate) fn of_side(folder: &Path, side: &str) -> Vec<PathBuf> {
+    (1..).map(|number| folder.join(format!("{side}-{number}"))).take_while(|path| path.is_file()).collect()
+}
