@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let written = write_parts(&profile, &folder, ui)?;
     if arguments.json {
         let files: Vec<Value> = written.iter().map(Part::json).collect();
-        return ui.json(&json!({ "schema": 1, "files": files, "skipped": ui.skipped_json() }));
+        return ui.json(&json!({ "schema": 1, "files": files, "skipped": ui.skipped_items() }));
     }
     ui.note(&format!("wrote {} to {}", counted(written.len(), "file"), files::display(&folder)));
     Ok(())

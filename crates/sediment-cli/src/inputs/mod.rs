@@ -116,7 +116,7 @@ pub(crate) fn profile_json(
         "inputs": profile.inputs.unwrap_or(1),
         "source": profile.source,
         "dsos": profile.dsos().keys().collect::<Vec<_>>(),
-        "skipped": ui.skipped_json(),
+        "skipped": ui.skipped_items(),
     })
 }
 

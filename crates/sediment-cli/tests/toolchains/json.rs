@@ -12,7 +12,7 @@ const VALIDATOR: &str = r#"
 import json, os, sys, jsonschema
 def closed(schema):
     if isinstance(schema, dict):
-        if "$ref" in schema:
+        if "$ref" in schema and not schema["$ref"].startswith('#'):
             schema.update(json.load(open(os.path.join(os.path.dirname(sys.argv[1]), schema.pop("$ref")))))
         if "properties" in schema:
             schema["additionalProperties"] = False

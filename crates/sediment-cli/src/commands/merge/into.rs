@@ -140,7 +140,7 @@ impl Answer<'_> {
             "functions": grown.profile.function_count(),
             "edges": grown.profile.edge_count(),
             "coverage": build.coverage(&grown.profile).map(coverage_json),
-            "skipped": ui.skipped_json(),
+            "skipped": ui.skipped_items(),
         })
     }
 

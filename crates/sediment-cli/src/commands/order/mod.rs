@@ -205,7 +205,7 @@ fn in_json(text: &str, gain: Option<&Gain>, linker: &Linker, output: &Path, ui: 
         "link_arguments": arguments.map(|arguments| arguments.replace("FILE", &output.to_string_lossy())),
         "functions": asked,
         "gain": gain.map(gain::in_json),
-        "skipped": ui.skipped_json(),
+        "skipped": ui.skipped_items(),
     })
 }
 
