@@ -10,7 +10,7 @@ use sediment_core::binary::SymbolSource;
 use sediment_order::wrapper::plan;
 use sediment_process::Command;
 use sediment_process::command::run;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,6 @@ pub(super) struct Linker {
     pub(super) is_default: bool,
     /// The compiler.
     pub(super) compiler: String,
-}
-
-impl Linker {
-    pub(super) fn json(&self) -> Value {
-        json!({ "name": self.name, "version": self.version, "linker": self.dialect, "flag": self.flag, "default": self.is_default })
-    }
 }
 
 /// The linkers on PATH and in LLVM's folders.
@@ -136,16 +130,14 @@ fn ask(program: &Path, arguments: &[&str]) -> String {
 }
 
 /// A tool or a fact, its state, and the command that mends it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Fact {
     pub(super) name: String,
+    /// Version or state, for people.
     pub(super) state: String,
+    /// Null where nothing is missing.
     pub(super) fix: Option<String>,
-}
-
-impl Fact {
-    pub(super) fn json(&self) -> Value {
-        json!({ "name": self.name, "state": self.state, "fix": self.fix })
-    }
 }
 
 /// Tools that other commands use, and the debug symbols of the C library.
@@ -212,10 +204,6 @@ impl Memory {
     pub(super) fn fix(&self) -> Option<&'static str> {
         let is_never = self.transparent.as_deref() == Some("never");
         is_never.then_some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
-    }
-
-    pub(super) fn json(&self) -> Value {
-        json!({ "page_bytes": self.page, "huge_page_bytes": self.huge, "transparent_huge_pages": self.transparent, "fix": self.fix() })
     }
 }
 
