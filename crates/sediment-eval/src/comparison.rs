@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Scale of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Scale {
     /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
     #[serde(rename = "log-ratio")]
@@ -40,6 +41,7 @@ pub fn percent(log_ratio: f64) -> f64 {
 
 /// Design that the samples allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Design {
     /// Runs of one block side by side, one link of each build.

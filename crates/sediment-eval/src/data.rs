@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// Direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Direction {
     /// Less is better: time, cycles, misses.
     #[serde(rename = "lower")]
@@ -16,7 +17,9 @@ pub enum Direction {
 }
 
 /// Source of a metric's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum MetricKind {
     /// Measured on the machine: time, counters, faults.
     Measured,
@@ -50,6 +53,7 @@ pub struct Factor {
 
 /// Kind of a variant that is the baseline again. It differs from the baseline by noise alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// A/A: the very same file as the baseline's first link.
@@ -83,6 +87,7 @@ pub struct Workload {
 
 /// Purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Recorded, and excluded from every estimate.
