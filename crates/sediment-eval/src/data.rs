@@ -30,13 +30,15 @@ pub enum MetricKind {
 }
 
 /// A quantity with one value for each run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Its name, as in `perf stat` if that has the metric: `cycles`, `iTLB-load-misses`, `elapsed`.
     pub name: String,
     /// Unit of its values, as a table shows it: `s`, `count`, `bytes`, `cycles/transaction`.
     pub unit: String,
     /// Direction in which it improves.
+    #[serde(rename = "better")]
     pub direction: Direction,
     /// Source of its values.
     pub kind: MetricKind,

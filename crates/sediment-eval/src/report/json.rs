@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment as JSON: everything that was concluded, and every sample it was concluded from.
 
-use crate::comparison::{Comparison, Design, Scale};
-use crate::data::{Direction, Phase, Probe};
+use crate::comparison::Comparison;
+use crate::data::{Metric, Phase, Probe};
 use crate::factors::FactorEffect;
 use crate::findings::{MetricAnalysis, WorkloadAnalysis};
 use crate::gate::{Gate, gate_reasons};
 use crate::statistics::drift::Stability;
-use crate::statistics::mann_whitney::MannWhitney;
-use crate::statistics::signed_rank::SignedRank;
-use crate::statistics::spread::SpreadTest;
-use crate::statistics::{Description, Effect, Interval};
+use crate::statistics::{Description, Interval};
 use crate::verdict::Verdict;
-use crate::{Analysis, Experiment, MetricKind};
+use crate::{Analysis, Experiment};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -33,6 +30,7 @@ pub(super) struct EvalOutput<'a> {
     /// Names and values of facts on the machine, the builds and the plan.
     facts: &'a [(String, String)],
     /// Seed of all random choices, in decimal digits.
+    #[cfg_attr(test, schemars(extend("pattern" = "^[0-9]+$")))]
     seed: String,
     /// Relative difference below which builds count as equivalent: 0.01 is 1 %.
     margin: f64,
@@ -48,7 +46,7 @@ pub(super) struct EvalOutput<'a> {
     warnings: &'a [String],
     gate: GateOutput,
     builds: Vec<BuildOutput<'a>>,
-    metrics: Vec<MetricOutput<'a>>,
+    metrics: &'a [Metric],
     workloads: Vec<WorkloadOutput<'a>>,
     /// Every run, warm-ups too.
     samples: Vec<SampleOutput<'a>>,
@@ -62,12 +60,6 @@ impl<'a> EvalOutput<'a> {
             replicas: build.replicas,
             probe: build.probe,
             factors: build.factors.iter().map(|factor| (&*factor.name, &*factor.level)).collect(),
-        });
-        let metrics = analysis.metrics.iter().map(|metric| MetricOutput {
-            name: &metric.name,
-            unit: &metric.unit,
-            better: metric.direction,
-            kind: metric.kind,
         });
         let samples = experiment.observations.iter().map(|run| SampleOutput {
             workload: experiment.workloads.get(run.workload).map(|workload| &*workload.name),
@@ -94,7 +86,7 @@ impl<'a> EvalOutput<'a> {
             warnings: &analysis.warnings,
             gate: GateOutput { answer, reasons },
             builds: builds.collect(),
-            metrics: metrics.collect(),
+            metrics: &analysis.metrics,
             workloads: analysis.workloads.iter().map(|found| WorkloadOutput::new(analysis, found)).collect(),
             samples: samples.collect(),
         }
@@ -121,16 +113,6 @@ struct BuildOutput<'a> {
     probe: Option<Probe>,
     /// Levels by factor.
     factors: BTreeMap<&'a str, &'a str>,
-}
-
-/// A metric.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct MetricOutput<'a> {
-    name: &'a str,
-    unit: &'a str,
-    better: Direction,
-    kind: MetricKind,
 }
 
 /// Findings of a workload.
@@ -317,28 +299,10 @@ impl DescriptionOutput {
 struct ComparisonOutput<'a> {
     build: &'a str,
     against: &'a str,
-    design: Design,
-    scale: Scale,
-    /// Mean log-ratio, or mean difference.
-    estimate: f64,
     /// Null on the scale `difference`.
     change_percent: Option<f64>,
-    /// Interval and test on which verdicts rest; null without a known spread.
-    effect: Option<Effect>,
-    adjusted_p: Option<f64>,
-    /// With layout replicas: the effect for these very files.
-    these_links: Option<Effect>,
-    bootstrap: Option<Interval>,
-    signed_rank: Option<SignedRank>,
-    student: Option<Effect>,
-    welch: Option<Effect>,
-    mann_whitney: Option<MannWhitney>,
-    /// Test for equal coefficients of variation.
-    equal_cv: Option<SpreadTest>,
-    /// p-value that the difference reaches the margin.
-    equivalence_p: Option<f64>,
-    /// Paired differences: block and difference.
-    differences: &'a [(u32, f64)],
+    #[serde(flatten)]
+    found: &'a Comparison,
 }
 
 impl<'a> ComparisonOutput<'a> {
@@ -346,21 +310,8 @@ impl<'a> ComparisonOutput<'a> {
         Self {
             build: &analysis.variants[found.variant].name,
             against: &analysis.variants[found.against].name,
-            design: found.design,
-            scale: found.scale,
-            estimate: found.estimate,
             change_percent: found.change(),
-            effect: found.effect,
-            adjusted_p: found.adjusted_p,
-            these_links: found.these_links,
-            bootstrap: found.bootstrap,
-            signed_rank: found.signed_rank,
-            student: found.student,
-            welch: found.welch,
-            mann_whitney: found.mann_whitney,
-            equal_cv: found.spread,
-            equivalence_p: found.equivalence_p,
-            differences: &found.differences,
+            found,
         }
     }
 }

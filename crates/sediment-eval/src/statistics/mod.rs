@@ -60,7 +60,7 @@ pub struct Effect {
     pub standard_error: f64,
     /// Degrees of freedom of the standard error.
     pub freedom: f64,
-    /// Difference over standard error; infinite where runs that never vary differ.
+    /// Difference over standard error; infinite, in JSON null, where runs that never vary differ.
     #[cfg_attr(test, schemars(with = "Option<f64>"))]
     pub t: f64,
     /// Two-sided p-value of no difference.

@@ -12,7 +12,7 @@ use crate::ui::Ui;
 use clap::Args;
 use goals::Choice;
 use machine::{Fact, Linker, Memory};
-use output::{DoctorOutput, GoalOutput, LinkerOutput, MemoryOutput, RecorderOutput};
+use output::{DoctorOutput, GoalOutput, RecorderOutput};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_record::{RECORDERS, counts_cycles};
 use std::fmt::Write as _;
@@ -58,9 +58,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             schema: Schema,
             recorders: methods.iter().map(RecorderOutput::new).collect(),
             goals: choices.iter().map(GoalOutput::new).collect(),
-            linkers: linkers.iter().map(LinkerOutput::new).collect(),
+            linkers: &linkers,
             tools: &tools,
-            memory: MemoryOutput::new(&memory),
+            memory: &memory,
         });
     }
     let mut text = String::from("Recording methods, best first\n");
@@ -169,7 +169,7 @@ fn add_memory(text: &mut String, memory: &Memory) {
         (Some(mode), Some(huge)) => format!("{} KiB, transparent: {mode}", huge / 1024),
         _ => "none: this kernel has no transparent huge pages".to_owned(),
     };
-    add(text, "huge pages", &huge, memory.fix());
+    add(text, "huge pages", &huge, memory.fix);
 }
 
 fn add_choice(text: &mut String, choice: &Choice) {

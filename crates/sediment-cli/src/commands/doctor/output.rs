@@ -16,10 +16,10 @@ pub(super) struct DoctorOutput<'a> {
     pub(super) recorders: Vec<RecorderOutput<'a>>,
     /// Method for each goal of a recording.
     pub(super) goals: Vec<GoalOutput>,
-    pub(super) linkers: Vec<LinkerOutput<'a>>,
+    pub(super) linkers: &'a [Linker],
     /// Tools and symbols.
     pub(super) tools: &'a [Fact],
-    pub(super) memory: MemoryOutput<'a>,
+    pub(super) memory: &'a Memory,
 }
 
 /// A recording method.
@@ -62,56 +62,6 @@ impl GoalOutput {
     pub(super) fn new(choice: &Choice) -> Self {
         let (method, reason) = choice.method.unzip();
         Self { goal: choice.goal, method, reason }
-    }
-}
-
-/// A linker.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct LinkerOutput<'a> {
-    name: &'a str,
-    version: &'a str,
-    /// Value of `order --linker`; null where the wrapper orders for it.
-    linker: Option<&'a str>,
-    /// Flag by which the compiler calls it, or `none`.
-    flag: &'a str,
-    /// True for the linker that the compiler calls without a flag.
-    default: bool,
-}
-
-impl<'a> LinkerOutput<'a> {
-    pub(super) fn new(linker: &'a Linker) -> Self {
-        Self {
-            name: &linker.name,
-            version: &linker.version,
-            linker: linker.dialect,
-            flag: &linker.flag,
-            default: linker.is_default,
-        }
-    }
-}
-
-/// Page sizes.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct MemoryOutput<'a> {
-    page_bytes: u64,
-    /// Null where the kernel has no transparent huge pages.
-    huge_page_bytes: Option<u64>,
-    /// Use of transparent huge pages: `always`, `madvise` or `never`.
-    transparent_huge_pages: Option<&'a str>,
-    /// Command that allows huge pages.
-    fix: Option<&'a str>,
-}
-
-impl<'a> MemoryOutput<'a> {
-    pub(super) fn new(memory: &'a Memory) -> Self {
-        Self {
-            page_bytes: memory.page,
-            huge_page_bytes: memory.huge,
-            transparent_huge_pages: memory.transparent.as_deref(),
-            fix: memory.fix(),
-        }
     }
 }
 
