@@ -143,14 +143,6 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         last = from;
     }
 
-    let mut dsos: Vec<(&str, usize)> = Vec::new();
-    for function in &program.calls.elsewhere {
-        match dsos.last_mut() {
-            Some((dso, count)) if *dso == function.dso => *count += 1,
-            _ => dsos.push((function.dso, 1)),
-        }
-    }
-    let elsewhere = dsos.iter().map(|(dso, count)| (shown(dso, LONGEST), *count)).collect();
     let (objects, object_runs) = objects(program, &functions);
     let linkage = functions.iter().map(|function| function.name);
     let linkage = linkage.chain(program.calls.elsewhere.iter().map(|function| function.name));
@@ -173,11 +165,17 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         before: side(&program.before, None),
         after: side(&program.after, Some(&after)),
         edges: flat,
-        elsewhere,
+        elsewhere: elsewhere(program),
         objects,
         object_runs,
     };
     Data { after, json: json!(data) }
+}
+
+/// Other DSOs, with their number of functions.
+fn elsewhere(program: &Program<'_>) -> Vec<(String, usize)> {
+    let dsos = program.calls.elsewhere.chunk_by(|a, b| a.dso == b.dso);
+    dsos.map(|functions| (shown(functions[0].dso, LONGEST), functions.len())).collect()
 }
 
 /// Linkage names, where they are not the names shown; empty if they are for all. The first two characters are the numbers of characters
