@@ -21,7 +21,6 @@ mod next_steps;
 mod output;
 mod packages;
 mod recording;
-mod sample_profile;
 mod start;
 mod ui;
 mod unit_counters;

@@ -1,10 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times, percentages and sizes on the command line, and words in variables of the environment.
+//! Times, percentages, sizes and names on the command line, and words in variables of the environment.
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sediment_order::wrapper::settings;
 use std::time::Duration;
 
 type Read<T> = Result<T, String>;
+
+/// Parser of an option that takes one of these names. Each name of a former release stands beside its replacement, which the error names.
+pub(crate) fn names(
+    known: impl IntoIterator<Item = PossibleValue>,
+    former: &'static [(&'static str, &'static str)],
+) -> impl TypedValueParser<Value = String> {
+    let gone = former.iter().map(|(name, _)| PossibleValue::new(*name).hide(true));
+    PossibleValuesParser::new(known.into_iter().chain(gone)).try_map(|name| {
+        match former.iter().find(|(gone, _)| *gone == name) {
+            Some((_, instead)) => Err(format!("it was removed; use {instead}")),
+            None => Ok(name),
+        }
+    })
+}
+
+/// Sample profiles that former releases wrote, and what to use instead.
+pub(crate) const FORMER_SAMPLES: &[(&str, &str)] = &[("gcc-sample-2", FOR_GCC), ("gcc-sample-3", FOR_GCC)];
+const FOR_GCC: &str = "`export --format counters`, for sediment's GCC plugin (docs/pgo.md)";
 
 /// The number in front of one of these letters, times what the letter stands for; a number alone is taken as it is.
 fn with_unit<N: std::str::FromStr>(

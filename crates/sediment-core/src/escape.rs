@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names from strangers, made safe for every language that sediment writes: one function per dialect.
 //!
-//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`gdb`], [`shell`], [`rpm`], [`make`],
+//! Dialects that a machine reads ([`dot`], [`gnu_ld`], [`gold`], [`lld`], [`shell`], [`rpm`], [`make`],
 //! [`toml`](fn@toml)) are exact: the reader gets back the very text, or the function returns None and the caller
 //! skips and counts the name. Dialects that people look at ([`html`], [`svg`], [`markdown`], [`csv`], [`terminal`])
 //! can show any text; invisible characters stand there as `\u{1b}`.
@@ -179,18 +179,6 @@ pub fn gold_literal(line: &str) -> Option<String> {
 #[must_use]
 pub fn lld(text: &str) -> Option<String> {
     let kept = !text.is_empty() && text.trim() == text && !text.starts_with('#') && all_seen(text);
-    kept.then(|| text.to_owned())
-}
-
-/// A function or the base name of a source file as a word of a gdb command, in an explicit location ("Explicit Locations" in gdb's
-/// manual).
-///
-/// Such a word ends at a blank, and gdb takes apart what looks like an expression, a range or the arguments of a function: only
-/// letters, digits, `_`, `.`, `$`, `+` and `-` pass, and neither `$`, a variable of gdb's, nor `-`, an option, leads.
-#[must_use]
-pub fn gdb(text: &str) -> Option<String> {
-    let plain = |c: char| is_symbol_like(c) || matches!(c, '+' | '-');
-    let kept = !text.is_empty() && text.chars().all(plain) && !text.starts_with(['$', '-', '+']);
     kept.then(|| text.to_owned())
 }
 

@@ -90,7 +90,6 @@ pub const DIALECTS: &[Dialect] = &[
     ("gnu-ld", escape::gnu_ld),
     ("gold", escape::gold),
     ("lld", escape::lld),
-    ("gdb", escape::gdb),
     ("shell", escape::shell),
     ("rpm", escape::rpm),
     ("make", escape::make),

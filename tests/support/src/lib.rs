@@ -22,7 +22,6 @@ pub mod mutate;
 pub mod perf_data_writer;
 pub mod perf_report_text;
 pub mod perf_script_text;
-pub mod perf_tree_text;
 pub mod plugin;
 pub mod pprof_writer;
 pub mod reading;

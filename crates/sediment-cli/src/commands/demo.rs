@@ -34,8 +34,8 @@ const MEASURED_STREAM: u32 = 2;
 /// About 30 million instructions: seconds under valgrind.
 const REQUESTS: u32 = 3_000;
 /// Tenths of a second without valgrind.
-const TIMED_REQUESTS: u32 = 60_000;
-const PAIRS: u32 = 11;
+const TIMED_REQUESTS: u32 = 30_000;
+const PAIRS: u32 = 9;
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
 const PROGRAM: &str = "program";

@@ -6,13 +6,14 @@ use crate::inputs::recordings::Inputs;
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, rows};
 use crate::llvm_profdata;
-use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
+use crate::values;
+use clap::builder::{PossibleValue, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::{blocks, link};
-use sediment_read::counters::line_profile::{CallSites, Lines, gcc, go};
+use sediment_read::counters::line_profile::{self, CallSites, Lines, gcc, go};
 use sediment_read::counters::{gcov, llvm};
 use sediment_read::read::{self, Settings, pprof};
 use sediment_read::resolve;
@@ -21,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample, gcc-sample-2, gcc-sample-3 and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next; each file counts alike by default, whatever its length."
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next; each file counts alike by default, whatever its length."
 )]
 pub(crate) struct Options {
     /// Weight of the files that follow, not for samples, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
@@ -31,7 +32,7 @@ pub(crate) struct Options {
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
-    #[arg(long, value_name = "FORMAT", default_value = "blocks")]
+    #[arg(long, value_name = "FORMAT", default_value = "blocks", value_parser = values::names(Format::names(), values::FORMER_SAMPLES).try_map(|name| Format::from_str(&name, false)))]
     format: Format,
     /// Recorded program or library, for samples and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
@@ -70,12 +71,6 @@ enum Format {
     Proftext,
     /// Sample profile for clang (-fprofile-sample-use=FILE) and rustc, of recordings
     LlvmSample,
-    /// Sample profile for GCC 12 to 15 (-fauto-profile=FILE), of recordings
-    #[value(name = "gcc-sample-2")]
-    GccSample2,
-    /// The same for GCC 16
-    #[value(name = "gcc-sample-3")]
-    GccSample3,
     /// Order of functions for GCC 16 with -flto (-fauto-profile=FILE --param auto-profile-reorder-only=1)
     GccOrder,
     /// default.pgo for Go 1.21 and later, of recordings
@@ -85,14 +80,8 @@ enum Format {
 }
 
 impl Format {
-    /// The format of a sample profile; None for others.
-    fn sampled(self) -> Option<SampleFormat> {
-        match self {
-            Self::LlvmSample => Some(SampleFormat::LlvmSample),
-            Self::GccSample2 => Some(SampleFormat::GccSample2),
-            Self::GccSample3 => Some(SampleFormat::GccSample3),
-            _ => None,
-        }
+    fn names() -> impl Iterator<Item = PossibleValue> {
+        Self::value_variants().iter().filter_map(Self::to_possible_value)
     }
 }
 
@@ -106,21 +95,18 @@ fn thousandths(text: &str) -> std::result::Result<u32, String> {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let arguments = &arguments.options;
-    let sampled = arguments.format.sampled();
-    let of_recordings = sampled.is_some() || arguments.format == Format::GoPgo;
+    let of_recordings = matches!(arguments.format, Format::LlvmSample | Format::GoPgo);
     if !of_recordings && !arguments.binary.is_empty() {
         let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
         return Err(Error::new(ErrorCode::Usage, why));
     }
-    let has_weights = sampled.is_none() && !matches!(arguments.format, Format::Rows | Format::GccOrder);
+    let has_weights = !matches!(arguments.format, Format::LlvmSample | Format::Rows | Format::GccOrder);
     if !has_weights && !arguments.weight.is_empty() {
         let why = "-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo";
         return Err(Error::new(ErrorCode::Usage, why));
     }
-    if let Some(format) = sampled {
-        return arguments.write_samples(format, ui);
-    }
     match arguments.format {
+        Format::LlvmSample => arguments.write_samples(ui),
         Format::GccOrder => arguments.write_order(ui),
         Format::GoPgo => arguments.write_calls(&inputs, ui),
         Format::Rows => arguments.write_rows(ui),
@@ -184,24 +170,18 @@ impl Options {
         files::write(&self.output, text.as_bytes(), ui)
     }
 
-    fn write_samples(&self, format: SampleFormat, ui: &Ui) -> Result<()> {
+    fn write_samples(&self, ui: &Ui) -> Result<()> {
         let mut lines = Lines::default();
         for path in &self.profiles {
             let (recording, files) = self.recording(path, ui)?;
-            let (found, skipped) = resolve::lines::lines(
-                &recording,
-                &files,
-                resolve::Settings::default(),
-                format.family(),
-                &|_| true,
-            )
-            .map_err(|error| error.with_input(files::display(path)))?;
+            let found = resolve::lines::lines(&recording, &files, resolve::Settings::default(), &|_| true);
+            let (found, skipped) = found.map_err(|error| error.with_input(files::display(path)))?;
             ui.skipped("resolving", &skipped);
             lines.absorb(&found);
         }
-        let (bytes, skipped) = format.bytes(&lines);
+        let (text, skipped) = line_profile::llvm::sample_profile(&lines);
         ui.skipped("writing", &skipped);
-        files::write(&self.output, &bytes, ui)
+        files::write(&self.output, text.as_bytes(), ui)
     }
 
     /// An order of functions as the times of their first calls.

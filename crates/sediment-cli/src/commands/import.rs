@@ -8,6 +8,7 @@ use crate::next_steps;
 use crate::ui::Ui;
 use crate::{llvm_profdata, unit_counters, unit_graphs};
 use clap::Args;
+use clap::builder::PossibleValue;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result, profile};
 use sediment_read::read::{self, Recording, Settings, StackOrder};
@@ -113,8 +114,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.write(&resolved.profile, Some(&recording), ui)
 }
 
-fn format_names() -> Vec<&'static str> {
-    read::READERS.iter().map(|reader| reader.name).collect()
+/// Names of formats; those of former releases are hidden, and refused by the library with their replacement.
+fn format_names() -> Vec<PossibleValue> {
+    let names = read::READERS.iter().map(|reader| PossibleValue::new(reader.name));
+    let former = read::FORMER_FORMATS.iter().map(|format| PossibleValue::new(format.name).hide(true));
+    names.chain(former).collect()
 }
 
 impl Arguments {

@@ -7,14 +7,15 @@ use crate::files::{self, SystemFiles};
 use crate::inputs::{recordings, summary};
 use crate::next_steps;
 use crate::recording::{Only, Options, Recorded, Side, Wanted};
-use crate::sample_profile::SampleFormat;
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use clap::Args;
+use clap::builder::PossibleValue;
 use sediment_core::plural::counted;
 use sediment_core::profile::split as parts;
 use sediment_core::profile::{self, Profile};
 use sediment_core::{Error, ErrorCode, Result};
+use sediment_read::counters::line_profile::llvm;
 use sediment_read::read::Recording;
 use sediment_read::resolve;
 use sediment_record::{FileFilter, Target};
@@ -37,8 +38,8 @@ pub(crate) struct Arguments {
     /// Record the whole machine, by perf
     #[arg(long, conflicts_with_all = ["command", "pid"])]
     system: bool,
-    /// Profile to write; an older one is kept as FILE.old [default: sediment.gv, or with --format sediment.prof or, as GCC
-    /// looks for it, fbdata.afdo]
+    /// Profile to write; an older one is kept as FILE.old [default: sediment.gv, or with --format
+    /// sediment.prof]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Record only the order of first use, exactly, from the first instruction on
@@ -49,19 +50,24 @@ pub(crate) struct Arguments {
     only: Vec<Glob>,
     /// Write executions by source line instead, of what has debug information, as a sample profile in this format
     /// [default: a profile]
-    #[arg(long, value_name = "FORMAT", conflicts_with = "startup")]
-    format: Option<SampleFormat>,
+    #[arg(long, value_name = "FORMAT", conflicts_with = "startup", value_parser = values::names([llvm_sample()], values::FORMER_SAMPLES))]
+    format: Option<String>,
     #[command(flatten)]
     options: Options,
 }
 
+/// The only format of executions by source line.
+fn llvm_sample() -> PossibleValue {
+    PossibleValue::new("llvm-sample").help("Sample profile for clang (-fprofile-sample-use=FILE) and rustc")
+}
+
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     ui.keep_short(2);
-    let usual = arguments.format.map_or("sediment.gv", SampleFormat::usual_name);
+    let usual = if arguments.format.is_some() { "sediment.prof" } else { "sediment.gv" };
     let output = arguments.output.as_deref().unwrap_or_else(|| Path::new(usual));
     files::expect_to_write(output)?;
     let target = target(&arguments.command, &arguments.pid, arguments.system);
-    let wanted = match (arguments.startup, arguments.format) {
+    let wanted = match (arguments.startup, &arguments.format) {
         (true, _) => Wanted::FirstUses,
         (false, None) => Wanted::Profile,
         (false, Some(_)) => Wanted::Lines,
@@ -79,8 +85,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Side::Recorder(made) => made,
         Side::Front(code) => return Ok(code),
     };
-    if let Some(format) = arguments.format {
-        return write_lines(&made, format, (&arguments.only, output), ui);
+    if arguments.format.is_some() {
+        return write_lines(&made, &arguments.only, output, ui);
     }
     let whole = &made.resolved.profile;
     let kept = match kept(whole, &arguments.only) {
@@ -103,12 +109,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 }
 
 /// Writes the executions by source line.
-fn write_lines(
-    made: &Recorded,
-    format: SampleFormat,
-    (only, output): (&[Glob], &Path),
-    ui: &Ui,
-) -> Result<ExitCode> {
+fn write_lines(made: &Recorded, only: &[Glob], output: &Path, ui: &Ui) -> Result<ExitCode> {
     let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
@@ -116,7 +117,7 @@ fn write_lines(
     if let Err(recorded) = kept(whole, only) {
         return Err(set_aside_whole(whole, &recorded, output, ui)?);
     }
-    let resolved = resolve::lines::lines(&made.recording, &files, settings, format.family(), &wanted);
+    let resolved = resolve::lines::lines(&made.recording, &files, settings, &wanted);
     let (lines, skipped) = match resolved {
         Ok(resolved) => resolved,
         Err(error) => {
@@ -130,10 +131,10 @@ fn write_lines(
         }
     };
     ui.skipped("resolving", &skipped);
-    let (bytes, skipped) = format.bytes(&lines);
+    let (text, skipped) = llvm::sample_profile(&lines);
     ui.skipped("writing", &skipped);
     let older = set_aside(output)?;
-    files::write(output, &bytes, ui)?;
+    files::write(output, text.as_bytes(), ui)?;
     ui.note(&format!(
         "recorded executed lines of {} in {:.1} s -> {}{older}",
         counted(lines.functions.len(), "function"),

@@ -2,6 +2,7 @@
 //! The one place that opens files: inputs with their names in errors, outputs whole or not at all, and (`system`) the
 //! further files that the library asks for.
 
+use object::elf;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_read::read::Input;
 use std::ffi::OsStr;
@@ -471,7 +472,12 @@ pub(crate) fn is_elf(path: &Path) -> bool {
     elf_type(path).is_some()
 }
 
-/// The type in an ELF file's header: 1 an object, 2 a program, 3 a shared library or a program of any address.
+/// True for an ELF program or shared library.
+pub(crate) fn is_linked(path: &Path) -> bool {
+    elf_type(path).is_some_and(|kind| [elf::ET_EXEC.0, elf::ET_DYN.0].contains(&kind))
+}
+
+/// The type in an ELF file's header, such as [`elf::ET_REL`].
 pub(crate) fn elf_type(path: &Path) -> Option<u16> {
     // Opening a pipe would wait for its writer.
     if !path.is_file() {
@@ -480,8 +486,10 @@ pub(crate) fn elf_type(path: &Path) -> Option<u16> {
     let mut head = [0; 18];
     fs::File::open(path).ok()?.read_exact(&mut head).ok()?;
     let bytes = [head[16], head[17]];
-    let is_elf = head.starts_with(b"\x7fELF");
-    is_elf.then(|| if head[5] == 2 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) })
+    let is_elf = head.starts_with(&elf::ELFMAG);
+    is_elf.then(|| {
+        if head[5] == elf::ELFDATA2MSB.0 { u16::from_be_bytes(bytes) } else { u16::from_le_bytes(bytes) }
+    })
 }
 
 /// The path of this program.

@@ -86,7 +86,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
         names.filter(|name| sediment_core::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
         ui.warn(&format!(
-            "{} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script, gprof) or --demangle=no (callgrind, uftrace)",
+            "{} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script) or --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }

@@ -19,11 +19,6 @@ pub(crate) fn cases() -> Vec<Trial> {
             counters_of_clang_come_back_from_text,
         ),
         case(
-            "gcc_reads_executions_by_line",
-            &[Need::Program("gcc"), Need::Program("valgrind")],
-            gcc_reads_executions_by_line,
-        ),
-        case(
             "breakpoints_see_executed_lines",
             &[Need::Program("gcc"), Need::Program("valgrind")],
             breakpoints_see_executed_lines,
@@ -144,35 +139,6 @@ fn clang_reads_executions_by_line() {
     assert!(err(&said).contains("Applied 1800 samples"), "{}", err(&said));
     let printed = |program: &str| run(folder.path(), &[program]).stdout;
     assert_eq!(printed("./optimised"), printed("./program"));
-}
-
-/// GCC up to 15 takes version 2, and from 16 on version 3: each refuses the other.
-fn gcc_reads_executions_by_line() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("work.c"), WORK).unwrap();
-    run(folder.path(), &["gcc", "-O2", "-g", "work.c", "-o", "program"]);
-    record_by_callgrind(folder.path());
-    let export = |format: &str, to: &str| {
-        let words = ["export", "recorded", "--binary", "program", "--format", format, "-o", to];
-        done(&sediment(folder.path(), &words));
-        std::fs::read(folder.path().join(to)).unwrap()
-    };
-    assert_eq!(export("gcc-sample-2", "two"), export("gcc-sample-2", "again"));
-    export("gcc-sample-3", "three");
-    let compile = |profile: &str, output: &str| {
-        let with = format!("-fauto-profile={profile}");
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O2", "-g", &with, "work.c", "-o", output]).current_dir(folder.path());
-        gcc.output().unwrap()
-    };
-    let compiled = [compile("two", "by-two"), compile("three", "by-three")];
-    let taken = compiled.iter().filter(|output| output.status.success()).count();
-    assert_eq!(taken, 1, "{}{}", err(&compiled[0]), err(&compiled[1]));
-    let optimised = if compiled[0].status.success() { "by-two" } else { "by-three" };
-    let printed = |program: &str| run(folder.path(), &[&format!("./{program}")]).stdout;
-    assert_eq!(printed(optimised), printed("program"));
-    let code = |program: &str| run(folder.path(), &["objdump", "-d", "-j", ".text", program]).stdout;
-    assert!(code(optimised) != code("program"), "the profile changes nothing");
 }
 
 /// Cases of a switch, of which half run, behind a jump through a table; a loop; a condition on one line; code that is split off.
@@ -399,7 +365,7 @@ fn a_program_without_lines_is_refused() {
         folder.path(),
         &["valgrind", "--tool=callgrind", "--dump-instr=yes", "--callgrind-out-file=recorded", "./program"],
     );
-    for format in ["llvm-sample", "gcc-sample-2", "go-pgo"] {
+    for format in ["llvm-sample", "go-pgo"] {
         let refused =
             sediment(folder.path(), &["export", "recorded", "--binary", "program", "--format", format]);
         assert_eq!(code(&refused), 1, "{}", err(&refused));

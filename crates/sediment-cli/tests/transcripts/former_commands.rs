@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Command lines, options, macros and variables as documentation of former releases spelled them: each command runs on small inputs and
-//! is understood, and each former spelling does the same as the one of today.
+//! is understood, or refused by an error that names what to use instead; each former spelling does the same as the one of today.
 
 use crate::running::{code, command, done, err, out, sediment, words};
 use std::path::Path;
@@ -36,6 +36,7 @@ cp tool root/usr/bin
 printf 'main\nwork\nleaf\nleaf\nwork\nleaf\n' > entries
 sediment import entries --format entry-trace --binary tool -o entries.gv --trace run.trace
 cp run.trace FILE
+printf 'Flat profile:\n' > profile.txt
 printf 'gcc build/tool.o -o tool\n' | tee make.log > build.log
 printf '#!/bin/sh\necho x=5\n' | tee old new bench make > /dev/null; chmod +x old new bench make
 for row in 'o2 5' 'os 6'; do
@@ -62,6 +63,7 @@ const RECORDINGS: &[(&str, &str)] = &[
     ("cpu.pb.gz", "pprof/go-processor-time"),
     ("stacks.txt", "perf-stacks/folded-caller"),
     ("branches.txt", "perf-script/branches-by-name-alone"),
+    ("replay.txt", "uftrace/error-replay"),
 ];
 
 /// Command lines that are parsed and no more, by their beginnings, and the reason.
@@ -92,8 +94,21 @@ const ENDS_WITH: &[(&str, i32, &str)] = &[
         1,
         "the program has no such function",
     ),
+    ("sediment import profile.txt", 1, "the text of gprof is no longer read"),
+    ("sediment import replay.txt", 1, "the output of uftrace replay is no longer read"),
     ("sediment import lackey.out", 1, "the recorded program is not on this machine"),
     ("sediment verify ./program --order program.order", 5, "the program is linked without the order"),
+];
+
+/// Command lines of what was removed, by their beginnings, and what the error says to use instead.
+const REFUSED: &[(&str, &str)] = &[
+    ("sediment export recorded --binary program --format gcc-sample-", "use `export --format counters`"),
+    ("sediment record --format gcc-sample-", "use `export --format counters`"),
+    ("sediment order p.gv --linker lld --algorithm ext-tsp", "use cdsort"),
+    ("sediment order p.gv --linker lld --algorithm common-first", "use balanced-partitioning"),
+    ("sediment order p.gv --linker lld --algorithm neighbours", "use balanced-partitioning"),
+    ("sediment order p.gv --linker lld --algorithm hottest", "use auto"),
+    ("sediment verify prog --same-as prog.unordered --backtrace", "gdb -batch"),
 ];
 
 /// Command lines that need a tool or a right that a machine may lack: they may end with 6.
@@ -159,9 +174,11 @@ fn former_command_lines_run() {
             support::skip_on_this_machine(&format!("{line}: {}", err(&output)));
             continue;
         }
+        let refused = REFUSED.iter().find(|(beginning, _)| line.starts_with(beginning));
         let expected = ENDS_WITH.iter().find(|(beginning, _, _)| line.starts_with(beginning));
-        let expected = expected.map_or(0, |(_, code, _)| *code);
-        if code(&output) != expected {
+        let expected = expected.map_or(if refused.is_some() { 2 } else { 0 }, |(_, code, _)| *code);
+        let names_the_new = refused.is_none_or(|(_, instead)| err(&output).contains(instead));
+        if code(&output) != expected || !names_the_new {
             wrong.push(format!("{line}\nexit code {}, not {expected}\n{}", code(&output), err(&output)));
         }
     }

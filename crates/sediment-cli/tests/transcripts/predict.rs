@@ -74,7 +74,7 @@ fn orders_for_starts_go_by_first_uses() {
         [&first[0], &first[1], &first[30], &first[119]],
         ["job0_step0", "job0_step1", "job3_step0", "job1_step29"]
     );
-    for name in ["first-use", "balanced-partitioning", "neighbours"] {
+    for name in ["first-use", "balanced-partitioning"] {
         let by_profile = done(&order(&["p.gv", "--algorithm", name]));
         assert_eq!(by_profile.lines().count(), 120, "{name}");
         let by_run = done(&order(&["p.gv", "--algorithm", name, "--trace", "trace"]));
@@ -173,7 +173,7 @@ fn a_full_prediction_has_every_score() {
         // Fetched lines of code: those of the trace, for which calls alone do not stand.
         let is_traced = |line: &str| line.starts_with("cdsort ") && line.ends_with(" 240");
         assert_eq!(full.lines().any(is_traced), !extra.is_empty(), "{full}");
-        assert_eq!(full.lines().filter(|line| line.starts_with("neighbours ")).count(), 5, "{full}");
+        assert_eq!(full.lines().filter(|line| line.starts_with("first-use ")).count(), 5, "{full}");
     }
     let unknown = sediment(folder.path(), &["predict", "p.gv", "--full", "--core", "8086"]);
     assert_eq!(unknown.status.code(), Some(2));

@@ -495,7 +495,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         };
         if let Some((entries, _)) = section.rela(self.endian, self.bytes).map_err(bad)? {
             for entry in entries {
-                let kind = entry.r_type(self.endian, false).0;
+                let kind = entry.r_type(self.endian, false);
                 let symbol = name(entry.symbol(self.endian, false))?;
                 let addend: i64 = entry.r_addend(self.endian).into();
                 relocations
@@ -506,7 +506,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
             for entry in entries {
                 let slot: u64 = entry.r_offset(self.endian).into();
                 let symbol = name(entry.symbol(self.endian))?;
-                let kind = entry.r_type(self.endian).0;
+                let kind = entry.r_type(self.endian);
                 relocations.add(is_plt, kind, slot, symbol, || self.word_at(slot, segments));
             }
         }

@@ -123,7 +123,7 @@ impl Objects {
         }
         let Ok(file) = object::File::parse(bytes) else {
             // A linker script, or text: linkers read these too, and no function lies in them.
-            self.unknown += usize::from(bytes.starts_with(b"\x7fELF"));
+            self.unknown += usize::from(bytes.starts_with(&object::elf::ELFMAG));
             return;
         };
         if file.kind() != object::ObjectKind::Relocatable {

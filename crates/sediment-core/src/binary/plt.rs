@@ -34,7 +34,7 @@ pub(super) struct Relocations {
     isa: &'static Isa,
     got: u64,
     /// Relocation types: those that put a symbol's address into a slot, and the one that asks a resolver.
-    kinds: (&'static [u32], u32),
+    kinds: (&'static [elf::RelocationType], elf::RelocationType),
     /// By the address of the slot that is filled.
     by_slot: BTreeMap<u64, Target>,
     /// Those of `.rela.plt` or `.rel.plt`, in its order.
@@ -49,16 +49,27 @@ pub(super) fn is_stub_section(name: &[u8]) -> bool {
 impl Relocations {
     /// None for a machine whose stubs say nothing that is known here. `got` is the address of the global offset table.
     pub(super) fn new(machine: elf::Machine, got: u64) -> Option<Self> {
-        let (isa, kinds): (_, (&[u32], u32)) = match machine {
-            elf::EM_X86_64 => (&isa::X86_64, (&[6, 7], 37)),
-            elf::EM_386 => (&isa::I386, (&[6, 7], 42)),
-            elf::EM_AARCH64 => (&isa::AARCH64, (&[1025, 1026], 1032)),
-            elf::EM_ARM => (&isa::ARM, (&[21, 22], 160)),
+        let (isa, addresses, by_resolver): (_, &[_], _) = match machine {
+            elf::EM_X86_64 => {
+                (&isa::X86_64, &[elf::R_X86_64_GLOB_DAT, elf::R_X86_64_JUMP_SLOT], elf::R_X86_64_IRELATIVE)
+            }
+            elf::EM_386 => (&isa::I386, &[elf::R_386_GLOB_DAT, elf::R_386_JMP_SLOT], elf::R_386_IRELATIVE),
+            elf::EM_AARCH64 => (
+                &isa::AARCH64,
+                &[elf::R_AARCH64_GLOB_DAT, elf::R_AARCH64_JUMP_SLOT],
+                elf::R_AARCH64_IRELATIVE,
+            ),
+            elf::EM_ARM => (&isa::ARM, &[elf::R_ARM_GLOB_DAT, elf::R_ARM_JUMP_SLOT], elf::R_ARM_IRELATIVE),
             // RISC-V has no GLOB_DAT: an absolute address of 32 or 64 bits stands for it.
-            elf::EM_RISCV => (&isa::RISCV, (&[1, 2, 5], 58)),
-            elf::EM_S390 => (&isa::S390X, (&[10, 11], 61)),
+            elf::EM_RISCV => (
+                &isa::RISCV,
+                &[elf::R_RISCV_32, elf::R_RISCV_64, elf::R_RISCV_JUMP_SLOT],
+                elf::R_RISCV_IRELATIVE,
+            ),
+            elf::EM_S390 => (&isa::S390X, &[elf::R_390_GLOB_DAT, elf::R_390_JMP_SLOT], elf::R_390_IRELATIVE),
             _ => return None,
         };
+        let kinds = (addresses, by_resolver);
         Some(Self { isa, got, kinds, by_slot: BTreeMap::new(), lazy: Vec::new() })
     }
 
@@ -66,7 +77,7 @@ impl Relocations {
     pub(super) fn add(
         &mut self,
         is_plt: bool,
-        kind: u32,
+        kind: elf::RelocationType,
         slot: u64,
         symbol: Option<&[u8]>,
         addend: impl FnOnce() -> Option<u64>,

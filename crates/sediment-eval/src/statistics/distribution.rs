@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tails of Student's t, Fisher's F and the normal distribution, to about 13 digits also where they are tiny.
 //!
-//! Written here because the crate at hand loses digits where these tests need them: its complementary error function agrees
-//! with scipy to 7 digits in parts of its range, its incomplete beta function to 8 at a million degrees of freedom.
+//! Written here because p-values are quoted far out in the tails: the crate statrs agreed with scipy to 9 or 10 digits at eleven points.
 //!
 //! Sources: NIST Digital Library of Mathematical Functions, 5.11.1 (Stirling's series), 8.17.22 (continued fraction of the
 //! incomplete beta function), 8.7.1 and 8.9.2 (incomplete gamma function); W. Lentz, "Generating Bessel functions in Mie

@@ -244,8 +244,8 @@ impl Elf {
                 let value: u64 = entry.d_val(endian).into();
                 match entry.d_tag(endian) {
                     elf::DT_BIND_NOW => found.bind_now = true,
-                    elf::DT_FLAGS => found.bind_now |= value & 0x8 != 0,
-                    elf::DT_FLAGS_1 => found.bind_now |= value & 0x1 != 0,
+                    elf::DT_FLAGS => found.bind_now |= value & elf::DF_BIND_NOW.0 != 0,
+                    elf::DT_FLAGS_1 => found.bind_now |= value & elf::DF_1_NOW.0 != 0,
                     elf::DT_NEEDED => {
                         let name =
                             u32::try_from(value).ok().and_then(|at| strings.get(at).ok()).unwrap_or_default();

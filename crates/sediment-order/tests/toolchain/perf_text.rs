@@ -4,7 +4,6 @@
 
 use libtest_mimic::Trial;
 use sediment_core::profile::source::Unknown;
-use sediment_core::skipped::Reason;
 use sediment_read::read::{Recording, Spot};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -75,8 +74,6 @@ impl Known {
         assert!(!self.calls.keys().any(|(from, to)| from == "never" || to == "never"), "{what}");
     }
 }
-
-const LEFT_OUT: Reason = Reason::UnprintedStack;
 
 fn perf(folder: &Path, arguments: &[&str]) -> Vec<u8> {
     let mut command = Command::new("perf");
@@ -159,41 +156,13 @@ fn reports_agree(folder: &Path, samples: &Known) {
             assert_eq!(known.cost("leaf"), samples.cost("leaf"), "{report:?}");
         }
     }
-    // Without a limit all forms say the same.
-    let report = |form: &[&str]| {
-        let options = [&["report", "-i", "perf.data", "--stdio", "--no-children"], form].concat();
-        read(&perf(folder, &options)).unwrap_or_else(|error| panic!("{form:?}: {error}"))
-    };
-    let folded =
-        [report(&["-n", "-g", "folded,count,caller,0"]), report(&["-n", "-g", "folded,period,caller,0"])];
-    let trees: [&[&str]; 7] = [
-        &["-n", "-g", "caller,count,0"],
-        &["-n", "-g", "graph,count,caller,0"],
-        &["-n", "-g", "callee,count,0"],
-        &["-n", "-g", "caller,count,0", "--sort", "dso,sym", "-t", "|"],
-        &["-g", "flat,count,caller,0"],
-        &["-g", "flat,count,callee,0"],
-        &["-n", "-F", "+period", "-g", "caller,period,0"],
-    ];
-    for form in trees {
-        let tree = report(form);
-        let folded = &folded[usize::from(form.contains(&"caller,period,0"))];
-        let (known, whole) = (Known::of(&tree), Known::of(folded));
-        assert_eq!((&known.calls, &known.costs), (&whole.calls, &whole.costs), "{form:?}");
-        assert_eq!((tree.total, &tree.source), (folded.total, &folded.source), "{form:?}");
-        assert_eq!(tree.skipped.items(LEFT_OUT), 0, "{form:?}");
-    }
-    // With one, what is left is no more, and the ledger says so.
-    let cut = report(&["-n", "-g", "caller,count,30"]);
-    let (known, whole) = (Known::of(&cut), Known::of(&folded[0]));
-    assert!(known.calls.iter().all(|(call, count)| whole.calls.get(call).is_some_and(|all| all >= count)));
-    assert!(cut.skipped.items(LEFT_OUT) > 0, "{:?}", cut.skipped);
 }
 
 fn reports_that_lack_counts_are_refused(folder: &Path) {
-    let refused: [&[&str]; 5] = [
+    let refused: [&[&str]; 6] = [
         &["--no-children", "-g", "caller"],
         &["--no-children", "-n", "--sort", "sym", "-g", "caller,count"],
+        &["--no-children", "-g", "flat,count,caller,0"],
         &["--no-children", "-g", "folded,percent,caller"],
         &["--children", "-g", "folded,count,caller"],
         &["--no-children", "-g", "callee,count"],

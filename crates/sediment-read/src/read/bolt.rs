@@ -13,10 +13,8 @@
 //! Source: BOLT's documentation, and what perf2bolt and llvm-bolt 19 write (docs/formats/bolt.md).
 
 use super::input::Lines;
-use super::numbers::decimal;
-use super::{
-    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
-};
+use super::numbers::{decimal, hexadecimal};
+use super::{AddressId, DsoId, Input, Reader, RecordedAddress, Recording, Settings, Spot, TransferKind};
 use sediment_core::binary::names::split_from;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
@@ -131,11 +129,6 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-fn hexadecimal(word: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(word).ok().filter(|text| text.as_bytes()[0].is_ascii_hexdigit())?;
-    u64::from_str_radix(digits, 16).ok()
-}
-
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     if super::input::head(input, YAML.len())?.starts_with(YAML) {
         return Err(Error::new(
@@ -148,10 +141,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     let mut recording = Recording::default();
     let mut reading = Reading {
-        program: settings
-            .program
-            .as_ref()
-            .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None })),
+        program: settings.program_dso().map(|program| recording.dso(program)),
         ..Reading::default()
     };
     let mut lines = Lines::of(input);

@@ -10,7 +10,8 @@
 //! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
 
 use super::input::Lines;
-use super::numbers::decimal;
+use super::locations::word_of_source;
+use super::numbers::{decimal, hexadecimal};
 use super::{
     AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
 };
@@ -99,9 +100,7 @@ fn location(word: &[u8]) -> Option<Location<'_>> {
     let is_id = |id: &[u8]| {
         id == b"X" || !id.is_empty() && id.len() <= LONGEST_BUILD_ID && id.iter().all(u8::is_ascii_hexdigit)
     };
-    let fine = digits.first().is_some_and(u8::is_ascii_hexdigit) && build_id.is_none_or(is_id);
-    let address = std::str::from_utf8(digits).ok().filter(|_| fine)?;
-    Some(Location { build_id, address: u64::from_str_radix(address, 16).ok()? })
+    build_id.is_none_or(is_id).then_some(Location { build_id, address: hexadecimal(digits)? })
 }
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
@@ -113,10 +112,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     let mut recording = Recording::default();
     let mut reading = Reading {
-        program: settings
-            .program
-            .as_ref()
-            .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None })),
+        program: settings.program_dso().map(|program| recording.dso(program)),
         event: None,
         first_event: None,
     };
@@ -167,7 +163,7 @@ impl Reading {
     fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
         match row {
             Row::Event(name) => {
-                let name = event_name(name);
+                let name = word_of_source(name).trim_end_matches(':').to_owned();
                 self.first_event.get_or_insert_with(|| name.clone());
                 self.event = Some(name);
             }
@@ -213,11 +209,4 @@ impl Reading {
         };
         Some(recording.place(RecordedAddress { dso, spot: Spot::Address(location.address) }))
     }
-}
-
-/// A name as one word of the source, which joins several by commas.
-fn event_name(name: &[u8]) -> String {
-    const LONGEST: usize = 60;
-    let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
-    text.trim_end_matches(':').replace(|c: char| !c.is_ascii_graphic() || matches!(c, ',' | '"' | '\\'), "_")
 }

@@ -17,6 +17,7 @@
 //! Source: our own (docs/formats/entry-trace.md).
 
 use super::input::Lines;
+use super::numbers::hexadecimal;
 use super::{
     AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
     Spot, Step,
@@ -119,10 +120,7 @@ impl<'a> Entry<'a> {
             return None;
         }
         let what = match rest.strip_prefix(b"0x") {
-            Some(digits) => {
-                let digits = std::str::from_utf8(digits).ok().filter(|text| !text.starts_with('+'))?;
-                EntryTarget::Address(u64::from_str_radix(digits, 16).ok()?)
-            }
+            Some(digits) => EntryTarget::Address(hexadecimal(digits)?),
             None => EntryTarget::Name(rest),
         };
         Some(Self { dso, what })
@@ -174,7 +172,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         source: Source::new("entry trace", "entries", &[CallCounts, Callers]),
         ..Recording::default()
     };
-    let program = program(settings);
+    let program = settings.program_dso();
     let mut known: HashMap<Vec<u8>, AddressId> = HashMap::new();
     let mut count: u64 = 0;
     let most = MOST_FUNCTIONS + usize::try_from(input.length() / 50).unwrap_or(usize::MAX / 2);
@@ -208,10 +206,6 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-fn program(settings: &Settings) -> Option<RecordedDso> {
-    settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
-}
-
 fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> {
     match entry.dso {
         Some(path) => Some(RecordedDso { path: path.to_owned(), build_id: None }),
@@ -226,7 +220,7 @@ fn steps(
     listener: &mut dyn Listener,
 ) -> Result<()> {
     const THREAD: u64 = 0;
-    let program = program(settings);
+    let program = settings.program_dso();
     let mut known: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
     let mut running = None;
     entries(input, |line, entry, _| {

@@ -47,6 +47,37 @@ impl Budget {
     }
 }
 
+/// Texts by index.
+#[derive(Debug, Default)]
+pub(super) struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Texts {
+    pub(super) fn push(&mut self, text: &[u8], budget: &mut Budget) -> Result<()> {
+        budget.take(grown(text.len() + size_of::<usize>()))?;
+        self.bytes.extend_from_slice(text);
+        self.ends.push(self.bytes.len());
+        Ok(())
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&[u8]> {
+        let end = *self.ends.get(index)?;
+        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Some(&self.bytes[from..end])
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
+pub(super) fn grown(bytes: usize) -> usize {
+    bytes * 5 / 2
+}
+
 /// A location, as a profile has it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Location<'a> {
@@ -163,11 +194,11 @@ pub(super) fn counted_type(types: &[Measurement<'_>], wanted: &[u8]) -> Option<u
 
 /// A type and its unit as an event of the source.
 pub(super) fn event((kind, unit): Measurement<'_>) -> String {
-    format!("{}/{}", word(kind), word(unit))
+    format!("{}/{}", word_of_source(kind), word_of_source(unit))
 }
 
 /// A name of the profile's as one word of the source: that joins several by commas.
-fn word(name: &[u8]) -> String {
+pub(super) fn word_of_source(name: &[u8]) -> String {
     const LONGEST: usize = 60;
     let text = String::from_utf8_lossy(&name[..name.len().min(LONGEST)]).into_owned();
     text.chars()

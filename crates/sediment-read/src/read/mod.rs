@@ -14,13 +14,12 @@ mod callgrind;
 mod entry_trace;
 mod executed;
 mod folded;
+mod former;
 mod frame_names;
 mod gmon;
-mod gprof;
 pub(crate) mod input;
 mod lackey;
 mod locations;
-mod messages;
 mod numbers;
 mod otlp;
 mod perf_data;
@@ -28,14 +27,15 @@ mod perf_report;
 mod perf_script;
 mod perf_stacks;
 pub mod pprof;
+mod protobuf;
 mod replay;
 mod sample_profile;
 mod stacks;
 mod temporal_profile;
 mod uftrace;
-mod wire;
 
 pub use executed::{Executed, StraightRun};
+pub use former::{FORMER_FORMATS, FormerFormat};
 pub use input::Input;
 pub use perf_data::check_events;
 pub use replay::{Listener, Step};
@@ -61,6 +61,13 @@ pub struct Settings {
     /// True to keep the executed code inside functions, where the file has it: [`Recording::executed`], [`Recording::straight_runs`],
     /// [`Recording::counts_by_samples`]. It takes time and memory.
     pub executions: bool,
+}
+
+impl Settings {
+    /// The named program as a DSO, for sources that do not say it.
+    fn program_dso(&self) -> Option<RecordedDso> {
+        self.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
+    }
 }
 
 /// Which end of a call stack stands first.
@@ -112,7 +119,6 @@ pub const READERS: &[Reader] = &[
     perf_script::READER,
     perf_stacks::READER,
     perf_report::READER,
-    gprof::READER,
     bolt::READER,
     bolt_aggregated::READER,
     sample_profile::READER,
@@ -168,6 +174,9 @@ pub fn replay(
 /// When the input is empty, no reader recognises it, or there is none of the name.
 pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
     if let Some(name) = &settings.format {
+        if let Some(former) = FormerFormat::named(name) {
+            return Err(former.error());
+        }
         return READERS.iter().find(|reader| reader.name == name).ok_or_else(|| {
             let names: Vec<&str> = READERS.iter().map(|reader| reader.name).collect();
             Error::new(ErrorCode::UnknownFormat, format!("unknown format {name}"))
@@ -180,6 +189,9 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
             .with_hint(
                 "did the recorder write elsewhere, or end before it wrote anything? callgrind leaves NAME empty next to NAME.1 (dumps) or NAME-01 (threads): import those",
             ));
+    }
+    if let Some(former) = FormerFormat::recognise(&head) {
+        return Err(former.error());
     }
     READERS.iter().find(|reader| (reader.recognises)(&head)).ok_or_else(|| {
         let first = &head[..head.len().min(4096)];

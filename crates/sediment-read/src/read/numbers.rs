@@ -15,9 +15,23 @@ pub(super) fn decimal(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |number, digit| number.checked_mul(10)?.checked_add(value(digit)))
 }
 
+/// The number that these hexadecimal digits are: no prefix, no sign. None for anything else, or 2^64 and more.
+pub(super) fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_hexdigit))?;
+    u64::from_str_radix(text, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::decimal;
+    use super::{decimal, hexadecimal};
+
+    #[test]
+    fn hexadecimal_digits_are_a_number() {
+        for (text, number) in [("0", Some(0)), ("fF", Some(255)), ("+1", None), ("", None), ("0x1", None)] {
+            assert_eq!(hexadecimal(text.as_bytes()), number, "{text}");
+        }
+        assert_eq!(hexadecimal(b"10000000000000000"), None);
+    }
 
     #[test]
     fn only_digits_are_a_number() {

@@ -16,8 +16,7 @@
 
 use super::numbers::decimal;
 use super::{
-    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
-    input,
+    AddressId, DsoId, Input, Reader, RecordedAddress, Recording, Settings, Spot, TransferKind, input,
 };
 use memchr::memmem;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -162,10 +161,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     let owners = owners(bytes);
     let mut recording = Recording::default();
-    let program = settings
-        .program
-        .as_ref()
-        .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None }));
+    let program = settings.program_dso().map(|program| recording.dso(program));
     let mut names = Names { program, by_name: HashMap::new() };
     let mut caller = None;
     let (mut functions, mut contexts) = (0u64, false);

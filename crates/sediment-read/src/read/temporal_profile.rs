@@ -11,8 +11,8 @@
 use super::input::Lines;
 use super::numbers::decimal;
 use super::{
-    AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
-    Step, TransferKind,
+    AddressId, Input, Listener, Reader, RecordedAddress, Recording, Replay, Settings, Spot, Step,
+    TransferKind,
 };
 use sediment_core::affinity::Window;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -73,10 +73,7 @@ enum Word<'a> {
 
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let mut recording = Recording::default();
-    let dso = settings
-        .program
-        .as_ref()
-        .map(|path| recording.dso(RecordedDso { path: path.clone(), build_id: None }));
+    let dso = settings.program_dso().map(|program| recording.dso(program));
     let (mut traces, mut weight, mut rank) = (0u64, 0u128, 0u64);
     let mut window = Window::default();
     words(input, &mut |word| match word {
@@ -112,8 +109,7 @@ fn steps(
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
-    let program = settings.program.as_ref();
-    let dso = program.map(|path| recording.find_dso(&RecordedDso { path: path.clone(), build_id: None }));
+    let dso = settings.program_dso().map(|program| recording.find_dso(&program));
     // Traces are of different runs: none follows the other.
     let mut thread = 0;
     words(input, &mut |word| match word {

@@ -4,7 +4,7 @@
 use super::Settings;
 use super::dsos::{self, Dsos, View};
 use super::executions::{Stretches, by_dso};
-use crate::counters::line_profile::{Body, CallSites, Caller, Family, Lines, Site};
+use crate::counters::line_profile::{Body, CallSites, Caller, Lines, Site};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use sediment_core::binary::Files;
 use sediment_core::binary::inlined::{InlineFrame, InlineFrames};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
-/// Executions by line of the DSOs whose label is wanted, with the discriminators of a family of compilers. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
+/// Executions by line of the DSOs whose label is wanted, as LLVM finds them. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when nothing executed has a line.
@@ -22,7 +22,6 @@ pub fn lines(
     recording: &Recording,
     files: &dyn Files,
     settings: Settings,
-    family: Family,
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(Lines, Skipped)> {
     let mut skipped = Skipped::default();
@@ -30,7 +29,6 @@ pub fn lines(
     let dsos = Dsos::new(recording, &loaded);
     let sources = Sources::read(recording, &dsos, files, wanted, &mut skipped)?;
     let mut lines = Lines::default();
-    let counting = Counting { family };
     for (id, code) in by_dso(recording) {
         let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
             continue;
@@ -38,17 +36,17 @@ pub fn lines(
         if recording.counts_by_samples {
             for (spot, cost) in &code.samples {
                 let Some(address) = view.address_of(spot) else { continue };
-                counting.add(&mut lines, source, address, saturated(*cost), &mut skipped);
+                add(&mut lines, source, address, saturated(*cost), &mut skipped);
             }
         } else {
             for (begin, end, count) in Stretches::of(&code, recording, view, label, &mut skipped).sums() {
                 for address in source.changes(begin, end) {
-                    counting.add(&mut lines, source, address, saturated(count), &mut skipped);
+                    add(&mut lines, source, address, saturated(count), &mut skipped);
                 }
             }
         }
     }
-    counting.add_calls(&mut lines, recording, &dsos, &sources);
+    add_calls(&mut lines, recording, &dsos, &sources);
     if lines.functions.values().all(|body| body.total() == 0) {
         let why = "nothing that was executed has source lines";
         return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
@@ -168,71 +166,62 @@ fn address_in(view: &View<'_>, spot: &Spot) -> Option<u64> {
     }
 }
 
-/// Counting of executions by line, with the discriminators of a family of compilers.
-#[derive(Clone, Copy)]
-struct Counting {
-    family: Family,
+/// Raises the executions of the line at an address.
+fn add(lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
+    let frames = source.at(address);
+    let Some(body) = body_of(lines, &frames) else {
+        skipped.add(Reason::NoLines, count.into(), "");
+        return;
+    };
+    if let Some(innermost) = frames.first().filter(|frame| frame.line > 0) {
+        body.raise(site_of(innermost), count.saturating_mul(source.copies(address)));
+    }
+    if source.start_of(address) == Some(address) {
+        if let Some(outermost) = frames.last().and_then(|frame| lines.functions.get_mut(frame.name)) {
+            outermost.head = outermost.head.max(count);
+        }
+    }
 }
 
-impl Counting {
-    /// Raises the executions of the line at an address.
-    fn add(self, lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
-        let frames = source.at(address);
-        let Some(body) = self.body_of(lines, &frames) else {
-            skipped.add(Reason::NoLines, count.into(), "");
-            return;
-        };
-        if let Some(innermost) = frames.first().filter(|frame| frame.line > 0) {
-            body.raise(self.site_of(innermost), count.saturating_mul(source.copies(address)));
-        }
-        if source.start_of(address) == Some(address) {
-            if let Some(outermost) = frames.last().and_then(|frame| lines.functions.get_mut(frame.name)) {
-                outermost.head = outermost.head.max(count);
-            }
-        }
-    }
+/// The place of a frame. Discriminators of another compiler mean nothing to LLVM.
+fn site_of(frame: &InlineFrame<'_>) -> Site {
+    Site::of(frame.line, frame.first_line, if frame.is_of_llvm { frame.discriminator } else { 0 })
+}
 
-    /// The place of a frame. Discriminators of another family mean nothing to a compiler.
-    fn site_of(self, frame: &InlineFrame<'_>) -> Site {
-        let is_meant = frame.is_of_llvm == (self.family == Family::Llvm);
-        Site::of(frame.line, frame.first_line, if is_meant { frame.discriminator } else { 0 })
+/// The body that the innermost of these functions has there.
+fn body_of<'a>(lines: &'a mut Lines, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
+    let mut outer = frames.last().filter(|frame| frame.first_line > 0)?;
+    let mut body = lines.functions.entry(outer.name.to_owned()).or_default();
+    for frame in frames.iter().rev().skip(1) {
+        body = body.inlined.entry((site_of(outer), frame.name.to_owned())).or_default();
+        outer = frame;
     }
+    Some(body)
+}
 
-    /// The body that the innermost of these functions has there.
-    fn body_of<'a>(self, lines: &'a mut Lines, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
-        let mut outer = frames.last().filter(|frame| frame.first_line > 0)?;
-        let mut body = lines.functions.entry(outer.name.to_owned()).or_default();
-        for frame in frames.iter().rev().skip(1) {
-            body = body.inlined.entry((self.site_of(outer), frame.name.to_owned())).or_default();
-            outer = frame;
+/// Adds the targets of calls, where the recording has the address of the call.
+fn add_calls(lines: &mut Lines, recording: &Recording, dsos: &Dsos, sources: &Sources) {
+    for (from, to, kind, count) in recording.transfers() {
+        let is_address = !matches!(recording.addresses()[from.0 as usize].spot, Spot::Symbol { .. });
+        if !is_address || !matches!(kind, TransferKind::Call | TransferKind::Branch) {
+            continue;
         }
-        Some(body)
-    }
-
-    /// Adds the targets of calls, where the recording has the address of the call.
-    fn add_calls(self, lines: &mut Lines, recording: &Recording, dsos: &Dsos, sources: &Sources) {
-        for (from, to, kind, count) in recording.transfers() {
-            let is_address = !matches!(recording.addresses()[from.0 as usize].spot, Spot::Symbol { .. });
-            if !is_address || !matches!(kind, TransferKind::Call | TransferKind::Branch) {
-                continue;
-            }
-            let caller = sources.frames(recording, dsos, from.0, false);
-            let callee = sources.frames(recording, dsos, to.0, false);
-            let (Some(innermost), Some(callee)) = (caller.first(), callee.last()) else { continue };
-            let place = &recording.addresses()[to.0 as usize];
-            let is_entry = place.dso.and_then(|id| {
-                let address = address_in(dsos.view(id)?, &place.spot)?;
-                Some(sources.of(id)?.start_of(address)? == address)
-            });
-            if is_entry != Some(true) {
-                continue;
-            }
-            let site = self.site_of(innermost);
-            // A call of code that was never counted would have no line to stand behind.
-            if let Some(body) = self.body_of(lines, &caller).filter(|body| body.counts.contains_key(&site)) {
-                let sum = body.calls.entry((site, callee.name.to_owned())).or_default();
-                *sum = sum.saturating_add(saturated(count));
-            }
+        let caller = sources.frames(recording, dsos, from.0, false);
+        let callee = sources.frames(recording, dsos, to.0, false);
+        let (Some(innermost), Some(callee)) = (caller.first(), callee.last()) else { continue };
+        let place = &recording.addresses()[to.0 as usize];
+        let is_entry = place.dso.and_then(|id| {
+            let address = address_in(dsos.view(id)?, &place.spot)?;
+            Some(sources.of(id)?.start_of(address)? == address)
+        });
+        if is_entry != Some(true) {
+            continue;
+        }
+        let site = site_of(innermost);
+        // A call of code that was never counted would have no line to stand behind.
+        if let Some(body) = body_of(lines, &caller).filter(|body| body.counts.contains_key(&site)) {
+            let sum = body.calls.entry((site, callee.name.to_owned())).or_default();
+            *sum = sum.saturating_add(saturated(count));
         }
     }
 }

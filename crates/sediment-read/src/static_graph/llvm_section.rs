@@ -7,6 +7,7 @@
 //! their graph is empty.
 
 use super::{UnitGraph, UnitReader, add_call, add_function};
+use object::elf;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use sediment_core::profile::source::{Source, Unknown::TimeOrder};
 use sediment_core::profile::{EdgeFacts, Profile};
@@ -26,8 +27,10 @@ const SECTION: &str = ".llvm.call-graph-profile";
 const COUNT: usize = 8;
 
 fn recognises(bytes: &[u8]) -> bool {
-    // e_type of a relocatable file, in either byte order.
-    bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
+    let kind = bytes.get(16..18).and_then(|bytes| bytes.first_chunk());
+    let is_object =
+        |kind: &[u8; 2]| [u16::from_le_bytes(*kind), u16::from_be_bytes(*kind)].contains(&elf::ET_REL.0);
+    bytes.starts_with(&elf::ELFMAG) && kind.is_some_and(is_object)
 }
 
 fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {

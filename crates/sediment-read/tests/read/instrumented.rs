@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the readers for instrumented programs (gmon.out, gprof, uftrace, lists of entries): goldens, known runs
+//! Tests of the readers for instrumented programs (gmon.out, uftrace, lists of entries): goldens, known runs
 //! in every form, and damage.
 
 use proptest::prelude::*;
 use sediment_core::binary::{Binary, Files};
 use sediment_core::profile::source::Unknown;
-use sediment_core::{ErrorCode, Location, Result};
+use sediment_core::{ErrorCode, Result};
 use sediment_read::read::{self, READERS, Reader, Recording, Settings, Spot, Step};
 use sediment_read::resolve::{self, resolve, resolve_with};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use support::describe::describe;
 use support::elf_writer::{Elf, Function};
 use support::run_text::{FUNCTION, Gmon, Run, Truth};
 
-const FORMATS: [&str; 4] = ["gmon", "gprof", "uftrace", "entry-trace"];
+const FORMATS: [&str; 3] = ["gmon", "uftrace", "entry-trace"];
 const PROGRAM: &str = "/opt/program";
 
 fn with_program() -> Settings {
@@ -119,37 +119,6 @@ fn arcs_alone_have_the_width_that_makes_sense() {
     assert_eq!((recording.total, recording.addresses().len()), (26, 14));
 }
 
-#[test]
-fn every_form_of_gprof_reads_as_the_run_that_it_was_printed_of() {
-    let run = run();
-    let truth = run.truth();
-    for explained in [false, true] {
-        for (flat, graph) in [(true, true), (false, true), (true, false)] {
-            let text = run.gprof(flat, graph, explained);
-            for text in [text.clone(), text.replace('\n', "\r\n")] {
-                let recording =
-                    read_with(text.as_bytes(), &with_program()).unwrap_or_else(|e| panic!("{e}\n{text}"));
-                let found = truth_of(&recording, &run, 0);
-                assert_eq!(found.own, ticks(&run), "flat {flat}, graph {graph}");
-                assert_eq!(found.calls, if graph { truth.calls.clone() } else { BTreeMap::new() });
-                // Calls to itself stand in the graph alone.
-                let not_own: u128 =
-                    truth.calls.iter().filter(|((a, b), _)| a != b).map(|(_, count)| count).sum();
-                assert_eq!(found.starts, if graph { 0 } else { not_own });
-                let local = |place: &read::RecordedAddress| matches!(&place.spot, Spot::Symbol { file: Some(f), .. } if f == b"local.c");
-                let locals = recording.addresses().iter().filter(|place| local(place)).count();
-                let ran = (0..run.names.len()).filter(|f| f % 4 == 1 && truth.own.contains_key(f)).count();
-                assert!(ran > 3);
-                assert_eq!(
-                    locals,
-                    if graph { ran } else { 0 },
-                    "the index names the files of local functions"
-                );
-            }
-        }
-    }
-}
-
 /// The steps, by the numbers of functions.
 fn steps(bytes: &[u8], run: &Run, recording: &Recording) -> Vec<(u64, Option<usize>)> {
     let mut found = Vec::new();
@@ -169,56 +138,15 @@ fn steps(bytes: &[u8], run: &Run, recording: &Recording) -> Vec<(u64, Option<usi
 }
 
 #[test]
-fn every_form_of_uftrace_reads_as_the_run_that_it_was_printed_of() {
+fn a_dump_of_uftrace_reads_as_the_run_that_it_was_printed_of() {
     let run = run();
     let truth = run.truth();
-    for (form, text) in [
-        ("dump", run.dump()),
-        ("chrome", run.chrome()),
-        ("replay", run.replay(true, true)),
-        ("replay --no-merge", run.replay(true, false)),
-        ("graphviz", run.graphviz()),
-    ] {
-        let recording = read_with(text.as_bytes(), &with_program()).unwrap_or_else(|e| panic!("{form}: {e}"));
-        let timed = matches!(form, "dump" | "chrome");
-        let found = truth_of(&recording, &run, 0);
-        assert_eq!((&found.calls, found.starts), (&truth.calls, truth.starts), "{form}");
-        assert_eq!(found.own, if timed { truth.own.clone() } else { BTreeMap::new() }, "{form}");
-        assert_eq!(
-            recording.source.unknown.contains(&Unknown::OwnCost),
-            !timed,
-            "{form}: {}",
-            recording.source
-        );
-        let steps = steps(text.as_bytes(), &run, &recording);
-        match form {
-            "graphviz" => assert!(steps.is_empty()),
-            // A function that calls nothing is printed when it is over, before what other threads did meanwhile.
-            "replay" => {
-                for thread in [13_900, 13_907, 13_914] {
-                    let of_thread = |steps: &[(u64, Option<usize>)]| -> Vec<Option<usize>> {
-                        steps.iter().filter(|(id, _)| *id == thread).map(|(_, function)| *function).collect()
-                    };
-                    assert_eq!(of_thread(&steps), of_thread(&truth.steps), "{form}, thread {thread}");
-                }
-            }
-            _ => assert_eq!(steps, truth.steps, "{form}"),
-        }
-    }
-}
-
-#[test]
-fn a_replay_without_columns_is_of_one_thread() {
-    let run = Run::generate(20, 1, 900, 5);
-    for merged in [true, false] {
-        let text = run.replay(false, merged);
-        let recording = read_with(text.as_bytes(), &with_program()).unwrap();
-        let found = truth_of(&recording, &run, 0);
-        assert_eq!((found.calls, found.starts), (run.truth().calls, run.truth().starts));
-    }
-    let mixed = Run::generate(20, 3, 900, 5).replay(false, false);
-    let error = read_with(mixed.as_bytes(), &with_program()).unwrap_err();
-    assert_eq!(error.location(), Some(Location::Line(21)), "{error}");
+    let text = run.dump();
+    let recording = read_with(text.as_bytes(), &with_program()).unwrap();
+    let found = truth_of(&recording, &run, 0);
+    assert_eq!((&found.calls, found.starts, &found.own), (&truth.calls, truth.starts, &truth.own));
+    assert!(!recording.source.unknown.contains(&Unknown::OwnCost), "{}", recording.source);
+    assert_eq!(steps(text.as_bytes(), &run, &recording), truth.steps);
 }
 
 #[test]
@@ -346,18 +274,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let run = Run::generate(12, 2, 120, 3);
     let gmon = |wide, little| run.gmon(Gmon { wide, little, base: 0x1000 });
     let mut whole = vec![gmon(true, true), gmon(false, false)];
-    whole.extend(
-        [
-            run.gprof(true, true, true),
-            run.dump(),
-            run.chrome(),
-            run.graphviz(),
-            run.replay(true, true),
-            Run::generate(12, 1, 120, 3).replay(false, true),
-            run.entries(),
-        ]
-        .map(String::into_bytes),
-    );
+    whole.extend([run.dump(), run.entries()].map(String::into_bytes));
     damage::damaged(whole, b"[](){}\"<>:/.-| \n")
 }
 

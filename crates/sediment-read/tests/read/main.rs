@@ -6,7 +6,6 @@ mod instrumented;
 mod lackey;
 mod perf_data;
 mod perf_text;
-mod perf_trees;
 mod read_llvm;
 mod read_otlp;
 mod read_pprof;

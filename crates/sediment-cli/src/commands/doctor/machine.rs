@@ -6,6 +6,7 @@ use crate::files;
 use crate::inputs;
 use crate::packages;
 use crate::ui::Ui;
+use nix::unistd::{SysconfVar, sysconf};
 use sediment_core::binary::SymbolSource;
 use sediment_order::wrapper::plan;
 use sediment_process::Command;
@@ -223,13 +224,10 @@ pub(super) fn memory() -> Memory {
     Memory { page: page_size(), huge, transparent, fix }
 }
 
-/// The kernel's page size, by the vector that it hands to each program.
+/// The kernel's page size.
 fn page_size() -> u64 {
-    const AT_PAGESZ: u64 = 6;
-    let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
-    let words: Vec<u64> =
-        vector.chunks_exact(8).filter_map(|chunk| Some(u64::from_ne_bytes(chunk.try_into().ok()?))).collect();
-    words.chunks_exact(2).find(|pair| pair[0] == AT_PAGESZ).map_or(4096, |pair| pair[1])
+    let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|size| size.try_into().ok()).unwrap_or(4096)
 }
 
 #[cfg(test)]

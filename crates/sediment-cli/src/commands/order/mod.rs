@@ -114,11 +114,19 @@ pub(super) const AUTO: &str = "auto";
 /// Former name of [`AUTO`].
 const FORMER_AUTO: &str = "engine";
 
+/// Algorithms of former releases, and what to use instead.
+const FORMER_ALGORITHMS: &[(&str, &str)] = &[
+    ("ext-tsp", "cdsort"),
+    ("common-first", "balanced-partitioning"),
+    ("neighbours", "balanced-partitioning"),
+    ("hottest", "auto"),
+];
+
 /// Parser of `--algorithm`, which gives [`AUTO`] for its former name.
 fn algorithm_names() -> impl TypedValueParser<Value = String> {
     let auto = PossibleValue::new(AUTO).alias(FORMER_AUTO);
     let others = ALGORITHMS.iter().map(|algorithm| PossibleValue::new(algorithm.name));
-    PossibleValuesParser::new(std::iter::once(auto).chain(others))
+    values::names(std::iter::once(auto).chain(others), FORMER_ALGORITHMS)
         .map(|name| if name == FORMER_AUTO { AUTO.to_owned() } else { name })
 }
 

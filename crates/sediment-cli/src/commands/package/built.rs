@@ -97,7 +97,7 @@ impl Built {
     /// Adds a file of the tree: a program or library, or a description of the build.
     fn add_file(&mut self, path: &Path) {
         let name = files::base_name(path);
-        if is_linked(path) {
+        if files::is_linked(path) {
             self.files.insert(name.strip_prefix("lt-").unwrap_or(&name).to_owned());
         } else if name.contains(MAKEFILE) || DESCRIPTIONS.iter().any(|end| name.ends_with(end)) {
             let text = files::read_at_most(path, LONGEST_DESCRIPTION).unwrap_or_default();
@@ -201,11 +201,6 @@ fn is_of_system(label: &str) -> bool {
         |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let folders = OF_SYSTEM.iter().map(PathBuf::from).chain(below("/usr/lib").filter(|path| path.is_dir()));
     folders.into_iter().any(|folder| folder.join(label).exists())
-}
-
-/// True for an ELF program or shared library.
-fn is_linked(path: &Path) -> bool {
-    matches!(files::elf_type(path), Some(2 | 3))
 }
 
 #[cfg(test)]

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment verify`: checks a linked file against its order. `log` checks a whole build; `installed` the files of a package;
-//! `same` compares with a file linked without the order, by `debugger` (gdb) and `debug_file` (the tools of packagers).
+//! `same` compares with a file linked without the order, also by `debug_file` (the tools of packagers).
 
 mod blocks;
 mod counters;
 mod debug_file;
-mod debugger;
 mod installed;
 mod log;
 mod objects;
@@ -48,12 +47,10 @@ pub(crate) struct Arguments {
     /// The file linked without an order, to compare with; exits with 5 if more than the order differs [default: none]
     #[arg(long, value_name = "PROGRAM", requires = "binary")]
     same_as: Option<PathBuf>,
-    /// With --same-as: run both files under gdb with the arguments after --, and compare the callers of ordered
-    /// functions
-    #[arg(long, requires = "same_as")]
+    /// Former option, with the arguments of both programs
+    #[arg(long, requires = "same_as", hide = true)]
     backtrace: bool,
-    /// With --backtrace: arguments of both programs
-    #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace")]
+    #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace", hide = true)]
     arguments: Vec<OsString>,
     /// Log folder of the wrapper (SEDIMENT_LOG): verify each output that has a profile. With --same-as: also print
     /// both link times, and the time to compute the order [default: none]
@@ -91,6 +88,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    if arguments.backtrace {
+        return Err(Error::new(ErrorCode::Usage, "--backtrace was removed").with_hint(
+            "compare what gdb prints for each file: gdb -batch -ex 'break FUNCTION' -ex run -ex backtrace --args PROGRAM ARGUMENT…",
+        ));
+    }
     if let (Some(folder), None) = (&arguments.log, &arguments.same_as) {
         if arguments.binary.is_some() {
             return Err(Error::new(ErrorCode::Usage, "--log verifies every output: remove PROGRAM")
@@ -129,13 +131,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     if let Some(base) = &arguments.same_as {
-        let request = same::Request {
-            base,
-            other: path,
-            order: arguments.order.as_deref(),
-            log: arguments.log.as_deref(),
-            run_with: arguments.backtrace.then_some(arguments.arguments.as_slice()),
-        };
+        let request = same::Request { base, other: path, log: arguments.log.as_deref() };
         if !same::run(&request, arguments.json, ui)? {
             code = ExitCode::from(BELOW_THRESHOLD);
         }

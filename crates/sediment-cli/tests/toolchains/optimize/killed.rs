@@ -59,6 +59,7 @@ const IN_PLACE: [&str; 6] = ["--in-place", "--train", "./toy", "--measure", SLEE
 
 fn killed_in_simulation() -> (Project, Vec<u8>) {
     let (project, toy) = built();
+    let project = project.with_valgrind();
     let run = start(&project, &IN_PLACE, &["make"]);
     wait_for("script", || {
         project.path(".sediment-run-toy").exists()

@@ -60,7 +60,7 @@ int main(int count, char **words)
 fn project() -> Project {
     let makefile = "work: work.o\n\t$(CC) -o $@ work.o\nwork.o: work.c\n\t$(CC) -O2 -g -c work.c\n";
     let files = [("work.c", WORK), ("Makefile", makefile)];
-    Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
+    Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind()
 }
 
 fn levels_are_built_and_compared() {
@@ -144,7 +144,7 @@ fn main() {
 }
 ";
     let files = [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", work)];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
     let before = project.files();
     let words = ["--pgo", "--train", "target/release/toy", "--keep-profile", "../kept.gv", "--json"];
     let report = project.optimize(&words, &["cargo", "build", "--release", "--offline"]);

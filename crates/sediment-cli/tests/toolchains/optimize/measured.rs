@@ -30,7 +30,7 @@ const SPINS: &str = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
 
 /// The program's own misses are told from those of the shell and of tools that the command runs.
 fn misses_in_a_folder_with_a_blank() {
-    let project = Project::of(Kind::Make);
+    let project = Project::of(Kind::Make).with_valgrind();
     let misses = |measure: &str| {
         let report = project.optimize(&["--train", "./toy", "--measure", measure, "--json"], &["make"]);
         report["measured"][0]["simulated"]["itlb"]["before"].as_u64().unwrap_or_else(|| panic!("{report}"))

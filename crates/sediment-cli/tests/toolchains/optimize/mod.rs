@@ -50,7 +50,7 @@ fn good_input() -> Vec<Trial> {
 }
 
 fn make_in_a_folder_with_a_blank() {
-    let project = Project::of(Kind::Make);
+    let project = Project::of(Kind::Make).with_valgrind();
     let before = project.files();
     let report = project.optimize(&["--train", "./toy", "--keep-profile", "../kept.gv", "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
@@ -122,7 +122,7 @@ fn start_and_training_together() {
 fn a_start_that_is_best_as_linked() {
     let makefile = "start: start.c\n\t$(CC) -O2 -falign-functions=1 -o $@ start.c\n";
     let files = [("start.c", crate::projects::start(0)), ("Makefile", makefile.to_owned())];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text)));
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text))).with_valgrind();
     let report = project.optimize(&["--startup", "./start", "--json"], &["make"]);
     assert_eq!(report["verdict"]["code"], "nothing-to-gain", "{report}");
     let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
@@ -192,7 +192,7 @@ fn a_gain_is_called_so() {
     );
     let makefile = "hot: hot.c\n\t$(CC) -O1 -o $@ hot.c\n";
     let files = [("hot.c", text.as_str()), ("Makefile", makefile)];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
     let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
     assert_eq!(report["verdict"]["code"], "gain", "{report}");
     // Its page has the same verdict, whatever the forecast.

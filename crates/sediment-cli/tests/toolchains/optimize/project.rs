@@ -3,11 +3,15 @@
 
 use crate::projects::Kind;
 use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 pub struct Project(tempfile::TempDir);
+
+/// What is found as valgrind where no misses are to be simulated, which would take most of a test's time.
+const NO_VALGRIND: &str = "bin/valgrind";
 
 impl Project {
     pub fn new(files: &[(String, String)]) -> Self {
@@ -17,7 +21,15 @@ impl Project {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
+        std::fs::create_dir(folder.path().join("bin")).unwrap();
+        symlink("/bin/false", folder.path().join(NO_VALGRIND)).unwrap();
         Self(folder)
+    }
+
+    /// The project, in which misses are simulated.
+    pub fn with_valgrind(self) -> Self {
+        std::fs::remove_file(self.0.path().join(NO_VALGRIND)).unwrap();
+        self
     }
 
     pub fn of(kind: Kind) -> Self {
@@ -60,6 +72,9 @@ impl Project {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
         command.arg("optimize").args(options).current_dir(self.path("")).stdin(Stdio::null());
         crate::projects::without_settings(&mut command);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.0.path().join("bin")).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(folders).unwrap());
         if !build.is_empty() {
             command.arg("--").args(build);
         }

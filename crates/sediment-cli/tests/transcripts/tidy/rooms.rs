@@ -29,7 +29,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit output ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters llvm_profdata sample_profile recording compiler demo wrapper commands",
+        "exit output ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters llvm_profdata recording compiler demo wrapper commands",
     ),
 ];
 
@@ -39,18 +39,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     (
         "sediment-read",
         "read",
-        &[
-            "mod",
-            "input",
-            "numbers",
-            "replay",
-            "stacks",
-            "frame_names",
-            "executed",
-            "locations",
-            "messages",
-            "wire",
-        ],
+        &["mod", "input", "numbers", "replay", "stacks", "frame_names", "executed", "locations", "protobuf"],
     ),
     // The affinity layout chooses among the others.
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),

@@ -143,30 +143,10 @@ impl Chains {
         kept
     }
 
-    /// Makes one chain of two, of all their functions in this order, and returns its handle; of the two, only that one stays valid.
-    /// `sizes` are those of all functions. As costly as the whole is long: where one goes behind the other, [`Self::join`] is cheaper.
-    pub(super) fn rearrange(
-        &mut self,
-        one: ChainId,
-        other: ChainId,
-        functions: &[FunctionId],
-        sizes: &[u64],
-    ) -> ChainId {
-        let whole = self.join(one, other);
-        self.lay(whole, functions, sizes);
-        whole
-    }
-
     /// Turns a chain round. `sizes` are those of all functions. As costly as the chain is long.
-    pub(super) fn reverse(&mut self, chain: ChainId, sizes: &[u64]) {
-        let mut functions: Vec<FunctionId> = self.functions(chain).collect();
+    pub(super) fn reverse(&mut self, id: ChainId, sizes: &[u64]) {
+        let mut functions: Vec<FunctionId> = self.functions(id).collect();
         functions.reverse();
-        self.lay(chain, &functions, sizes);
-    }
-
-    /// Puts the functions of a chain into this order.
-    fn lay(&mut self, id: ChainId, functions: &[FunctionId], sizes: &[u64]) {
-        debug_assert_eq!(functions.len(), self.length(id) as usize, "all functions of the chain");
         let mut place = 0;
         for (function, next) in functions.iter().zip(functions[1..].iter().map(|next| next.0).chain([NONE])) {
             self.members[function.index()] = Member { chain: id, next, place };
@@ -207,19 +187,18 @@ mod tests {
     }
 
     #[test]
-    fn two_chains_in_any_order() {
+    fn a_chain_turned_round() {
         let sizes = [10, 20, 30, 40];
         let mut chains = Chains::singletons(&sizes, &[1; 4]);
-        let single = |id| ChainId::of_single(FunctionId(id));
-        let [one, other] = [(0, 1), (2, 3)].map(|(front, back)| chains.join(single(front), single(back)));
-        let whole = chains.rearrange(one, other, &[0, 2, 3, 1].map(FunctionId), &sizes);
-        assert_eq!(names(&chains, whole), [0, 2, 3, 1]);
-        assert_eq!((chains.first(whole), chains.size(whole), chains.length(whole)), (FunctionId(0), 100, 4));
-        let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
-        assert_eq!(positions, [0, 80, 10, 40]);
+        for id in 1..4 {
+            chains.join(chains.chain_of(FunctionId(0)), ChainId::of_single(FunctionId(id)));
+        }
+        let whole = chains.chain_of(FunctionId(0));
         chains.reverse(whole, &sizes);
-        assert_eq!(names(&chains, whole), [1, 3, 2, 0]);
-        assert_eq!(chains.position(FunctionId(2)), 60);
+        assert_eq!(names(&chains, whole), [3, 2, 1, 0]);
+        let positions: Vec<u64> = (0..4).map(|id| chains.position(FunctionId(id))).collect();
+        assert_eq!(positions, [90, 70, 40, 0]);
+        assert_eq!((chains.first(whole), chains.last(whole)), (FunctionId(3), FunctionId(0)));
     }
 
     #[test]

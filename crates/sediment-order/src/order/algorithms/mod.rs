@@ -9,11 +9,8 @@ mod baseline;
 mod c3;
 pub mod cdsort;
 mod chains;
-mod common_first;
-mod ext_tsp;
 mod first_use;
 mod hfsort_plus;
-mod neighbours;
 mod original;
 mod pettis_hansen;
 mod starts;
@@ -124,21 +121,9 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     C3,
     HFSORT_PLUS,
     PETTIS_HANSEN,
-    &by_calls("ext-tsp", "fall-through calls and jumps below 1 KiB", ext_tsp::order),
     &by_calls("original", "greedy merge of upstream sediment", original::order),
     BALANCED_PARTITIONING,
-    &by_starts(
-        "common-first",
-        "recorded starts: functions of all starts first, then of most",
-        common_first::order,
-    ),
     &by_starts("first-use", "recorded starts: by first use", first_use::order),
-    &by_starts(
-        "neighbours",
-        "recorded starts: functions used at about the same time (Chromium)",
-        neighbours::order,
-    ),
-    &by_calls("hottest", "most called first", baseline::hottest),
     INPUT,
     RANDOM,
 ];

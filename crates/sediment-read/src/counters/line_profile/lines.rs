@@ -3,15 +3,6 @@
 
 use std::collections::BTreeMap;
 
-/// Compilers whose discriminators mean the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
-    /// clang and rustc.
-    Llvm,
-    /// GCC.
-    Gcc,
-}
-
 /// A place in a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site {
@@ -56,7 +47,7 @@ impl Body {
         self.inlined.values().fold(own, |sum, body| sum.saturating_add(body.total()))
     }
 
-    pub(super) fn absorb(&mut self, other: &Self) {
+    fn absorb(&mut self, other: &Self) {
         self.head = self.head.saturating_add(other.head);
         for (site, count) in &other.counts {
             let sum = self.counts.entry(*site).or_default();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Profiles by source lines, for compilers that find code by its line: [`Lines`] for LLVM ([`llvm`]) and GCC
-//! ([`gcc`]), [`CallSites`] for Go ([`go`]).
+//! Profiles by source lines, for compilers that find code by its line: [`Lines`] for LLVM ([`llvm`]), [`CallSites`] for Go ([`go`]). An order
+//! of functions for GCC, in such a file ([`gcc`]).
 //!
 //! A line is counted from the first line of its function, so that a function may move in its file. Both values add up, and know no file,
 //! address or path.
@@ -12,4 +12,4 @@ mod lines;
 pub mod llvm;
 
 pub use call_sites::{CallSites, Caller};
-pub use lines::{Body, Family, Lines, Site};
+pub use lines::{Body, Lines, Site};

@@ -3,6 +3,7 @@
 //!
 //! Nearly all lines are `SB ` and eight digits: those are taken apart eight bytes at once.
 
+use super::super::numbers::hexadecimal;
 use super::super::{Input, input};
 use memchr::{memchr, memmem};
 use sediment_core::error::{Error, Result};
@@ -204,11 +205,8 @@ fn said(line: &[u8]) -> Option<&[u8]> {
 
 /// A whole text of hexadecimal digits, and how many they are.
 fn address(digits: &[u8]) -> Option<(u64, usize)> {
-    if digits.is_empty() || digits.len() > 16 || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let number = u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    Some((number, digits.len()))
+    let number = if digits.len() > 16 { None } else { hexadecimal(digits) };
+    Some((number?, digits.len()))
 }
 
 fn prefixed(text: &[u8]) -> Option<u64> {

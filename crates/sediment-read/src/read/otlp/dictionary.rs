@@ -3,10 +3,10 @@
 //! stacks. Entry 0 of each is empty and means none.
 
 use super::super::Recording;
-use super::super::locations::{self, Budget, DEEPEST};
+use super::super::locations::{self, Budget, DEEPEST, Texts, grown};
 use super::super::stacks::Frame;
 use super::document::Document;
-use super::message::{Item, Node};
+use super::message::{Item, Node, each_number};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::ops::Range;
@@ -72,32 +72,6 @@ pub(super) struct Dictionary {
     frames: Vec<Option<Frame>>,
 }
 
-#[derive(Debug, Default)]
-struct Texts {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Texts {
-    fn push(&mut self, text: &[u8], budget: &mut Budget) -> Result<()> {
-        budget.take(grown(text.len() + size_of::<usize>()))?;
-        self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len());
-        Ok(())
-    }
-
-    fn get(&self, index: usize) -> Option<&[u8]> {
-        let end = *self.ends.get(index)?;
-        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Some(&self.bytes[from..end])
-    }
-}
-
-/// Memory of this number of bytes in a vector: it doubles as it grows, and has half as much again meanwhile.
-fn grown(bytes: usize) -> usize {
-    bytes * 5 / 2
-}
-
 /// An index; what does not fit is outside of every table.
 fn index(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
@@ -124,9 +98,7 @@ impl Dictionary {
             && tables.locations.first().is_none_or(|row| *row == Location::default())
             && tables.stacks.first().is_none_or(Range::is_empty);
         if !empty {
-            return Err(
-                document.refused(data.content.bytes(), "a dictionary whose first entries are not empty")
-            );
+            return Err(document.refused(data.bytes, "a dictionary whose first entries are not empty"));
         }
         budget.take(tables.locations.len() * size_of::<Option<Frame>>())?;
         tables.frames = vec![None; tables.locations.len()];
@@ -146,7 +118,7 @@ impl Dictionary {
         budget: &mut Budget,
     ) -> Result<()> {
         let row = match item {
-            Item::Text(text) => return self.strings.push(&text, budget),
+            Item::Text(text) => return self.strings.push(text, budget),
             Item::Message(row) => row,
             _ => return Ok(()),
         };
@@ -222,7 +194,7 @@ impl Dictionary {
                 set(field, number);
                 Ok(())
             }
-            Item::Numbers(list) => list.numbers(document, &mut |number| {
+            Item::Numbers(list) => each_number(list, document, &mut |number| {
                 budget.take(grown(size_of::<u32>()))?;
                 lists.push(index(number));
                 Ok(())
@@ -233,8 +205,8 @@ impl Dictionary {
                     match item {
                         Item::Number(number) => set(field, number),
                         Item::Text(text) => {
-                            set(field, own.ends.len() as u64);
-                            own.push(&text, budget)?;
+                            set(field, own.count() as u64);
+                            own.push(text, budget)?;
                         }
                         _ => {}
                     }
@@ -260,7 +232,7 @@ impl Dictionary {
 
     /// A string by its index.
     pub(super) fn string(&self, index: u32) -> Result<&[u8]> {
-        self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.ends.len()))
+        self.strings.get(index as usize).ok_or_else(|| missing("string", index, self.strings.count()))
     }
 
     /// A sample type's string by its index.

@@ -4,7 +4,7 @@
 use sediment_core::error::{Error, ErrorCode};
 
 /// Versions that are read, for hints.
-const VERSIONS: &str = "versions read: 1.9 to 1.11 of opentelemetry-proto; messages do not say theirs. Update the exporter, or export pprof";
+pub(super) const VERSIONS: &str = "versions read: 1.9 to 1.11 of opentelemetry-proto; messages do not say theirs. Update the exporter, or export pprof";
 
 /// The unpacked bytes of a whole input.
 #[derive(Debug, Clone, Copy)]
@@ -12,15 +12,20 @@ pub(super) struct Document<'a> {
     pub(super) bytes: &'a [u8],
     /// True if the input is packed.
     pub(super) packed: bool,
+    /// True if the input was JSON, in which these bytes have no place.
+    pub(super) from_json: bool,
 }
 
 impl Document<'_> {
     /// Error for damage at the start of a part of the bytes.
     pub(super) fn damaged(self, part: &[u8], what: &str) -> Error {
+        const HINT: &str = "is the file cut off? copy it again";
+        if self.from_json {
+            return Error::new(ErrorCode::Damaged, what).with_hint(HINT);
+        }
         let whole = if self.packed { ", counted in the unpacked file" } else { "" };
         let offset = (part.as_ptr() as usize).saturating_sub(self.bytes.as_ptr() as usize);
-        Error::at_offset(offset as u64, format!("{what}{whole}"))
-            .with_hint("is the file cut off? copy it again")
+        Error::at_offset(offset as u64, format!("{what}{whole}")).with_hint(HINT)
     }
 
     /// Error for the start of a part of the bytes that no version has which is read.

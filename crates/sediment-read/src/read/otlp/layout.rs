@@ -10,11 +10,11 @@
 //!
 //! One message has one layout: samples that say different ones are refused. Where none says anything, it is the newer one.
 //!
-//! JSON has names, which are the same in both.
+//! JSON has names, which are the same in both; it becomes the newer one.
 
-use super::super::wire::{self, Damage, Fields, Value};
+use super::super::protobuf::{self, Damage, Fields, Shape, Value};
 use super::document::Document;
-use super::message::{Content, Node, SAMPLE, SAMPLE_1_9, Shape};
+use super::message::{SAMPLE, SAMPLE_1_9};
 use sediment_core::error::Result;
 
 /// The layout of a message, as its samples so far tell.
@@ -25,8 +25,10 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Takes in what one sample says, in a message with this number of attributes.
-    pub(super) fn add(&mut self, sample: Node<'_>, attributes: u64, document: Document<'_>) -> Result<()> {
-        let Content::Protobuf(bytes) = sample.content else { return Ok(()) };
+    pub(super) fn add(&mut self, bytes: &[u8], attributes: u64, document: Document<'_>) -> Result<()> {
+        if document.from_json {
+            return Ok(());
+        }
         let says = says(bytes, attributes)
             .map_err(|_| document.refused(bytes, "a sample whose fields are of no version that is read"))?;
         match (self.told, says) {
@@ -64,7 +66,7 @@ fn says(bytes: &[u8], attributes: u64) -> std::result::Result<Option<&'static Sh
     if let Some(mut list) = second.filter(|_| !older && !newer) {
         let (mut count, mut attributes_alone) = (0, true);
         while !list.is_empty() {
-            attributes_alone &= (1..attributes).contains(&wire::varint(&mut list)?);
+            attributes_alone &= (1..attributes).contains(&protobuf::varint(&mut list)?);
             count += 1;
         }
         older = times == 0 || count == times && !attributes_alone;

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of OpenTelemetry (OTLP), as its collectors receive, pass on and store them: protocol buffers, packed by gzip or
-//! not, or JSON.
+//! not, or JSON, which is the default of the file exporter.
 //!
 //! A message has profiles of several processes, each of one type of measurement, and one dictionary for all of them. A host has
 //! the same type once for each process: those of the type that counts are added up.
 //!
-//! The input is read twice ([`message`] reads both encodings): first for the type that counts, then for its samples. Samples
+//! The input is read twice ([`message`]): first for the type that counts, then for its samples. Samples
 //! are added up by stack before a stack is followed, as many may share a long one. Messages carry no version;
 //! [`layout`] tells the two layouts of samples apart, and what no version has that is read is refused.
 
 mod dictionary;
 mod document;
-mod json;
 mod layout;
 mod message;
 
 use super::locations::{self, Budget, Measurement};
-use super::messages::{self, GZIP};
+use super::protobuf::json;
+use super::protobuf::stream::{self, GZIP};
 use super::stacks::add_stack;
 use super::{Input, Reader, Recording, Settings, input};
 use dictionary::Dictionary;
 use document::Document;
 use layout::Layout;
-use message::{Item, Node, each_message};
-use sediment_core::error::Result;
+use message::{Item, Node, each_number};
+use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
     Source,
@@ -41,25 +41,15 @@ pub(super) const READER: Reader = Reader {
     replay: None,
 };
 
-/// Keys with which a message in JSON begins.
-const JSON_KEYS: [&str; 2] = ["resource_profiles", "dictionary"];
-
 fn recognises(head: &[u8]) -> bool {
     let unpacked;
     let head = if head.starts_with(GZIP) {
-        unpacked = messages::unpacked_head(head);
+        unpacked = stream::unpacked_head(head);
         &unpacked
     } else {
         head
     };
-    if json::begins(head) {
-        let after = &head.trim_ascii_start()[1..];
-        let mut words = after.trim_ascii_start().split(|byte| *byte == b'"');
-        let key = words.next().filter(|blank| blank.is_empty()).and_then(|_| words.next());
-        let key = key.and_then(|key| std::str::from_utf8(key).ok()).unwrap_or_default();
-        return JSON_KEYS.iter().any(|name| json::is_named(key, name));
-    }
-    message::begins(head)
+    json::first_key(head).is_some_and(|key| message::DATA.field_named(key).is_some()) || message::begins(head)
 }
 
 /// A type and its unit.
@@ -67,14 +57,20 @@ type Type = (Vec<u8>, Vec<u8>);
 
 fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     let mut budget = Budget::of(input.length());
-    let bytes = messages::unpacked(input, STREAMS.bytes(input.length()).min(budget.0 / 4))?;
+    let bytes = stream::unpacked(input, STREAMS.bytes(input.length()).min(budget.0 / 4))?;
     let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
     if packed {
         budget.take(bytes.len() * 2)?;
     }
-    let document = Document { bytes: &bytes, packed };
+    let from_json = bytes.trim_ascii_start().starts_with(b"{");
+    let document = Document { bytes: &bytes, packed, from_json };
+    let encoded = if from_json { of_json(&bytes)? } else { Vec::new() };
+    budget.take(encoded.iter().map(|message| message.len() * 2).sum())?;
+    let messages: Vec<&[u8]> =
+        if from_json { encoded.iter().map(Vec::as_slice).collect() } else { message::messages(document)? };
+    let messages = || messages.iter().map(|&bytes| Node { shape: &message::DATA, bytes });
     let mut counted_type: Option<Type> = None;
-    each_message(document, &mut |data| {
+    for data in messages() {
         let tables = Dictionary::read(data, document, &mut Budget(budget.0))?;
         profiles(data, document, &mut |profile| {
             let (kind, samples) = outline(profile, document, &tables)?;
@@ -85,8 +81,8 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
                 counted_type = Some((kind.to_vec(), unit.to_vec()));
             }
             Ok(())
-        })
-    })?;
+        })?;
+    }
     let Some(counted_type) = counted_type else { return Err(locations::no_sample()) };
     let event = locations::event((&counted_type.0, &counted_type.1));
     let mut reading = Reading {
@@ -101,7 +97,9 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
         samples: 0,
         sum: 0,
     };
-    each_message(document, &mut |data| reading.add(data))?;
+    for data in messages() {
+        reading.add(data)?;
+    }
     let Reading { mut recording, profiles, samples, sum, .. } = reading;
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
@@ -112,6 +110,18 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     recording.seen =
         format!("{}, {}, {sum} {event}", counted(profiles, "profile"), counted(samples, "stack"));
     Ok(recording)
+}
+
+/// The messages of a text in JSON, as protocol buffers.
+fn of_json(text: &[u8]) -> Result<Vec<Vec<u8>>> {
+    json::messages(text, &message::DATA).map_err(|error| {
+        let line = error.line() as u64;
+        if error.is_data() {
+            let unknown = Error::at_line(line, error.to_string());
+            return unknown.with_code(ErrorCode::UnsupportedVariant).with_hint(document::VERSIONS);
+        }
+        Error::at_line(line, format!("damaged JSON: {error}")).with_hint("is the file cut off? copy it again")
+    })
 }
 
 /// Calls `visit` with every profile of a message.
@@ -184,7 +194,7 @@ impl<'a> Reading<'a> {
         let mut layout = Layout::default();
         let attributes = tables.attribute_count();
         profiles(data, document, &mut |profile| {
-            samples(profile, document, &mut |sample| layout.add(sample, attributes, document))
+            samples(profile, document, &mut |sample| layout.add(sample.bytes, attributes, document))
         })?;
         self.budget.take(tables.stack_count() * size_of::<u128>())?;
         // The tables of one message are gone before those of the next come.
@@ -231,19 +241,17 @@ impl<'a> Reading<'a> {
                 times += count;
                 Ok(())
             }
-            ("values", Item::Numbers(list)) => list.numbers(document, &mut |number| {
+            ("values", Item::Numbers(list)) => each_number(list, document, &mut |number| {
                 values += 1;
                 sum += i128::from(number as i64);
                 Ok(())
             }),
-            ("attribute_indices", Item::Numbers(list)) => list.numbers(document, &mut |_| Ok(())),
+            ("attribute_indices", Item::Numbers(list)) => each_number(list, document, &mut |_| Ok(())),
             _ => Ok(()),
         })?;
         match (values, times) {
             (0, 0) => {
-                return Err(
-                    document.refused(sample.content.bytes(), "a sample with neither values nor timestamps")
-                );
+                return Err(document.refused(sample.bytes, "a sample with neither values nor timestamps"));
             }
             (0, _) => sum = i128::from(times),
             (_, 0) => {}
@@ -251,7 +259,7 @@ impl<'a> Reading<'a> {
             _ => {
                 let (values, times) = (counted(values, "value"), counted(times, "timestamp"));
                 let what = format!("a sample with {values} and {times}");
-                return Err(document.refused(sample.content.bytes(), &what));
+                return Err(document.refused(sample.bytes, &what));
             }
         }
         self.samples += 1;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of call chains as perf script prints them: an address, and `symbol+0xoffset (object)`.
 
+use crate::read::numbers::hexadecimal;
+
 /// One frame of a call chain, or the sampled address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame<'a> {
@@ -70,14 +72,7 @@ pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8]
 }
 
 pub(super) fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    let mut number = 0;
-    for digit in digits {
-        number = number << 4 | u64::from((*digit as char).to_digit(16)?);
-    }
-    Some(number)
+    if digits.len() <= 16 { hexadecimal(digits) } else { None }
 }
 
 #[cfg(test)]

@@ -2,13 +2,12 @@
 //! Calls by line in a profile of pprof, as Go's compiler sums them up since Go 1.23: of each stack the innermost two locations, as what lies
 //! above hardly calls again and again. Functions that were inlined at a location called one another.
 
-use super::super::locations::{self, Budget, DEEPEST};
-use super::super::messages::{Content, Messages};
-use super::super::wire::Damage;
+use super::super::locations::Budget;
+use super::super::protobuf::stream::Messages;
 use super::super::{HEAD, Input, input};
 use super::answers;
 use super::tables::Tables;
-use super::{Sample, counted_value};
+use super::{SampleValues, counted_value, each_sample};
 use crate::counters::line_profile::{CallSites, Caller};
 use sediment_core::error::Result;
 use sediment_core::skipped::{Reason, Skipped};
@@ -36,28 +35,13 @@ fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
     let tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, true)?;
     let (counted, _) = counted_value(&tables)?;
     let (mut sites, mut skipped) = (CallSites::default(), Skipped::default());
-    let mut messages = Messages::of(input, longest)?;
-    let (mut sample, mut samples) = (Sample::default(), 0u64);
     let mut seen: HashSet<[(u64, usize); 2]> = HashSet::new();
-    while let Some((number, content)) = messages.next()? {
-        if (number, content) != (2, Content::Bytes) {
-            continue;
-        }
-        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
-        samples += 1;
-        if sample.locations.len() > DEEPEST || sample.values.len() != tables.types.len() {
-            return Err(messages.damage("a sample of another form than its profile"));
-        }
-        let value = sample.values[counted] as i64;
-        let weight = u128::from(value.unsigned_abs());
-        if value <= 0 {
-            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
-            skipped.add(reason, weight, "");
-            continue;
-        }
+    let mut unnamed = Skipped::default();
+    let values = SampleValues { number: tables.types.len(), counted };
+    each_sample(input, longest, values, &mut skipped, &mut |locations, weight| {
         seen.clear();
         let mut caller: Option<((u64, usize), Caller<'_>)> = None;
-        for id in sample.locations.iter().take(INNERMOST).rev() {
+        for id in locations.iter().take(INNERMOST).rev() {
             // The last line is the function that has code of its own.
             for (place, line) in tables.lines(*id)?.iter().enumerate().rev() {
                 let (name, start_line) = tables.named(*id, line.function)?;
@@ -66,16 +50,15 @@ fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
                     if seen.insert([above, key]) {
                         budget.take(CALL_COST)?;
                         if !sites.add(caller, name, start_line, weight) {
-                            skipped.add(Reason::NoFirstLine, weight, caller.name);
+                            unnamed.add(Reason::NoFirstLine, weight, caller.name);
                         }
                     }
                 }
                 caller = Some((key, Caller { name, start_line, line: line.line }));
             }
         }
-    }
-    if samples == 0 {
-        return Err(locations::no_sample());
-    }
+        Ok(())
+    })?;
+    skipped.append(&unnamed);
     Ok((sites, skipped))
 }

@@ -14,9 +14,9 @@ mod call_sites;
 mod tables;
 
 use super::locations::{self, Budget, DEEPEST};
-use super::messages::{self, Content, GZIP, Messages};
+use super::protobuf::stream::{self, Content, GZIP, Messages};
+use super::protobuf::{self, Damage, Fields, Value};
 use super::stacks::add_stack;
-use super::wire::{self, Damage, Fields, Value};
 use super::{Input, Reader, Recording, Settings, input};
 pub use call_sites::call_sites;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -24,7 +24,7 @@ use sediment_core::profile::source::{
     Source,
     Unknown::{CallCounts, TimeOrder},
 };
-use sediment_core::skipped::Reason;
+use sediment_core::skipped::{Reason, Skipped};
 use tables::Tables;
 
 /// Its row in the table.
@@ -44,7 +44,7 @@ fn recognises(head: &[u8]) -> bool {
     if is_gperftools(head) || answers::begins(head) {
         return true;
     }
-    if head.starts_with(GZIP) { begins_profile(&messages::unpacked_head(head)) } else { begins_profile(head) }
+    if head.starts_with(GZIP) { begins_profile(&stream::unpacked_head(head)) } else { begins_profile(head) }
 }
 
 /// True for a profile of gperftools in its own form: words of 4 or 8 bytes in either byte order, 0, 3, 0, the period
@@ -126,46 +126,24 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
     let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, false)?;
     let (counted, what) = counted_value(&tables)?;
     let mut recording = Recording::default();
-    let mut messages = Messages::of(input, longest)?;
-    let (mut sample, mut frames) = (Sample::default(), Vec::new());
-    let (mut samples, mut sum, mut passages) = (0u64, 0u128, 0);
-    while let Some((number, content)) = messages.next()? {
-        if (number, content) != (2, Content::Bytes) {
-            continue;
-        }
-        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
-        samples += 1;
-        if sample.locations.len() > DEEPEST {
-            return Err(messages.damage(&format!("a call stack of more than {DEEPEST} frames")));
-        }
-        if sample.values.len() != tables.types.len() {
-            let (has, should) = (sample.values.len(), tables.types.len());
-            return Err(
-                messages.damage(&format!("a sample with {has} values in a profile of {should} types"))
-            );
-        }
-        let value = sample.values[counted] as i64;
-        let weight = u128::from(value.unsigned_abs());
-        if value <= 0 {
-            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
-            recording.skipped.add(reason, weight, "");
-            continue;
-        }
+    let mut skipped = Skipped::default();
+    let (mut frames, mut sum, mut passages) = (Vec::new(), 0u128, 0);
+    let values = SampleValues { number: tables.types.len(), counted };
+    let samples = each_sample(input, longest, values, &mut skipped, &mut |locations, weight| {
         sum += weight;
-        if sample.locations.is_empty() {
+        if locations.is_empty() {
             recording.skipped.add(Reason::StacklessSample, weight, "");
-            continue;
+            return Ok(());
         }
         frames.clear();
-        for id in sample.locations.iter().rev() {
+        for id in locations.iter().rev() {
             frames.push(tables.frame(*id, &mut recording, &mut budget)?);
         }
         add_stack(&mut recording, &frames, weight);
         passages = budget.take_passages(&recording, passages)?;
-    }
-    if samples == 0 {
-        return Err(locations::no_sample());
-    }
+        Ok(())
+    })?;
+    recording.skipped.append(&skipped);
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
             &recording,
@@ -175,6 +153,50 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
     recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{}, {sum} {what}", sediment_core::plural::counted(samples, "stack"));
     Ok(recording)
+}
+
+/// Number of values of each sample, and the index of the one that counts.
+#[derive(Debug, Clone, Copy)]
+struct SampleValues {
+    number: usize,
+    counted: usize,
+}
+
+/// Calls `visit` with the locations of each sample, the innermost first, and its weight; returns the number of samples.
+fn each_sample(
+    input: &dyn Input,
+    longest: u64,
+    values: SampleValues,
+    skipped: &mut Skipped,
+    visit: &mut dyn FnMut(&[u64], u128) -> Result<()>,
+) -> Result<u64> {
+    let mut messages = Messages::of(input, longest)?;
+    let (mut sample, mut samples) = (Sample::default(), 0);
+    while let Some((number, content)) = messages.next()? {
+        if (number, content) != (2, Content::Bytes) {
+            continue;
+        }
+        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
+        samples += 1;
+        if sample.locations.len() > DEEPEST {
+            return Err(messages.damage(&format!("a call stack of more than {DEEPEST} frames")));
+        }
+        if sample.values.len() != values.number {
+            let (has, should) = (sample.values.len(), values.number);
+            return Err(
+                messages.damage(&format!("a sample with {has} values in a profile of {should} types"))
+            );
+        }
+        let value = sample.values[values.counted] as i64;
+        let weight = u128::from(value.unsigned_abs());
+        if value > 0 {
+            visit(&sample.locations, weight)?;
+        } else {
+            let reason = if value == 0 { Reason::ZeroSample } else { Reason::NegativeSample };
+            skipped.add(reason, weight, "");
+        }
+    }
+    if samples == 0 { Err(locations::no_sample()) } else { Ok(samples) }
 }
 
 /// Index of the value of the samples that counts, and its event.
@@ -208,7 +230,7 @@ impl Sample {
                 (2, value) => (&mut self.values, value),
                 _ => continue,
             };
-            wire::repeated(value, |number| {
+            protobuf::repeated(value, |number| {
                 if list.len() <= DEEPEST {
                     list.push(number);
                 }

@@ -2,10 +2,10 @@
 //! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
 
 use super::super::Recording;
-use super::super::locations::{self, Budget};
-use super::super::messages::{Content, Messages};
+use super::super::locations::{self, Budget, Texts, grown};
+use super::super::protobuf::stream::{Content, Messages};
+use super::super::protobuf::{Damage, Fields, Value};
 use super::super::stacks::Frame;
-use super::super::wire::{Damage, Fields, Value};
 use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Type and unit of one value of each sample.
@@ -56,8 +56,7 @@ struct Location {
 /// All that stands beside the samples.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
-    strings: Vec<u8>,
-    ends: Vec<usize>,
+    strings: Texts,
     pub(super) types: Vec<ValueType>,
     /// The type that the writer means to be looked at, by its name; 0 for none.
     pub(super) default_type: u64,
@@ -104,27 +103,20 @@ impl Tables {
         bytes: &[u8],
         budget: &mut Budget,
     ) -> Result<std::result::Result<(), Damage>> {
-        // Vectors grow by doubling: what they hold costs twice its size, and half as much again while they grow.
-        let cost = match number {
+        budget.take(grown(match number {
             1 => size_of::<ValueType>(),
             3 => size_of::<Mapping>(),
             4 => size_of::<Location>(),
             5 => size_of::<Function>(),
-            _ => bytes.len() + size_of::<usize>(),
-        };
-        budget.take(cost * 5 / 2)?;
+            _ => return self.strings.push(bytes, budget).map(Ok),
+        }))?;
         let mut row = [0u64; 8];
         Ok(match number {
-            6 => {
-                self.strings.extend_from_slice(bytes);
-                self.ends.push(self.strings.len());
-                Ok(())
-            }
             4 => {
                 let lines = self.lines.len();
                 let read = location(bytes, &mut self.lines).map(|location| self.locations.push(location));
                 if self.keeps_lines {
-                    budget.take((self.lines.len() - lines) * size_of::<Line>() * 5 / 2)?;
+                    budget.take(grown((self.lines.len() - lines) * size_of::<Line>()))?;
                 } else {
                     self.lines.clear();
                 }
@@ -153,17 +145,11 @@ impl Tables {
 
     /// A string by its index.
     pub(super) fn string(&self, index: u64) -> Result<&[u8]> {
-        let found = usize::try_from(index).ok().filter(|index| *index < self.ends.len());
-        let Some(index) = found else {
-            let count = self.ends.len();
-            return Err(Error::new(
-                ErrorCode::Damaged,
-                format!("string {index} is used, but there are only {count}"),
-            )
-            .with_hint("is the file cut off? copy it again"));
-        };
-        let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        Ok(&self.strings[from..self.ends[index]])
+        let found = usize::try_from(index).ok().and_then(|index| self.strings.get(index));
+        found.ok_or_else(|| {
+            let what = format!("string {index} is used, but there are only {}", self.strings.count());
+            Error::new(ErrorCode::Damaged, what).with_hint("is the file cut off? copy it again")
+        })
     }
 
     /// The lines of the location of this id, the innermost function first.

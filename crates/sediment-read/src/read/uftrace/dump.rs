@@ -94,6 +94,7 @@ fn nanoseconds(text: &[u8]) -> Option<u64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)?)
 }
 
+/// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
 pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
     if in_order {
         let parts = parts(input)?;
@@ -109,7 +110,7 @@ pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_
             Line::Task => of_task = true,
             Line::System => of_task = false,
             Line::Record { thread, time, depth, kind } if of_task => {
-                listener(Event { thread, time: Some(time), depth, kind })?;
+                listener(Event { thread, time, depth, kind })?;
             }
             Line::Record { .. } | Line::Event => aside.events += 1,
             Line::Detail => {}
@@ -204,7 +205,7 @@ fn tell_side_by_side(parts: &[Part<'_>], listener: EventListener<'_>) -> Result<
             None if lost => EventKind::Lost,
             None => EventKind::Leave,
         };
-        listener(Event { thread, time: Some(time), depth, kind })?;
+        listener(Event { thread, time, depth, kind })?;
         let record = next(&mut readers[number])?;
         if let Some(record) = &record {
             queue.push(Reverse((record.time, number)));

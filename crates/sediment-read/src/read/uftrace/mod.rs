@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text that uftrace prints of a recording: `dump`, `replay`, `dump --chrome` and `dump --graphviz`.
+//! Text that `uftrace dump` prints of a recording.
 //!
-//! uftrace records each entry of a function and each return from it, with the time, by thread. [`dump`], [`replay`] and
-//! [`chrome`] find these events in the lines of each form; here they become calls, own cost (the time between two events of a
-//! thread belongs to the function that runs then) and the order of the run. [`graphviz`] reads the form that has counts alone.
+//! uftrace records each entry of a function and each return from it, with the time, by thread. [`dump`] finds these events in
+//! the lines; here they become calls, own cost (the time between two events of a thread belongs to the function that runs then)
+//! and the order of the run.
 //!
 //! Source: uftrace's manual pages, and what uftrace 0.13 prints (docs/formats/uftrace.md).
 
-mod chrome;
 mod dump;
-mod graphviz;
-mod replay;
+mod other_forms;
 
 use super::{
     AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
@@ -18,17 +16,14 @@ use super::{
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
-use sediment_core::profile::source::{
-    Source,
-    Unknown::{OwnCost, SharedLibraries, TimeOrder},
-};
+use sediment_core::profile::source::{Source, Unknown::SharedLibraries};
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
     name: "uftrace",
-    summary: "text of uftrace dump, replay, dump --chrome or dump --graphviz",
+    summary: "text of uftrace dump",
     recognises,
     read,
     replay: Some(Replay { whole: true, steps }),
@@ -39,67 +34,25 @@ const MOST_FUNCTIONS: usize = 1 << 16;
 const HINT: &str = "print the recording with: uftrace dump --demangle=no > dump.txt";
 
 fn recognises(head: &[u8]) -> bool {
-    Form::of(head).is_some() || summary(head).is_some()
+    dump::recognises(head) || other_forms::fault(head).is_some()
 }
 
-/// Output form of uftrace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Dump,
-    Replay,
-    Chrome,
-    Graphviz,
-}
-
-impl Form {
-    fn of(head: &[u8]) -> Option<Self> {
-        [
-            (dump::recognises as fn(&[u8]) -> bool, Self::Dump),
-            (chrome::recognises, Self::Chrome),
-            (graphviz::recognises, Self::Graphviz),
-            (replay::recognises, Self::Replay),
-        ]
-        .into_iter()
-        .find(|(recognises, _)| recognises(head))
-        .map(|(_, form)| form)
-    }
-}
-
-/// The command whose output adds up what is needed here one by one.
-fn summary(head: &[u8]) -> Option<&'static str> {
-    let mut lines = head.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
-    let line = lines.next()?;
-    if line.starts_with(b"# Function Call Graph for ") {
-        return Some("graph");
-    }
-    let columns = [&b"Total time"[..], b"Self time", b"Calls", b"Function"];
-    columns.iter().all(|column| memchr::memmem::find(line, column).is_some()).then_some("report")
-}
-
-fn form_of(input: &dyn Input) -> Result<Form> {
+/// Refuses what is not the output of `uftrace dump`.
+fn expect_dump(input: &dyn Input) -> Result<()> {
     let head = input::head(input, super::HEAD)?;
-    if let Some(form) = Form::of(&head) {
-        return Ok(form);
+    if dump::recognises(&head) {
+        return Ok(());
     }
-    Err(match summary(&head) {
-        Some(command) => Error::new(
-            ErrorCode::UnsupportedVariant,
-            format!("the output of uftrace {command} has no callers and times"),
-        ),
-        None => Error::new(
-            ErrorCode::UnsupportedVariant,
-            "not an output of uftrace dump, replay, dump --chrome or dump --graphviz",
-        ),
-    }
-    .with_hint(HINT))
+    let fault = other_forms::fault(&head).unwrap_or("not the output of uftrace dump");
+    Err(Error::new(ErrorCode::UnsupportedVariant, fault).with_hint(HINT))
 }
 
 /// Event of a thread.
 #[derive(Debug, Clone, Copy)]
 struct Event<'a> {
     thread: u64,
-    /// Nanoseconds, where the form has them.
-    time: Option<u64>,
+    /// Nanoseconds.
+    time: u64,
     /// Number of the thread's functions around the one that is entered or left.
     depth: u32,
     kind: EventKind<'a>,
@@ -118,7 +71,7 @@ enum EventKind<'a> {
 /// Receiver of events.
 type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
 
-/// Features of a form beside events.
+/// Content beside events.
 #[derive(Debug, Default)]
 struct Aside {
     /// Records that are no functions.
@@ -136,34 +89,15 @@ impl Aside {
     }
 }
 
-/// Tells the events: in the order of time, or thread by thread if `in_order` is false and that is less work.
-fn tell(input: &dyn Input, form: Form, in_order: bool, listener: EventListener<'_>) -> Result<Aside> {
-    match form {
-        Form::Dump => dump::tell(input, in_order, listener),
-        Form::Chrome => chrome::tell(input, listener),
-        Form::Replay => replay::tell(input, listener),
-        // It has sums alone.
-        Form::Graphviz => Ok(Aside::default()),
-    }
-}
-
 fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
-    let form = form_of(input)?;
-    let source = match form {
-        Form::Dump | Form::Chrome => Source::new("uftrace function trace", "ns", &[SharedLibraries]),
-        Form::Replay => Source::new("uftrace function trace", "", &[OwnCost, SharedLibraries]),
-        Form::Graphviz => Source::new("uftrace call graph", "", &[TimeOrder, OwnCost, SharedLibraries]),
-    };
-    let recording = Recording { source, ..Recording::default() };
-    let mut reading = Reading::new(recording, settings, form);
+    expect_dump(input)?;
+    let source = Source::new("uftrace function trace", "ns", &[SharedLibraries]);
+    let mut reading = Reading::new(Recording { source, ..Recording::default() }, settings);
     reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
-    let aside = match form {
-        Form::Graphviz => graphviz::read(input, &mut reading)?,
-        _ => tell(input, form, false, &mut |event| {
-            reading.hear(event);
-            Ok(())
-        })?,
-    };
+    let aside = dump::tell(input, false, &mut |event| {
+        reading.hear(event);
+        Ok(())
+    })?;
     reading.finish(&aside)
 }
 
@@ -173,16 +107,23 @@ fn steps(
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
-    let form = form_of(input)?;
-    let names = Naming::new(settings, form);
+    expect_dump(input)?;
+    let program = settings.program_dso();
+    let find = |printed: &[u8]| {
+        let dso = match &program {
+            Some(program) => Some(recording.find_dso(program)?),
+            None => None,
+        };
+        recording.find_address(&place(printed, dso)?)
+    };
     let mut addresses: HashMap<Vec<u8>, Option<AddressId>> = HashMap::new();
     let mut stacks = Stacks::default();
     let mut running: HashMap<u64, AddressId> = HashMap::new();
-    tell(input, form, true, &mut |event| {
+    dump::tell(input, true, &mut |event| {
         let now = match event.kind {
             EventKind::Enter(printed) => {
                 let known = addresses.get(printed).copied().unwrap_or_else(|| {
-                    let place = names.find(recording, printed);
+                    let place = find(printed);
                     if place.is_some() {
                         addresses.insert(printed.to_vec(), place);
                     }
@@ -215,54 +156,14 @@ fn steps(
     Ok(())
 }
 
-/// Meaning of printed names.
-struct Naming {
-    program: Option<RecordedDso>,
-    /// True if `function@library` is printed for functions of libraries.
-    with_libraries: bool,
-}
-
-impl Naming {
-    fn new(settings: &Settings, form: Form) -> Self {
-        let program =
-            settings.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None });
-        Self { program, with_libraries: form == Form::Replay }
+/// The function of a printed name in this DSO; None if it is an address without a symbol.
+fn place(printed: &[u8], dso: Option<DsoId>) -> Option<RecordedAddress> {
+    let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
+    let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
+    if printed.is_empty() || address.is_some_and(hexadecimal) {
+        return None;
     }
-
-    /// The DSO and the name; None where there is no symbol.
-    fn split<'a>(&self, printed: &'a [u8]) -> Option<(Option<RecordedDso>, &'a [u8])> {
-        let hexadecimal = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_hexdigit);
-        let address = printed.strip_prefix(b"<").and_then(|rest| rest.strip_suffix(b">"));
-        if printed.is_empty() || address.is_some_and(hexadecimal) {
-            return None;
-        }
-        if let (true, Some(at)) = (self.with_libraries, memchr::memrchr(b'@', printed)) {
-            let library = std::str::from_utf8(&printed[at + 1..]).ok().filter(|library| !library.is_empty());
-            if let (Some(library), false) = (library, at == 0) {
-                return Some((
-                    Some(RecordedDso { path: library.to_owned(), build_id: None }),
-                    &printed[..at],
-                ));
-            }
-        }
-        Some((self.program.clone(), printed))
-    }
-
-    fn find(&self, recording: &Recording, printed: &[u8]) -> Option<AddressId> {
-        let (dso, name) = self.split(printed)?;
-        let dso: Option<DsoId> = match dso {
-            Some(dso) => Some(recording.find_dso(&dso)?),
-            None => None,
-        };
-        recording
-            .find_address(&RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } })
-    }
-
-    fn add(&self, recording: &mut Recording, printed: &[u8]) -> Option<AddressId> {
-        let (dso, name) = self.split(printed)?;
-        let dso = dso.map(|dso| recording.dso(dso));
-        Some(recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }))
-    }
+    Some(RecordedAddress { dso, spot: Spot::Symbol { name: printed.to_vec(), file: None } })
 }
 
 /// The functions that run in each thread, the innermost last, with their depths.
@@ -314,7 +215,7 @@ impl Stacks {
 /// A recording in the making.
 struct Reading {
     recording: Recording,
-    naming: Naming,
+    program: Option<RecordedDso>,
     addresses: HashMap<Vec<u8>, Option<AddressId>>,
     stacks: Stacks,
     /// When something happened last in each thread.
@@ -325,10 +226,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn new(recording: Recording, settings: &Settings, form: Form) -> Self {
+    fn new(recording: Recording, settings: &Settings) -> Self {
         Self {
             recording,
-            naming: Naming::new(settings, form),
+            program: settings.program_dso(),
             addresses: HashMap::new(),
             stacks: Stacks::default(),
             times: HashMap::new(),
@@ -345,24 +246,25 @@ impl Reading {
             self.recording.skipped.add(Reason::FunctionBeyondMemory, 0, "");
             return None;
         }
-        let place = self.naming.add(&mut self.recording, printed);
+        let place = place(printed, None).map(|place| {
+            let dso = self.program.clone().map(|program| self.recording.dso(program));
+            self.recording.place(RecordedAddress { dso, ..place })
+        });
         self.addresses.insert(printed.to_vec(), place);
         place
     }
 
     fn hear(&mut self, event: Event<'_>) {
         let thread = event.thread;
-        if let Some(now) = event.time {
-            let before = self.times.insert(thread, now);
-            if let (Some(place), Some(before)) = (self.stacks.top(thread), before) {
-                self.recording.add_samples(place, u128::from(now.saturating_sub(before)));
-            }
+        let before = self.times.insert(thread, event.time);
+        if let (Some(place), Some(before)) = (self.stacks.top(thread), before) {
+            self.recording.add_samples(place, u128::from(event.time.saturating_sub(before)));
         }
         match event.kind {
             EventKind::Enter(printed) => {
                 let place = self.place(printed);
                 let caller = self.stacks.enter(thread, event.depth, place);
-                self.add(caller, place, 1);
+                self.add(caller, place);
             }
             EventKind::Leave => {
                 self.stacks.leave(thread, event.depth);
@@ -375,15 +277,13 @@ impl Reading {
         }
     }
 
-    /// Counts calls of a function.
-    fn add(&mut self, caller: Caller, callee: Option<AddressId>, count: u128) {
-        self.entries = self.entries.saturating_add(count);
+    /// Counts a call of a function.
+    fn add(&mut self, caller: Caller, callee: Option<AddressId>) {
+        self.entries += 1;
         match (caller, callee) {
-            (Caller::Known(from), Some(to)) => {
-                self.recording.add_transfer(from, to, TransferKind::Call, count)
-            }
-            (Caller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, count, ""),
-            (Caller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, count, ""),
+            (Caller::Known(from), Some(to)) => self.recording.add_transfer(from, to, TransferKind::Call, 1),
+            (Caller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, 1, ""),
+            (Caller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, 1, ""),
         }
     }
 

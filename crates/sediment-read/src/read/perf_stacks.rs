@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Text of perf report over call stacks: one folded stack a line (`-g folded,count,caller`).
+//!
+//! A report is a sequence of tables, one for each event. Below each row, a function with its own cost, stand the stacks that it
+//! was innermost in: a count, a blank, and the frames. Which end of a stack is which is not printed, but it shows: the function
+//! of its row stands at the inner end. Objects are printed for the functions of rows alone, so a frame is of the object that
+//! its name has there, if that is one.
+//!
+//! Percentages and trees are refused with the command that prints counts of stacks: a rounded share of a share is no count, and
+//! trees leave out stacks.
+//!
+//! Source: perf's manual pages, and what perf 6.1 prints (docs/formats/perf-stacks.md).
+
+use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
+use super::numbers::decimal;
+use super::stacks::{self, Frame};
+use super::{Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, StackOrder, input};
+use memchr::memmem;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::plural::counted;
+use sediment_core::profile::source::{
+    Source,
+    Unknown::{CallCounts, TimeOrder},
+};
+use sediment_core::skipped::{Nowhere, Reason};
+use std::collections::{BTreeMap, HashMap};
+
+/// Its row in the table.
+pub(super) const READER: Reader = Reader {
+    name: "perf-stacks",
+    summary: "text of perf report with folded call stacks",
+    recognises,
+    read,
+    replay: None,
+};
+
+const COMMAND: &str = "print the report with `perf report --stdio --no-children --no-demangle --no-inline \
+     -g folded,count,caller,0 > stacks.txt`";
+const SHARES: &str = "rounded shares of stacks instead of counts";
+const LONGEST_START: usize = 1 << 16;
+
+fn recognises(head: &[u8]) -> bool {
+    let start = &head[..head.len().min(LONGEST_START)];
+    if memchr::memchr(0, start).is_some() {
+        return false;
+    }
+    let (mut headed, mut objects) = (false, false);
+    let mut rows = false;
+    for line in start.split(|b| *b == b'\n') {
+        match Line::of(line) {
+            Line::Comment(text) if Header::of(text).is_some() => {
+                // Of branches, which have ends of their own.
+                let ends = [&b"Source Sym"[..], b"Target Sym", b"Source Shared", b"Target Shared"];
+                if ends.iter().any(|heading| memmem::find(text, heading).is_some()) {
+                    return false;
+                }
+                headed = true;
+                objects = memmem::find(text, b"Shared Object").is_some();
+            }
+            Line::Row(line) if rows && objects && is_bare_share(line) => return true,
+            Line::Row(_) => rows = true,
+            Line::Stack { .. } | Line::Share | Line::Tree if headed && rows => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// A line, by how it begins.
+enum Line<'a> {
+    Empty,
+    /// Without its `#`.
+    Comment(&'a [u8]),
+    /// `    79.55%  command  object  [.] symbol`
+    Row(&'a [u8]),
+    /// `21 a;b;c`
+    Stack {
+        count: u64,
+        frames: &'a [u8],
+    },
+    /// `47.73% a;b;c`
+    Share,
+    /// A line of a tree that shows it is one.
+    Tree,
+    Stray,
+}
+
+impl<'a> Line<'a> {
+    fn of(line: &'a [u8]) -> Self {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let text = line.trim_ascii_start();
+        if text.is_empty() {
+            return Self::Empty;
+        }
+        if let Some(comment) = line.strip_prefix(b"#") {
+            return Self::Comment(comment);
+        }
+        if text.starts_with(b"|") || text.starts_with(b"--") {
+            return Self::Tree;
+        }
+        let indented = text.len() != line.len();
+        let end = text.iter().position(|b| *b == b' ').unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
+        if let Some(share) = word.strip_suffix(b"%") {
+            let digits = share.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+            match (digits, line.first() == Some(&b' ')) {
+                (true, true) => return Self::Row(line),
+                (true, false) if !rest.is_empty() => return Self::Share,
+                _ => {}
+            }
+        }
+        match (decimal(word), rest.trim_ascii()) {
+            (Some(_), b"") if indented => Self::Tree,
+            (Some(count), frames) if !frames.is_empty() && !indented => Self::Stack { count, frames },
+            _ => Self::Stray,
+        }
+    }
+}
+
+/// The headings of a table: its separator, or the column of objects where there is none.
+#[derive(Debug, Clone, Copy, Default)]
+struct Header {
+    children: bool,
+    /// Separator that `-t` put between cells, and between frames.
+    separator: Option<u8>,
+    /// Offset in the line of the column of objects.
+    object: Option<usize>,
+    /// Which cell has the objects, with a separator.
+    object_cell: Option<usize>,
+}
+
+impl Header {
+    /// Of a comment without its `#`.
+    fn of(text: &[u8]) -> Option<Self> {
+        let heading = text.trim_ascii();
+        let name = [&b"Overhead"[..], b"Children"].into_iter().find(|name| heading.starts_with(name))?;
+        let separator = heading
+            .get(name.len())
+            .copied()
+            .filter(|b| !b.is_ascii_whitespace() && !b.is_ascii_alphanumeric());
+        let object = memmem::find(text, b"Shared Object");
+        let cells = |separator| heading.split(move |b| *b == separator);
+        Some(Self {
+            children: name == b"Children",
+            separator,
+            object: object.filter(|_| separator.is_none()).map(|at| at + 1),
+            object_cell: separator
+                .and_then(|s| cells(s).position(|cell| cell.trim_ascii() == b"Shared Object")),
+        })
+    }
+}
+
+/// The function of a row.
+#[derive(Debug, Clone, Copy)]
+struct Row<'a> {
+    /// Empty where the report has no column of symbols.
+    symbol: &'a [u8],
+    object: Option<&'a [u8]>,
+    /// Of the kernel, a hypervisor or a guest.
+    system: bool,
+}
+
+impl<'a> Row<'a> {
+    fn of(line: &'a [u8], header: Header) -> Self {
+        let separator = header.separator.unwrap_or(b' ');
+        let mark = memchr::memchr_iter(b'[', line).find(|at| {
+            matches!(&line[*at..], [b'[', b'.' | b'k' | b'g' | b'u' | b'H', b']', b' ', ..])
+                && at.checked_sub(1).is_none_or(|before| line[before] == separator || line[before] == b' ')
+        });
+        let Some(mark) = mark else { return Self { symbol: b"", object: None, system: false } };
+        let symbol = &line[mark + 4..];
+        let symbol = match header.separator {
+            Some(separator) => symbol.split(|b| *b == separator).next().unwrap_or_default(),
+            None => symbol,
+        };
+        let object = match (header.object, header.object_cell) {
+            (Some(at), _) if at < mark && line.get(at - 1) == Some(&b' ') => {
+                Some(line[at..mark].trim_ascii())
+            }
+            (_, Some(cell)) => line.split(|b| *b == separator).nth(cell).map(<[u8]>::trim_ascii),
+            _ => None,
+        };
+        Self {
+            symbol: symbol.trim_ascii(),
+            object: object.filter(|object| !object.is_empty()),
+            system: line[mark + 1] != b'.',
+        }
+    }
+}
+
+struct Stack<'a> {
+    /// Which of the rows it stands below.
+    row: u32,
+    count: u64,
+    frames: &'a [u8],
+}
+
+/// All that a report says.
+#[derive(Default)]
+struct Report<'a> {
+    rows: Vec<Row<'a>>,
+    stacks: Vec<Stack<'a>>,
+    separator: u8,
+    event: &'a [u8],
+    arch: Option<String>,
+    other_events: BTreeMap<&'a [u8], u64>,
+}
+
+fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+    let bytes = &*input::whole(input)?;
+    let report = Report::parse(bytes)?;
+    let order = report.order(settings)?;
+    let event = String::from_utf8_lossy(report.event);
+    let recording = Recording {
+        source: Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+        arch: report.arch.clone(),
+        ..Recording::default()
+    };
+    let mut adding =
+        Adding { recording, objects: report.objects(), known: HashMap::new(), frames: Vec::new(), stacks: 0 };
+    let mut names = Vec::new();
+    for stack in &report.stacks {
+        names.clear();
+        names.extend(stack.frames.split(|b| *b == report.separator).map(<[u8]>::trim_ascii));
+        if order == StackOrder::CalleeFirst {
+            names.reverse();
+        }
+        adding.add(&report.rows[stack.row as usize], &names, stack.count);
+    }
+    let Adding { mut recording, stacks, .. } = adding;
+    recording.seen = counted(stacks, "stack");
+    for (event, count) in &report.other_events {
+        recording.skipped.add_many(Reason::LaterEventStack, *count, 0, event);
+    }
+    if recording.addresses().is_empty() {
+        return Err(Error::new(ErrorCode::Unresolved, "no stack names a function to order")
+            .with_hint("run perf report where the programs and their debug symbols are installed"));
+    }
+    Ok(recording)
+}
+
+/// Target of stacks: recording and counters.
+struct Adding<'a> {
+    recording: Recording,
+    objects: HashMap<&'a [u8], Option<&'a [u8]>>,
+    known: HashMap<&'a [u8], Frame>,
+    frames: Vec<Frame>,
+    stacks: u64,
+}
+
+impl<'a> Adding<'a> {
+    /// Adds a stack, outermost caller first.
+    fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64) {
+        self.stacks += 1;
+        let entered = names.iter().any(|&name| is_system(name, self.object(name)));
+        if row.system && !entered {
+            self.recording.skipped.add(Reason::KernelStack, u128::from(count), row.symbol);
+            return;
+        }
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.clear();
+        for &name in names {
+            if name.ends_with(b" (inlined)") {
+                self.recording.skipped.add(Reason::InlinedFrame, 0, "");
+                continue;
+            }
+            if name == b"0" || name == b"0x0" {
+                // How a chain of frame pointers ends.
+                continue;
+            }
+            if is_system(name, self.object(name)) {
+                // All that the kernel called is the kernel.
+                frames.push(Frame::System);
+                break;
+            }
+            frames.push(self.frame(name));
+        }
+        stacks::add_stack(&mut self.recording, &frames, u128::from(count));
+        self.frames = frames;
+    }
+
+    fn object(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.objects.get(name).copied().flatten()
+    }
+
+    fn frame(&mut self, name: &'a [u8]) -> Frame {
+        if let Some(frame) = self.known.get(name) {
+            return *frame;
+        }
+        let object = self.object(name);
+        let frame = frame(&mut self.recording, name, object);
+        self.known.insert(name, frame);
+        frame
+    }
+}
+
+fn is_system(name: &[u8], object: Option<&[u8]>) -> bool {
+    enters_kernel(name) || object.is_some_and(is_kernel_object)
+}
+
+/// Frame of a name, with the object of the row of this name.
+fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> Frame {
+    if is_interpreted(name) {
+        return Frame::Unknown(Nowhere::Interpreted);
+    }
+    if is_no_symbol(name) {
+        return Frame::Unknown(Nowhere::NoSymbol);
+    }
+    let object = object.filter(|object| *object != b"[unknown]");
+    if object.is_some_and(|object| !is_linked_file(object) && object != b"[vdso]") {
+        return Frame::Unknown(Nowhere::AnonymousObject);
+    }
+    let dso = object
+        .and_then(|object| std::str::from_utf8(object).ok())
+        .map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
+    Frame::Known(
+        recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }),
+    )
+}
+
+impl<'a> Report<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let mut report = Self { separator: b';', ..Self::default() };
+        let mut event: &[u8] = b"";
+        let mut header: Option<Header> = None;
+        let mut row: Option<Row<'a>> = None;
+        let refuse = |number: u64, what: &str, line: &[u8]| {
+            Err(Error::at_line(number, what).with_found(line.trim_ascii()).with_hint(COMMAND))
+        };
+        for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
+            match Line::of(line) {
+                Line::Empty => {}
+                Line::Comment(text) => {
+                    let text = text.strip_suffix(b"\r").unwrap_or(text);
+                    if let Some(found) = Header::of(text) {
+                        (header, row) = (Some(found), None);
+                    } else if text.trim_ascii().starts_with(b"Samples:") {
+                        (event, row) = (event_of(text), None);
+                    } else if let Some(arch) = text.trim_ascii().strip_prefix(b"arch :") {
+                        let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
+                        let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                        report.arch = Some(arch).filter(|arch| arch.bytes().all(plain));
+                    }
+                }
+                Line::Row(line) => {
+                    let Some(header) = header else {
+                        return refuse(number, "a row before the header with the columns", line);
+                    };
+                    if header.children {
+                        let what =
+                            "rows with the cost of their callees: each stack appears below several rows";
+                        return refuse(number, what, line);
+                    }
+                    if header.object.is_some() && is_bare_share(line) {
+                        return refuse(number, SHARES, line);
+                    }
+                    report.separator = header.separator.unwrap_or(b';');
+                    row = Some(Row::of(line, header));
+                }
+                Line::Stack { count, frames } => {
+                    let Some(row) = row else {
+                        return refuse(number, "a stack without a row above it", line);
+                    };
+                    if let Some(row) = report.kept(row, event) {
+                        report.stacks.push(Stack { row, count, frames });
+                    }
+                }
+                Line::Share => return refuse(number, SHARES, line),
+                Line::Tree => return refuse(number, "a call tree instead of folded stacks", line),
+                Line::Stray => {
+                    return refuse(number, "neither a row nor a folded stack: is the file cut off?", line);
+                }
+            }
+        }
+        report.with_stacks()
+    }
+
+    /// The same, if it has any stack.
+    fn with_stacks(self) -> Result<Self> {
+        if self.stacks.is_empty() {
+            return Err(Error::new(ErrorCode::EmptyRecording, "no call stack in this perf report")
+                .with_hint(format!("record with `perf record -g -- COMMAND` and {COMMAND}")));
+        }
+        Ok(self)
+    }
+
+    /// The address of a row that something stands below, if that is of the first event that has anything.
+    fn kept(&mut self, row: Row<'a>, event: &'a [u8]) -> Option<u32> {
+        if self.rows.is_empty() {
+            self.event = event;
+        }
+        if event != self.event {
+            *self.other_events.entry(event).or_default() += 1;
+            return None;
+        }
+        if self.rows.last().is_none_or(|last| !last.is(&row)) {
+            self.rows.push(row);
+        }
+        Some(self.rows.len() as u32 - 1)
+    }
+
+    /// Which end of the stacks the functions of their rows stand at.
+    fn order(&self, settings: &Settings) -> Result<StackOrder> {
+        let (mut first, mut last, mut several) = (true, true, false);
+        for stack in &self.stacks {
+            let symbol = self.rows[stack.row as usize].symbol;
+            if is_no_symbol(symbol) || symbol.is_empty() {
+                continue;
+            }
+            let frames = || stack.frames.split(|b| *b == self.separator).map(<[u8]>::trim_ascii);
+            if frames().count() > 1 {
+                several = true;
+                first &= frames().next() == Some(symbol);
+                last &= frames().next_back() == Some(symbol);
+            }
+        }
+        let shown = match (first, last) {
+            (true, false) => Some(StackOrder::CalleeFirst),
+            (false, true) => Some(StackOrder::CallerFirst),
+            // Each stack reads the same from both ends, as far as it can be told; or there is none of two frames.
+            (true, true) if several => Some(StackOrder::CallerFirst),
+            _ => None,
+        };
+        match (shown, settings.stacks) {
+            (Some(shown), Some(said)) if shown != said && first != last => Err(Error::new(
+                ErrorCode::Usage,
+                "the functions of the rows are at the other end of their stacks than --stacks says",
+            )
+            .with_hint("remove --stacks: the report shows the direction of its stacks")),
+            (Some(shown), None) => Ok(shown),
+            (_, Some(said)) => Ok(said),
+            (None, None) => {
+                Err(Error::new(ErrorCode::Ambiguous, "nothing shows which end of the stacks is the caller's")
+                    .with_hint(format!(
+                        "give it: --stacks caller-first or --stacks callee-first; or {COMMAND}"
+                    )))
+            }
+        }
+    }
+
+    /// The object of each name that stands in rows; None where that is several.
+    fn objects(&self) -> HashMap<&'a [u8], Option<&'a [u8]>> {
+        let mut objects: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
+        for row in &self.rows {
+            let object = row.object;
+            objects
+                .entry(row.symbol)
+                .and_modify(|known| {
+                    if *known != object {
+                        *known = None;
+                    }
+                })
+                .or_insert(object);
+        }
+        objects
+    }
+}
+
+impl Row<'_> {
+    fn is(&self, other: &Self) -> bool {
+        self.symbol == other.symbol && self.object == other.object && self.system == other.system
+    }
+}
+
+/// ` Samples: 44  of event 'cpu-clock:u'`
+fn event_of(text: &[u8]) -> &[u8] {
+    let mut quoted = text.split(|b| *b == b'\'');
+    quoted.nth(1).unwrap_or_default()
+}
+
+/// `           17.03%` alone, above a stack of the flat form.
+fn is_bare_share(line: &[u8]) -> bool {
+    !line.trim_ascii().contains(&b' ')
+}
