@@ -18,6 +18,7 @@ mod inputs;
 mod kept_order;
 mod llvm_profdata;
 mod next_steps;
+mod output;
 mod packages;
 mod recording;
 mod start;

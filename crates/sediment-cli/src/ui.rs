@@ -2,6 +2,7 @@
 //! The only file that prints. Results go to standard output, everything else to standard error; progress is drawn on a
 //! terminal alone. Text that may come from a stranger's file is made safe here.
 
+use crate::output::{Digits, SkippedItems};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sediment_core::plural::counted;
@@ -109,8 +110,8 @@ impl Ui {
     }
 
     /// Prints a result for programs: JSON in ASCII, so that no name in it can speak to a terminal.
-    pub(crate) fn json(&self, value: &serde_json::Value) -> sediment_core::Result<()> {
-        self.raw_result(sediment_core::escape::json(value).as_bytes())
+    pub(crate) fn json(&self, output: &impl serde::Serialize) -> sediment_core::Result<()> {
+        self.raw_result(escape::json(&serde_json::json!(output)).as_bytes())
     }
 
     /// Writes data to standard output as it is. A reader that went away is no failure.
@@ -233,20 +234,18 @@ impl Ui {
     }
 
     /// Skipped items so far, for programs.
-    pub(crate) fn skipped_json(&self) -> serde_json::Value {
-        let mut rows = Vec::new();
+    pub(crate) fn skipped_items(&self) -> Vec<SkippedItems> {
+        let mut items = Vec::new();
         for (step, skipped) in &self.state().skipped {
-            rows.extend(skipped.iter().map(|(reason, tally)| {
-                serde_json::json!({
-                    "step": step,
-                    "code": reason.code(),
-                    "items": tally.items,
-                    "weight": tally.weight.to_string(),
-                    "example": tally.example,
-                })
+            items.extend(skipped.iter().map(|(reason, tally)| SkippedItems {
+                step: step.clone(),
+                code: reason.code(),
+                items: tally.items,
+                weight: Digits(tally.weight),
+                example: tally.example.clone(),
             }));
         }
-        serde_json::Value::Array(rows)
+        items
     }
 
     /// Prints what a step skipped, a line per reason.

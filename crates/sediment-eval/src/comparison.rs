@@ -23,6 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Scale of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Scale {
     /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
     #[serde(rename = "log-ratio")]
@@ -40,6 +41,7 @@ pub fn percent(log_ratio: f64) -> f64 {
 
 /// Design that the samples allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Design {
     /// Runs of one block side by side, one link of each build.
@@ -67,11 +69,14 @@ pub enum Design {
 }
 
 /// Comparison of a build with another, nearly always the baseline, on one metric.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The build, as an index into the experiment's variants.
+    #[serde(skip)]
     pub variant: usize,
     /// The build it is compared with.
+    #[serde(skip)]
     pub against: usize,
     /// Design that the samples allowed.
     pub design: Design,
@@ -94,6 +99,7 @@ pub struct Comparison {
     /// Mann–Whitney test of the values, unpaired.
     pub mann_whitney: Option<MannWhitney>,
     /// Test for equal coefficients of variation.
+    #[serde(rename = "equal_cv")]
     pub spread: Option<SpreadTest>,
     /// p-value that the difference reaches the margin ([`equivalence`]).
     pub equivalence_p: Option<f64>,

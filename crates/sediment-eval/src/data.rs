@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 /// Direction in which a metric improves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Direction {
     /// Less is better: time, cycles, misses.
     #[serde(rename = "lower")]
@@ -16,7 +17,9 @@ pub enum Direction {
 }
 
 /// Source of a metric's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum MetricKind {
     /// Measured on the machine: time, counters, faults.
     Measured,
@@ -27,13 +30,15 @@ pub enum MetricKind {
 }
 
 /// A quantity with one value for each run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Metric {
     /// Its name, as in `perf stat` if that has the metric: `cycles`, `iTLB-load-misses`, `elapsed`.
     pub name: String,
     /// Unit of its values, as a table shows it: `s`, `count`, `bytes`, `cycles/transaction`.
     pub unit: String,
     /// Direction in which it improves.
+    #[serde(rename = "better")]
     pub direction: Direction,
     /// Source of its values.
     pub kind: MetricKind,
@@ -50,6 +55,7 @@ pub struct Factor {
 
 /// Kind of a variant that is the baseline again. It differs from the baseline by noise alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Probe {
     /// A/A: the very same file as the baseline's first link.
@@ -83,6 +89,7 @@ pub struct Workload {
 
 /// Purpose of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Recorded, and excluded from every estimate.

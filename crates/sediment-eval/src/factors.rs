@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 /// Effect of one change of a factor, or of two together, on the headline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FactorEffect {
     /// `lto: on instead of off`, or `lto on × inline on`.
     pub name: String,

@@ -5,9 +5,12 @@ use super::comparison::Scale;
 use super::data::Direction;
 use super::findings::Analysis;
 use super::verdict::Verdict;
+use serde::Serialize;
 
 /// Answer of a gate in CI.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Gate {
     /// No regression is shown, and none beyond the margin is left open.
     Pass,

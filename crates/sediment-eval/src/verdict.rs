@@ -13,9 +13,12 @@
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::Direction;
 use super::statistics::{Interval, power};
+use serde::Serialize;
 
 /// Answer of an experiment about a build, against the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Better on the primary metric, beyond chance and noise floor.
     Faster,

@@ -264,6 +264,14 @@ pub fn golden(path: &str, actual: &str) {
     );
 }
 
+/// Compares the schema of a JSON output with docs/json/NAME.schema.json; `SEDIMENT_BLESS=1` rewrites it.
+pub fn documented_schema<T: schemars::JsonSchema>(name: &str) {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let text = serde_json::to_string_pretty(&schema).unwrap();
+    golden(&format!("../../docs/json/{name}.schema.json"), &(text + "\n"));
+}
+
 /// The folders below tests/golden/STAGE, sorted: one case each.
 pub fn golden_cases(stage: &str) -> Vec<PathBuf> {
     let folder = root().join("tests/golden").join(stage);

@@ -3,14 +3,15 @@
 
 use crate::files;
 use crate::inputs::{read_profile, tell_nameless};
+use crate::output::{FunctionOutput, Schema};
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::Result;
 use sediment_core::demangle::demangled;
 use sediment_core::plural::counted;
-use sediment_core::profile::difference::{self, Moved};
+use sediment_core::profile::difference::{self, Difference, Moved};
 use sediment_core::profile::{FunctionKey, Profile, SHARE_TOTAL, text};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let names = (files::display(&arguments.before), files::display(path));
     if arguments.json {
-        return ui.json(&in_json(&before, &after, arguments.top));
+        return ui.json(&DiffOutput::new(&difference::difference(&before, &after), arguments.top));
     }
     ui.result(&in_words(&before, &after, &names, arguments.top))
 }
@@ -76,29 +77,60 @@ fn words(set: &BTreeSet<String>) -> String {
     if set.is_empty() { "unknown".to_owned() } else { set.iter().cloned().collect::<Vec<_>>().join(", ") }
 }
 
-/// Differences, with the functions whose shares changed most. Shares are in per cent.
-fn in_json(before: &Profile, after: &Profile, top: usize) -> Value {
-    let found = difference::difference(before, after);
-    let share = |share: u128| 100.0 * share as f64 / SHARE_TOTAL as f64;
-    let shown = if top == 0 { found.functions.len() } else { top };
-    let function = |moved: &Moved| {
-        json!({
-            "dso": moved.key.dso,
-            "name": moved.key.name,
-            "demangled": demangled(&moved.key.name),
-            "file": moved.key.file,
-            "before_percent": moved.before.map(share),
-            "after_percent": moved.after.map(share),
-        })
-    };
-    json!({
-        "schema": 1,
-        "agreement_percent": found.agreement.map(|agreement| agreement as f64 / 10_000.0),
-        "dsos": found.dsos.iter().map(|(label, was, is)| json!({
-            "label": label, "before_percent": share(*was), "after_percent": share(*is),
-        })).collect::<Vec<_>>(),
-        "functions": found.functions.iter().filter(|moved| moved.distance() > 0).take(shown).map(function).collect::<Vec<_>>(),
-    })
+/// Output of `diff --json`: two profiles. A function's share is its part of all calls in its profile.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DiffOutput<'a> {
+    schema: Schema<1>,
+    /// Part of the weight that is the same in both, in per cent; null if a profile has no counts.
+    agreement_percent: Option<f64>,
+    dsos: Vec<DsoShares<'a>>,
+    /// Functions whose shares changed, the largest changes first.
+    functions: Vec<FunctionShares<'a>>,
+}
+
+/// Shares of a program or library in the calls.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DsoShares<'a> {
+    /// Null for functions without a program or library.
+    label: Option<&'a str>,
+    before_percent: f64,
+    after_percent: f64,
+}
+
+/// Shares of a function; null where a profile lacks it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct FunctionShares<'a> {
+    #[serde(flatten)]
+    function: FunctionOutput<'a>,
+    before_percent: Option<f64>,
+    after_percent: Option<f64>,
+}
+
+impl<'a> DiffOutput<'a> {
+    fn new(found: &'a Difference, top: usize) -> Self {
+        let percent = |share: u128| 100.0 * share as f64 / SHARE_TOTAL as f64;
+        let shown = if top == 0 { found.functions.len() } else { top };
+        let dsos = found.dsos.iter().map(|(label, before, after)| DsoShares {
+            label: label.as_deref(),
+            before_percent: percent(*before),
+            after_percent: percent(*after),
+        });
+        let moved = found.functions.iter().filter(|moved| moved.distance() > 0).take(shown);
+        let functions = moved.map(|moved| FunctionShares {
+            function: FunctionOutput::new(&moved.key),
+            before_percent: moved.before.map(percent),
+            after_percent: moved.after.map(percent),
+        });
+        Self {
+            schema: Schema,
+            agreement_percent: found.agreement.map(|agreement| agreement as f64 / 10_000.0),
+            dsos: dsos.collect(),
+            functions: functions.collect(),
+        }
+    }
 }
 
 fn in_words(before: &Profile, after: &Profile, names: &(String, String), top: usize) -> String {
@@ -200,4 +232,10 @@ fn as_lines(profile: &Profile) -> String {
         let _ = writeln!(text, "{} -> {} {share}", name(profile.key(caller)), name(profile.key(callee)));
     }
     text
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<DiffOutput<'_>>("diff");
 }

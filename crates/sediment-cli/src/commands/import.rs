@@ -125,7 +125,7 @@ impl Arguments {
     fn write(&self, profile: &Profile, recording: Option<&Recording>, ui: &Ui) -> Result<()> {
         files::write(&self.output, profile::text::print(profile).as_bytes(), ui)?;
         if self.json {
-            return ui.json(&inputs::profile_json(profile, &self.output, ui));
+            return ui.json(&inputs::ProfileOutput::new(profile, &self.output, ui));
         }
         let what = summary(profile);
         if self.output == Path::new(files::STANDARD_STREAM) {

@@ -3,13 +3,14 @@
 
 use crate::files;
 use crate::inputs::{read_profile, tell_nameless};
+use crate::output::{Digits, Schema, SkippedItems};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, VARIANTS, split, text};
 use sediment_core::{Error, ErrorCode, Result, escape};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 /// Split a profile into one .prof per program and library
@@ -36,32 +37,32 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let folder = files::folder(&arguments.output)?;
     let written = write_parts(&profile, &folder, ui)?;
     if arguments.json {
-        let files: Vec<Value> = written.iter().map(Part::json).collect();
-        return ui.json(&json!({ "schema": 1, "files": files, "skipped": ui.skipped_json() }));
+        return ui.json(&SplitOutput { schema: Schema, files: written, skipped: ui.skipped_items() });
     }
     ui.note(&format!("wrote {} to {}", counted(written.len(), "file"), files::display(&folder)));
     Ok(())
 }
 
-/// A written part of a profile.
-pub(super) struct Part {
-    file: PathBuf,
-    label: String,
-    functions: usize,
-    edges: usize,
-    calls: u128,
+/// Output of `split --json`: the written profiles.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SplitOutput {
+    schema: Schema<1>,
+    files: Vec<Part>,
+    skipped: Vec<SkippedItems>,
 }
 
-impl Part {
-    fn json(&self) -> Value {
-        json!({
-            "output": self.file.to_string_lossy(),
-            "dso": self.label,
-            "functions": self.functions,
-            "edges": self.edges,
-            "calls": self.calls.to_string(),
-        })
-    }
+/// A written part of a profile.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Part {
+    /// The file.
+    output: String,
+    /// Label of the program or library.
+    dso: String,
+    functions: usize,
+    edges: usize,
+    calls: Digits,
 }
 
 /// Writes the part of each DSO that has functions to a file of its name.
@@ -81,11 +82,11 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<V
         let file = folder.join(format!("{name}.prof"));
         files::write(&file, text::print(&part).as_bytes(), ui)?;
         written.push(Part {
-            file,
-            label: label.clone(),
+            output: file.to_string_lossy().into_owned(),
+            dso: label.clone(),
             functions: part.function_count(),
             edges: part.edge_count(),
-            calls: part.total,
+            calls: Digits(part.total),
         });
     }
     if written.is_empty() {
@@ -95,4 +96,10 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<V
         ));
     }
     Ok(written)
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<SplitOutput>("split");
 }

@@ -8,11 +8,15 @@ pub(crate) mod rows;
 pub(crate) mod settings;
 pub(crate) mod weights;
 
+use crate::output::{Digits, Schema, SkippedItems};
 use crate::ui::Ui;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::order::Selection;
+use serde::Serialize;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Reads a profile, reports what was skipped in it, and names it in errors.
@@ -101,23 +105,39 @@ pub(crate) fn summary(profile: &sediment_core::profile::Profile) -> String {
     }
 }
 
-/// A written profile in JSON.
-pub(crate) fn profile_json(
-    profile: &sediment_core::profile::Profile,
-    output: &Path,
-    ui: &Ui,
-) -> serde_json::Value {
-    serde_json::json!({
-        "schema": 1,
-        "output": output.to_string_lossy(),
-        "functions": profile.function_count(),
-        "edges": profile.edge_count(),
-        "calls": profile.total.to_string(),
-        "inputs": profile.inputs.unwrap_or(1),
-        "source": profile.source,
-        "dsos": profile.dsos().keys().collect::<Vec<_>>(),
-        "skipped": ui.skipped_json(),
-    })
+/// Output of `import --json` and `merge --json`: a written profile.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct ProfileOutput<'a> {
+    schema: Schema<1>,
+    /// The file.
+    output: Cow<'a, str>,
+    functions: usize,
+    edges: usize,
+    calls: Digits,
+    /// Number of recordings.
+    inputs: u64,
+    /// Recorders, and the data that they lack.
+    source: &'a BTreeSet<String>,
+    /// Labels of programs and libraries.
+    dsos: Vec<&'a str>,
+    skipped: Vec<SkippedItems>,
+}
+
+impl<'a> ProfileOutput<'a> {
+    pub(crate) fn new(profile: &'a sediment_core::profile::Profile, output: &'a Path, ui: &Ui) -> Self {
+        Self {
+            schema: Schema,
+            output: output.to_string_lossy(),
+            functions: profile.function_count(),
+            edges: profile.edge_count(),
+            calls: Digits(profile.total),
+            inputs: profile.inputs.unwrap_or(1),
+            source: &profile.source,
+            dsos: profile.dsos().keys().map(String::as_str).collect(),
+            skipped: ui.skipped_items(),
+        }
+    }
 }
 
 /// Refuses `--json` where standard output has the result itself.
@@ -182,4 +202,10 @@ pub(crate) fn warn_of_similar_labels(profile: &sediment_core::profile::Profile, 
     for (one, other) in sediment_core::profile::similar_labels::similar_labels(profile) {
         ui.warn(&format!("{one} and {other} may be the same library; they are kept separate"));
     }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<ProfileOutput<'_>>("profile");
 }

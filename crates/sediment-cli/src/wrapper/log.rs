@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The wrapper's log, in the folder that `SEDIMENT_LOG` names: each order, and in `links.jsonl` a line per link.
 //!
-//! A line is a JSON object: `outcome` (ordered, failed, left or best as linked), `output`, and for the first two `order`, `linker`,
-//! `functions`, `coverage_percent` (share of the profile's calls into existing functions), `engine`, `keep` (the older
-//! order), `renamed` (pairs of a name in the profile and the one here); `why` for all but the first, with its `code` where it is an error; the `milliseconds` of linking
-//! and of computing the order. An output with a profile also has `profile`, `folder` (of profiles), `label`, `rule`, and
-//! `also_in` (ignored files with a profile of the same program); if its outcome is left, it should have been ordered. Lines
-//! are appended, so links of a parallel build do not disturb each other.
+//! A line is a [`LoggedLink`]. Lines are appended, so links of a parallel build do not disturb each other.
 
 use super::{Ordered, Origin};
 use crate::files::{self, Output, TemporaryFolder};
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::wrapper::command_line::LinkLine;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,19 +78,161 @@ impl OrderFile {
     }
 }
 
+/// What became of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LinkOutcome {
+    /// Linked in its order.
+    Ordered,
+    /// Linked without its order, because the linker failed with it.
+    Failed,
+    /// Linked as without sediment. If it has a profile, it should have been ordered.
+    Left,
+    /// Linked without an order because no order is better.
+    #[serde(rename = "best as linked")]
+    BestAsLinked,
+}
+
+/// A line of the log: an output, and how it was linked.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LoggedLink {
+    pub(crate) outcome: LinkOutcome,
+    pub(crate) output: String,
+    /// Reason for a link without its order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    /// Code of the reason where it is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<String>,
+    #[serde(default, skip_serializing_if = "LinkTimes::is_unknown")]
+    pub(crate) milliseconds: LinkTimes,
+    /// The order, of outputs with an order.
+    #[serde(flatten)]
+    pub(crate) order: Option<LoggedOrder>,
+    /// The profile, of outputs with a profile.
+    #[serde(flatten)]
+    pub(crate) origin: Option<LoggedOrigin>,
+}
+
+/// Milliseconds to compute the order, and to link.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct LinkTimes {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) order: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<u64>,
+}
+
+/// An order that an output was linked in.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LoggedOrder {
+    /// The ordering file.
+    pub(crate) order: String,
+    pub(crate) linker: String,
+    /// Number of functions in the order.
+    functions: usize,
+    /// Share of the profile's calls into existing functions.
+    pub(crate) coverage_percent: f64,
+    engine: u32,
+    /// File of the older order.
+    keep: Option<String>,
+    /// Pairs of a function's name in the profile and its name here.
+    pub(crate) renamed: Vec<(String, String)>,
+    left_out: Vec<LeftOutFunctions>,
+}
+
+/// Functions that an order does not list, for one reason.
+#[derive(Debug, Serialize, Deserialize)]
+struct LeftOutFunctions {
+    code: String,
+    reason: String,
+    functions: u64,
+    weight: String,
+}
+
+/// The profile of an output.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct LoggedOrigin {
+    pub(crate) profile: String,
+    /// The folder of profiles.
+    pub(crate) folder: Option<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) rule: String,
+    /// Ignored files with a profile of the same program.
+    pub(crate) also_in: Vec<String>,
+}
+
+impl LoggedLink {
+    fn new(outcome: LinkOutcome, line: &LinkLine) -> Self {
+        Self {
+            outcome,
+            output: output(line).to_string_lossy().into_owned(),
+            why: None,
+            code: None,
+            milliseconds: LinkTimes::default(),
+            order: None,
+            origin: None,
+        }
+    }
+
+    fn with_order(mut self, order: &Ordered, file: &OrderFile) -> Self {
+        self.order = Some(LoggedOrder::new(order, file));
+        self.origin = Some(LoggedOrigin::new(&order.chosen.origin));
+        self
+    }
+}
+
+impl LinkTimes {
+    fn is_unknown(&self) -> bool {
+        self.order.is_none() && self.link.is_none()
+    }
+}
+
+impl LoggedOrder {
+    fn new(order: &Ordered, file: &OrderFile) -> Self {
+        let left_out = order.skipped.iter().map(|(reason, entry)| LeftOutFunctions {
+            code: reason.code(),
+            reason: reason.to_string(),
+            functions: entry.items,
+            weight: entry.weight.to_string(),
+        });
+        let renamed = order.renamed.iter().map(|renaming| (renaming.old.clone(), renaming.new.clone()));
+        Self {
+            order: file.path().to_string_lossy().into_owned(),
+            linker: order.dialect.name.to_owned(),
+            functions: order.functions,
+            coverage_percent: (order.coverage * 100.0).floor() / 100.0,
+            engine: order.settings.engine.number,
+            keep: order.older.as_ref().map(|older| older.file.clone()),
+            renamed: renamed.collect(),
+            left_out: left_out.collect(),
+        }
+    }
+}
+
+impl LoggedOrigin {
+    fn new(origin: &Origin) -> Self {
+        Self {
+            profile: whole(&origin.path),
+            folder: origin.path.parent().map(whole),
+            label: origin.label.clone(),
+            rule: origin.rule.in_words().to_owned(),
+            also_in: origin.also_in.iter().map(|path| whole(path)).collect(),
+        }
+    }
+}
+
 /// A link that was done in its order, and how long the order and the link took.
 pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, took: [Duration; 2], ui: &Ui) {
-    let mut entry = about(line, order, file, "ordered");
-    let [made, linked] = took.map(milliseconds);
-    entry["milliseconds"] = json!({ "order": made, "link": linked });
-    append(&entry, ui);
+    let [order_took, link_took] = took.map(|time| Some(milliseconds(time)));
+    let link = LoggedLink::new(LinkOutcome::Ordered, line).with_order(order, file);
+    append(&LoggedLink { milliseconds: LinkTimes { order: order_took, link: link_took }, ..link }, ui);
 }
 
 /// A link that failed in its order and was done without.
 pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &str, ui: &Ui) {
-    let mut entry = about(line, order, file, "failed");
-    entry["why"] = json!(said);
-    append(&entry, ui);
+    let link = LoggedLink::new(LinkOutcome::Failed, line).with_order(order, file);
+    append(&LoggedLink { why: Some(said.to_owned()), ..link }, ui);
 }
 
 /// Reason for a link without an order, and its code where it is an error.
@@ -102,79 +240,46 @@ type Why<'a> = (&'a str, Option<ErrorCode>);
 
 /// A link that was done as without sediment, how long it took, and the profile that it has all the same.
 pub(super) fn left(line: &LinkLine, why: Why<'_>, origin: Option<&Origin>, took: Duration, ui: &Ui) {
-    unordered(line, "left", why, origin, took, ui);
+    unordered(LinkOutcome::Left, line, why, origin, took, ui);
 }
 
 /// A link without an order because its profile asks for none, and how long it took.
 pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, ui: &Ui) {
-    unordered(line, BEST_AS_LINKED, (STARTS_BEST, None), Some(origin), took, ui);
+    unordered(LinkOutcome::BestAsLinked, line, (STARTS_BEST, None), Some(origin), took, ui);
 }
 
 fn unordered(
+    outcome: LinkOutcome,
     line: &LinkLine,
-    outcome: &str,
     (why, code): Why<'_>,
     origin: Option<&Origin>,
     took: Duration,
     ui: &Ui,
 ) {
-    let output = output(line);
-    let mut entry = json!({ "outcome": outcome, "output": output.to_string_lossy(), "why": why, "milliseconds": { "link": milliseconds(took) } });
-    if let Some(code) = code {
-        entry["code"] = json!(code.text());
-    }
-    if let Some(origin) = origin {
-        add_origin(&mut entry, origin);
-    }
-    append(&entry, ui);
+    let link = LoggedLink {
+        why: Some(why.to_owned()),
+        code: code.map(|code| code.text().to_owned()),
+        milliseconds: LinkTimes { order: None, link: Some(milliseconds(took)) },
+        origin: origin.map(LoggedOrigin::new),
+        ..LoggedLink::new(outcome, line)
+    };
+    append(&link, ui);
 }
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn about(line: &LinkLine, order: &Ordered, file: &OrderFile, outcome: &str) -> Value {
-    let left_out: Vec<Value> = order
-        .skipped
-        .iter()
-        .map(|(reason, entry)| {
-            json!({ "code": reason.code(), "reason": reason.to_string(), "functions": entry.items, "weight": entry.weight.to_string() })
-        })
-        .collect();
-    let mut entry = json!({
-        "outcome": outcome,
-        "output": output(line).to_string_lossy(),
-        "order": file.path().to_string_lossy(),
-        "linker": order.dialect.name,
-        "functions": order.functions,
-        "coverage_percent": (order.coverage * 100.0).floor() / 100.0,
-        "engine": order.settings.engine.number,
-        "keep": order.older.as_ref().map(|older| &older.file),
-        "renamed": order.renamed.iter().map(|renaming| json!([renaming.old, renaming.new])).collect::<Vec<_>>(),
-        "left_out": left_out,
-    });
-    add_origin(&mut entry, &order.chosen.origin);
-    entry
-}
-
-fn add_origin(entry: &mut Value, origin: &Origin) {
-    entry["profile"] = whole(&origin.path);
-    entry["folder"] = origin.path.parent().map_or(Value::Null, whole);
-    entry["label"] = json!(origin.label);
-    entry["rule"] = json!(origin.rule.in_words());
-    entry["also_in"] = origin.also_in.iter().map(|path| whole(path)).collect();
-}
-
 /// A path from the root.
-fn whole(path: &Path) -> Value {
-    json!(path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy())
+fn whole(path: &Path) -> String {
+    path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy().into_owned()
 }
 
 /// Appends a line; a log that cannot be written is said, and holds up no link.
-fn append(entry: &Value, ui: &Ui) {
+fn append(link: &LoggedLink, ui: &Ui) {
     let Some(folder) = folder() else { return };
-    let written =
-        files::folder(&folder).and_then(|folder| files::append_line(&folder.join(LINKS), &entry.to_string()));
+    let line = json!(link).to_string();
+    let written = files::folder(&folder).and_then(|folder| files::append_line(&folder.join(LINKS), &line));
     if let Err(error) = written {
         ui.note(&format!("SEDIMENT_LOG: {error}"));
     }

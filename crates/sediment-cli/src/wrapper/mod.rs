@@ -27,7 +27,7 @@ pub(crate) use caller::is_compiler;
 use joined::Joiner;
 use linker::Linker;
 pub(crate) use linker::REAL_LD;
-pub(crate) use log::{BEST_AS_LINKED, LINKS};
+pub(crate) use log::{BEST_AS_LINKED, LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin};
 use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};

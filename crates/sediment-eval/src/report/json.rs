@@ -1,169 +1,344 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment as JSON: everything that was concluded, and every sample it was concluded from.
 
-use super::csv::kind_word;
 use crate::comparison::Comparison;
+use crate::data::{Metric, Phase, Probe};
+use crate::factors::FactorEffect;
 use crate::findings::{MetricAnalysis, WorkloadAnalysis};
 use crate::gate::{Gate, gate_reasons};
-use crate::statistics::Description;
+use crate::statistics::drift::Stability;
+use crate::statistics::{Description, Interval};
+use crate::verdict::Verdict;
 use crate::{Analysis, Experiment};
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// Raised when a reader of an older one could misread the new.
 const VERSION: u32 = 1;
 
-pub(super) fn json(experiment: &Experiment, analysis: &Analysis) -> Value {
-    let (answer, reasons) = gate_reasons(analysis);
-    let word = match answer {
-        Gate::Pass => "pass",
-        Gate::Regression => "regression",
-        Gate::Inconclusive => "inconclusive",
-    };
-    json!({
-        "schema": VERSION,
-        "format": "sediment-eval",
-        "version": VERSION,
-        "facts": experiment.facts,
-        "seed": experiment.seed.to_string(),
-        "margin": analysis.margin,
-        "confidence": analysis.confidence,
-        "primary": experiment.primary,
-        "baseline": analysis.variants[analysis.baseline].name,
-        "absent": experiment.absent,
-        "warnings": analysis.warnings,
-        "gate": { "answer": word, "reasons": reasons },
-        "builds": builds(analysis),
-        "metrics": metrics(analysis),
-        "workloads": analysis.workloads.iter().map(|w| workload(analysis, w)).collect::<Vec<_>>(),
-        "samples": samples(experiment),
-    })
+/// Output of `eval … --json`: an experiment.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct EvalOutput<'a> {
+    #[cfg_attr(test, schemars(extend("const" = VERSION)))]
+    schema: u32,
+    #[cfg_attr(test, schemars(extend("const" = "sediment-eval")))]
+    format: &'static str,
+    /// The same as `schema`.
+    #[cfg_attr(test, schemars(extend("const" = VERSION)))]
+    version: u32,
+    /// Names and values of facts on the machine, the builds and the plan.
+    facts: &'a [(String, String)],
+    /// Seed of all random choices, in decimal digits.
+    #[cfg_attr(test, schemars(extend("pattern" = "^[0-9]+$")))]
+    seed: String,
+    /// Relative difference below which builds count as equivalent: 0.01 is 1 %.
+    margin: f64,
+    /// Confidence of the intervals: 0.95.
+    confidence: f64,
+    /// Metric that decides.
+    primary: &'a str,
+    /// Build that the others are compared with.
+    baseline: &'a str,
+    /// Metrics that could not be read, with the reason.
+    absent: &'a BTreeMap<String, String>,
+    /// For people.
+    warnings: &'a [String],
+    gate: GateOutput,
+    builds: Vec<BuildOutput<'a>>,
+    metrics: &'a [Metric],
+    workloads: Vec<WorkloadOutput<'a>>,
+    /// Every run, warm-ups too.
+    samples: Vec<SampleOutput<'a>>,
 }
 
-fn builds(analysis: &Analysis) -> Value {
-    let each = analysis.variants.iter().map(|build| {
-        let factors: Map<String, Value> =
-            build.factors.iter().map(|factor| (factor.name.clone(), json!(factor.level))).collect();
-        json!({ "name": build.name, "replicas": build.replicas, "probe": build.probe, "factors": factors })
-    });
-    each.collect()
-}
-
-fn metrics(analysis: &Analysis) -> Value {
-    let each = analysis.metrics.iter().map(|metric| {
-        json!({ "name": metric.name, "unit": metric.unit, "better": metric.direction, "kind": kind_word(metric.kind) })
-    });
-    each.collect()
-}
-
-fn workload(analysis: &Analysis, found: &WorkloadAnalysis) -> Value {
-    let name = |variant: usize| analysis.variants[variant].name.as_str();
-    let verdicts = found.verdicts.iter().map(|build| {
-        json!({
-            "build": name(build.variant),
-            "verdict": build.verdict.word(),
-            "reason": build.reason,
-            "needed": build.needed,
-        })
-    });
-    let noise_floor = found.noise_floor.as_ref().map(|floor| {
-        let probes =
-            floor.probes.iter().map(|(variant, shown)| json!({ "build": name(*variant), "interval": shown }));
-        json!({ "size": floor.size, "probes": probes.collect::<Vec<_>>() })
-    });
-    let components = found.components.map(|split| {
-        json!({
-            "between_links": split.between_links,
-            "within_links": split.within_links,
-            "p": split.p,
-            "freedom": [split.link_freedom, split.run_freedom],
-        })
-    });
-    let factors = found.factors.as_ref().map(|factors| match factors {
-        Err(why) => json!({ "refused": why }),
-        Ok(effects) => json!({ "effects": effects }),
-    });
-    let read =
-        analysis.metrics.iter().zip(&found.metrics).filter(|(_, m)| m.groups.iter().any(Option::is_some));
-    let values = read.map(|(described, m)| (described.name.clone(), metric(analysis, m)));
-    json!({
-        "name": found.name,
-        "headline": found.headline.map(|at| analysis.metrics[at].name.as_str()),
-        "recommendation": found.recommendation,
-        "warnings": found.warnings,
-        "verdicts": verdicts.collect::<Vec<_>>(),
-        "noise_floor": noise_floor,
-        "variance_components": components,
-        "steadiness": found.stability,
-        "factors": factors,
-        "pairs": found.pairs.iter().map(|pair| comparison(analysis, pair)).collect::<Vec<_>>(),
-        "metrics": values.collect::<Map<String, Value>>(),
-    })
-}
-
-fn metric(analysis: &Analysis, found: &MetricAnalysis) -> Value {
-    let groups =
-        found.groups.iter().zip(&analysis.variants).filter_map(|(group, build)| {
-            group.as_ref().map(|group| (build.name.clone(), description(group)))
+impl<'a> EvalOutput<'a> {
+    pub(super) fn new(experiment: &'a Experiment, analysis: &'a Analysis) -> Self {
+        let (answer, reasons) = gate_reasons(analysis);
+        let builds = analysis.variants.iter().map(|build| BuildOutput {
+            name: &build.name,
+            replicas: build.replicas,
+            probe: build.probe,
+            factors: build.factors.iter().map(|factor| (&*factor.name, &*factor.level)).collect(),
         });
-    let comparisons = found.comparisons.iter().flatten().map(|found| comparison(analysis, found));
-    json!({
-        "groups": groups.collect::<Map<String, Value>>(),
-        "comparisons": comparisons.collect::<Vec<_>>(),
-    })
+        let samples = experiment.observations.iter().map(|run| SampleOutput {
+            workload: experiment.workloads.get(run.workload).map(|workload| &*workload.name),
+            build: experiment.variants.get(run.variant).map(|build| &*build.name),
+            replica: run.replica,
+            block: run.block,
+            slot: run.slot,
+            at: run.at,
+            phase: run.phase,
+            work: run.work,
+            values: &run.values,
+        });
+        Self {
+            schema: VERSION,
+            format: "sediment-eval",
+            version: VERSION,
+            facts: &experiment.facts,
+            seed: experiment.seed.to_string(),
+            margin: analysis.margin,
+            confidence: analysis.confidence,
+            primary: &experiment.primary,
+            baseline: &analysis.variants[analysis.baseline].name,
+            absent: &experiment.absent,
+            warnings: &analysis.warnings,
+            gate: GateOutput { answer, reasons },
+            builds: builds.collect(),
+            metrics: &analysis.metrics,
+            workloads: analysis.workloads.iter().map(|found| WorkloadOutput::new(analysis, found)).collect(),
+            samples: samples.collect(),
+        }
+    }
 }
 
-fn description(group: &Description) -> Value {
-    let moments = &group.moments;
-    json!({
-        "count": moments.count,
-        "mean": moments.mean,
-        "deviation": moments.deviation(),
-        "cv": moments.coefficient_of_variation(),
-        "minimum": group.order.map(|o| o.minimum),
-        "lower_quartile": group.order.map(|o| o.lower_quartile),
-        "median": group.order.map(|o| o.median),
-        "upper_quartile": group.order.map(|o| o.upper_quartile),
-        "maximum": group.order.map(|o| o.maximum),
-        "far": group.order.map(|o| o.far),
-    })
+/// Answer of the gate of CI.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GateOutput {
+    answer: Gate,
+    /// Reasons of builds that did not pass, for people.
+    reasons: Vec<String>,
 }
 
-/// Effects on the scale `log-ratio` are natural logarithms. An infinite t, of runs that never vary, is null.
-fn comparison(analysis: &Analysis, found: &Comparison) -> Value {
-    json!({
-        "build": analysis.variants[found.variant].name,
-        "against": analysis.variants[found.against].name,
-        "design": found.design,
-        "scale": found.scale,
-        "estimate": found.estimate,
-        "change_percent": found.change(),
-        "effect": found.effect,
-        "adjusted_p": found.adjusted_p,
-        "these_links": found.these_links,
-        "bootstrap": found.bootstrap,
-        "signed_rank": found.signed_rank,
-        "student": found.student,
-        "welch": found.welch,
-        "mann_whitney": found.mann_whitney,
-        "equal_cv": found.spread,
-        "equivalence_p": found.equivalence_p,
-        "differences": found.differences,
-    })
+/// A build.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BuildOutput<'a> {
+    name: &'a str,
+    /// Number of links that differ in their random layout only.
+    replicas: u32,
+    /// Only of builds that measure the noise floor.
+    probe: Option<Probe>,
+    /// Levels by factor.
+    factors: BTreeMap<&'a str, &'a str>,
 }
 
-fn samples(experiment: &Experiment) -> Value {
-    let each = experiment.observations.iter().map(|run| {
-        json!({
-            "workload": experiment.workloads.get(run.workload).map(|w| w.name.as_str()),
-            "build": experiment.variants.get(run.variant).map(|v| v.name.as_str()),
-            "replica": run.replica,
-            "block": run.block,
-            "slot": run.slot,
-            "at": run.at,
-            "phase": run.phase,
-            "work": run.work,
-            "values": run.values,
-        })
-    });
-    each.collect()
+/// Findings of a workload.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WorkloadOutput<'a> {
+    name: &'a str,
+    /// Metric that decides; null where it is absent.
+    headline: Option<&'a str>,
+    /// For people.
+    recommendation: &'a str,
+    /// For people.
+    warnings: &'a [String],
+    verdicts: Vec<VerdictOutput<'a>>,
+    /// Null without probes.
+    noise_floor: Option<NoiseFloorOutput<'a>>,
+    /// Null without layout replicas.
+    variance_components: Option<ComponentsOutput>,
+    steadiness: Option<Stability>,
+    /// Null without factors.
+    factors: Option<FactorsOutput<'a>>,
+    /// Comparisons without the baseline.
+    pairs: Vec<ComparisonOutput<'a>>,
+    /// Values by metric.
+    metrics: BTreeMap<&'a str, ValuesOutput<'a>>,
+}
+
+impl<'a> WorkloadOutput<'a> {
+    fn new(analysis: &'a Analysis, found: &'a WorkloadAnalysis) -> Self {
+        let name = |variant: usize| analysis.variants[variant].name.as_str();
+        let verdicts = found.verdicts.iter().map(|build| VerdictOutput {
+            build: name(build.variant),
+            verdict: build.verdict,
+            reason: &build.reason,
+            needed: build.needed,
+        });
+        let noise_floor = found.noise_floor.as_ref().map(|floor| {
+            let probes = floor
+                .probes
+                .iter()
+                .map(|(variant, interval)| ProbeOutput { build: name(*variant), interval: *interval });
+            NoiseFloorOutput { size: floor.size, probes: probes.collect() }
+        });
+        let read = analysis.metrics.iter().zip(&found.metrics);
+        let read = read.filter(|(_, metric)| metric.groups.iter().any(Option::is_some));
+        Self {
+            name: &found.name,
+            headline: found.headline.map(|at| analysis.metrics[at].name.as_str()),
+            recommendation: &found.recommendation,
+            warnings: &found.warnings,
+            verdicts: verdicts.collect(),
+            noise_floor,
+            variance_components: found.components.map(|split| ComponentsOutput {
+                between_links: split.between_links,
+                within_links: split.within_links,
+                p: split.p,
+                freedom: [split.link_freedom, split.run_freedom],
+            }),
+            steadiness: found.stability,
+            factors: found.factors.as_ref().map(|factors| match factors {
+                Ok(effects) => FactorsOutput::Effects(effects),
+                Err(why) => FactorsOutput::Refused(why),
+            }),
+            pairs: found.pairs.iter().map(|pair| ComparisonOutput::new(analysis, pair)).collect(),
+            metrics: read
+                .map(|(metric, values)| (&*metric.name, ValuesOutput::new(analysis, values)))
+                .collect(),
+        }
+    }
+}
+
+/// Verdict on a build.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct VerdictOutput<'a> {
+    build: &'a str,
+    verdict: Verdict,
+    /// For people.
+    reason: &'a str,
+    /// Least number of runs of each build, where there are too few for any answer.
+    needed: Option<usize>,
+}
+
+/// Differences of builds of the same thing.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct NoiseFloorOutput<'a> {
+    /// The largest estimate, as a log-ratio.
+    size: f64,
+    probes: Vec<ProbeOutput<'a>>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ProbeOutput<'a> {
+    build: &'a str,
+    interval: Interval,
+}
+
+/// Standard deviations between links of one build, and between runs of one link.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ComponentsOutput {
+    between_links: f64,
+    within_links: f64,
+    /// p-value of no difference between links.
+    p: f64,
+    /// Degrees of freedom between and within links.
+    freedom: [f64; 2],
+}
+
+/// Effects of the factors, or the reason why there are none.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+enum FactorsOutput<'a> {
+    Effects(&'a [FactorEffect]),
+    Refused(&'a str),
+}
+
+/// Values of a metric.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ValuesOutput<'a> {
+    /// Descriptions by build.
+    groups: BTreeMap<&'a str, DescriptionOutput>,
+    /// Comparisons with the baseline.
+    comparisons: Vec<ComparisonOutput<'a>>,
+}
+
+impl<'a> ValuesOutput<'a> {
+    fn new(analysis: &'a Analysis, found: &'a MetricAnalysis) -> Self {
+        let groups = found.groups.iter().zip(&analysis.variants);
+        let groups =
+            groups.filter_map(|(group, build)| Some((&*build.name, DescriptionOutput::new(group.as_ref()?))));
+        let comparisons = found.comparisons.iter().flatten();
+        Self {
+            groups: groups.collect(),
+            comparisons: comparisons.map(|found| ComparisonOutput::new(analysis, found)).collect(),
+        }
+    }
+}
+
+/// Figures of values; extremes and quartiles are null for printed summaries.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DescriptionOutput {
+    count: f64,
+    mean: f64,
+    /// Standard deviation.
+    deviation: Option<f64>,
+    /// Coefficient of variation.
+    cv: Option<f64>,
+    minimum: Option<f64>,
+    lower_quartile: Option<f64>,
+    median: Option<f64>,
+    upper_quartile: Option<f64>,
+    maximum: Option<f64>,
+    /// Values more than 1.5 interquartile ranges beyond the quartiles.
+    far: Option<usize>,
+}
+
+impl DescriptionOutput {
+    fn new(group: &Description) -> Self {
+        let Description { moments, order } = group;
+        Self {
+            count: moments.count,
+            mean: moments.mean,
+            deviation: moments.deviation(),
+            cv: moments.coefficient_of_variation(),
+            minimum: order.map(|order| order.minimum),
+            lower_quartile: order.map(|order| order.lower_quartile),
+            median: order.map(|order| order.median),
+            upper_quartile: order.map(|order| order.upper_quartile),
+            maximum: order.map(|order| order.maximum),
+            far: order.map(|order| order.far),
+        }
+    }
+}
+
+/// Comparison of two builds. Effects on the scale `log-ratio` are natural logarithms.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ComparisonOutput<'a> {
+    build: &'a str,
+    against: &'a str,
+    /// Null on the scale `difference`.
+    change_percent: Option<f64>,
+    #[serde(flatten)]
+    found: &'a Comparison,
+}
+
+impl<'a> ComparisonOutput<'a> {
+    fn new(analysis: &'a Analysis, found: &'a Comparison) -> Self {
+        Self {
+            build: &analysis.variants[found.variant].name,
+            against: &analysis.variants[found.against].name,
+            change_percent: found.change(),
+            found,
+        }
+    }
+}
+
+/// A run.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SampleOutput<'a> {
+    workload: Option<&'a str>,
+    build: Option<&'a str>,
+    /// Link of the build, from 0.
+    replica: u32,
+    /// Null for unpaired data.
+    block: Option<u32>,
+    /// Position in the block's random order, from 0.
+    slot: u32,
+    /// Seconds since the experiment began.
+    at: f64,
+    phase: Phase,
+    /// Units of work, where they are counted.
+    work: Option<f64>,
+    /// Values by metric.
+    values: &'a BTreeMap<String, f64>,
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<EvalOutput<'_>>("eval");
 }

@@ -39,7 +39,7 @@ pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
 /// logarithms; an infinite t is null.
 #[must_use]
 pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
-    sediment_core::escape::json(&json::json(experiment, analysis))
+    sediment_core::escape::json(&serde_json::json!(json::EvalOutput::new(experiment, analysis)))
 }
 
 /// The summary as CSV: a line for each workload, build and metric. Changes on the scale `ratio` are ratios less one.

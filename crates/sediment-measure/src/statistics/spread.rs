@@ -14,6 +14,7 @@ use serde::Serialize;
 
 /// The test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SpreadTest {
     /// The F statistic.
     pub f: f64,

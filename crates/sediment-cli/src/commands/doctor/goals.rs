@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recording method for each goal on a machine, and the reason, as docs/proofs/hardware-samples.md has measured it.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Goal of a recording.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Goal {
     /// Order of first uses, for starts.
     Starts,
@@ -15,7 +17,9 @@ pub(super) enum Goal {
 }
 
 /// Reason for a method.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Why {
     /// No other method tells an order.
     OnlyOrder,
@@ -60,8 +64,8 @@ const BEST: [(Goal, &[(&str, Why)]); 3] = [
 /// Method for a goal; None where none works that serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Choice {
-    goal: Goal,
-    method: Option<(&'static str, Why)>,
+    pub(super) goal: Goal,
+    pub(super) method: Option<(&'static str, Why)>,
 }
 
 /// The method for each goal on a machine where these work, and which counts cycles or not.
@@ -84,18 +88,6 @@ impl Goal {
 }
 
 impl Why {
-    fn code(self) -> &'static str {
-        match self {
-            Self::OnlyOrder => "only-order",
-            Self::BranchRecords => "branch-records",
-            Self::SamplesNoBetter => "samples-no-better",
-            Self::SamplesMissBlocks => "samples-miss-blocks",
-            Self::Cycles => "cycles",
-            Self::Clock => "clock",
-            Self::Exact => "exact",
-        }
-    }
-
     fn in_words(self) -> &'static str {
         match self {
             Self::OnlyOrder => "no other method tells the order of first uses",
@@ -122,11 +114,6 @@ impl Choice {
             Some((method, why)) => format!("{method}, as {}", why.in_words()),
             None => "no method that works here".to_owned(),
         }
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let (method, reason) = self.method.map(|(method, why)| (method, why.code())).unzip();
-        json!({ "goal": self.name(), "method": method, "reason": reason })
     }
 }
 

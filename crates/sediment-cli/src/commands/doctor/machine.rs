@@ -11,7 +11,7 @@ use sediment_core::binary::SymbolSource;
 use sediment_order::wrapper::plan;
 use sediment_process::Command;
 use sediment_process::command::run;
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -22,23 +22,22 @@ const LONGEST: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// A linker, and how it is asked for.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Linker {
     pub(super) name: String,
     pub(super) version: String,
-    /// Dialect that it reads, as `sediment order --linker` takes it; None: the wrapper orders for it.
+    /// Dialect that it reads, as `sediment order --linker` takes it; null: the wrapper orders for it.
+    #[serde(rename = "linker")]
     pub(super) dialect: Option<&'static str>,
-    /// Flag by which the compiler calls it.
+    /// Flag by which the compiler calls it, or `none`.
     pub(super) flag: String,
     /// True for the one that the compiler calls without a flag.
+    #[serde(rename = "default")]
     pub(super) is_default: bool,
     /// The compiler.
+    #[serde(skip)]
     pub(super) compiler: String,
-}
-
-impl Linker {
-    pub(super) fn json(&self) -> Value {
-        json!({ "name": self.name, "version": self.version, "linker": self.dialect, "flag": self.flag, "default": self.is_default })
-    }
 }
 
 /// The linkers on PATH and in LLVM's folders.
@@ -137,16 +136,14 @@ fn ask(program: &Path, arguments: &[&str]) -> String {
 }
 
 /// A tool or a fact, its state, and the command that mends it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Fact {
     pub(super) name: String,
+    /// Version or state, for people.
     pub(super) state: String,
+    /// Null where nothing is missing.
     pub(super) fix: Option<String>,
-}
-
-impl Fact {
-    pub(super) fn json(&self) -> Value {
-        json!({ "name": self.name, "state": self.state, "fix": self.fix })
-    }
 }
 
 /// Tools that other commands use, and the debug symbols of the C library.
@@ -201,23 +198,19 @@ fn symbols_of_libc() -> Option<Fact> {
 }
 
 /// Page sizes.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Memory {
+    #[serde(rename = "page_bytes")]
     pub(super) page: u64,
+    /// Null where the kernel has no transparent huge pages.
+    #[serde(rename = "huge_page_bytes")]
     pub(super) huge: Option<u64>,
-    /// When transparent huge pages are used: always, madvise or never.
+    /// When transparent huge pages are used: `always`, `madvise` or `never`.
+    #[serde(rename = "transparent_huge_pages")]
     pub(super) transparent: Option<String>,
-}
-
-impl Memory {
     /// The command that allows huge pages.
-    pub(super) fn fix(&self) -> Option<&'static str> {
-        let is_never = self.transparent.as_deref() == Some("never");
-        is_never.then_some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled")
-    }
-
-    pub(super) fn json(&self) -> Value {
-        json!({ "page_bytes": self.page, "huge_page_bytes": self.huge, "transparent_huge_pages": self.transparent, "fix": self.fix() })
-    }
+    pub(super) fix: Option<&'static str>,
 }
 
 pub(super) fn memory() -> Memory {
@@ -225,7 +218,10 @@ pub(super) fn memory() -> Memory {
     let read = |name: &str| std::fs::read_to_string(format!("{OF_KERNEL}/{name}")).ok();
     let huge = read("hpage_pmd_size").and_then(|text| text.trim().parse().ok());
     let chosen = |text: String| Some(text.split_once('[')?.1.split_once(']')?.0.to_owned());
-    Memory { page: page_size(), huge, transparent: read("enabled").and_then(chosen) }
+    let transparent = read("enabled").and_then(chosen);
+    let is_never = transparent.as_deref() == Some("never");
+    let fix = is_never.then_some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+    Memory { page: page_size(), huge, transparent, fix }
 }
 
 /// The kernel's page size.

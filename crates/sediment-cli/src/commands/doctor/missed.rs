@@ -2,11 +2,12 @@
 //! The links of a build that the wrapper missed, by the build's log and the wrapper's.
 
 use crate::files;
+use crate::output::Schema;
 use crate::ui::Ui;
-use crate::wrapper::LINKS;
+use crate::wrapper::{LINKS, LoggedLink};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::wrapper::build_log::{self, Link};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,16 +23,11 @@ pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<(
                 "print the commands of the build: make V=1, ninja -v, or cmake with CMAKE_VERBOSE_MAKEFILE=ON",
             ));
     }
-    let seen = match files::read(&log.join(LINKS)) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes)
-            .lines()
-            .filter_map(|line| {
-                serde_json::from_str::<serde_json::Value>(line).ok()?["output"].as_str().map(str::to_owned)
-            })
-            .collect(),
-        // A wrapper that saw nothing leaves nothing.
-        Err(_) => Vec::new(),
-    };
+    // A wrapper that saw nothing leaves nothing.
+    let seen = files::read(&log.join(LINKS)).unwrap_or_default();
+    let seen = String::from_utf8_lossy(&seen);
+    let seen = seen.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let seen: Vec<String> = seen.map(|link: LoggedLink| link.output).collect();
     let was_seen = |link: &&Link| {
         let tail = format!("/{}", link.output.trim_start_matches("../").trim_start_matches('/'));
         seen.iter().any(|output| output.ends_with(&tail))
@@ -39,47 +35,70 @@ pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<(
     let missed: Vec<&Link> = shown.iter().filter(|link| !was_seen(link)).collect();
     let outputs: BTreeMap<&str, &&Link> = missed.iter().map(|link| (link.output.as_str(), link)).collect();
     if json {
-        let rows = outputs.iter().map(|(output, link)| {
-            json!({ "output": output, "line": link.line, "program": link.program, "reason": Reason::of(link).code() })
+        let outputs = outputs.values().map(|link| MissedLink {
+            output: &link.output,
+            line: link.line,
+            program: &link.program,
+            reason: MissedReason::of(link),
         });
-        let rows: Vec<Value> = rows.collect();
-        return ui
-            .json(&json!({ "schema": 1, "links": shown.len(), "missed": missed.len(), "outputs": rows }));
+        let (links, missed) = (shown.len(), missed.len());
+        return ui.json(&BuildLogOutput { schema: Schema, links, missed, outputs: outputs.collect() });
     }
     let mut text =
         format!("{} links in the log, {} of them not handled by the wrapper\n", shown.len(), missed.len());
     for (output, link) in &outputs {
-        let why = Reason::of(link).in_words();
+        let why = MissedReason::of(link).in_words();
         let _ = writeln!(text, "  {output} (line {}, {}): {why}", link.line, link.program);
     }
     ui.result(&text)
 }
 
+/// Output of `doctor --build-log FILE --json`: links that the wrapper missed.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BuildLogOutput<'a> {
+    schema: Schema<1>,
+    /// Links in the log.
+    links: usize,
+    /// Links that the wrapper did not handle.
+    missed: usize,
+    /// The missed links, once for each output.
+    outputs: Vec<MissedLink<'a>>,
+}
+
+/// A link that the wrapper did not handle.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct MissedLink<'a> {
+    /// Linked file.
+    output: &'a str,
+    /// Line of the build log, from 1.
+    line: u64,
+    /// Program that linked.
+    program: &'a str,
+    reason: MissedReason,
+}
+
 /// Why the wrapper did not see a link.
-#[derive(Debug, Clone, Copy)]
-enum Reason {
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum MissedReason {
     LinkerCalled,
+    #[serde(rename = "no-search-path-shared")]
     NoSearchOfShared,
+    #[serde(rename = "no-search-path")]
     NoSearch,
     NotActive,
 }
 
-impl Reason {
+impl MissedReason {
     fn of(link: &Link) -> Self {
         match (link.by_linker, link.search.is_empty()) {
             (true, _) => Self::LinkerCalled,
             (false, true) if link.shared => Self::NoSearchOfShared,
             (false, true) => Self::NoSearch,
             (false, false) => Self::NotActive,
-        }
-    }
-
-    fn code(self) -> &'static str {
-        match self {
-            Self::LinkerCalled => "linker-called",
-            Self::NoSearchOfShared => "no-search-path-shared",
-            Self::NoSearch => "no-search-path",
-            Self::NotActive => "not-active",
         }
     }
 
@@ -95,4 +114,10 @@ impl Reason {
             }
         }
     }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<BuildLogOutput<'_>>("doctor-build-log");
 }

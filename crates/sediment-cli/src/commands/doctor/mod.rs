@@ -4,15 +4,17 @@
 mod goals;
 mod machine;
 mod missed;
+mod output;
 
+use crate::output::Schema;
 use crate::recording;
 use crate::ui::Ui;
 use clap::Args;
 use goals::Choice;
 use machine::{Fact, Linker, Memory};
+use output::{DoctorOutput, GoalOutput, RecorderOutput};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_record::{RECORDERS, counts_cycles};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -52,14 +54,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let choices = choices(&methods);
     let (linkers, tools, memory) = (machine::linkers(ui), machine::tools(), machine::memory());
     if arguments.json {
-        return ui.json(&json!({
-            "schema": 1,
-            "recorders": methods.iter().map(Method::json).collect::<Vec<_>>(),
-            "goals": choices.iter().map(Choice::json).collect::<Vec<_>>(),
-            "linkers": linkers.iter().map(Linker::json).collect::<Vec<_>>(),
-            "tools": tools.iter().map(Fact::json).collect::<Vec<_>>(),
-            "memory": memory.json(),
-        }));
+        return ui.json(&DoctorOutput {
+            schema: Schema,
+            recorders: methods.iter().map(RecorderOutput::new).collect(),
+            goals: choices.iter().map(GoalOutput::new).collect(),
+            linkers: &linkers,
+            tools: &tools,
+            memory: &memory,
+        });
     }
     let mut text = String::from("Recording methods, best first\n");
     for method in &methods {
@@ -141,11 +143,6 @@ impl Method {
             }
         }
     }
-
-    fn json(&self) -> Value {
-        let (reason, fix) = self.obstacle.clone().map_or((None, None), |(why, fix)| (Some(why), fix));
-        json!({ "name": self.name, "works": reason.is_none(), "default": self.is_default, "reason": reason, "fix": fix })
-    }
 }
 
 fn add_linkers(text: &mut String, linkers: &[Linker]) {
@@ -172,7 +169,7 @@ fn add_memory(text: &mut String, memory: &Memory) {
         (Some(mode), Some(huge)) => format!("{} KiB, transparent: {mode}", huge / 1024),
         _ => "none: this kernel has no transparent huge pages".to_owned(),
     };
-    add(text, "huge pages", &huge, memory.fix());
+    add(text, "huge pages", &huge, memory.fix);
 }
 
 fn add_choice(text: &mut String, choice: &Choice) {

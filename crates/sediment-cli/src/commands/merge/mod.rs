@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         mixes_block_units: arguments.all_are_weighed("profiles"),
     };
     let merged = merge_files(&inputs, settings, &options.output, ui)?;
-    if options.json { ui.json(&inputs::profile_json(&merged, &options.output, ui)) } else { Ok(()) }
+    if options.json { ui.json(&inputs::ProfileOutput::new(&merged, &options.output, ui)) } else { Ok(()) }
 }
 
 /// Choices of a merge.

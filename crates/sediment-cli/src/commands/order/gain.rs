@@ -7,7 +7,7 @@ use sediment_core::callgraph::FunctionId;
 use sediment_core::plural::counted;
 use sediment_order::order::Ordering;
 use sediment_order::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 /// Said where calls are missing.
 pub(crate) const NO_FORECAST: &str = "no forecast: the profile has no call counts";
@@ -44,19 +44,56 @@ pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
     format!("{hot}; {how} {}{nothing}", change::in_percent(gain.ratio(), 0))
 }
 
-/// The same for programs.
-pub(crate) fn in_json(gain: &Gain) -> Value {
-    let outlook = |outlook: &Outlook| {
-        json!({
-            "hot_pages": outlook.hot_pages,
-            "pages": outlook.pages,
-            "itlb_misses": TLB_ENTRIES.iter().zip(outlook.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "now": outlook(&gain.before),
-        "after": outlook(&gain.after),
-        "itlb_misses_change_percent": 100.0 * (gain.ratio() - 1.0),
-        "nothing_to_gain": gain.is_nothing(),
-    })
+/// Effect of an order on the program as it is linked.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct GainOutput {
+    now: OutlookOutput,
+    after: OutlookOutput,
+    /// Change of the misses with 64 entries, in per cent.
+    itlb_misses_change_percent: f64,
+    nothing_to_gain: bool,
+}
+
+/// Pages and misses of a layout.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OutlookOutput {
+    /// Pages of 4 KiB that hold 99 % of the calls.
+    hot_pages: u64,
+    /// Pages of 4 KiB that are touched.
+    pages: u64,
+    itlb_misses: Vec<TlbMissesOutput>,
+}
+
+/// Misses of an instruction TLB.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct TlbMissesOutput {
+    /// Entries of 4 KiB.
+    entries: u32,
+    misses: f64,
+}
+
+impl TlbMissesOutput {
+    /// Misses at each of [`TLB_ENTRIES`].
+    pub(crate) fn of_sizes(misses: [f64; TLB_ENTRIES.len()]) -> Vec<Self> {
+        TLB_ENTRIES.into_iter().zip(misses).map(|(entries, misses)| Self { entries, misses }).collect()
+    }
+}
+
+impl GainOutput {
+    pub(crate) fn new(gain: &Gain) -> Self {
+        let outlook = |outlook: &Outlook| OutlookOutput {
+            hot_pages: outlook.hot_pages,
+            pages: outlook.pages,
+            itlb_misses: TlbMissesOutput::of_sizes(outlook.misses),
+        };
+        Self {
+            now: outlook(&gain.before),
+            after: outlook(&gain.after),
+            itlb_misses_change_percent: 100.0 * (gain.ratio() - 1.0),
+            nothing_to_gain: gain.is_nothing(),
+        }
+    }
 }

@@ -15,10 +15,12 @@ use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed, tell_nameless};
 use crate::kept_order;
 use crate::next_steps;
+use crate::output::{Schema, SkippedItems};
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use gain::GainOutput;
 use sediment_core::binary::Binary;
 use sediment_core::callgraph::{GroupKind, Trace};
 use sediment_core::profile::Profile;
@@ -32,6 +34,8 @@ use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment_order::wrapper::settings::share;
 use sediment_read::trace::file;
+use serde::Serialize;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -189,7 +193,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let Written { text, gain } = made.map_err(named)?;
     files::write(&options.output, text.as_bytes(), ui)?;
     if options.json {
-        return ui.json(&in_json(&text, gain.as_ref(), plan.linker, &options.output, ui));
+        return ui.json(&OrderOutput::new(&text, gain.as_ref(), plan.linker, &options.output, ui));
     }
     if options.output.is_file() && link::read(&text).is_ok() {
         ui.next(next_steps::after_order(
@@ -202,19 +206,36 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// A written ordering file in JSON.
-fn in_json(text: &str, gain: Option<&Gain>, linker: &Linker, output: &Path, ui: &Ui) -> serde_json::Value {
-    let asked = link::read(text).map_or(0, |(_, asked)| asked.len());
-    let arguments = Some(linker.arguments).filter(|arguments| arguments.starts_with('-'));
-    serde_json::json!({
-        "schema": 1,
-        "output": output.to_string_lossy(),
-        "linker": linker.name,
-        "link_arguments": arguments.map(|arguments| arguments.replace("FILE", &output.to_string_lossy())),
-        "functions": asked,
-        "gain": gain.map(gain::in_json),
-        "skipped": ui.skipped_json(),
-    })
+/// Output of `order --json`: a written ordering file.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OrderOutput<'a> {
+    schema: Schema<1>,
+    /// The file.
+    output: Cow<'a, str>,
+    linker: &'a str,
+    /// Arguments of the compiler that link by the file; null where it takes more than arguments.
+    link_arguments: Option<String>,
+    functions: usize,
+    /// Effect on the program of `--binary`; null without one, and where it cannot be forecast.
+    gain: Option<GainOutput>,
+    skipped: Vec<SkippedItems>,
+}
+
+impl<'a> OrderOutput<'a> {
+    fn new(text: &str, gain: Option<&Gain>, linker: &'a Linker, output: &'a Path, ui: &Ui) -> Self {
+        let name = output.to_string_lossy();
+        let arguments = Some(linker.arguments).filter(|arguments| arguments.starts_with('-'));
+        Self {
+            schema: Schema,
+            linker: linker.name,
+            link_arguments: arguments.map(|arguments| arguments.replace("FILE", &name)),
+            functions: link::read(text).map_or(0, |(_, asked)| asked.len()),
+            gain: gain.map(GainOutput::new),
+            skipped: ui.skipped_items(),
+            output: name,
+        }
+    }
 }
 
 /// Engine of `--engine` or `--algorithm auto`; None for other algorithms.
@@ -486,4 +507,10 @@ fn change(ratio: f64) -> String {
     let percent = 100.0 * (ratio - 1.0);
     let percent = if percent.abs() < 0.05 { 0.0 } else { percent };
     format!("{percent:+.1} %")
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<OrderOutput<'_>>("order");
 }

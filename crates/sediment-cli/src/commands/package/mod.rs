@@ -11,6 +11,7 @@ mod spec;
 
 use crate::files;
 use crate::inputs::{read_profile, tell_nameless};
+use crate::output::Schema;
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use crate::wrapper::settings as package_settings;
@@ -21,7 +22,8 @@ use sediment_core::plural::counted;
 use sediment_core::profile::{VARIANTS, text};
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::wrapper::settings::{self, Settings};
-use serde_json::{Value, json};
+use serde::Serialize;
+use std::borrow::Cow;
 use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
 
@@ -114,8 +116,13 @@ impl Change {
         diff::unified(&files::display(&self.path), self.before.as_deref(), &self.after)
     }
 
-    fn json(&self) -> Value {
-        json!({ "file": self.path.to_string_lossy(), "new": self.before.is_none(), "changed": self.is_one(), "diff": self.diff() })
+    fn output(&self) -> ChangeOutput<'_> {
+        ChangeOutput {
+            file: self.path.to_string_lossy(),
+            new: self.before.is_none(),
+            changed: self.is_one(),
+            diff: self.diff(),
+        }
     }
 }
 
@@ -124,21 +131,64 @@ impl Addition {
         files::read(&self.path).ok().as_ref() != Some(&self.content)
     }
 
-    fn json(&self) -> Value {
-        json!({ "file": self.path.to_string_lossy(), "new": !self.path.exists(), "changed": self.is_one(), "what": self.what, "kept": self.kept.as_ref().map(|(old, _)| old.to_string_lossy()) })
+    fn output(&self) -> AdditionOutput<'_> {
+        AdditionOutput {
+            file: self.path.to_string_lossy(),
+            new: !self.path.exists(),
+            changed: self.is_one(),
+            what: &self.what,
+            kept: self.kept.as_ref().map(|(old, _)| old.to_string_lossy()),
+        }
     }
+}
+
+/// Output of `package --json`: the change of a recipe.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PackageOutput<'a> {
+    schema: Schema<1>,
+    /// True if files were changed: only with `--apply`.
+    applied: bool,
+    recipe: Vec<ChangeOutput<'a>>,
+    additions: Vec<AdditionOutput<'a>>,
+}
+
+/// A file of the recipe.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ChangeOutput<'a> {
+    file: Cow<'a, str>,
+    new: bool,
+    /// False if the file is already as proposed.
+    changed: bool,
+    /// Unified diff; empty without a change.
+    diff: String,
+}
+
+/// A file for the source package.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct AdditionOutput<'a> {
+    file: Cow<'a, str>,
+    new: bool,
+    /// False if the file is already as proposed.
+    changed: bool,
+    /// Description, for people.
+    what: &'a str,
+    /// File that keeps the whole profile of which this is a part; null where it is whole.
+    kept: Option<Cow<'a, str>>,
 }
 
 /// Shows the changes as a diff or as JSON, and makes them where that is wanted: the additions first, as the recipe names them.
 fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui) -> Result<()> {
     let new: Vec<&Addition> = additions.iter().filter(|addition| addition.is_one()).collect();
     let is_changed = changes.iter().any(Change::is_one) || !new.is_empty();
-    let answer = json!({
-        "schema": 1,
-        "applied": common.apply && is_changed,
-        "recipe": changes.iter().map(Change::json).collect::<Vec<_>>(),
-        "additions": additions.iter().map(Addition::json).collect::<Vec<_>>(),
-    });
+    let answer = PackageOutput {
+        schema: Schema,
+        applied: common.apply && is_changed,
+        recipe: changes.iter().map(Change::output).collect(),
+        additions: additions.iter().map(Addition::output).collect(),
+    };
     if !common.json {
         ui.result(&changes.iter().map(Change::diff).collect::<String>())?;
         for addition in &new {
@@ -322,4 +372,10 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         kept,
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<PackageOutput<'_>>("package");
 }

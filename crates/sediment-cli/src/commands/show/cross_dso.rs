@@ -3,7 +3,6 @@
 
 use sediment_core::demangle::demangled;
 use sediment_core::profile::{FunctionIndex, Profile};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -19,11 +18,11 @@ side. Ways to avoid such calls:
 
 /// The calls between two DSOs.
 pub(super) struct CrossCalls<'a> {
-    profile: &'a Profile,
+    pub(super) profile: &'a Profile,
     /// All calls with both ends in a DSO.
-    total: u128,
-    pairs: Vec<((&'a str, &'a str), u128)>,
-    calls: Vec<(FunctionIndex, FunctionIndex, u128)>,
+    pub(super) total: u128,
+    pub(super) pairs: Vec<((&'a str, &'a str), u128)>,
+    pub(super) calls: Vec<(FunctionIndex, FunctionIndex, u128)>,
 }
 
 impl<'a> CrossCalls<'a> {
@@ -49,7 +48,7 @@ impl<'a> CrossCalls<'a> {
         Self { profile, total, pairs, calls }
     }
 
-    fn crossing(&self) -> u128 {
+    pub(super) fn crossing(&self) -> u128 {
         self.pairs.iter().fold(0, |sum, (_, count)| sum.saturating_add(*count))
     }
 
@@ -88,22 +87,5 @@ impl<'a> CrossCalls<'a> {
         }
         text.push('\n');
         text + ADVICE
-    }
-
-    pub(super) fn json(&self) -> Value {
-        let key = |function: FunctionIndex| {
-            let key = self.profile.key(function);
-            json!({ "name": key.name, "demangled": demangled(&key.name), "dso": key.dso, "file": key.file })
-        };
-        // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
-        json!({
-            "schema": 1,
-            "calls": self.total.to_string(),
-            "crossing": self.crossing().to_string(),
-            "pairs": self.pairs.iter().map(|((from, to), count)| json!({ "from": from, "to": to, "count": count.to_string() })).collect::<Vec<_>>(),
-            "top": self.calls.iter().map(|(caller, callee, count)| json!({
-                "from": key(*caller), "to": key(*callee), "count": count.to_string(),
-            })).collect::<Vec<_>>(),
-        })
     }
 }

@@ -2,12 +2,13 @@
 //! `sediment show FOLDER`: the profiles that builds are ordered by, a line for each file; and which file counts where several have a
 //! profile of one program.
 
+use super::output::{ProfileFile, RepeatedPrograms, ShowDirOutput};
 use crate::files;
 use crate::inputs::read_profile;
+use crate::output::Schema;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, settings};
 use sediment_core::{Error, ErrorCode, Result};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -21,9 +22,13 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
         let name = files::display(path);
         match files::expect_regular(path).and_then(|()| read_profile(path, ui)) {
             Ok(profile) => {
-                let [functions, edges] = [profile.function_count(), profile.edge_count()];
                 let _ = writeln!(text, "{}", super::headline(&name, &profile));
-                entries.push(json!({ "file": name, "functions": functions, "edges": edges }));
+                entries.push(ProfileFile {
+                    file: name,
+                    functions: Some(profile.function_count()),
+                    edges: Some(profile.edge_count()),
+                    left_out: None,
+                });
                 read_any = true;
             }
             Err(error) => {
@@ -31,7 +36,8 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
                 if path.extension().is_some_and(|ending| ending == "prof") {
                     ui.warn(&format!("skipped {name}: {error}"));
                 }
-                entries.push(json!({ "file": name, "left_out": error.to_string() }));
+                let left_out = Some(error.to_string());
+                entries.push(ProfileFile { file: name, left_out, ..ProfileFile::default() });
             }
         }
     }
@@ -58,13 +64,13 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
         );
     }
     if as_json {
-        let several: Vec<Value> = several
-            .iter()
-            .map(|((counts, other), labels)| {
-                json!({ "counts": files::display(counts), "other": files::display(other), "programs": labels })
-            })
-            .collect();
-        return ui.json(&json!({ "schema": 1, "profiles": entries, "in_several_files": several }));
+        let several = several.iter().map(|((counts, other), programs)| RepeatedPrograms {
+            counts: files::display(counts),
+            other: files::display(other),
+            programs,
+        });
+        let in_several_files = several.collect();
+        return ui.json(&ShowDirOutput { schema: Schema, profiles: entries, in_several_files });
     }
     ui.result(&text)
 }

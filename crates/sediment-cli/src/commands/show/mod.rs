@@ -3,17 +3,18 @@
 
 mod cross_dso;
 mod folder;
+mod output;
 
 use crate::files;
 use crate::inputs::{self, read_profile, tell_nameless};
 use crate::ui::Ui;
 use clap::Args;
+use output::{CrossDsoOutput, ShowOutput};
 use sediment_core::demangle::demangled;
 use sediment_core::plural::counted;
 use sediment_core::profile::source::Unknown;
 use sediment_core::profile::{FunctionIndex, Millionths, Profile, WeightUnit, knowledge};
 use sediment_core::{Error, ErrorCode, Result};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -48,14 +49,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.cross_dso {
         let calls = cross_dso::CrossCalls::of(&profile, arguments.top);
         return if arguments.json {
-            ui.json(&calls.json())
+            ui.json(&CrossDsoOutput::new(&calls))
         } else {
             ui.result(&calls.text(&files::display(&arguments.profile)))
         };
     }
     let summary = Summary::of(&profile, arguments.top);
     if arguments.json {
-        ui.json(&summary.json())
+        ui.json(&ShowOutput::new(&summary))
     } else {
         ui.result(&summary.text(&files::display(&arguments.profile)))
     }
@@ -143,13 +144,6 @@ impl<'a> Summary<'a> {
         top_functions.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         top_functions.truncate(top);
         Self { profile, calls, dsos, top_calls, top_functions, inside: Inside::of(profile) }
-    }
-
-    fn unit(&self) -> &'static str {
-        match self.profile.unit {
-            WeightUnit::Calls => "calls",
-            WeightUnit::Share => "share",
-        }
     }
 
     fn text(&self, name: &str) -> String {
@@ -268,53 +262,5 @@ impl<'a> Summary<'a> {
         }
         // Only for the eye: the quotient of two floats is near enough.
         format!("{:.2}%", 100.0 * count as f64 / self.calls as f64)
-    }
-
-    fn json(&self) -> Value {
-        let profile = self.profile;
-        let function = |index: FunctionIndex| {
-            let key = profile.key(index);
-            json!({ "dso": key.dso, "name": key.name, "demangled": demangled(&key.name), "file": key.file })
-        };
-        // Counts can pass 2^64, beyond what JSON readers keep exact: they are written as text.
-        json!({
-            "schema": 1,
-            "source": profile.source,
-            "unit": self.unit(),
-            "total": profile.total.to_string(),
-            "arch": profile.arch,
-            "inputs": profile.inputs.unwrap_or(1),
-            "not_known": knowledge::not_known(profile).iter().map(|entry| json!({
-                "source": entry.source,
-                "what": entry.what.iter().map(Unknown::to_string).collect::<Vec<_>>(),
-                "codes": entry.what.iter().map(|unknown| unknown.code()).collect::<Vec<_>>(),
-            })).collect::<Vec<_>>(),
-            "interpreter": knowledge::interpreter(profile).map(|found| json!({
-                "dso": found.label, "runs": found.runs,
-                "weight": found.weight.0.to_string(), "of": found.weight.1.to_string(),
-            })),
-            "functions": profile.function_count(),
-            "functions_with_blocks": self.inside.with_blocks,
-            "functions_with_counters": self.inside.with_counters,
-            "functions_without_names": self.inside.nameless,
-            "edges": profile.edge_count(),
-            "calls_between_named_functions": self.calls.to_string(),
-            "dsos": self.dsos.iter().map(|(label, dso)| {
-                let cluster = label.and_then(|label| profile.dsos().get(label));
-                json!({
-                    "label": label,
-                    "build_id": cluster.and_then(|c| c.build_id.clone()),
-                    "package": cluster.and_then(|c| c.package.clone()),
-                    "functions": dso.functions,
-                    "calls_in": dso.calls_in.to_string(),
-                })
-            }).collect::<Vec<_>>(),
-            "top_calls": self.top_calls.iter().map(|(caller, callee, count)| json!({
-                "caller": function(*caller), "callee": function(*callee), "count": count.to_string(),
-            })).collect::<Vec<_>>(),
-            "top_functions": self.top_functions.iter().map(|(index, count)| json!({
-                "function": function(*index), "calls_in": count.to_string(),
-            })).collect::<Vec<_>>(),
-        })
     }
 }

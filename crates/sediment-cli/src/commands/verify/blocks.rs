@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment verify --blocks`: what the compiler did with a profile's counts of blocks.
 
+use super::output::BlocksOutput;
 use super::{Arguments, as_percent};
 use crate::files;
 use crate::inputs::{read_binary, read_profile, renamed};
@@ -13,7 +14,6 @@ use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ pub(super) fn run(path: &Path, profile: &Path, arguments: &Arguments, ui: &Ui) -
     let file_name = files::display_name(path);
     let report = report_on(path, &binary, &profile)?;
     if arguments.json {
-        ui.json(&in_json(&report))?;
+        ui.json(&BlocksOutput::new(&report))?;
     } else {
         ui.result(&in_words(&report, &file_name, arguments.list.unwrap_or(20)))?;
     }
@@ -58,9 +58,9 @@ pub(super) fn report_on(path: &Path, binary: &Binary, profile: &Profile) -> Resu
 pub(super) fn in_short(
     path: &Path,
     profile: &Path,
-    known: &[(&str, &str)],
+    known: &[(String, String)],
     ui: &Ui,
-) -> Result<Option<(String, Value)>> {
+) -> Result<Option<(String, BlocksOutput)>> {
     let mut profile = read_profile(profile, ui)?;
     if profile.blocks_total == 0 {
         return Ok(None);
@@ -79,7 +79,7 @@ pub(super) fn in_short(
         counted(count(Layout::Split), "function"),
         count(Layout::SplitOtherGraph) + count(Layout::OtherGraph) + count(Layout::Unnumbered),
     );
-    Ok(Some((line, in_json(&report))))
+    Ok(Some((line, BlocksOutput::new(&report))))
 }
 
 /// One line for each state.
@@ -121,7 +121,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
         };
         let _ = writeln!(text, "{:>8} functions {}{sizes}", of.len(), explained(layout));
         if layout == Layout::Whole {
-            for (why, _, reason) in REASONS_TO_STAY_WHOLE {
+            for (why, reason) in REASONS_TO_STAY_WHOLE {
                 let count = of.iter().filter(|function| function.why_whole == why).count();
                 if count > 0 {
                     let _ = writeln!(text, "{count:>12}  {reason}");
@@ -152,30 +152,20 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
     text
 }
 
-/// Reasons why GCC or its plugin split no function, each with its name for programs.
-const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, Option<&str>, &str); 6] = [
-    (
-        Some(WhyWhole::FewExecutions),
-        Some("few-executions"),
-        "GCC expects fewer than 4 executions of the blocks",
-    ),
+/// Reasons why GCC or its plugin split no function.
+const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
+    (Some(WhyWhole::FewExecutions), "GCC expects fewer than 4 executions of the blocks"),
     (
         Some(WhyWhole::SmallParts),
-        Some("small-parts"),
         "the blocks have no more instructions than there are jumps into and out of them",
     ),
-    (
-        Some(WhyWhole::Kind),
-        Some("kind"),
-        "attribute section, naked, cold or optimize, or flags for size (-Os)",
-    ),
+    (Some(WhyWhole::Kind), "attribute section, naked, cold or optimize, or flags for size (-Os)"),
     (
         Some(WhyWhole::Distances),
-        Some("distances"),
         "static tables of distances between labels; on AArch64 also exceptions, jump tables or asm goto",
     ),
-    (Some(WhyWhole::Option), Some("option"), "-fno-reorder-blocks-and-partition"),
-    (None, None, "the map does not tell why"),
+    (Some(WhyWhole::Option), "-fno-reorder-blocks-and-partition"),
+    (None, "the map does not tell why"),
 ];
 
 fn explained(layout: Layout) -> &'static str {
@@ -195,30 +185,4 @@ fn explained(layout: Layout) -> &'static str {
         Layout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
         Layout::NotInBinary => "not in the file",
     }
-}
-
-fn in_json(report: &BlocksReport) -> Value {
-    let name = |layout: Layout| Layout::ALL.iter().find(|(row, _)| *row == layout).map(|(_, name)| *name);
-    let why = |function: &CountedFunction| {
-        REASONS_TO_STAY_WHOLE.iter().find(|(row, _, _)| *row == function.why_whole).and_then(|row| row.1)
-    };
-    let function = |function: &CountedFunction| {
-        json!({
-            "name": function.name,
-            "demangled": demangled(&function.name),
-            "layout": name(function.layout),
-            "why_whole": why(function),
-            "executions": function.executions.to_string(),
-            "weight": function.weight.to_string(),
-            "cold_weight": function.cold_weight.to_string(),
-            "bytes": function.bytes,
-            "cold_bytes": function.cold_bytes,
-        })
-    };
-    json!({
-        "schema": 1,
-        "cold_parts_per_million": report.cold_parts_per_million(),
-        "coverage_per_million": report.coverage_per_million(),
-        "functions": report.functions.iter().map(function).collect::<Vec<_>>(),
-    })
 }

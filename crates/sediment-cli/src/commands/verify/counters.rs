@@ -2,14 +2,26 @@
 //! Share of a profile's counters that a build could use: of each compiled unit sediment's plugin for GCC adds a line to the build's log.
 
 use super::as_percent;
+use super::output::CountersOutput;
 use crate::files;
 use sediment_core::plural::counted;
 use sediment_core::{Error, Result};
-use serde_json::{Value, json};
+use serde::Deserialize;
 use std::path::Path;
 
 /// Name of the plugin's log in the folder of `SEDIMENT_LOG`.
 const LOG: &str = "counters.jsonl";
+
+/// A line of the plugin's log.
+#[derive(Deserialize)]
+struct CompiledUnit {
+    functions: u64,
+    /// Functions that have changed.
+    changed: u64,
+    /// Weight of the unit's counters.
+    weight: f64,
+    changed_weight: f64,
+}
 
 /// Sums over the compiled units that have counters.
 #[derive(Debug, Default, PartialEq)]
@@ -37,20 +49,15 @@ impl Fitting {
     fn parse(text: &str) -> Result<Self> {
         let mut sums = Self::default();
         for (line, number) in text.lines().zip(1..) {
-            let unit: Option<Value> = serde_json::from_str(line).ok();
-            let figures = unit.and_then(|unit| {
-                let weights = (unit["weight"].as_f64()?, unit["changed_weight"].as_f64()?);
-                Some((unit["functions"].as_u64()?, unit["changed"].as_u64()?, weights))
-            });
-            let (functions, changed, (weight, changed_weight)) = figures.ok_or_else(|| {
+            let unit: CompiledUnit = serde_json::from_str(line).map_err(|_| {
                 Error::at_line(number, "not a line of the plugin's log").with_found(line.as_bytes())
             })?;
             sums.units += 1;
-            sums.changed_units += u64::from(changed > 0);
-            sums.functions = sums.functions.saturating_add(functions);
-            sums.changed_functions = sums.changed_functions.saturating_add(changed);
-            sums.weight += weight;
-            sums.changed_weight += changed_weight;
+            sums.changed_units += u64::from(unit.changed > 0);
+            sums.functions = sums.functions.saturating_add(unit.functions);
+            sums.changed_functions = sums.changed_functions.saturating_add(unit.changed);
+            sums.weight += unit.weight;
+            sums.changed_weight += unit.changed_weight;
         }
         Ok(sums)
     }
@@ -71,14 +78,14 @@ impl Fitting {
         )
     }
 
-    pub(super) fn in_json(&self) -> Value {
-        json!({
-            "units": self.units,
-            "changed_units": self.changed_units,
-            "functions": self.functions,
-            "changed_functions": self.changed_functions,
-            "fits_percent": self.parts_per_million() as f64 / 10_000.0,
-        })
+    pub(super) fn output(&self) -> CountersOutput {
+        CountersOutput {
+            units: self.units,
+            changed_units: self.changed_units,
+            functions: self.functions,
+            changed_functions: self.changed_functions,
+            fits_percent: self.parts_per_million() as f64 / 10_000.0,
+        }
     }
 }
 

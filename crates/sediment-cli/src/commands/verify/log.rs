@@ -5,17 +5,20 @@
 use super::blocks;
 use super::counters::Fitting;
 use super::installed::Installed;
+use super::output::{
+    BlocksOutput, LinkOutput, LogOutput, OrderedLink, UnorderedLink, VerifiedOutcome, VerifyOutput,
+};
 use super::words::symbols_in_words;
-use super::{Arguments, Place, as_percent, below_threshold, in_json, is_below, report_on};
+use super::{Arguments, Place, as_percent, below_threshold, is_below, report_on};
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;
+use crate::output::Schema;
 use crate::ui::Ui;
-use crate::wrapper::{BEST_AS_LINKED, LINKS, settings};
+use crate::wrapper::{LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin, settings};
 use sediment_core::binary::SymbolSource;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::verify::Report;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -38,15 +41,15 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         milliseconds: [0, 0],
     };
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
-    for (output, link) in &links {
-        match (word(link, "outcome"), link["profile"].is_string()) {
-            ("ordered", _) => build.ordered(output, link),
-            ("failed", _) => build.failed(output, link),
-            (BEST_AS_LINKED, _) => build.best_as_linked(output, link),
-            (_, true) => build.unplaced(output, link),
+    for link in links.values() {
+        match (link.outcome, &link.order, &link.origin) {
+            (LinkOutcome::Ordered, Some(order), Some(origin)) => build.ordered(link, order, origin),
+            (LinkOutcome::Failed, ..) => build.failed(link),
+            (LinkOutcome::BestAsLinked, _, Some(origin)) => build.best_as_linked(link, origin),
+            (_, _, Some(origin)) => build.unplaced(link, origin),
             _ => {
-                *left.entry(word(link, "why")).or_default() += 1;
-                build.entries.push(json!({ "output": output, "outcome": "left", "why": link["why"] }));
+                *left.entry(why(link)).or_default() += 1;
+                build.entries.push(LinkOutput::new(&link.output, VerifiedOutcome::Left, link.why.clone()));
             }
         }
     }
@@ -54,11 +57,8 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     let counters = Fitting::of_build(folder)?;
     let code = if build.below { ExitCode::from(BELOW_THRESHOLD) } else { ExitCode::SUCCESS };
     if arguments.json {
-        let mut answer = json!({ "schema": 1, "links": build.entries });
-        if let Some(counters) = counters {
-            answer["counters"] = counters.in_json();
-        }
-        ui.json(&answer)?;
+        let counters = counters.as_ref().map(Fitting::output);
+        ui.json(&LogOutput { schema: Schema, links: build.entries, counters })?;
         return Ok(code);
     }
     let Build { mut text, ordered, milliseconds, .. } = build;
@@ -85,7 +85,7 @@ struct Build<'a> {
     installed: Option<Installed>,
     ui: &'a Ui,
     text: String,
-    entries: Vec<Value>,
+    entries: Vec<LinkOutput<'a>>,
     /// True if an output is below its threshold.
     below: bool,
     ordered: u64,
@@ -97,7 +97,7 @@ struct Build<'a> {
 
 /// Smallest required coverage for each folder of profiles: from the command line, else the package's settings, else the default.
 fn thresholds(
-    links: &BTreeMap<String, Value>,
+    links: &BTreeMap<String, LoggedLink>,
     arguments: &Arguments,
 ) -> Result<BTreeMap<PathBuf, Option<u64>>> {
     let folders = links.values().filter_map(folder_of);
@@ -113,12 +113,12 @@ fn thresholds(
 }
 
 /// The folder of profiles that a link was ordered by.
-fn folder_of(link: &Value) -> Option<&Path> {
-    link["folder"].as_str().map(Path::new)
+fn folder_of(link: &LoggedLink) -> Option<&Path> {
+    link.origin.as_ref()?.folder.as_deref().map(Path::new)
 }
 
-impl Build<'_> {
-    fn threshold(&self, link: &Value) -> Option<u64> {
+impl<'a> Build<'a> {
+    fn threshold(&self, link: &LoggedLink) -> Option<u64> {
         folder_of(link)
             .and_then(|folder| self.thresholds.get(folder).copied())
             .unwrap_or(self.arguments.min_coverage)
@@ -130,19 +130,20 @@ impl Build<'_> {
     }
 
     /// An ordered output: verifies how much of its profile is placed as ordered.
-    fn ordered(&mut self, output: &str, link: &Value) {
+    fn ordered(&mut self, link: &'a LoggedLink, order: &'a LoggedOrder, origin: &'a LoggedOrigin) {
         self.ordered += 1;
+        let output = &link.output;
         let checked = match &self.installed {
-            Some(installed) => as_installed(link, output, installed, self.ui),
-            None => as_linked(link, output, self.ui),
+            Some(installed) => as_installed(order, origin, output, installed, self.ui),
+            None => as_linked(order, origin, output, self.ui),
         };
         let Checked { shown, report, from } = match checked {
             Ok(Some(checked)) => checked,
-            Ok(None) => return self.not_installed(output),
+            Ok(None) => return self.not_installed(link),
             Err(error) => {
                 self.say(&format!("{output}: not verified: {error}"));
-                self.entries
-                    .push(json!({ "output": output, "outcome": "not verified", "why": error.to_string() }));
+                let why = Some(error.to_string());
+                self.entries.push(LinkOutput::new(output, VerifiedOutcome::NotVerified, why));
                 self.shipped += 1;
                 self.below = true;
                 return;
@@ -154,37 +155,47 @@ impl Build<'_> {
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
-            word(link, "rule"),
-            word(link, "linker"),
-            match followed(link).len() {
+            origin.rule,
+            order.linker,
+            match order.renamed.len() {
                 0 => String::new(),
                 count => format!("; {count} renamed"),
             },
             from.as_ref().map_or_else(String::new, |from| format!("; symbols from {from}"))
         ));
-        self.tell_of_other_profiles(link);
-        let blocks = self.tell_of_blocks(output, link);
-        for (sum, what) in self.milliseconds.iter_mut().zip(["order", "link"]) {
-            *sum += link["milliseconds"][what].as_u64().unwrap_or(0);
+        self.tell_of_other_profiles(origin);
+        let blocks = self.tell_of_blocks(output, order, origin);
+        for (sum, took) in self.milliseconds.iter_mut().zip([link.milliseconds.order, link.milliseconds.link])
+        {
+            *sum += took.unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
         self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
-        let mut entry = json!({ "output": output, "outcome": "ordered", "rule": word(link, "rule"), "also_in": link["also_in"], "coverage_percent": link["coverage_percent"], "renamed": link["renamed"], "report": in_json(&report) });
-        if self.installed.is_some() {
-            entry["installed"] = json!(shown);
-            entry["seen_in"] = json!(from);
-        }
-        if let Some(blocks) = blocks {
-            entry["blocks"] = blocks;
-        }
-        self.entries.push(entry);
+        let ordered = OrderedLink {
+            rule: &origin.rule,
+            also_in: &origin.also_in,
+            coverage_percent: order.coverage_percent,
+            renamed: &order.renamed,
+            report: VerifyOutput::new(&report),
+            seen_in: from,
+            blocks,
+        };
+        self.entries.push(LinkOutput {
+            installed: self.installed.is_some().then_some(shown),
+            ordered: Some(ordered),
+            ..LinkOutput::new(output, VerifiedOutcome::Ordered, None)
+        });
     }
 
     /// The profile's block counts in an output, as it was linked.
-    fn tell_of_blocks(&mut self, output: &str, link: &Value) -> Option<Value> {
+    fn tell_of_blocks(
+        &mut self,
+        output: &str,
+        order: &LoggedOrder,
+        origin: &LoggedOrigin,
+    ) -> Option<BlocksOutput> {
         let built = path_of_output(output)?;
-        let profile = Path::new(word(link, "profile"));
-        match blocks::in_short(&built, profile, &followed(link), self.ui) {
+        match blocks::in_short(&built, Path::new(&origin.profile), &order.renamed, self.ui) {
             Ok(found) => found.map(|(line, report)| {
                 self.say(&format!("         {line}"));
                 report
@@ -204,54 +215,65 @@ impl Build<'_> {
     }
 
     /// An output whose profile asks for no order. It counts as one that is as its profile asks.
-    fn best_as_linked(&mut self, output: &str, link: &Value) {
-        let Some(shown) = self.shown(output) else { return self.not_installed(output) };
-        self.say(&format!("{shown}: nothing to order: {}", word(link, "why")));
-        self.tell_of_other_profiles(link);
+    fn best_as_linked(&mut self, link: &'a LoggedLink, origin: &'a LoggedOrigin) {
+        let Some(shown) = self.shown(&link.output) else { return self.not_installed(link) };
+        self.say(&format!("{shown}: nothing to order: {}", why(link)));
+        self.tell_of_other_profiles(origin);
         self.shipped += 1;
-        self.unordered_entry(output, &shown, link);
+        self.add_unordered(link, VerifiedOutcome::BestAsLinked, origin, shown);
     }
 
     /// An output that has a profile but no order: nothing is placed as ordered.
-    fn unplaced(&mut self, output: &str, link: &Value) {
-        let Some(shown) = self.shown(output) else { return self.not_installed(output) };
-        let why = word(link, "why");
-        self.say(&format!("{shown}: {} of the weight placed as ordered; not ordered: {why}", as_percent(0)));
-        self.tell_of_other_profiles(link);
-        let name = files::base_name(Path::new(output));
+    fn unplaced(&mut self, link: &'a LoggedLink, origin: &'a LoggedOrigin) {
+        let Some(shown) = self.shown(&link.output) else { return self.not_installed(link) };
+        let (placed, why) = (as_percent(0), why(link));
+        self.say(&format!("{shown}: {placed} of the weight placed as ordered; not ordered: {why}"));
+        self.tell_of_other_profiles(origin);
+        let name = files::base_name(Path::new(&link.output));
         let required = self.threshold(link);
         self.below |= required.is_some_and(|threshold| is_below(0, &name, "", threshold, self.ui));
-        self.unordered_entry(output, &shown, link);
+        self.add_unordered(link, VerifiedOutcome::Left, origin, shown);
     }
 
-    fn unordered_entry(&mut self, output: &str, shown: &str, link: &Value) {
-        let mut entry = json!({ "output": output, "outcome": link["outcome"], "why": link["why"], "rule": word(link, "rule"), "profile": link["profile"], "label": link["label"], "also_in": link["also_in"] });
-        if self.installed.is_some() {
-            entry["installed"] = json!(shown);
-        }
-        self.entries.push(entry);
+    fn add_unordered(
+        &mut self,
+        link: &'a LoggedLink,
+        outcome: VerifiedOutcome,
+        origin: &'a LoggedOrigin,
+        shown: String,
+    ) {
+        let unordered = UnorderedLink {
+            rule: &origin.rule,
+            profile: &origin.profile,
+            label: origin.label.as_deref(),
+            also_in: &origin.also_in,
+        };
+        self.entries.push(LinkOutput {
+            installed: self.installed.is_some().then_some(shown),
+            unordered: Some(unordered),
+            ..LinkOutput::new(&link.output, outcome, link.why.clone())
+        });
     }
 
     /// An output that the linker could not link in its order.
-    fn failed(&mut self, output: &str, link: &Value) {
-        let why = word(link, "why");
+    fn failed(&mut self, link: &'a LoggedLink) {
+        let (output, why) = (&link.output, why(link));
         self.say(&format!("{output}: linked without its order, because the linker failed with it: {why}"));
-        self.entries.push(json!({ "output": output, "outcome": "failed", "why": why }));
+        self.entries.push(LinkOutput::new(output, VerifiedOutcome::Failed, link.why.clone()));
         self.below = true;
     }
 
-    fn not_installed(&mut self, output: &str) {
-        self.say(&format!("{output}: not installed"));
-        self.entries.push(json!({ "output": output, "outcome": "not installed" }));
+    fn not_installed(&mut self, link: &'a LoggedLink) {
+        self.say(&format!("{}: not installed", link.output));
+        self.entries.push(LinkOutput::new(&link.output, VerifiedOutcome::NotInstalled, None));
     }
 
     /// Files that have a profile of the same program, and do not count.
-    fn tell_of_other_profiles(&mut self, link: &Value) {
-        let name = |path: &str| files::base_name(Path::new(path));
-        let others: Vec<String> =
-            link["also_in"].as_array().into_iter().flatten().filter_map(Value::as_str).map(name).collect();
+    fn tell_of_other_profiles(&mut self, origin: &LoggedOrigin) {
+        let name = |path: &String| files::base_name(Path::new(path));
+        let others: Vec<String> = origin.also_in.iter().map(name).collect();
         if !others.is_empty() {
-            let counts = name(word(link, "profile"));
+            let counts = name(&origin.profile);
             self.say(&format!("         used the profile in {counts}, ignored {}", others.join(", ")));
         }
     }
@@ -278,15 +300,8 @@ impl Build<'_> {
     }
 }
 
-/// A text of a link's line.
-fn word<'a>(link: &'a Value, key: &str) -> &'a str {
-    link[key].as_str().unwrap_or_default()
-}
-
-/// Pairs of a name in the profile and the one that the wrapper followed it to.
-fn followed(link: &Value) -> Vec<(&str, &str)> {
-    let pairs = link["renamed"].as_array().into_iter().flatten();
-    pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?))).collect()
+fn why(link: &LoggedLink) -> &str {
+    link.why.as_deref().unwrap_or_default()
 }
 
 /// An output that was compared with its order.
@@ -299,15 +314,21 @@ struct Checked {
 }
 
 /// Verifies an output in the build folder.
-fn as_linked(link: &Value, output: &str, ui: &Ui) -> Result<Option<Checked>> {
+fn as_linked(order: &LoggedOrder, origin: &LoggedOrigin, output: &str, ui: &Ui) -> Result<Option<Checked>> {
     let path = path_of_output(output).unwrap_or_else(|| PathBuf::from(output));
-    let report = report(link, &path, None, ui)?;
+    let report = report(order, origin, &path, None, ui)?;
     Ok(Some(Checked { shown: output.to_owned(), report, from: None }))
 }
 
 /// Verifies an output in the folder that the package is made of; None if it is not there. If that file is stripped and has no debug file,
 /// the file in the build folder is read.
-fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> Result<Option<Checked>> {
+fn as_installed(
+    order: &LoggedOrder,
+    origin: &LoggedOrigin,
+    output: &str,
+    installed: &Installed,
+    ui: &Ui,
+) -> Result<Option<Checked>> {
     let built = path_of_output(output);
     let files = installed.of(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
@@ -315,7 +336,7 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
     let mut best: Option<(&Path, Report)> = None;
     let mut why = None;
     for path in &files {
-        match report(link, path, Some(installed.root()), ui) {
+        match report(order, origin, path, Some(installed.root()), ui) {
             Ok(report) => {
                 let placed = |report: &Report| report.placed_parts_per_million;
                 if best.as_ref().is_none_or(|(_, best)| placed(best) < placed(&report)) {
@@ -333,7 +354,7 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
             Ok(Some(Checked { shown: shown(path), report, from: Some(from) }))
         }
         (best, Some(built), _) => {
-            let report = report(link, &built, None, ui)?;
+            let report = report(order, origin, &built, None, ui)?;
             let from = symbols_in_words(report.symbols_from);
             let from = format!("{from} as linked, because the installed file is stripped");
             let path = best.map_or(*first, |(path, _)| path);
@@ -344,15 +365,16 @@ fn as_installed(link: &Value, output: &str, installed: &Installed, ui: &Ui) -> R
     }
 }
 
-fn report(link: &Value, path: &Path, root: Option<&Path>, ui: &Ui) -> Result<Report> {
-    let word = |key: &str| Path::new(link[key].as_str().unwrap_or_default());
-    report_on(
-        Place { path, root, objects: None },
-        word("order"),
-        Some(word("profile")),
-        Some(&followed(link)),
-        ui,
-    )
+fn report(
+    order: &LoggedOrder,
+    origin: &LoggedOrigin,
+    path: &Path,
+    root: Option<&Path>,
+    ui: &Ui,
+) -> Result<Report> {
+    let place = Place { path, root, objects: None };
+    let profile = Path::new(&origin.profile);
+    report_on(place, Path::new(&order.order), Some(profile), Some(&order.renamed), ui)
 }
 
 /// Path of an output; libtool links a library for installation as NAMET, and renames it.
@@ -362,7 +384,7 @@ fn path_of_output(output: &str) -> Option<PathBuf> {
 }
 
 /// The log's entry of a file, by any path to it.
-pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> Option<&'a Value> {
+pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, LoggedLink>, file: &Path) -> Option<&'a LoggedLink> {
     let file = file.canonicalize().ok()?;
     let is_it = |output: &&String| {
         path_of_output(output).and_then(|path| path.canonicalize().ok()).as_ref() == Some(&file)
@@ -371,20 +393,17 @@ pub(super) fn entry_of<'a>(links: &'a BTreeMap<String, Value>, file: &Path) -> O
 }
 
 /// The links of a build by their output, each as it was linked last.
-pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, Value>> {
+pub(super) fn read(folder: &Path) -> Result<BTreeMap<String, LoggedLink>> {
     let path = folder.join(LINKS);
     let named = |error: Error| error.with_input(files::display(&path));
     let bytes = files::read(&path).map_err(|error| error.with_hint("is this the folder of SEDIMENT_LOG?"))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut links = BTreeMap::new();
     for (line, number) in text.lines().zip(1..) {
-        let link: Value = serde_json::from_str(line).map_err(|_| {
+        let link: LoggedLink = serde_json::from_str(line).map_err(|_| {
             named(Error::at_line(number, "not a line of the wrapper's log").with_found(line.as_bytes()))
         })?;
-        let output = link["output"]
-            .as_str()
-            .ok_or_else(|| named(Error::at_line(number, "a link without an output")))?;
-        links.insert(output.to_owned(), link);
+        links.insert(link.output.clone(), link);
     }
     if links.is_empty() {
         return Err(named(Error::new(ErrorCode::EmptyInput, "no link in the log")));

@@ -8,6 +8,7 @@ mod debug_file;
 mod installed;
 mod log;
 mod objects;
+mod output;
 mod same;
 mod words;
 
@@ -19,16 +20,14 @@ use crate::next_steps;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
-use sediment_core::binary::names::SectionGroup;
+use output::VerifyOutput;
+use sediment_core::binary::Binary;
 use sediment_core::binary::objects::Objects;
-use sediment_core::binary::{Binary, SymbolSource};
-use sediment_core::demangle::demangled;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::verify::blocks::BlocksReport;
-use sediment_order::verify::{self, Basis, Reason, Report};
-use serde_json::{Value, json};
+use sediment_order::verify::{self, Report};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -112,7 +111,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let report = report_on(place, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::display_name(path);
         if arguments.json {
-            ui.json(&in_json(&report))?;
+            ui.json(&VerifyOutput::new(&report))?;
         } else {
             let list = arguments.list.or(ui.is_verbose().then_some(0));
             ui.result(&match list {
@@ -183,7 +182,7 @@ fn report_on(
     place: Place<'_>,
     order: &Path,
     profile: Option<&Path>,
-    known: Option<&[(&str, &str)]>,
+    known: Option<&[(String, String)]>,
     ui: &Ui,
 ) -> Result<Report> {
     let binary = read_binary_below(place.root, place.path)?;
@@ -208,8 +207,8 @@ fn report_on(
     if named.is_some() || is_complete { Ok(report) } else { verified(&objects::beside(place.path)) }
 }
 
-fn rename(profile: &mut Profile, names: &[(&str, &str)]) {
-    let names: HashMap<&str, &str> = names.iter().copied().collect();
+fn rename(profile: &mut Profile, names: &[(String, String)]) {
+    let names: HashMap<&str, &str> = names.iter().map(|(old, new)| (old.as_str(), new.as_str())).collect();
     for function in profile.functions() {
         if let Some(new) = names.get(profile.key(function).name.as_str()) {
             profile.rename(function, new);
@@ -260,57 +259,4 @@ fn is_below(parts_per_million: u64, file_name: &str, of: &str, threshold: u64, u
 /// Parts per million as percent, cut to two decimals so that 99.999 does not read as 100.
 fn as_percent(parts_per_million: u64) -> String {
     format!("{}.{:02} %", parts_per_million / 10_000, parts_per_million / 100 % 100)
-}
-
-fn in_json(report: &Report) -> Value {
-    let detail = |reason: &Reason| -> Value {
-        match reason {
-            Reason::OnlyAsClone(names) | Reason::NamedAfter(names) => json!(names),
-            Reason::SameNamedLocal(count) => json!(count),
-            Reason::OtherOutputSection(section) => json!(section),
-            Reason::OtherGroup(group) => json!(group.map(SectionGroup::functions)),
-            Reason::NoOwnSection(section) | Reason::NotPassed(section) => {
-                json!({ "section": section.name, "object": section.object })
-            }
-            Reason::PartedByCold(part) => json!(part),
-            _ => Value::Null,
-        }
-    };
-    // Weights can pass 2^64, beyond what JSON readers keep exact: they are written as text.
-    json!({
-        "schema": 1,
-        "symbols_from": match report.symbols_from {
-            SymbolSource::SymbolTable => "symtab",
-            SymbolSource::DebugFile => "debug file",
-            SymbolSource::GnuDebugdata => "gnu_debugdata",
-            SymbolSource::DynamicSymbols => "dynsym",
-        },
-        "profile_of": report.cluster.as_ref().map(|cluster| &cluster.label),
-        "weight_is": match report.basis {
-            Basis::Calls => "calls",
-            Basis::Samples => "samples",
-            Basis::Functions => "functions",
-        },
-        "functions_asked": report.asked,
-        "functions_of_other_programs": report.elsewhere,
-        "functions_found": report.found,
-        "functions_placed": report.placed,
-        "weight": report.weight.to_string(),
-        "weight_found": report.weight_found.to_string(),
-        "weight_placed": report.weight_placed.to_string(),
-        "weight_placed_percent": report.placed_parts_per_million as f64 / 10_000.0,
-        "inversions": report.inversions,
-        "hot_bytes": report.hot_bytes,
-        "hot_pages": report.hot_pages,
-        "ideal_pages": report.ideal_pages,
-        "order_in_force": report.in_force,
-        "misplaced": report.misplaced.iter().map(|misplaced| json!({
-            "name": misplaced.name,
-            "demangled": demangled(&misplaced.name),
-            "line": misplaced.line,
-            "weight": misplaced.weight.to_string(),
-            "reason": misplaced.reason.code(),
-            "detail": detail(&misplaced.reason),
-        })).collect::<Vec<_>>(),
-    })
 }

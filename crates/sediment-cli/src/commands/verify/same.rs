@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `verify --same-as`: compares a file with one linked without the order.
 
+use super::output::{LinkMilliseconds, SameAsOutput};
 use super::{debug_file, log};
 use crate::files;
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::verify::same::{self, Comparison, Facts};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -23,22 +23,14 @@ struct Found {
     comparison: Comparison,
     /// Checks that were not made, with the reason.
     unchecked: Vec<(&'static str, String)>,
-    /// Link times in the log, in milliseconds.
-    links: Option<Links>,
-}
-
-/// Link times of both files and the time that the order took, as far as the log tells.
-struct Links {
-    base: Option<u64>,
-    other: Option<u64>,
-    order: Option<u64>,
+    links: Option<LinkMilliseconds>,
 }
 
 /// Compares, prints the result, and returns true if all is the same.
 pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
     let found = compare(request)?;
     if as_json {
-        ui.json(&in_json(&found))?;
+        ui.json(&SameAsOutput::new(&found.comparison, &found.unchecked, found.links))?;
     } else {
         ui.result(&in_words(&found, &files::display_name(request.base)))?;
     }
@@ -59,8 +51,12 @@ fn compare(request: &Request<'_>) -> Result<Found> {
         Err(error) => unchecked.push((debug_file::WHAT, error.to_string())),
     }
     let links = request.log.map(|_| {
-        let of = |path: &Path, what: &str| entry(path)?["milliseconds"][what].as_u64();
-        Links { base: of(&base, "link"), other: of(&other, "link"), order: of(&other, "order") }
+        let [base, other] = [&base, &other].map(|path| entry(path).map(|entry| &entry.milliseconds));
+        LinkMilliseconds {
+            base: base.and_then(|times| times.link),
+            this: other.and_then(|times| times.link),
+            order: other.and_then(|times| times.order),
+        }
     });
     Ok(Found { comparison, unchecked, links })
 }
@@ -99,7 +95,7 @@ fn in_words(found: &Found, base: &str) -> String {
             Some(milliseconds) => format!("{:.2} s", milliseconds as f64 / 1000.0),
             None => "not in the log".to_owned(),
         };
-        let [base, other, order] = [links.base, links.other, links.order].map(time);
+        let [base, other, order] = [links.base, links.this, links.order].map(time);
         let _ = writeln!(text, "  link time  {other}, computing the order {order}; base {base}");
     }
     text
@@ -123,26 +119,4 @@ fn shortened(text: &str) -> String {
     } else {
         text.chars().take(LONGEST).chain(['…']).collect()
     }
-}
-
-fn in_json(found: &Found) -> Value {
-    let Found { comparison, unchecked, links } = found;
-    let sizes = |sizes: same::Sizes| json!({ "file": sizes.file, "code": sizes.code, "debug": sizes.debug });
-    json!({
-        "schema": 1,
-        "same": comparison.is_clean(),
-        "checks": comparison.checks.iter().map(|check| json!({
-            "what": check.what,
-            "same": check.same,
-            "base": check.base,
-            "this": check.other,
-        })).collect::<Vec<_>>(),
-        "unchecked": unchecked.iter().map(|(what, why)| json!({ "what": what, "why": why })).collect::<Vec<_>>(),
-        "sizes": { "base": sizes(comparison.base), "this": sizes(comparison.other) },
-        "link_milliseconds": links.as_ref().map(|links| json!({
-            "base": links.base,
-            "this": links.other,
-            "order": links.order,
-        })),
-    })
 }

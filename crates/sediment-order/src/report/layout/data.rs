@@ -9,6 +9,7 @@ use super::calls::{End, parts};
 use super::map::shown;
 use super::{Function, Layout, PAGE, Program};
 use sediment_core::callgraph::GroupKind;
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -17,6 +18,72 @@ pub(super) struct Data {
     /// By number in the layout after: number in the data.
     pub(super) after: Vec<u32>,
     pub(super) json: Value,
+}
+
+/// The data as the script reads it.
+#[derive(Serialize)]
+struct ScriptData {
+    /// Name of the program.
+    #[serde(rename = "q")]
+    program: String,
+    #[serde(rename = "n")]
+    names: Vec<String>,
+    /// See [`linkage_names`].
+    #[serde(rename = "l")]
+    linkage_names: Vec<String>,
+    /// Bytes.
+    #[serde(rename = "s")]
+    sizes: Vec<u64>,
+    /// Number of functions that are the program's own.
+    #[serde(rename = "k")]
+    own: usize,
+    /// All calls.
+    #[serde(rename = "c")]
+    calls: u64,
+    /// Calls into the program.
+    #[serde(rename = "t")]
+    calls_in: u64,
+    /// Calls into each function of other DSOs.
+    #[serde(rename = "v")]
+    calls_in_others: Vec<u64>,
+    /// Distances between the numbers of profiled functions.
+    #[serde(rename = "p")]
+    profiled: Vec<usize>,
+    /// Heat of each profiled function.
+    #[serde(rename = "w")]
+    heat: Vec<u64>,
+    /// A digit for the group of each profiled function.
+    #[serde(rename = "g")]
+    groups: String,
+    /// Rank of first use of each profiled function, from 1; 0 without one.
+    #[serde(rename = "f")]
+    first_uses: Vec<u64>,
+    #[serde(rename = "b")]
+    before: SideData,
+    #[serde(rename = "a")]
+    after: SideData,
+    /// Distance to the last caller, callee and calls, in turn.
+    #[serde(rename = "e")]
+    edges: Vec<u64>,
+    /// Other DSOs, with their number of functions.
+    #[serde(rename = "x")]
+    elsewhere: Vec<(String, usize)>,
+    /// See [`objects`].
+    #[serde(rename = "o")]
+    objects: Vec<String>,
+    #[serde(rename = "r")]
+    object_runs: Vec<usize>,
+}
+
+/// A layout.
+#[derive(Serialize)]
+struct SideData {
+    /// Distances between addresses, the first from the begin of its page.
+    #[serde(rename = "d")]
+    distances: Vec<u64>,
+    /// Runs of the numbers of its functions, as first and length; empty if they are 0, 1, 2 and so on.
+    #[serde(rename = "i")]
+    runs: Vec<u32>,
 }
 
 /// Longest name in characters.
@@ -76,28 +143,39 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         last = from;
     }
 
-    let mut dsos: Vec<(&str, usize)> = Vec::new();
-    for function in &program.calls.elsewhere {
-        match dsos.last_mut() {
-            Some((dso, count)) if *dso == function.dso => *count += 1,
-            _ => dsos.push((function.dso, 1)),
-        }
-    }
-    let elsewhere: Vec<Value> = dsos.iter().map(|(dso, count)| json!([shown(dso, LONGEST), count])).collect();
     let (objects, object_runs) = objects(program, &functions);
     let linkage = functions.iter().map(|function| function.name);
     let linkage = linkage.chain(program.calls.elsewhere.iter().map(|function| function.name));
     let into_program = program.calls.weights.iter().fold(0_u128, |sum, weight| sum.saturating_add(*weight));
     let into_others: Vec<u64> =
         program.calls.elsewhere.iter().map(|function| scaled(function.weight)).collect();
-    let json = json!({
-        "q": shown(&program.name, LONGEST), "n": names, "l": linkage_names(linkage, &names), "s": sizes, "k": of_program,
-        "c": scaled(program.calls.total), "t": scaled(into_program), "v": into_others,
-        "p": profiled, "w": heat, "g": groups, "f": first,
-        "b": side(&program.before, None), "a": side(&program.after, Some(&after)),
-        "e": flat, "x": elsewhere, "o": objects, "r": object_runs,
-    });
-    Data { after, json }
+    let data = ScriptData {
+        program: shown(&program.name, LONGEST),
+        linkage_names: linkage_names(linkage, &names),
+        names,
+        sizes,
+        own: of_program,
+        calls: scaled(program.calls.total),
+        calls_in: scaled(into_program),
+        calls_in_others: into_others,
+        profiled,
+        heat,
+        groups,
+        first_uses: first,
+        before: side(&program.before, None),
+        after: side(&program.after, Some(&after)),
+        edges: flat,
+        elsewhere: elsewhere(program),
+        objects,
+        object_runs,
+    };
+    Data { after, json: json!(data) }
+}
+
+/// Other DSOs, with their number of functions.
+fn elsewhere(program: &Program<'_>) -> Vec<(String, usize)> {
+    let dsos = program.calls.elsewhere.chunk_by(|a, b| a.dso == b.dso);
+    dsos.map(|functions| (shown(functions[0].dso, LONGEST), functions.len())).collect()
 }
 
 /// Linkage names, where they are not the names shown; empty if they are for all. The first two characters are the numbers of characters
@@ -146,9 +224,7 @@ fn numbers_after<'f>(functions: &mut Vec<&'f Function<'f>>, after: &'f [Function
         .collect()
 }
 
-/// Addresses of a layout as distances from the last, the first from the begin of its page; and, unless they are 0, 1, 2 and so
-/// on, the numbers of its functions as runs of first and length.
-fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> Value {
+fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> SideData {
     let mut last = layout.functions.first().map_or(0, |function| function.address / PAGE * PAGE);
     let distances: Vec<u64> = layout
         .functions
@@ -166,7 +242,7 @@ fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> Value {
             _ => runs.extend([*number, 1]),
         }
     }
-    json!({ "d": distances, "i": runs })
+    SideData { distances, runs }
 }
 
 /// Names of object files, and runs of one more than the index of a name (0 for unknown) and length.

@@ -1,24 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment predict`: predicts the effect of orders before linking.
 
-use super::order::{AUTO, gain, read_trace};
+mod output;
+
+use super::order::gain::{self, GainOutput};
+use super::order::{AUTO, read_trace};
 use crate::files;
 use crate::inputs::settings;
 use crate::inputs::{self, read_binary, read_profile};
+use crate::output::Schema;
 use crate::ui::Ui;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use output::{OrderScores, PredictOutput};
 use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::model::cores::{CORES, Core, core_of};
-use sediment_order::model::{self, CoreMisses, Geometry, HOT_SHARES, HotPages, Layout, Score, StartFaults};
+use sediment_order::model::{self, CoreMisses, Geometry, HotPages, Layout, Score, StartFaults};
 use sediment_order::order::algorithms::affinity::Workload;
 use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, Options};
 use sediment_order::order::forecast::{Program, TLB_ENTRIES};
 use sediment_order::order::{self, BuiltGraph, Request};
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -97,11 +101,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
     if arguments.json {
-        return ui.json(&json!({
-            "schema": 1,
-            "orders": rows.iter().map(Row::json).collect::<Vec<_>>(),
-            "gain": gain.as_ref().map(gain::in_json),
-        }));
+        return ui.json(&PredictOutput {
+            schema: Schema,
+            orders: rows.iter().map(OrderScores::new).collect(),
+            gain: gain.as_ref().map(GainOutput::new),
+        });
     }
     let mut text = table(&rows);
     if arguments.full {
@@ -246,32 +250,6 @@ impl Row {
     fn hot_pages(&self) -> [HotPages; 4] {
         let [larger, large, huge] = self.score.hot_larger_pages;
         [self.score.hot_pages, larger, large, huge]
-    }
-
-    fn json(&self) -> Value {
-        let distance = &self.score.call_distance;
-        let by_share = |pages: &HotPages| -> Vec<Value> {
-            let needed = HOT_SHARES.iter().zip(pages.needed);
-            needed
-                .map(|(share, pages)| json!({"percent": f64::from(*share) / 10.0, "pages": pages}))
-                .collect()
-        };
-        json!({
-            "order": self.name.shown(),
-            "calls_within_4_kib": distance.within_4_kib,
-            "calls_within_64_bytes": distance.within_64_bytes,
-            "calls_within_2_mib": distance.within_2_mib,
-            "mean_call_bytes": distance.mean,
-            "nearness": distance.nearness,
-            "pages_of_90_percent": self.score.hot_pages.needed[1],
-            "pages_of_99_percent": self.score.hot_pages.needed[2],
-            "hot_pages": self.hot_pages().iter().map(|pages| json!({"page_bytes": pages.page, "needed": by_share(pages)})).collect::<Vec<_>>(),
-            "itlb_misses": TLB_ENTRIES.iter().zip(self.misses).map(|(entries, misses)| json!({"entries": entries, "misses": misses})).collect::<Vec<_>>(),
-            "first_touches": self.compulsory,
-            "misses_outside": self.outside.map(|outside| outside[1]),
-            "core": self.core.map(|core| json!({"itlb_misses": core.itlb + 0.0, "page_walks": core.walks + 0.0, "l1i_misses": core.l1i + 0.0})),
-            "start": self.faults.map(|faults| json!({"first_uses": faults.uses, "pages": faults.pages, "faults_with_fault_around": faults.around, "area": faults.area})),
-        })
     }
 }
 

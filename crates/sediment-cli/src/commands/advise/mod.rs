@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment advise inline`: lists the calls worth inlining by hand.
 
+mod output;
+
 use crate::files::{self, SystemFiles};
 use crate::inputs::read_profile;
 use crate::ui::Ui;
 use crate::values;
 use clap::{Args, Subcommand};
+use output::AdviseOutput;
 use sediment_core::binary::Binary;
 use sediment_core::binary::source_lines::{SourceLine, SourceLines};
 use sediment_core::demangle::demangled;
@@ -14,7 +17,6 @@ use sediment_core::{Error, Result, escape};
 use sediment_order::advise::compiler_notes::CompilerNotes;
 use sediment_order::advise::experiment::{self, Experiment};
 use sediment_order::advise::inline::{self, Advice, Candidate, Program};
-use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -107,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         files::write(path, experiment::plan(&advice, &experiment).as_bytes(), ui)?;
     }
     if arguments.json {
-        ui.json(&json(&advice, arguments.top))
+        ui.json(&AdviseOutput::new(&advice, arguments.top))
     } else {
         ui.result(&text(&advice, arguments.top))
     }
@@ -228,35 +230,4 @@ fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
         let _ = writeln!(text, "   compiler    {}", escape::terminal(reason));
     }
     let _ = writeln!(text, "   change      {}\n", candidate.change);
-}
-
-fn json(advice: &Advice, top: usize) -> Value {
-    let function = |key: &FunctionKey| json!({ "dso": key.dso, "name": key.name, "demangled": demangled(&key.name), "file": key.file });
-    let line = |line: &SourceLine| json!({ "file": line.file, "line": line.line });
-    let one = |candidate: &Candidate| {
-        json!({
-            "caller": function(&candidate.caller),
-            "callee": function(&candidate.callee),
-            "calls": candidate.calls.to_string(),
-            "share_of_calls": candidate.share,
-            "share_of_callee": candidate.share_of_callee,
-            "size": candidate.size,
-            "sites": candidate.sites,
-            "definition": candidate.definition.as_ref().map(line),
-            "lines": candidate.lines.iter().map(line).collect::<Vec<_>>(),
-            "instructions_per_call": candidate.instructions_per_call,
-            "largest_saving": candidate.saving,
-            "largest_growth": candidate.growth,
-            "obstacles": candidate.obstacles.iter().map(|obstacle| obstacle.words()).collect::<Vec<_>>(),
-            "change": candidate.change,
-            "compiler_reason": candidate.compiler_reason,
-        })
-    };
-    json!({
-        "schema": 1,
-        "instructions": advice.instructions.map(|count| count.to_string()),
-        "candidates": advice.candidates.iter().take(top).map(one).collect::<Vec<_>>(),
-        "cumulative": advice.cumulative(),
-        "left_out": advice.others.iter().take(top).map(one).collect::<Vec<_>>(),
-    })
 }

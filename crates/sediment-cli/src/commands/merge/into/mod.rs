@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `merge --into`: adds submissions to the profile of a package, and reports what each adds.
 
+mod output;
+
 use super::{Arguments, Options};
 use crate::commands::diff::parts;
 use crate::files;
 use crate::inputs::{read_binary, read_profile, tell_nameless, warn_of_similar_labels};
 use crate::ui::Ui;
+use output::{CoverageOutput, MergeIntoOutput, SkippedFile};
 use sediment_core::binary::{AddressIndex, names};
 use sediment_core::matching::identity;
 use sediment_core::plural::counted;
@@ -13,7 +16,6 @@ use sediment_core::profile::merge::Weight;
 use sediment_core::profile::submissions::{self, Coverage, Grown, Submission};
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
-use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -52,7 +54,10 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let why = options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
         if let Some(why) = why {
             ui.note(&format!("skipped {}: {why}", files::display(&path)));
-            skipped.push(json!({ "file": path.to_string_lossy(), "coverage": coverage.map(coverage_json) }));
+            skipped.push(SkippedFile {
+                file: path.to_string_lossy().into_owned(),
+                coverage: coverage.map(CoverageOutput::new),
+            });
             continue;
         }
         sent.push(Sent { path, profile, weight, who, coverage });
@@ -79,7 +84,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     } else {
         files::write(&path, text::print(&grown.profile).as_bytes(), ui)?;
     }
-    if options.json { ui.json(&answer.in_json(&skipped, options.dry_run, ui)) } else { Ok(()) }
+    if options.json { ui.json(&MergeIntoOutput::new(&answer, skipped, options.dry_run, ui)) } else { Ok(()) }
 }
 
 fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> Result<Grown> {
@@ -105,45 +110,6 @@ struct Answer<'a> {
 }
 
 impl Answer<'_> {
-    /// The same for programs.
-    fn in_json(&self, skipped: &[Value], is_dry: bool, ui: &Ui) -> Value {
-        let Self { path, kept, grown, sent, build } = self;
-        let added = sent.iter().zip(&grown.added).map(|(sent, added)| {
-            json!({
-                "file": sent.path.to_string_lossy(),
-                "submitter": sent.who,
-                "percent": percent(added.part),
-                "weight": added.weight.to_string(),
-                "capped": added.capped,
-                "new_functions": added.new_functions,
-                "new_percent": percent(added.new_share),
-                "agreement_percent": added.agreement.map(percent),
-                "coverage": sent.coverage.map(coverage_json),
-            })
-        });
-        let kept = kept.map(|kept| {
-            json!({
-                "percent": percent(grown.kept),
-                "recordings": kept.inputs.unwrap_or(1),
-                "functions": kept.function_count(),
-            })
-        });
-        json!({
-            "schema": 1,
-            "output": path.to_string_lossy(),
-            "written": !is_dry,
-            "kept": kept,
-            "added": added.collect::<Vec<_>>(),
-            "files_skipped": skipped,
-            "halves_agreement_percent": grown.halves.map(percent),
-            "recordings": grown.profile.inputs.unwrap_or(1),
-            "functions": grown.profile.function_count(),
-            "edges": grown.profile.edge_count(),
-            "coverage": build.coverage(&grown.profile).map(coverage_json),
-            "skipped": ui.skipped_json(),
-        })
-    }
-
     /// The same for people.
     fn in_words(&self) -> String {
         let Self { path, kept, grown, sent, build } = self;
@@ -202,15 +168,6 @@ impl Answer<'_> {
         }
         out
     }
-}
-
-/// Parts per million in per cent.
-fn percent(parts_per_million: u64) -> f64 {
-    parts_per_million as f64 / 10_000.0
-}
-
-fn coverage_json(coverage: Coverage) -> Value {
-    json!({ "belongs_percent": percent(coverage.belongs), "defined_percent": coverage.there.map(percent) })
 }
 
 /// Both shares of a profile that is compared with a build.

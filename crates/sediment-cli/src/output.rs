@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Parts of the JSON that several commands print. The type of a command's whole output is in the command's file or in an `output` beside it;
+//! docs/json has their schemas, made of the types by a test.
+
+use sediment_core::demangle::demangled;
+use sediment_core::profile::FunctionKey;
+use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
+/// Number of the form of an output.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schema<const NUMBER: u32>;
+
+impl<const NUMBER: u32> Serialize for Schema<NUMBER> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u32(NUMBER)
+    }
+}
+
+/// A count as text: it can pass 2^64, and many readers of JSON keep 53 bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Digits(pub(crate) u128);
+
+impl Serialize for Digits {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A function.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct FunctionOutput<'a> {
+    /// Program or library; null where it is unknown.
+    pub(crate) dso: Option<&'a str>,
+    /// Linkage name.
+    pub(crate) name: &'a str,
+    pub(crate) demangled: Cow<'a, str>,
+    /// Source file, of local functions whose name their program or library has several times.
+    pub(crate) file: Option<&'a str>,
+}
+
+impl<'a> FunctionOutput<'a> {
+    pub(crate) fn new(key: &'a FunctionKey) -> Self {
+        Self {
+            dso: key.dso.as_deref(),
+            name: &key.name,
+            demangled: demangled(&key.name),
+            file: key.file.as_deref(),
+        }
+    }
+}
+
+/// Items that a step skipped for one reason.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SkippedItems {
+    pub(crate) step: String,
+    /// Reason.
+    pub(crate) code: String,
+    pub(crate) items: u64,
+    /// Weight of the items.
+    pub(crate) weight: Digits,
+    pub(crate) example: Option<String>,
+}
+
+#[cfg(test)]
+mod schemas {
+    use super::{Digits, Schema};
+    use schemars::{JsonSchema, SchemaGenerator, json_schema};
+    use std::borrow::Cow;
+
+    impl<const NUMBER: u32> JsonSchema for Schema<NUMBER> {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "Schema".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+            json_schema!({ "const": NUMBER })
+        }
+    }
+
+    impl JsonSchema for Digits {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "Digits".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+            json_schema!({ "type": "string", "pattern": "^[0-9]+$" })
+        }
+    }
+}
