@@ -185,6 +185,22 @@ fn former_command_lines_run() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What the changelog says was removed is among the command lines that are run.
+#[test]
+fn removed_options_are_listed() {
+    let list = std::fs::read_to_string(root().join("tests/golden/cli/former-commands.list")).unwrap();
+    let changelog = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
+    let migration = changelog.split("### Migration").nth(1).unwrap().split("\n### ").next().unwrap();
+    let rows = migration.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let removed: Vec<&str> =
+        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|span| span.contains(" --")).collect();
+    assert!(removed.len() > 7, "{removed:?}");
+    for command in removed.iter().filter(|command| !command.starts_with("uftrace ")) {
+        let is_it = |line: &&str| command.split(' ').all(|word| line.split(' ').any(|other| other == word));
+        assert!(list.lines().any(|line| is_it(&line)), "former-commands.list has no line with {command}");
+    }
+}
+
 #[test]
 fn former_spellings_do_the_same() {
     let prepared = prepared();

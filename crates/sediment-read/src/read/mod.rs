@@ -207,7 +207,7 @@ pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
             return Error::new(ErrorCode::NotARecording, "a profile already, not a recording")
                 .with_hint("use it directly: sediment show, merge, order");
         }
-        if head.starts_with(b"\x7fELF") {
+        if head.starts_with(&object::elf::ELFMAG) {
             return Error::new(ErrorCode::NotARecording, "a program or library, not a recording")
                 .with_hint("give it with --binary, together with the profiler's file");
         }
