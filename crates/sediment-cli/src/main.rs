@@ -20,6 +20,7 @@ mod llvm_profdata;
 mod next_steps;
 mod output;
 mod packages;
+mod padding_object;
 mod recording;
 mod start;
 mod ui;

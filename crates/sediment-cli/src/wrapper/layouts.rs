@@ -6,16 +6,17 @@
 //! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
 //! linker writes beside its output are of that one.
 
-use super::Link;
-use super::log;
+use super::log::OrderFile;
+use super::{Link, Ordered};
 use crate::files;
-use sediment_core::Result;
-use sediment_order::link::{Linker, Placement};
+use sediment_order::link::Placement;
 use sediment_order::wrapper::plan;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// Variable that names the folder.
+pub(crate) const LAYOUTS: &str = "SEDIMENT_LAYOUTS";
 /// Section of the unused function: linkers place code that is unlikely to run first.
 pub(crate) const SECTION: &str = ".text.unlikely.sediment_padding";
 /// Linkage name of the unused function.
@@ -23,14 +24,27 @@ const FUNCTION: &str = "sediment_eval_padding";
 /// Both links of a padding object may take so long; else there are no more.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Makes the links, and returns their folder; None where none are asked for or a link fails, as what was linked is in order all the same.
-pub(super) fn link(link: &Link<'_>, dialect: &Linker, placements: &[Placement], tag: &str) -> Option<PathBuf> {
-    let asked = PathBuf::from(super::caller::variable("SEDIMENT_LAYOUTS")?);
-    let folder = files::folder(&asked.join(tag)).ok()?;
+/// Makes the links, and returns their folder; None where none are asked for, for linkers that read no order, and if a link fails, which is
+/// not for this to tell.
+pub(super) fn link(link: &Link<'_>, ordered: &Ordered, file: &OrderFile) -> Option<PathBuf> {
+    let asked = PathBuf::from(super::caller::variable(LAYOUTS)?);
+    if ordered.joiner.is_some() {
+        return None;
+    }
+    let folder = files::folder(&asked.join(file.path().file_stem()?)).ok()?;
     let order = folder.join("order");
-    let mut padded = vec![Placement { name: FUNCTION.to_owned(), sections: vec![SECTION.to_owned()], ..Placement::default() }];
-    padded.extend_from_slice(placements);
-    files::write_owned(&order, (dialect.write)(&padded).0.as_bytes()).ok()?;
+    let padding = Placement {
+        name: FUNCTION.to_owned(),
+        sections: vec![SECTION.to_owned()],
+        cold_sections: Vec::new(),
+        cold_name: None,
+        files: Vec::new(),
+        weight: u64::MAX,
+        is_rest: false,
+        calls: Vec::new(),
+    };
+    let padded: Vec<Placement> = std::iter::once(padding).chain(ordered.placements.iter().cloned()).collect();
+    files::write_owned(&order, (ordered.dialect.write)(&padded).0.as_bytes()).ok()?;
     for number in 1.. {
         let object = asked.join(format!("{number}.o"));
         if !object.is_file() {
@@ -43,7 +57,7 @@ pub(super) fn link(link: &Link<'_>, dialect: &Linker, placements: &[Placement], 
             arguments.extend_from_slice(link.arguments);
             if is_ordered {
                 arguments.extend(plan::plugin_arguments(link.line));
-                arguments.extend(plan::order_arguments(dialect, order.as_os_str()));
+                arguments.extend(plan::order_arguments(ordered.dialect, order.as_os_str()));
             }
             // Kept by linkers that drop what nothing refers to. The last output counts.
             arguments.extend(["-u", FUNCTION, "-o"].map(OsString::from));

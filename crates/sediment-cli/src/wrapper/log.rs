@@ -139,6 +139,9 @@ pub(crate) struct LoggedOrder {
     /// Pairs of a function's name in the profile and its name here.
     pub(crate) renamed: Vec<(String, String)>,
     left_out: Vec<LeftOutFunctions>,
+    /// Folder of further links that differ by padding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layouts: Option<String>,
 }
 
 /// Functions that an order does not list, for one reason.
@@ -200,12 +203,13 @@ impl LoggedOrder {
         Self {
             order: file.path().to_string_lossy().into_owned(),
             linker: order.dialect.name.to_owned(),
-            functions: order.functions,
+            functions: order.placements.len(),
             coverage_percent: (order.coverage * 100.0).floor() / 100.0,
             engine: order.settings.engine.number,
             keep: order.older.as_ref().map(|older| older.file.clone()),
             renamed: renamed.collect(),
             left_out: left_out.collect(),
+            layouts: None,
         }
     }
 }
@@ -222,10 +226,20 @@ impl LoggedOrigin {
     }
 }
 
-/// A link that was done in its order, and how long the order and the link took.
-pub(super) fn ordered(line: &LinkLine, order: &Ordered, file: &OrderFile, took: [Duration; 2], ui: &Ui) {
+/// A link that was done in its order, how long the order and the link took, and the folder of its layouts.
+pub(super) fn ordered(
+    line: &LinkLine,
+    order: &Ordered,
+    file: &OrderFile,
+    took: [Duration; 2],
+    layouts: Option<&Path>,
+    ui: &Ui,
+) {
     let [order_took, link_took] = took.map(|time| Some(milliseconds(time)));
-    let link = LoggedLink::new(LinkOutcome::Ordered, line).with_order(order, file);
+    let mut link = LoggedLink::new(LinkOutcome::Ordered, line).with_order(order, file);
+    if let Some(logged) = &mut link.order {
+        logged.layouts = layouts.map(whole);
+    }
     append(&LoggedLink { milliseconds: LinkTimes { order: order_took, link: link_took }, ..link }, ui);
 }
 

@@ -13,6 +13,7 @@
 mod caller;
 mod inputs;
 mod joined;
+pub(crate) mod layouts;
 mod linker;
 mod log;
 mod profiles;
@@ -36,8 +37,8 @@ use sediment_core::matching::identity::Rule;
 use sediment_core::matching::renamed::Renaming;
 use sediment_core::profile::FunctionIndex;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::link;
 use sediment_order::link::gnu_ld_script;
+use sediment_order::link::{self, Placement};
 use sediment_order::order::{self, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment_order::wrapper::command_line::{self, Incomplete, LinkLine, Response};
 use sediment_order::wrapper::plan::{self, PassThrough};
@@ -176,6 +177,8 @@ impl Link<'_> {
             Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),
         };
         let made = began.elapsed();
+        let layouts = layouts::link(self, &order, &file);
+        let began = Instant::now();
         let (with_order, _joined) = match self.with_order(&order, &file) {
             Ok(with_order) => with_order,
             Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
@@ -183,7 +186,7 @@ impl Link<'_> {
         let first = self.linker.run(&with_order, true)?;
         if first.successful() {
             first.pass_on(self.ui)?;
-            log::ordered(self.line, &order, &file, [made, began.elapsed() - made], self.ui);
+            log::ordered(self.line, &order, &file, [made, began.elapsed()], layouts.as_deref(), self.ui);
             return Ok(first.exit_code());
         }
         // Whether it is the order's fault shows without it.
@@ -289,10 +292,9 @@ enum Prepared {
 struct Ordered {
     chosen: Chosen,
     dialect: &'static link::Linker,
+    placements: Vec<Placement>,
     /// The ordering file.
     text: String,
-    /// Number of functions in it.
-    functions: usize,
     skipped: sediment_core::Skipped,
     /// Renamed functions.
     renamed: Vec<Renaming>,
@@ -394,8 +396,8 @@ fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_
     Ok(Prepared::Order(Box::new(Ordered {
         chosen,
         dialect,
+        placements,
         text,
-        functions: placements.len(),
         skipped,
         renamed,
         coverage,

@@ -2,6 +2,7 @@
 //! The programs of an experiment: found, or built and linked as the plan says, each link with luck of its own.
 
 use crate::files::{self, JournalFile, SystemFiles};
+use crate::padding_object;
 use crate::ui::Ui;
 use sediment_core::binary::Binary;
 use sediment_core::random::Generator;
@@ -175,7 +176,12 @@ impl Maker<'_> {
         let mentions =
             |name| command.is_some_and(|c| c.mentions(name)) || link.is_some_and(|l| l.mentions(name));
         if mentions("padding_object") {
-            self.make_padding_object(&padding_object, padding::draw(&mut luck))?;
+            padding_object::make(
+                &padding_object,
+                &self.plan.padding_section,
+                padding::draw(&mut luck),
+                self.stop,
+            )?;
         }
         // Without a link command the build itself makes the program. Before the first link what lies there is of another time.
         let once = place.join("built");
@@ -197,25 +203,6 @@ impl Maker<'_> {
             .with_hint("the command must write to {output}, or to $SEDIMENT_EVAL_OUTPUT"));
         }
         Ok(output)
-    }
-
-    /// An object with one unused function of this many bytes.
-    fn make_padding_object(&self, path: &Path, bytes: usize) -> Result<()> {
-        let source = path.with_extension("s");
-        let text = padding::assembly(&self.plan.padding_section, bytes);
-        files::write(&source, text.as_bytes(), self.ui)?;
-        let command = Command::new("cc", "/", Duration::from_secs(60))
-            .with_arguments([
-                "-c".into(),
-                "-x".into(),
-                "assembler".into(),
-                "-o".into(),
-                path.as_os_str().to_owned(),
-                source.as_os_str().to_owned(),
-            ])
-            .stopped_by(self.stop);
-        observe(&command, 0)?.successful(&command)?;
-        Ok(())
     }
 
     fn run(

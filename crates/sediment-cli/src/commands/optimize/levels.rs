@@ -10,7 +10,7 @@ use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::stand_ins::{StandIns, under_own_names};
 use super::toolbox::Compiler;
-use super::{Arguments, Job, entries, saved, ship};
+use super::{Arguments, Job, entries, layouts, saved, ship};
 use crate::compiler;
 use crate::files;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
@@ -343,6 +343,14 @@ impl Job<'_> {
             let inside = output.path.strip_prefix(&self.tree).unwrap_or(&output.path);
             files::copy(&job.tree.join(inside), &saved(&folder, index, output)?)?;
         }
+        let inner: Vec<Option<&Output>> = outputs
+            .iter()
+            .map(|output| {
+                let inside = output.path.strip_prefix(&self.tree).unwrap_or(&output.path);
+                built.iter().find(|built| built.path == job.tree.join(inside))
+            })
+            .collect();
+        layouts::collect(outputs, &inner, &job.state.path(entries::LINKS_AFTER), "after", &folder)?;
         let mut profiles = vec![job.state.path(entries::PROFILES).join("profile.gv")];
         profiles.extend(level.profiles.iter().cloned());
         Ok((folder, profiles))

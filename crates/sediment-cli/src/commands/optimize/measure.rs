@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The training commands before and after, in the same tree: the outputs of the builds take turns under their names. Counted are
-//! processor time in rounds of runs, cycles where perf counts them, and what cachegrind simulates of all processes.
+//! The training commands before and after, in the same tree: the outputs of the builds take turns under their names. What cachegrind simulates
+//! of all processes tells whether time can differ at all; then processor time, or cycles where perf counts them, is judged over links that
+//! differ by padding only.
 
 use super::links::Output;
 use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
+use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
+use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::perf_stat::{self, Event};
 use sediment_measure::samples::Spread;
 use sediment_process::command::{argument, probe, run};
@@ -18,38 +21,45 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Time for the pairs of one command, and the fewest and most pairs.
-const FOR_PAIRS: Duration = Duration::from_secs(20);
-const PAIRS: (u32, u32) = (5, 15);
-/// Longest command that is simulated, and how much longer it takes under valgrind, about.
+/// Longest command that is simulated, in processor time, and how much longer it takes under valgrind, about.
 const SIMULATED: Duration = Duration::from_secs(4);
 const SLOWDOWN: f64 = 50.0;
+/// Shortest command that is timed: shorter ones differ by what starts them.
+const LEAST: Duration = Duration::from_millis(5);
+/// Bytes of a command's output that are compared.
+const COMPARED: usize = 1 << 20;
 /// Event that judges where it is counted, and the name of a figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
 /// Simulated caches.
 const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
+/// Folder of links that differ by padding, in the folder of a side.
+pub(super) const LAYOUTS: &str = "layouts";
 
 /// Comparison of the outputs of several builds, in the tree.
 pub(super) struct Bench<'a> {
     pub(super) place: Place<'a>,
     pub(super) outputs: &'a [Output],
-    /// Folders of the outputs: before, after, and of further builds.
+    /// Folders of the outputs: before, after, and of further builds; in each one its layouts, if there are any.
     pub(super) sides: &'a [PathBuf],
-    /// True to say the figures of each side, too.
+    /// True to say the figures of each side, too, and to measure in any case.
     pub(super) tells_sides: bool,
     /// Counted in each run; none where perf does not count here.
     pub(super) events: Vec<&'static Event>,
     pub(super) limit: Duration,
+    /// Time to measure all commands.
+    pub(super) measure_for: Duration,
     pub(super) scratch: PathBuf,
     pub(super) ui: &'a Ui,
 }
 
-/// Costs of a run.
-#[derive(Debug, Clone, Copy)]
+/// Costs of a run, and what it printed.
+#[derive(Debug, Clone)]
 struct Cost {
     seconds: f64,
     cycles: Option<f64>,
+    wall: f64,
+    printed: Vec<u8>,
 }
 
 /// Events for [`Bench::events`]: cycles, where perf counts them.
@@ -61,44 +71,27 @@ pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Ve
 impl Bench<'_> {
     /// Measures each command; the outputs after stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
-        let measured: Result<Vec<Value>> = lines.iter().map(|line| self.command(line)).collect();
+        let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
+        let measured: Result<Vec<Value>> = lines.iter().map(|line| self.command(line, time)).collect();
         self.keep()?;
         Ok(json!(measured?))
     }
 
-    fn command(&self, line: &str) -> Result<Value> {
+    fn command(&self, line: &str, time: Duration) -> Result<Value> {
         let bar = self.ui.spinner(&format!("measuring: {line}"));
-        let done = self.figures(line);
+        let done = self.figures(line, time);
         bar.finish_and_clear();
         done
     }
 
-    fn figures(&self, line: &str) -> Result<Value> {
-        let began = Instant::now();
-        let all = 0..self.sides.len();
-        for side in all.clone() {
-            self.timed(side, line)?;
+    fn figures(&self, line: &str, time: Duration) -> Result<Value> {
+        let mut once = Vec::new();
+        for side in self.sides {
+            once.push(self.timed(side, line)?);
         }
-        let once = began.elapsed() / self.sides.len() as u32;
-        let time = FOR_PAIRS.as_secs_f64() / 2.0 * self.sides.len() as f64;
-        let fitting = time / (self.sides.len() as f64 * once.as_secs_f64()).max(1e-3);
-        let count = (fitting as u32).clamp(PAIRS.0, PAIRS.1);
-        let mut rounds = Vec::new();
-        for index in 0..count as usize {
-            let mut round = vec![Cost { seconds: 0.0, cycles: None }; self.sides.len()];
-            for turn in all.clone() {
-                let side = (index + turn) % self.sides.len();
-                round[side] = self.timed(side, line)?;
-            }
-            rounds.push(round);
-        }
-        let cpu = ratio(&rounds, 1, |cost| Some(cost.seconds)).map(|spread| {
-            let mut cpu = json!({ "before_seconds": median(&rounds, 0), "after_seconds": median(&rounds, 1), "pairs": count });
-            put_spread(&mut cpu, &spread);
-            cpu
-        });
-        let mut row = json!({ "command": line, "cpu_time": cpu });
-        let simulated = match self.simulated(line, once) {
+        let seconds = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
+        let mut row = json!({ "command": line });
+        let simulated = match self.simulated(line, Duration::from_secs_f64(seconds)) {
             Ok(simulated) => simulated,
             Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted => return Err(error),
             Err(error) => {
@@ -106,59 +99,110 @@ impl Bench<'_> {
                 Vec::new()
             }
         };
+        let mut worth = None;
         if let [before, after, ..] = &simulated[..] {
             let mut both = json!({});
             for name in before.keys() {
                 both[name] = json!({ "before": before[name], "after": after[name] });
             }
             row["simulated"] = both;
+            let misses = |of: &Map<String, Value>, name: &str| of[name].as_f64().unwrap_or(0.0);
+            let fewer = CACHES.map(|(name, _)| misses(before, name) - misses(after, name));
+            let [gained, lost] =
+                [fewer, fewer.map(|count| -count)].map(|saved| judge::worth(saved, once[0].seconds));
+            row["worth_percent"] = json!({ "gained": 100.0 * gained, "lost": 100.0 * lost });
+            worth = Some(gained.max(lost));
         }
+        let mut cpu = json!({ "before_seconds": once[0].seconds, "after_seconds": once[1].seconds });
+        let why = match worth {
+            _ if seconds < LEAST.as_secs_f64() => Some("too short to time".to_owned()),
+            Some(worth) if worth < judge::WORTH && !self.tells_sides => {
+                Some(format!("misses are worth at most {:.1} %", 100.0 * worth))
+            }
+            _ => self.differing_outputs(line, &once)?,
+        };
+        let mut measured = None;
+        if let Some(why) = why {
+            cpu["not_judged"] = json!(why);
+        } else {
+            measured = Some(self.rounds(line, time)?);
+        }
+        if let Some((rounds, took)) = &measured {
+            cpu = judged(rounds, 1, *took);
+        }
+        row["cpu_time"] = cpu;
         if self.tells_sides {
-            let sides = all.map(|side| {
-                let mut figures =
-                    json!({ "seconds": median(&rounds, side), "simulated": simulated.get(side) });
-                let of_costs = |cost: fn(&Cost) -> Option<f64>| {
-                    ratio(&rounds, side, cost).map_or(Value::Null, |spread| {
-                        let mut value = json!({});
-                        put_spread(&mut value, &spread);
-                        value
-                    })
-                };
-                figures["cpu_time"] = of_costs(|cost| Some(cost.seconds));
-                figures["cycles"] = of_costs(|cost| cost.cycles);
-                figures
+            let sides = (0..self.sides.len()).map(|side| {
+                let of_side = |(rounds, took): &(Vec<Measured>, Duration)| judged(rounds, side, *took);
+                json!({
+                    "seconds": once[side].seconds, "simulated": simulated.get(side),
+                    "cpu_time": measured.as_ref().map(of_side),
+                })
             });
             row["sides"] = sides.collect();
         }
         Ok(row)
     }
 
-    /// Processor time and cycles of a command with all that it starts, daemons among them.
-    fn timed(&self, side: usize, line: &str) -> Result<Cost> {
-        self.put(side)?;
+    /// Rounds of runs of all layouts, and how long they took.
+    fn rounds(&self, line: &str, time: Duration) -> Result<(Vec<Measured>, Duration)> {
+        let layouts: Vec<Vec<PathBuf>> = self.sides.iter().map(|side| layouts(side)).collect();
+        let counts: Vec<usize> = layouts.iter().map(Vec::len).collect();
+        let began = Instant::now();
+        let mut all: Vec<(f64, f64)> = Vec::new();
+        let rounds = judge::rounds(
+            &counts,
+            time,
+            &mut Generator::new(1),
+            |side, layout| {
+                let cost = self.timed(&layouts[side][layout], line)?;
+                all.push((cost.seconds, cost.wall));
+                Ok(cost.cycles.unwrap_or(cost.seconds))
+            },
+            || began.elapsed(),
+        )?;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let jumped = all.iter().any(|(seconds, wall)| *seconds > 1.1 * wall * processors + 0.05);
+        Ok((rounds.into_iter().map(|costs| Measured { costs, jumped }).collect(), began.elapsed()))
+    }
+
+    /// Why runs that print different results are not judged; None where they print the same, or the command never does.
+    fn differing_outputs(&self, line: &str, once: &[Cost]) -> Result<Option<String>> {
+        if once.iter().all(|cost| cost.printed == once[0].printed) {
+            return Ok(None);
+        }
+        // A command that prints its time prints something else each time.
+        let again = self.timed(&self.sides[0], line)?;
+        Ok((again.printed == once[0].printed).then(|| "the outputs before and after differ".to_owned()))
+    }
+
+    /// Processor time and cycles of a command with all that it starts, daemons among them, by the outputs in a folder.
+    fn timed(&self, folder: &Path, line: &str) -> Result<Cost> {
+        self.put(folder)?;
         let mut command = self.place.command(&runs::in_shell(line), self.limit);
         let counts = self.scratch.join("counts");
         if !self.events.is_empty() {
             command = perf_stat::under(&command, &self.events, &counts);
         }
-        let before = left_behind::processor_time();
-        let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
+        let (before, began) = (left_behind::processor_time(), Instant::now());
+        let ended = run(&command, COMPARED).and_then(|ended| ended.successful(&command));
+        let wall = began.elapsed().as_secs_f64();
         left_behind::end_left_behind();
-        ended.map_err(|error| {
+        let ended = ended.map_err(|error| {
             let error = error.with_input(format!("measuring `{}`", escape::terminal(line)));
             self.place.with_hint_of_copy(error, &[line])
         })?;
         let seconds = left_behind::processor_time().saturating_sub(before).as_secs_f64();
         let text = if self.events.is_empty() { None } else { fs::read_to_string(&counts).ok() };
         let cycles = text.and_then(|text| perf_stat::table(&text).counts.first()?.value.clone().ok());
-        Ok(Cost { seconds, cycles })
+        Ok(Cost { seconds, cycles, wall, printed: ended.output })
     }
 
-    /// Puts the outputs of a side into the tree, each under all of its names: as links, which takes no time. Each name has a file of its
-    /// own, as a build that copies one to the other may follow.
-    fn put(&self, side: usize) -> Result<()> {
+    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own, as a build that copies one to
+    /// the other may follow.
+    fn put(&self, folder: &Path) -> Result<()> {
         for (index, output) in self.outputs.iter().enumerate() {
-            let folder = self.sides[side].join(index.to_string());
+            let folder = folder.join(index.to_string());
             let saved = folder.join(output.name());
             for (number, path) in output.paths().enumerate() {
                 let kept =
@@ -167,12 +211,8 @@ impl Bench<'_> {
                     files::folder(&folder.join("copies"))?;
                     files::copy(&saved, &kept)?;
                 }
-                // Which physical pages a file has decides on cache misses: each run counts cycles of a fresh copy.
-                if self.events.is_empty() {
-                    files::link_or_copy(&kept, path)?;
-                } else {
-                    files::copy(&kept, path)?;
-                }
+                // Which physical pages a file has decides on cache misses: each run has a fresh copy.
+                files::copy(&kept, path)?;
             }
         }
         Ok(())
@@ -196,7 +236,7 @@ impl Bench<'_> {
             return Err(Error::new(
                 ErrorCode::NotMeasured,
                 format!(
-                    "the command takes {seconds:.1} s, too long for a simulation: name shorter work, --measure COMMAND"
+                    "the command takes {seconds:.1} s of processor time, too long for a simulation: name shorter work, --measure COMMAND"
                 ),
             ));
         }
@@ -209,7 +249,7 @@ impl Bench<'_> {
         }
         let mut all = vec![Map::new(); self.sides.len()];
         for (name, cache) in CACHES {
-            for (side, figures) in all.iter_mut().enumerate() {
+            for (side, figures) in self.sides.iter().zip(&mut all) {
                 let totals = self.misses(side, line, cache)?;
                 figures.insert(name.to_owned(), json!(totals.misses));
                 figures.insert(INSTRUCTIONS.to_owned(), json!(totals.instructions));
@@ -219,7 +259,7 @@ impl Bench<'_> {
     }
 
     /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
-    fn misses(&self, side: usize, line: &str, cache: SimulatedCache) -> Result<Totals> {
+    fn misses(&self, side: &Path, line: &str, cache: SimulatedCache) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
         let mut valgrind = cache.options();
@@ -263,23 +303,54 @@ impl Bench<'_> {
     }
 }
 
-/// Median processor time of a side.
-fn median(rounds: &[Vec<Cost>], side: usize) -> Option<f64> {
-    Spread::of(&rounds.iter().map(|round| round[side].seconds).collect::<Vec<_>>())
-        .map(|spread| spread.median)
+/// A round, and whether clocks jumped in any.
+struct Measured {
+    costs: Round,
+    jumped: bool,
 }
 
-/// Ratios of a cost to that of the first side, over the rounds.
-fn ratio(rounds: &[Vec<Cost>], side: usize, cost: impl Fn(&Cost) -> Option<f64>) -> Option<Spread> {
-    let ratios = rounds.iter().filter_map(|round| {
-        let before = cost(&round[0]).filter(|before| *before > 0.0)?;
-        Some(cost(&round[side])? / before)
+/// Folders of the layouts of a side, or the side itself where there are none.
+fn layouts(side: &Path) -> Vec<PathBuf> {
+    let numbered = (1..).map(|number| side.join(LAYOUTS).join(number.to_string()));
+    let layouts: Vec<PathBuf> = numbered.take_while(|path| path.is_dir()).collect();
+    if layouts.is_empty() { vec![side.to_path_buf()] } else { layouts }
+}
+
+/// What the rounds say of a side, against that before.
+fn judged(measured: &[Measured], side: usize, took: Duration) -> Value {
+    let rounds: Vec<Round> = measured.iter().map(|round| round.costs.clone()).collect();
+    let median = |side: usize| {
+        let costs: Vec<f64> = rounds.iter().flat_map(|round| &round[side]).copied().collect();
+        Spread::of(&costs).map(|spread| spread.median)
+    };
+    let mut value = json!({
+        "before_seconds": median(0), "after_seconds": median(side), "rounds": rounds.len(),
+        "layouts": rounds.first().map_or(0, |round| round[side].len()),
     });
-    Spread::of(&ratios.collect::<Vec<f64>>())
+    match judgement(measured, &rounds, side) {
+        Ok(judgement) => {
+            value["saved_percent"] = json!(100.0 * judgement.saved.estimate);
+            value["lower_percent"] = json!(100.0 * judgement.saved.lower);
+            value["upper_percent"] = json!(100.0 * judgement.saved.upper);
+            value["detectable_percent"] = json!(100.0 * judgement.detectable);
+            value["answer"] = json!(judgement.answer().code());
+            value["in_words"] = json!(judgement.sentence(took));
+        }
+        Err(why) => value["not_judged"] = json!(why),
+    }
+    value
 }
 
-fn put_spread(value: &mut Value, spread: &Spread) {
-    value["ratio"] = json!(spread.median);
-    value["lower_quartile"] = json!(spread.lower_quartile);
-    value["upper_quartile"] = json!(spread.upper_quartile);
+/// The judgement, or why there is none.
+fn judgement(measured: &[Measured], rounds: &[Round], side: usize) -> std::result::Result<Judgement, String> {
+    if measured.iter().any(|round| round.jumped) {
+        return Err("clocks jumped: more processor time than time".to_owned());
+    }
+    if let Some(trend) = judge::trend(rounds).filter(|trend| trend.abs() > judge::TREND) {
+        let percent = 100.0 * trend;
+        return Err(format!(
+            "the work changes from run to run: {percent:+.0} % from the first half of the runs to the second"
+        ));
+    }
+    judge::judge(rounds, side).ok_or_else(|| "the linker made no layouts to compare".to_owned())
 }

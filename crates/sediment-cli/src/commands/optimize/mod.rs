@@ -6,6 +6,7 @@
 
 mod cargo;
 mod entries;
+mod layouts;
 mod levels;
 mod links;
 mod measure;
@@ -67,6 +68,9 @@ pub(crate) struct Arguments {
     /// Time limit of each training command, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = values::duration)]
     timeout: Duration,
+    /// Time to measure, of all commands together; accepts 90, 90s and 10m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::duration)]
+    measure_for: Duration,
     /// Write the profile of what the build links to this file, too [default: none]
     #[arg(long, value_name = "FILE")]
     keep_profile: Option<PathBuf>,
@@ -386,7 +390,12 @@ impl<'a> Job<'a> {
     }
 
     fn run_build(&self, doing: &str, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
-        let place = self.place(toolbox::environment(&self.work(), profiles, log));
+        let mut environment = toolbox::environment(&self.work(), profiles, log);
+        let layouts = self.state.path(layouts::FOLDER);
+        if layouts.is_dir() {
+            environment.push((crate::wrapper::layouts::LAYOUTS.into(), layouts.into()));
+        }
+        let place = self.place(environment);
         links::begin(log)?;
         let words = runs::build_words(&self.arguments.build);
         let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
@@ -431,6 +440,7 @@ impl<'a> Job<'a> {
             }
         }
         links::remove(outputs.iter())?;
+        layouts::make_objects(&self.state.path(layouts::FOLDER), self.stop, self.ui)?;
         let (profiles, log) = (self.state.path(entries::PROFILES), self.state.path(entries::LINKS_AFTER));
         let took = self.run_build("linking in order", entries::LINKING, &profiles, &log)?;
         if let Some(missing) = outputs.iter().find(|output| !output.path.is_file()) {
@@ -448,6 +458,9 @@ impl<'a> Job<'a> {
         for (index, output) in outputs.iter().enumerate() {
             files::copy(&output.path, &saved(&after, index, output)?)?;
         }
+        let linked: Vec<Option<&Output>> = outputs.iter().map(Some).collect();
+        layouts::collect(outputs, &linked, &log, "before", &before)?;
+        layouts::collect(outputs, &linked, &log, "after", &after)?;
         self.state.done("order", json!(took))
     }
 
@@ -495,6 +508,7 @@ impl<'a> Job<'a> {
                 tells_sides: self.arguments.pgo,
                 events: if self.arguments.pgo { measure::events(&scratch, self.stop)? } else { Vec::new() },
                 limit: self.arguments.timeout,
+                measure_for: self.arguments.measure_for,
                 scratch,
                 ui: self.ui,
             };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which level to ship: the simplest of those that are about as good as the best.
 //!
-//! Cycles judge where they are counted. Elsewhere a cost is estimated of instructions and simulated misses, with the times that the
-//! verdict assumes for a miss. A level has to gain a hundredth of the cost of every simpler one.
+//! Processor time judges where it was measured. Elsewhere a cost is estimated of instructions and simulated misses, with the price of a
+//! miss. A level has to gain a hundredth of the cost of every simpler one.
 
 use crate::change;
 use serde_json::{Value, json};
@@ -30,16 +30,16 @@ pub(super) struct Figures {
     pub(super) instructions: Option<u128>,
     pub(super) l1i: Option<u128>,
     pub(super) itlb: Option<u128>,
-    /// Ratios of processor time and cycles to those before: median and quartiles, in the geometric mean over the commands.
+    /// Ratio of processor time, or of cycles where perf counts them, to that before, with its interval of 95 %; in the geometric mean
+    /// over the commands.
     pub(super) cpu_time: Option<[f64; 3]>,
-    pub(super) cycles: Option<[f64; 3]>,
 }
 
 /// A level to ship.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shipped {
     pub(super) level: &'static str,
-    /// Basis of the choice: `cycles`, `estimate`, or `nothing`.
+    /// Basis of the choice: `cpu-time`, `estimate`, or `nothing`.
     pub(super) by: &'static str,
     pub(super) why: String,
 }
@@ -67,11 +67,11 @@ impl Figures {
                 sides.iter().map(|row| row["simulated"][key].as_u64().map(u128::from)).collect();
             all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
         };
-        let mean = |key: &str| -> Option<[f64; 3]> {
+        let cpu_time = || -> Option<[f64; 3]> {
             let mut product = [1.0; 3];
             for row in &sides {
-                for (at, quantile) in ["ratio", "lower_quartile", "upper_quartile"].iter().enumerate() {
-                    product[at] *= row[key][quantile].as_f64()?;
+                for (at, key) in ["saved_percent", "upper_percent", "lower_percent"].iter().enumerate() {
+                    product[at] *= 1.0 - row["cpu_time"][key].as_f64()? / 100.0;
                 }
             }
             let count = sides.len() as f64;
@@ -83,8 +83,7 @@ impl Figures {
             instructions: sum(super::measure::INSTRUCTIONS),
             l1i: sum("l1i"),
             itlb: sum("itlb"),
-            cpu_time: mean("cpu_time"),
-            cycles: mean("cycles"),
+            cpu_time: cpu_time(),
         }
     }
 
@@ -100,9 +99,9 @@ impl Figures {
             return format!("not compared: {why}");
         }
         let mut parts = Vec::new();
-        if let Some([ratio, lower, upper]) = self.cycles {
-            let [ratio, lower, upper] = [ratio, lower, upper].map(|ratio| change::in_percent(ratio, 1));
-            parts.push(format!("{ratio} cycles (quartiles {lower} to {upper})"));
+        if let Some(interval) = self.cpu_time {
+            let [ratio, lower, upper] = interval.map(|ratio| change::in_percent(ratio, 1));
+            parts.push(format!("{ratio} CPU time (95 %: {lower} to {upper})"));
         }
         let counts = [
             ("instructions", self.instructions, before.instructions),
@@ -114,20 +113,17 @@ impl Figures {
                 parts.push(format!("{} {name}", change::in_percent(now as f64 / then as f64, 1)));
             }
         }
-        if let Some([ratio, ..]) = self.cpu_time {
-            parts.push(format!("{} CPU time", change::in_percent(ratio, 1)));
-        }
         parts.join(", ")
     }
 
     pub(super) fn json(&self) -> Value {
         let spread = |spread: Option<[f64; 3]>| {
-            spread.map(|[ratio, lower, upper]| json!({ "ratio": ratio, "lower_quartile": lower, "upper_quartile": upper }))
+            spread.map(|[ratio, lower, upper]| json!({ "ratio": ratio, "lower": lower, "upper": upper }))
         };
         json!({
             "name": self.name, "not_compared": self.why, "instructions": self.instructions.map(|count| count as u64),
             "l1i_misses": self.l1i.map(|count| count as u64), "itlb_misses": self.itlb.map(|count| count as u64),
-            "cpu_time": spread(self.cpu_time), "cycles": spread(self.cycles),
+            "cpu_time": spread(self.cpu_time),
         })
     }
 }
@@ -157,15 +153,15 @@ pub(super) fn shipped(all: &[Figures]) -> Shipped {
     let Some((before, levels)) = all.split_first() else {
         return Shipped { level: NONE, by: "nothing", why: "nothing was measured".to_owned() };
     };
-    let by_cycles = levels.iter().any(|level| level.cycles.is_some());
-    // The cost of each as a share of that before; with cycles, one whose upper quartile is above 1 gains nothing.
+    let by_time = levels.iter().any(|level| level.cpu_time.is_some());
+    // The cost of each as a share of that before; one whose interval reaches 1 gains nothing.
     let cost = |level: &Figures| -> Option<f64> {
-        if by_cycles {
-            return level.cycles.map(|[ratio, _, upper]| if upper < 1.0 { ratio } else { ratio.max(1.0) });
+        if by_time {
+            return level.cpu_time.map(|[ratio, _, upper]| if upper < 1.0 { ratio } else { ratio.max(1.0) });
         }
         Some(level.estimate()? / before.estimate()?)
     };
-    let by = if by_cycles { "cycles" } else { "estimate" };
+    let by = if by_time { "cpu-time" } else { "estimate" };
     let decide = "decide with sediment eval";
     let (mut best, mut least, mut known) = (None, 1.0, false);
     for name in [ORDER, BLOCKS, COUNTS, BOTH] {
@@ -177,20 +173,17 @@ pub(super) fn shipped(all: &[Figures]) -> Shipped {
         }
     }
     if !known {
-        let why = format!("neither cycles nor misses were measured; {decide}");
+        let why = format!("neither time nor misses were measured; {decide}");
         return Shipped { level: NONE, by: "nothing", why };
     }
     let Some((level, figures)) = best else {
         let why =
-            format!("no level saves 1 % of the {}", if by_cycles { "cycles" } else { "estimated cost" });
+            format!("no level saves 1 % of the {}", if by_time { "CPU time" } else { "estimated cost" });
         return Shipped { level: NONE, by, why };
     };
     let mut why = figures.in_words(before);
-    if !by_cycles {
+    if !by_time {
         why = format!("{} estimated cost ({why})", change::in_percent(least, 1));
-        if figures.cpu_time.is_some_and(|[_, lower, _]| lower > 1.0) {
-            why = format!("{why}, but more CPU time; {decide}");
-        }
     }
     Shipped { level, by, why }
 }
@@ -209,8 +202,8 @@ mod tests {
         }
     }
 
-    fn cycles(name: &str, ratio: f64, upper: f64) -> Figures {
-        Figures { cycles: Some([ratio, ratio - 0.01, upper]), ..level(name, 100, 0, 0) }
+    fn timed(name: &str, ratio: f64, upper: f64) -> Figures {
+        Figures { cpu_time: Some([ratio, ratio - 0.01, upper]), ..level(name, 100, 0, 0) }
     }
 
     #[test]
@@ -258,21 +251,21 @@ mod tests {
         let none = shipped(&[same.clone(), Figures { name: "order".to_owned(), ..same }]);
         assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the estimated cost");
         assert_eq!(none.level(), None);
-        let none = shipped(&[cycles("before", 1.0, 1.0), cycles("counts", 0.999, 1.01)]);
-        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the cycles");
+        let none = shipped(&[timed("before", 1.0, 1.0), timed("counts", 0.999, 1.01)]);
+        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the CPU time");
         assert_eq!(none.json()["level"], "none");
     }
 
     #[test]
-    fn cycles_judge_if_they_are_counted() {
-        let before = cycles("before", 1.0, 1.0);
-        let gain = [before.clone(), cycles("order", 0.97, 0.98), cycles("counts", 0.87, 0.88)];
-        assert_eq!((shipped(&gain).level, shipped(&gain).by), ("counts", "cycles"));
-        // Fewer instructions, more cycles.
-        let mut loss = [before, cycles("order", 0.98, 0.99), cycles("counts", 1.0, 1.01)];
+    fn time_judges_if_it_was_measured() {
+        let before = timed("before", 1.0, 1.0);
+        let gain = [before.clone(), timed("order", 0.97, 0.98), timed("counts", 0.87, 0.88)];
+        assert_eq!((shipped(&gain).level, shipped(&gain).by), ("counts", "cpu-time"));
+        // Fewer instructions, more time.
+        let mut loss = [before, timed("order", 0.98, 0.99), timed("counts", 1.0, 1.01)];
         loss[2].instructions = Some(50);
         assert_eq!(shipped(&loss).level, "order");
-        assert_eq!(shipped(&[cycles("before", 1.0, 1.0), cycles("order", 0.9, 1.02)]).level(), None);
+        assert_eq!(shipped(&[timed("before", 1.0, 1.0), timed("order", 0.9, 1.02)]).level(), None);
     }
 
     #[test]

@@ -5,12 +5,13 @@ use super::Job;
 use super::entries;
 use super::links::{self, Output};
 use super::ship::{self, Shipped};
-use super::verdict::{Figures, METERS, Misses, Verdict, verdict};
+use super::verdict::{Finding, METERS, Misses, Verdict, verdict};
 use crate::change;
 use crate::files;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
+use sediment_measure::judge;
 use sediment_process::Command;
 use sediment_process::command::run;
 use serde_json::{Value, json};
@@ -23,8 +24,6 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(3600);
 /// Most bytes of a verification's JSON.
 const LONGEST: usize = 1 << 28;
-/// Shortest processor time that casts doubt on fewer misses: shorter runs differ by what else the machine does.
-const LEAST_SECONDS: f64 = 0.05;
 /// Outputs that the text names one by one.
 const NAMED: usize = 3;
 
@@ -148,7 +147,7 @@ impl Summary {
             .collect();
         let (verdict, why) = self.verdict();
         let mut all = json!({
-            "schema": 1, "outputs": rows, "measured": self.measured, "profile": self.profile,
+            "schema": 2, "outputs": rows, "measured": self.measured, "profile": self.profile,
             "verdict": { "code": verdict.code(), "why": why },
             "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
         });
@@ -224,16 +223,11 @@ impl Summary {
 
     /// Sums of simulated misses over the commands, before and after.
     fn misses(&self) -> Vec<Misses> {
-        let sums = METERS.iter().map(|(key, name, nanoseconds)| {
+        let sums = METERS.iter().map(|(key, name)| {
             let rows = self.measured.iter().map(|row| &row["simulated"][key]);
             let all: Vec<&Value> = rows.filter(|row| row.is_object()).collect();
             let sum = |side: &str| all.iter().filter_map(|row| row[side].as_u64()).map(u128::from).sum();
-            (!all.is_empty()).then(|| Misses {
-                name,
-                nanoseconds: *nanoseconds,
-                before: sum("before"),
-                after: sum("after"),
-            })
+            (!all.is_empty()).then(|| Misses { name, before: sum("before"), after: sum("after") })
         });
         sums.flatten().collect()
     }
@@ -242,22 +236,26 @@ impl Summary {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
             return (Verdict::Nothing, "by the recorded starts, no order is better".to_owned());
         }
-        let simulated = self.measured.iter().filter(|row| row["simulated"].is_object());
-        let seconds: Option<f64> = simulated.map(|row| row["cpu_time"]["before_seconds"].as_f64()).sum();
-        let times = self.measured.iter().filter_map(|row| {
-            let cpu = &row["cpu_time"];
-            cpu["before_seconds"].as_f64().filter(|seconds| *seconds >= LEAST_SECONDS)?;
-            Some([cpu["ratio"].as_f64()?, cpu["lower_quartile"].as_f64()?])
-        });
         let pages = |side: usize| {
             self.rows.iter().filter_map(|row| row.verified[side]["hot_pages"].as_u64()).sum::<u64>()
         };
-        verdict(&Figures {
-            misses: self.misses(),
-            seconds: seconds.filter(|seconds| *seconds > 0.0),
-            times: times.collect(),
-            pages: [pages(0), pages(1)],
-        })
+        let findings: Vec<Finding> = self.measured.iter().map(finding).collect();
+        verdict(&findings, [pages(0), pages(1)])
+    }
+}
+
+/// What was found of a measured command.
+fn finding(measured: &Value) -> Finding {
+    let cpu = &measured["cpu_time"];
+    let worth = ["gained", "lost"].map(|key| measured["worth_percent"][key].as_f64());
+    match (cpu["answer"].as_str(), cpu["in_words"].as_str(), worth) {
+        (Some(code), Some(sentence), _) => {
+            Finding::Judged { code: code.to_owned(), sentence: sentence.to_owned() }
+        }
+        (_, _, [Some(gained), Some(lost)]) if gained.max(lost) < 100.0 * judge::WORTH => {
+            Finding::TooFewMisses(gained.max(lost))
+        }
+        _ => Finding::Open(cpu["not_judged"].as_str().unwrap_or("it was not measured").to_owned()),
     }
 }
 
@@ -280,13 +278,14 @@ impl Row {
 
 fn cpu_time(measured: &Value) -> String {
     let cpu = &measured["cpu_time"];
-    let percent = |key: &str| cpu[key].as_f64().map(|ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
     let command: String = measured["command"].as_str().unwrap_or_default().chars().take(40).collect();
-    match (percent("ratio"), percent("lower_quartile"), percent("upper_quartile")) {
-        (Some(ratio), Some(lower), Some(upper)) => {
-            format!("{ratio} (quartiles {lower} to {upper}; {} pairs of runs): {command}", cpu["pairs"])
+    let said = cpu["in_words"].as_str().or(cpu["not_judged"].as_str()).unwrap_or("not measured");
+    match (cpu["rounds"].as_u64(), cpu["layouts"].as_u64()) {
+        (Some(rounds), Some(layouts)) => {
+            let rounds = counted(rounds, "round");
+            format!("{said} ({rounds} of {layouts} layouts): {command}")
         }
-        _ => format!("too short to time: {command}"),
+        _ => format!("{said}: {command}"),
     }
 }
 
@@ -394,12 +393,13 @@ mod tests {
     }
 
     fn measured(number: usize, is_simulated: bool) -> Value {
-        let cpu = json!({ "before_seconds": 1.0, "after_seconds": 0.9, "ratio": 0.9, "lower_quartile": 0.8, "upper_quartile": 1.0, "pairs": 5 });
+        let cpu = json!({ "before_seconds": 1.0, "after_seconds": 0.9, "rounds": 5, "layouts": 5, "answer": "saves", "in_words": "saves 10.0 %" });
         let mut row = json!({ "command": format!("run{number}"), "cpu_time": cpu });
         if is_simulated {
             row["simulated"] = json!({ "itlb": { "before": 1_000_000, "after": 100_000 }, "l1i": { "before": 1_000_000, "after": 900_000 } });
         } else {
             row["not_simulated"] = json!("no-valgrind");
+            row["cpu_time"] = json!({ "not_judged": "clocks jumped" });
         }
         row
     }
