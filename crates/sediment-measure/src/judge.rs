@@ -312,7 +312,7 @@ pub const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
 pub fn worth(saved: [f64; 2], seconds: f64) -> f64 {
     let nanoseconds: f64 =
         saved.iter().zip(NANOSECONDS).map(|(misses, (_, each))| misses.max(0.0) * each).sum();
-    if seconds > 0.0 { nanoseconds * 1e-9 / seconds } else { 0.0 }
+    if seconds > 0.0 { (nanoseconds * 1e-9 / seconds).min(1.0) } else { 0.0 }
 }
 
 #[cfg(test)]

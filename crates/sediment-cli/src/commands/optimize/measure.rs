@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 /// Longest command that is simulated, in processor time, and how much longer it takes under valgrind, about.
 const SIMULATED: Duration = Duration::from_secs(4);
 const SLOWDOWN: f64 = 50.0;
-/// Shortest command that is timed: shorter ones differ by what starts them.
-const LEAST: Duration = Duration::from_millis(5);
+/// Processor time of a value, in seconds: shorter commands run several times for it, and at most so often.
+const LEAST: f64 = 0.05;
+const OFTEN: f64 = 50.0;
 /// Bytes of a command's output that are compared.
 const COMPARED: usize = 1 << 20;
 /// Event that judges where it is counted, and the name of a figure.
@@ -115,7 +116,6 @@ impl Bench<'_> {
         }
         let mut cpu = json!({ "before_seconds": once[0].seconds, "after_seconds": once[1].seconds });
         let why = match worth {
-            _ if seconds < LEAST.as_secs_f64() => Some("too short to time".to_owned()),
             Some(worth) if worth < judge::WORTH && !self.tells_sides => {
                 Some(format!("misses are worth at most {:.1} %", 100.0 * worth))
             }
@@ -125,7 +125,7 @@ impl Bench<'_> {
         if let Some(why) = why {
             cpu["not_judged"] = json!(why);
         } else {
-            measured = Some(self.rounds(line, time)?);
+            measured = Some(self.rounds(line, seconds, time)?);
         }
         if let Some((rounds, took)) = &measured {
             cpu = judged(rounds, 1, *took);
@@ -144,20 +144,25 @@ impl Bench<'_> {
         Ok(row)
     }
 
-    /// Rounds of runs of all layouts, and how long they took.
-    fn rounds(&self, line: &str, time: Duration) -> Result<(Vec<Measured>, Duration)> {
+    /// Rounds of runs of all layouts, and how long they took. A run takes so many seconds of processor time.
+    fn rounds(&self, line: &str, seconds: f64, time: Duration) -> Result<(Vec<Measured>, Duration)> {
         let layouts: Vec<Vec<PathBuf>> = self.sides.iter().map(|side| layouts(side)).collect();
         let counts: Vec<usize> = layouts.iter().map(Vec::len).collect();
         let began = Instant::now();
         let mut all: Vec<(f64, f64)> = Vec::new();
+        let runs = (LEAST / seconds.max(1e-6)).ceil().clamp(1.0, OFTEN) as usize;
         let rounds = judge::rounds(
             &counts,
             time,
             &mut Generator::new(1),
             |side, layout| {
-                let cost = self.timed(&layouts[side][layout], line)?;
-                all.push((cost.seconds, cost.wall));
-                Ok(cost.cycles.unwrap_or(cost.seconds))
+                let mut sum = 0.0;
+                for _ in 0..runs {
+                    let cost = self.timed(&layouts[side][layout], line)?;
+                    all.push((cost.seconds, cost.wall));
+                    sum += cost.cycles.unwrap_or(cost.seconds);
+                }
+                Ok(sum / runs as f64)
             },
             || began.elapsed(),
         )?;

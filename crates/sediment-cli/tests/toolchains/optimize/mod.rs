@@ -45,7 +45,11 @@ fn good_input() -> Vec<Trial> {
         case("built_in_place_and_undone", &make, built_in_place_and_undone),
         case("earlier_objects_are_not_taken", &make, earlier_objects_are_not_taken),
         case("ccache_in_front_of_the_compilers", &make, ccache_in_front_of_the_compilers),
-        case("a_gain_is_called_so", &[&make[..], &[Need::Program("valgrind")]].concat(), a_gain_is_called_so),
+        case(
+            "misses_are_priced_and_time_decides",
+            &[&make[..], &[Need::Program("valgrind")]].concat(),
+            misses_are_priced_and_time_decides,
+        ),
     ]
 }
 
@@ -175,7 +179,7 @@ fn ccache_in_front_of_the_compilers() {
 }
 
 /// Hot functions with two pages of cold code between them.
-fn a_gain_is_called_so() {
+fn misses_are_priced_and_time_decides() {
     const HOT: usize = 100;
     let mut text = String::from("#include <stdio.h>\n");
     let mut sum = String::new();
@@ -194,9 +198,14 @@ fn a_gain_is_called_so() {
     let files = [("hot.c", text.as_str()), ("Makefile", makefile)];
     let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
     let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
-    assert_eq!(report["verdict"]["code"], "gain", "{report}");
+    let measured = &report["measured"][0];
+    assert!(measured["worth_percent"]["gained"].as_f64() > Some(0.5), "{report}");
+    // Misses are a reason to measure time, which decides: on a busy machine nothing is shown in so short a time.
+    assert_eq!(measured["cpu_time"]["layouts"], 5, "{report}");
+    let code = report["verdict"]["code"].as_str().unwrap();
+    assert!(["gain", "unknown"].contains(&code), "{report}");
     // Its page has the same verdict, whatever the forecast.
     let page = std::fs::read_to_string(project.path(".sediment/report-hot.html")).unwrap();
-    let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split(" misses").next().unwrap();
-    assert!(verdict.contains(": gain: -"), "{verdict}");
+    let verdict = page.split("class=\"verdict\">").nth(1).unwrap().split('<').next().unwrap();
+    assert_eq!(verdict.contains(": gain: saves "), code == "gain", "{verdict}");
 }
