@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod drift;
 pub mod equivalence;
 pub mod factorial;
+pub mod layout_noise;
 pub mod mann_whitney;
 pub mod moments;
 pub mod multiplicity;
