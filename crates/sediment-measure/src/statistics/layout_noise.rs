@@ -14,9 +14,9 @@
 //! components", Biometrika, 1962). It holds the truth at least about as often as it says (T. Boardman, "Confidence intervals for variance
 //! components: a comparative Monte Carlo study", Biometrics, 1974).
 
+use super::Interval;
 use super::components::Components;
 use super::distribution::{fisher_quantile, normal_quantile};
-use super::Interval;
 
 /// Degrees of freedom at which F is chi-square over its own.
 const MANY: f64 = 1e9;
@@ -74,7 +74,8 @@ mod tests {
         for deviations in [[0.01, 0.01, 0.05], [0.01, 0.001, 0.0], [0.003, 0.02, 0.0], [0.0, 0.01, 0.01]] {
             let planted = (1.959964 * 2.0_f64.sqrt() * deviations[0]).exp_m1();
             let found: Vec<Interval> = (0..400).map(|seed| noise(deviations, seed)).collect();
-            let holding = found.iter().filter(|noise| noise.lower <= planted && planted <= noise.upper).count();
+            let holding =
+                found.iter().filter(|noise| noise.lower <= planted && planted <= noise.upper).count();
             assert!(holding >= 372, "{deviations:?}: {holding} of 400");
             assert!(found.iter().all(|noise| noise.lower <= noise.estimate && noise.estimate <= noise.upper));
         }
