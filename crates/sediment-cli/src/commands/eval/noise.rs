@@ -217,37 +217,51 @@ impl NoiseOutput {
     fn judge(&self, most: f64, ui: &Ui) -> ExitCode {
         let (floor, [_, upper]) = (self.floor_percent, self.floor_interval_percent);
         if floor > most {
-            ui.note(&format!("failed: the floor of {floor:.2} % is above {most} %"));
+            ui.note(&format!("failed: the floor of {} is above {most} %", percent(floor)));
             return ExitCode::from(BELOW_THRESHOLD);
         }
         if upper > most {
-            ui.note(&format!("passed: the floor is {floor:.2} %, but may be above {most} %: more --layouts or --blocks would show it"));
+            ui.note(&format!(
+                "passed: the floor is {}, and may be up to {}; more --layouts or --blocks narrow it",
+                percent(floor),
+                percent(upper)
+            ));
         }
         ExitCode::SUCCESS
     }
 
     fn text(&self) -> String {
-        let [lower, upper] = self.floor_interval_percent;
-        let floor = if lower > 0.0 {
+        let [lower, upper] = self.floor_interval_percent.map(percent);
+        let metric = &self.metric;
+        let floor = if self.floor_interval_percent[0] > 0.0 {
             format!(
-                "two links of the same code differ by up to {:.2} % in {} (95 %: {lower:.2} to {upper:.2} %)",
-                self.floor_percent, self.metric
+                "two links of the same code differ by up to {} in {metric} (95 % interval: {lower} to {upper})\n  \
+                 a smaller change between two links shows nothing about the code\n",
+                percent(self.floor_percent)
             )
         } else {
             format!(
-                "no difference between layouts is shown: two links of the same code differ by less than {upper:.2} % in {}",
-                self.metric
+                "no difference between layouts is shown: two links of the same code differ by less than {upper} in {metric}\n"
             )
         };
         let mut text = format!(
-            "{floor}\n  between layouts: {:.2} % ({} layouts)\n  between runs of one layout: {:.2} % ({} runs each)\n",
-            self.between_layouts_percent, self.layouts, self.between_runs_percent, self.blocks
+            "{floor}  between layouts: {} ({} layouts)\n  between runs of one layout: {} ({} runs each)\n",
+            percent(self.between_layouts_percent),
+            self.layouts,
+            percent(self.between_runs_percent),
+            self.blocks
         );
         for warning in &self.warnings {
             text += &format!("  warning: {warning}\n");
         }
         text
     }
+}
+
+/// A percentage with as many places as it is worth.
+fn percent(value: f64) -> String {
+    let places = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.places$} %")
 }
 
 #[cfg(test)]
