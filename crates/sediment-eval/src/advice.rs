@@ -3,7 +3,7 @@
 
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::{Direction, Experiment, MetricKind};
-use super::findings::WorkloadAnalysis;
+use super::findings::{LayoutNoise, WorkloadAnalysis};
 use super::needed::{in_per_cent, needed};
 use super::samples;
 use super::statistics::{drift, power};
@@ -39,13 +39,17 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
     for (variant, group) in found.metrics[at].groups.iter().enumerate() {
         let Some(group) = group else { continue };
         let name = &whole.variants[variant].name;
-        if let Some(spread) = group.moments.coefficient_of_variation().filter(|spread| *spread > UNSTABLE) {
+        // The values of one build alone vary by layout, which is the question.
+        let is_alone = found.verdicts.is_empty();
+        let spread =
+            group.moments.coefficient_of_variation().filter(|spread| !is_alone && *spread > UNSTABLE);
+        if let Some(spread) = spread {
             said.push(format!(
                 "{name} varies by {:.0} % from run to run (coefficient of variation)",
                 spread * 100.0
             ));
         }
-        if let Some(far) = group.order.map(|order| order.far).filter(|far| *far > 0) {
+        if let Some(far) = group.order.map(|order| order.far).filter(|far| !is_alone && *far > 0) {
             let outliers = if far == 1 { "outlier" } else { "outliers" };
             said.push(format!(
                 "{name} has {far} {outliers} in {} values (Tukey's fences); none is excluded",
@@ -140,6 +144,12 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         return format!("No recommendation: {} is missing.", whole.primary);
     };
     let metric = &whole.metrics[at];
+    if found.verdicts.is_empty() {
+        return match &found.layout_noise {
+            Some(noise) => layout_noise(noise, &metric.name, whole.confidence),
+            None => format!("No answer: every link needs values of {} in two blocks.", metric.name),
+        };
+    }
     let baseline = &whole.variants[whole.baseline].name;
     let name = |variant: usize| whole.variants[variant].name.as_str();
     let gain = |variant: usize| {
@@ -187,6 +197,27 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
     }
     said.join(" ")
+}
+
+/// How far links of one build differ, as a sentence.
+fn layout_noise(noise: &LayoutNoise, metric: &str, confidence: f64) -> String {
+    let LayoutNoise { floor, layouts, blocks } = noise;
+    let percent = |share: f64| format!("{:.2}", share * 100.0);
+    let confidence = format!("{:.0} %", confidence * 100.0);
+    let rest = format!("({layouts} layouts in {blocks} blocks)");
+    if floor.lower > 0.0 {
+        format!(
+            "Two links of the same code differ by up to {} % in {metric}, in {confidence} of all pairs; {confidence} interval {} to {} % {rest}.",
+            percent(floor.estimate),
+            percent(floor.lower),
+            percent(floor.upper)
+        )
+    } else {
+        format!(
+            "No difference between layouts is shown in {metric}: two links of the same code differ by less than {} %, in {confidence} of all pairs {rest}.",
+            percent(floor.upper)
+        )
+    }
 }
 
 /// Sentence on whether the runner-up differs from the best.

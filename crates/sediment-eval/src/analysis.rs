@@ -6,10 +6,11 @@ use super::comparison::{Comparison, Manner, Scale, common_blocks, compare, links
 use super::data::{Experiment, Metric, MetricKind, Probe};
 use super::derive::{derive, explains_only, per_work};
 use super::factors::factor_effects;
-use super::findings::{Analysis, MetricAnalysis, WorkloadAnalysis};
+use super::findings::{Analysis, LayoutNoise, MetricAnalysis, WorkloadAnalysis};
 use super::samples::{self, Group};
-use super::statistics::components::{Components, components};
+use super::statistics::components::components;
 use super::statistics::drift::{Run, Stability, stability};
+use super::statistics::layout_noise::layout_noise;
 use super::statistics::{Interval, multiplicity};
 use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -17,7 +18,7 @@ use sediment_core::error::{Error, ErrorCode, Result};
 /// Analyses an experiment.
 ///
 /// # Errors
-/// When there are fewer than two builds, the primary metric is neither read, derived nor listed as absent, an index leads
+/// When there are fewer than two builds and three links, the primary metric is neither read, derived nor listed as absent, an index leads
 /// nowhere, a value is not finite, or a block has two runs of one link.
 pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
     samples::check(experiment)?;
@@ -86,6 +87,7 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         verdicts: Vec::new(),
         noise_floor: None,
         components: None,
+        layout_noise: None,
         stability: None,
         pairs: Vec::new(),
         factors: None,
@@ -96,7 +98,14 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         let groups = samples::groups(whole, workload, &whole.metrics[at].name);
         let scale = found.metrics[at].scale;
         found.noise_floor = noise_floor(whole, &found.metrics[at]);
-        found.components = split(whole, scale, &groups);
+        let rows = rows(whole, scale, &groups);
+        found.components = rows.as_deref().and_then(components);
+        found.layout_noise = rows.zip(found.components).and_then(|(rows, split)| {
+            let links: Vec<&Vec<f64>> = rows.iter().flatten().collect();
+            let (layouts, blocks) = (links.len(), links.first()?.len());
+            let floor = layout_noise(&split, blocks, whole.confidence);
+            (scale == Scale::Logarithm).then_some(LayoutNoise { floor, layouts, blocks })
+        });
         found.stability = steady(scale, &groups);
         found.pairs = pairs(whole, scale, &groups);
         found.factors = factor_effects(whole, scale, &groups);
@@ -242,8 +251,8 @@ fn pairs(whole: &Experiment, scale: Scale, groups: &[Group]) -> Vec<Comparison> 
     found
 }
 
-/// The variance between links and within, over the blocks that all links have.
-fn split(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Components> {
+/// Values by build, link and block, over the blocks that all links have.
+fn rows(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Vec<Vec<Vec<f64>>>> {
     let mut builds = Vec::new();
     for (group, variant) in groups.iter().zip(&whole.variants) {
         // The relinked baseline is one more link of it, but has no name there; both probes are skipped.
@@ -252,11 +261,8 @@ fn split(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Component
         }
     }
     let blocks = common_blocks(builds.iter().flat_map(|links| links.values()))?;
-    let rows: Vec<Vec<Vec<f64>>> = builds
-        .iter()
-        .map(|links| links.values().map(|link| blocks.iter().map(|block| link[block]).collect()).collect())
-        .collect();
-    components(&rows)
+    let row = |link: &std::collections::BTreeMap<u32, f64>| blocks.iter().map(|block| link[block]).collect();
+    Some(builds.iter().map(|links| links.values().map(row).collect()).collect())
 }
 
 fn steady(scale: Scale, groups: &[Group]) -> Option<Stability> {

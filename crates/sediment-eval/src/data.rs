@@ -64,6 +64,9 @@ pub enum Probe {
     Relinked,
 }
 
+/// Fewest links of a build that is compared with no other: two show one difference, and nothing of its spread.
+pub const LEAST_LINKS: u32 = 3;
+
 /// One of the builds that are compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {

@@ -4,9 +4,9 @@
 use super::comparison::{Comparison, Scale};
 use super::data::{Metric, Variant};
 use super::factors::FactorEffect;
-use super::statistics::Description;
 use super::statistics::components::Components;
 use super::statistics::drift::Stability;
+use super::statistics::{Description, Interval};
 use super::verdict::{BuildVerdict, NoiseFloor};
 
 /// All that follows from an experiment.
@@ -43,6 +43,8 @@ pub struct WorkloadAnalysis {
     pub noise_floor: Option<NoiseFloor>,
     /// The split of the headline's variance between links and runs; None unless there are layout replicas.
     pub components: Option<Components>,
+    /// How far two links of the same code differ by layout, as a share; None without components, or where values are no ratios.
+    pub layout_noise: Option<LayoutNoise>,
     /// Stability of the machine, by the headline.
     pub stability: Option<Stability>,
     /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
@@ -53,6 +55,17 @@ pub struct WorkloadAnalysis {
     pub warnings: Vec<String>,
     /// Recommendation, as one or more sentences.
     pub recommendation: String,
+}
+
+/// How far two links of the same code differ on the headline because of where their code lies, and what that rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayoutNoise {
+    /// The floor as a share: as many differences as the confidence says are smaller.
+    pub floor: Interval,
+    /// Number of links.
+    pub layouts: usize,
+    /// Number of blocks that all links have.
+    pub blocks: usize,
 }
 
 /// One metric in one workload.

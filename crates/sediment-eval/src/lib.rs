@@ -82,9 +82,9 @@ pub mod verdict;
 
 pub use analysis::analyse;
 pub use data::{
-    Direction, Experiment, Factor, GroupSummary, Metric, MetricKind, Observation, Phase, Probe, Summary,
-    Variant, Workload,
+    Direction, Experiment, Factor, GroupSummary, LEAST_LINKS, Metric, MetricKind, Observation, Phase, Probe,
+    Summary, Variant, Workload,
 };
-pub use findings::Analysis;
+pub use findings::{Analysis, LayoutNoise};
 pub use sediment_measure::statistics;
 pub use stopping::{Budget, NextStep, plan_next};

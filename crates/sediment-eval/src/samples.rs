@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured runs of an experiment, by workload, metric and build; and checks of an experiment.
 
-use super::data::{Experiment, Phase, Summary};
+use super::data::{Experiment, LEAST_LINKS, Phase, Summary};
 use super::statistics::{Description, Moments};
 use sediment_core::error::{Error, ErrorCode, Result};
 
@@ -92,8 +92,9 @@ pub(super) fn coverage(experiment: &Experiment, workload: usize, metric: &str) -
 pub(super) fn check(experiment: &Experiment) -> Result<()> {
     let wrong = |what: String| Err(Error::new(ErrorCode::NotMeasured, what));
     let usage = |what: String| Err(Error::new(ErrorCode::Usage, what));
-    if experiment.variants.len() < 2 {
-        return usage("a comparison needs at least two builds".to_owned());
+    let links: u32 = experiment.variants.iter().map(|variant| variant.replicas).sum();
+    if experiment.variants.len() < 2 && links < LEAST_LINKS {
+        return usage(format!("a comparison needs at least two builds, or {LEAST_LINKS} links of one"));
     }
     if experiment.baseline >= experiment.variants.len() {
         return wrong(format!(

@@ -99,6 +99,13 @@ pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
     if done < pilot {
         return Ok(NextStep::MoreBlocks { blocks: pilot - done, half_width: None });
     }
+    // One build alone has no difference that could be precise.
+    if builds < 2 {
+        return Ok(match budget.most_blocks.saturating_sub(done) {
+            0 => NextStep::Spent { half_width: None, advice: String::new() },
+            blocks => NextStep::MoreBlocks { blocks, half_width: None },
+        });
+    }
     let analysis = analyse(experiment)?;
     let requirements: Vec<Requirement> =
         analysis.workloads.iter().flat_map(|workload| requirements(&analysis, workload, budget)).collect();

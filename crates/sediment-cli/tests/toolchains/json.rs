@@ -76,6 +76,11 @@ const PRINTED: &[(&str, &str)] = &[
         "mkdir -p levels && cp t.c levels && cd levels && touch ../none.so && \
          sediment optimize --pgo --gcc-plugin ../none.so --train ./tool --json -- 'cc -O0 -o tool t.c'",
     ),
+    (
+        "eval-noise",
+        "sediment eval noise --no-counters --primary elapsed --blocks 2 --warm-ups 0 --layouts 3 --json \
+         --link 'cc {padding_object} t.o -o {output}' -- {program}",
+    ),
     ("eval", "sediment eval quick --no-counters --blocks 3 --warm-ups 0 --json -- true -- sleep 0.001"),
 ];
 

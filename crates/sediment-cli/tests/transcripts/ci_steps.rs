@@ -266,3 +266,42 @@ fn the_script_of_the_job() {
     post("secret", "3");
     assert_eq!(file("curl.posted"), file("layout/comment.md"));
 }
+
+/// The floor beside the change of a benchmark, and the shell steps of its action.
+#[test]
+fn the_floor_is_printed_beside_a_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = support::root().join("tests/golden/noise/steps.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-c", "-o", "steps.o"]).arg(source).current_dir(folder.path());
+    if !cc.status().is_ok_and(|status| status.success()) {
+        return support::skip("cc is missing");
+    }
+    let step = |change: &str, link: &str, limit: &str| {
+        let steps = commands("github-noise/action.yml", "run: ");
+        assert_eq!(steps.len(), 3, "{steps:?}");
+        let mut shell = with_sediment("sh", folder.path());
+        shell.args(["-ec", &steps[0]]).env("GITHUB_ACTION_PATH", dist().join("github-noise"));
+        shell.envs([("CHANGE", change), ("LINK", link), ("FAIL_ABOVE", limit), ("BENCHMARK", "{program}")]);
+        shell.envs([("FOLDER", "noise"), ("LAYOUTS", "5"), ("BLOCKS", "2")]);
+        let done = shell.output().unwrap();
+        let comment = std::fs::read_to_string(folder.path().join("noise/comment.md")).unwrap_or_default();
+        (done.status.code(), comment, String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    let link = "cc {padding_object} steps.o -o {output}";
+    let (code, comment, said) = step("-0.001", link, "");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(
+        comment.contains("Change of the benchmark: -0.001 %") && comment.contains("5 layouts"),
+        "{comment}"
+    );
+    assert!(comment.contains("within"), "{comment}");
+    let (code, comment, _) = step("", link, "0.0001");
+    assert!(
+        code == Some(5) && comment.contains("above the limit") && !comment.contains("Change"),
+        "{comment}"
+    );
+    let (code, comment, _) = step("1", "cc steps.o -o {output}", "");
+    assert!(code == Some(2) && comment.contains("{padding_object}"), "{comment}");
+    assert_eq!(step("fast", link, "").0, Some(2));
+}

@@ -71,6 +71,8 @@ pub struct RunPlan {
     pub seed: Option<u64>,
     /// True if each run starts with its files dropped from the page cache.
     pub cold: bool,
+    /// True if each run starts a fresh copy of its program.
+    pub fresh_copies: bool,
     /// Processors to run on; empty for all.
     pub pin: Vec<u64>,
     /// Most bytes of environment padding.
@@ -100,6 +102,7 @@ impl Default for RunPlan {
             warm_ups: 1,
             seed: None,
             cold: false,
+            fresh_copies: false,
             pin: Vec::new(),
             padding: 4096,
             time_limit: 600.0,

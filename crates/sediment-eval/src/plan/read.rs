@@ -8,7 +8,7 @@ use super::{
     CommandLine, Extraction, Plan, PlannedMetric, PlannedVariant, PlannedWorkload, RunPlan, ServerPlan,
     Source, WorkloadKind,
 };
-use crate::data::{Factor, Probe};
+use crate::data::{Factor, LEAST_LINKS, Probe};
 use sediment_core::error::Result;
 use sediment_measure::METERS;
 use sediment_measure::perf_stat::EVENTS;
@@ -92,6 +92,11 @@ fn check_run(top: &Place<'_>, run: &mut RunPlan) -> Result<()> {
                 .with_hint(format!("there are: {}", known.join(", "))));
         }
     }
+    if run.cold && run.fresh_copies {
+        return Err(at
+            .error("fresh-copies", "cold and fresh-copies exclude each other")
+            .with_hint("a file that was just copied is in the page cache"));
+    }
     match run.pin.iter().find(|processor| **processor > 1 << 20) {
         Some(_) => Err(at.error("pin", "pin is a list of whole numbers from 0 to 1048576")),
         None => Ok(()),
@@ -137,11 +142,13 @@ fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Re
         };
         tables.iter().zip(positions.iter().copied()).map(one).collect::<Result<_>>()?
     };
-    if variants.len() < 2 || variants.len() > MANY {
+    // The links of one variant alone show how far layouts differ by luck.
+    let is_alone = matches!(&variants[..], [only] if only.replicas < LEAST_LINKS || common.imports_only);
+    if variants.is_empty() || is_alone || variants.len() > MANY {
         let message = format!("a plan compares two or more variants; this one has {}", variants.len());
-        return Err(top
-            .error("variant", message)
-            .with_hint("each is a table [[variant]], or a combination of [[factor]]s"));
+        return Err(top.error("variant", message).with_hint(format!(
+            "each is a table [[variant]], or a combination of [[factor]]s; one alone needs {LEAST_LINKS} links of it"
+        )));
     }
     let mut names = BTreeSet::new();
     for (index, variant) in variants.iter().enumerate() {

@@ -4,7 +4,7 @@
 use crate::comparison::Comparison;
 use crate::data::{Metric, Phase, Probe};
 use crate::factors::FactorEffect;
-use crate::findings::{MetricAnalysis, WorkloadAnalysis};
+use crate::findings::{LayoutNoise, MetricAnalysis, WorkloadAnalysis};
 use crate::gate::{Gate, gate_reasons};
 use crate::statistics::drift::Stability;
 use crate::statistics::{Description, Interval};
@@ -131,6 +131,8 @@ struct WorkloadOutput<'a> {
     noise_floor: Option<NoiseFloorOutput<'a>>,
     /// Null without layout replicas.
     variance_components: Option<ComponentsOutput>,
+    /// How far two links of the same code differ by layout; null without layout replicas.
+    layout_noise: Option<LayoutNoiseOutput>,
     steadiness: Option<Stability>,
     /// Null without factors.
     factors: Option<FactorsOutput<'a>>,
@@ -171,6 +173,9 @@ impl<'a> WorkloadOutput<'a> {
                 p: split.p,
                 freedom: [split.link_freedom, split.run_freedom],
             }),
+            layout_noise: found
+                .layout_noise
+                .map(|LayoutNoise { floor, layouts, blocks }| LayoutNoiseOutput { floor, layouts, blocks }),
             steadiness: found.stability,
             factors: found.factors.as_ref().map(|factors| match factors {
                 Ok(effects) => FactorsOutput::Effects(effects),
@@ -182,6 +187,18 @@ impl<'a> WorkloadOutput<'a> {
                 .collect(),
         }
     }
+}
+
+/// How far two links of the same code differ because of where their code lies.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LayoutNoiseOutput {
+    /// Bound of the differences, as a share: 0.02 is 2 %. The confidence of the intervals says how many are below it.
+    floor: Interval,
+    /// Number of links.
+    layouts: usize,
+    /// Number of blocks.
+    blocks: usize,
 }
 
 /// Verdict on a build.

@@ -69,7 +69,8 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
             parts.push(Part::Heading(2, format!("Workload {}", workload.name)));
         }
         parts.push(Part::Paragraph(workload.recommendation.clone()));
-        parts.push(Part::Table(short_verdicts(analysis, workload)));
+        let links = components(workload).filter(|_| workload.verdicts.is_empty());
+        parts.push(Part::Table(links.unwrap_or_else(|| short_verdicts(analysis, workload))));
         for build in workload.verdicts.iter().filter(|build| is_reversed(analysis, workload, build.variant)) {
             parts.push(Part::Paragraph(format!(
                 "{}: the change is that of the typical block; a few slow runs turn the means the other way.",

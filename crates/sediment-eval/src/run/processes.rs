@@ -33,8 +33,10 @@ const PADDING: &str = "SEDIMENT_EVAL_PADDING";
 #[derive(Debug)]
 pub struct Processes<'a> {
     plan: &'a Plan,
-    /// The programs, by variant and replica.
+    /// The programs as they are started, by variant and replica.
     programs: Vec<Vec<PathBuf>>,
+    /// The files that they are copies of; empty if they are started themselves.
+    originals: Vec<Vec<PathBuf>>,
     /// The folder that the plan's paths are relative to.
     folder: PathBuf,
     /// A folder for files that are needed meanwhile.
@@ -57,9 +59,15 @@ impl<'a> Processes<'a> {
         stop: &Stop,
         before: f64,
     ) -> Self {
+        let (programs, originals) = if plan.run.fresh_copies {
+            (copies(&programs, scratch), programs)
+        } else {
+            (programs, Vec::new())
+        };
         Self {
             plan,
             programs,
+            originals,
             folder: folder.to_owned(),
             scratch: scratch.to_owned(),
             counters,
@@ -71,6 +79,27 @@ impl<'a> Processes<'a> {
 
     fn program(&self, planned: &PlannedRun) -> &Path {
         &self.programs[planned.variant][planned.replica as usize]
+    }
+
+    /// Puts a fresh copy in the place of the program: which physical pages a file has decides on cache misses, and would count as
+    /// luck of its layout.
+    fn refresh(&self, planned: &PlannedRun) -> Result<()> {
+        let Some(links) = self.originals.get(planned.variant) else { return Ok(()) };
+        let (original, copy) = (&links[planned.replica as usize], self.program(planned));
+        let replace = || {
+            if let Some(folder) = copy.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            // A new file has new pages; what still runs keeps the old one.
+            match std::fs::remove_file(copy) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+                _ => std::fs::copy(original, copy).map(drop),
+            }
+        };
+        replace().map_err(|error| {
+            Error::new(ErrorCode::Io, format!("cannot copy the program to {}: {error}", copy.display()))
+                .with_input(original.display().to_string())
+        })
     }
 
     fn placeholders(&self, planned: &PlannedRun, program: &Path) -> Placeholders {
@@ -177,6 +206,7 @@ impl<'a> Processes<'a> {
 
     fn run_passes(&self, planned: &PlannedRun) -> Result<Measurement> {
         let workload = &self.plan.workloads[planned.workload];
+        self.refresh(planned)?;
         let mut measurement = Measurement::default();
         // Without perf there is one pass, which the kernel's own accounts measure.
         let none = [Vec::new()];
@@ -423,6 +453,16 @@ impl<'a> Processes<'a> {
         }
         Ok(())
     }
+}
+
+/// Paths of fresh copies: one for all links of a variant, under the name of the first.
+fn copies(programs: &[Vec<PathBuf>], scratch: &Path) -> Vec<Vec<PathBuf>> {
+    let copy = |(variant, links): (usize, &Vec<PathBuf>)| {
+        let name = links.first().and_then(|link| link.file_name()).unwrap_or_default();
+        let path = scratch.join(format!("copy-{variant:03}")).join(name);
+        vec![path; links.len()]
+    };
+    programs.iter().enumerate().map(copy).collect()
 }
 
 /// Attaches perf to a server's processes. One that is gone before perf comes to it is an error of perf's: so only those that were

@@ -14,6 +14,8 @@ pub struct Components {
     pub between_links: f64,
     /// Standard deviation between runs of one link, beyond what their block explains.
     pub within_links: f64,
+    /// Mean square between links: blocks times the variance of their means.
+    pub link_square: f64,
     /// p-value of no difference between links (F test).
     pub p: f64,
     /// Degrees of freedom between links.
@@ -63,6 +65,7 @@ pub fn components(builds: &[Vec<Vec<f64>>]) -> Option<Components> {
     Some(Components {
         between_links: ((link_square - run_square) / blocks as f64).max(0.0).sqrt(),
         within_links: run_square.sqrt(),
+        link_square,
         p,
         link_freedom,
         run_freedom,

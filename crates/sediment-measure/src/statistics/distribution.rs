@@ -83,6 +83,21 @@ pub fn fisher_upper(f: f64, numerator: f64, denominator: f64) -> f64 {
     incomplete_beta(denominator / 2.0, numerator / 2.0, denominator / whole, numerator * f / whole)
 }
 
+/// The F above which a value lies with chance `upper`.
+#[must_use]
+pub fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 1.0);
+    while fisher_upper(high, numerator, denominator) > upper && high < 1e150 {
+        low = high;
+        high *= 2.0;
+    }
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        if fisher_upper(middle, numerator, denominator) > upper { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
 /// The chance of a standard normal value above `z`.
 #[must_use]
 pub fn normal_upper(z: f64) -> f64 {

@@ -23,7 +23,7 @@ pub struct Run {
 
 /// Drift, autocorrelation and slot effect of the residuals.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Stability {
     /// Change for each hour, as the values are (on logarithms: relative).
     pub drift_per_hour: f64,

@@ -12,7 +12,7 @@ pub const LARGEST_EXACT: usize = 25;
 
 /// The test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct MannWhitney {
     /// Pairs in which the first group's value is the larger; equal ones count half.
     pub u: f64,

@@ -12,6 +12,7 @@ pub mod distribution;
 pub mod drift;
 pub mod equivalence;
 pub mod factorial;
+pub mod layout_noise;
 pub mod mann_whitney;
 pub mod moments;
 pub mod multiplicity;
@@ -25,7 +26,7 @@ pub use moments::{Description, Moments};
 
 /// An estimate and where the truth may lie.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// The estimate.
     pub estimate: f64,
@@ -51,7 +52,7 @@ impl Interval {
 
 /// A difference with its standard error, tested by Student's t.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct Effect {
     /// The difference with its interval.
     #[serde(flatten)]
@@ -61,7 +62,7 @@ pub struct Effect {
     /// Degrees of freedom of the standard error.
     pub freedom: f64,
     /// Difference over standard error; infinite, in JSON null, where runs that never vary differ.
-    #[cfg_attr(test, schemars(with = "Option<f64>"))]
+    #[cfg_attr(feature = "schemas", schemars(with = "Option<f64>"))]
     pub t: f64,
     /// Two-sided p-value of no difference.
     pub p: f64,

@@ -16,7 +16,7 @@ pub const LARGEST_EXACT: usize = 60;
 
 /// Result of the signed-rank test of paired differences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct SignedRank {
     /// The Hodges–Lehmann estimate and its interval. With few pairs the interval is the widest there is, and holds the truth
     /// less often than asked for.

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 /// The test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 pub struct SpreadTest {
     /// The F statistic.
     pub f: f64,

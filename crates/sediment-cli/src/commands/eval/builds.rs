@@ -7,12 +7,14 @@ use crate::ui::Ui;
 use sediment_core::binary::Binary;
 use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, Source};
+use sediment_eval::LEAST_LINKS;
+use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, PlannedVariant, Source};
 use sediment_eval::run::Journal;
 use sediment_eval::run::journal::{self, Recorded};
 use sediment_measure::padding;
 use sediment_process::command::{Outcome, observe};
 use sediment_process::{Command, Stop};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,7 +46,7 @@ pub(super) fn programs(
     let bar = ui.progress(u64::from(count));
     let mut all: Programs = Vec::new();
     for (index, variant) in plan.variants.iter().enumerate() {
-        let mut made = Vec::new();
+        let (mut made, mut sums) = (Vec::new(), BTreeSet::new());
         for replica in 0..variant.replicas {
             bar.set_message(format!("programs: {}", variant.name));
             let known = recorded.programs.get(&(index, replica)).map(String::as_str);
@@ -67,12 +69,34 @@ pub(super) fn programs(
                 None => file.append(&journal::program(index, replica, &sha256))?,
             }
             made.push(path);
+            sums.insert(sha256);
             bar.inc(1);
+        }
+        if sums.len() == 1 && variant.replicas >= LEAST_LINKS {
+            refuse_copies(variant, ui)?;
         }
         all.push(made);
     }
     bar.finish_and_clear();
     Ok(all)
+}
+
+/// Links that are all the same file show no luck. Two of random paddings may be.
+fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
+    let PlannedVariant { name, replicas, source, .. } = variant;
+    if matches!(source, Source::Prebuilt(_)) {
+        ui.warn(&format!(
+            "the {replicas} programs of {name} are the same file: their differences are not luck of layout"
+        ));
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorCode::ProgramFailed,
+        format!(
+            "the {replicas} links of {name} are the same: the linker dropped the padding, or ignored the seed"
+        ),
+    )
+    .with_hint("with -Wl,--gc-sections, add -Wl,-u,sediment_eval_padding to the link command"))
 }
 
 /// Facts about the programs for the report: the build-id, else the beginning of the SHA-256 sum.

@@ -4,6 +4,7 @@
 mod builds;
 mod gate;
 mod import;
+mod noise;
 mod output;
 mod quick;
 mod report;
@@ -15,15 +16,18 @@ use crate::exit::ExitCode;
 use crate::ui::Ui;
 use crate::values;
 use clap::{Args, Subcommand};
-use sediment_core::Result;
+use sediment_core::escape::toml;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_eval::plan::Extraction;
 use sediment_eval::{Analysis, Experiment};
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Compare builds: is this one faster, and is it the layout or luck?
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\nRuns two or more builds in random blocks, so drift of the machine affects all alike. The verdict is faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands; `run` follows a plan with builds, links in random layouts, servers and counters per unit of work. Every run is written to a file at once, so an interruption loses nothing.",
-    after_help = "Exit codes: 3 regression (gate), 4 inconclusive (gate --conclusive); the others as in `sediment --help`."
+    long_about = "Compare builds: is this one faster, and is it the layout or luck?\n\nRuns two or more builds in random blocks, so drift of the machine affects all alike. The verdict is faster, slower, equivalent within a margin, or inconclusive. `quick` compares commands; `noise` measures how far links of one program differ; `run` follows a plan with builds, links in random layouts, servers and counters per unit of work. Every run is written to a file at once, so an interruption loses nothing.",
+    after_help = "Exit codes: 3 regression (gate), 4 inconclusive (gate --conclusive), 5 noise above a threshold (noise --fail-above); the others as in `sediment --help`."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -33,6 +37,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Quick(quick::Arguments),
+    Noise(noise::Arguments),
     Run(run::Arguments),
     Resume(resume::Arguments),
     Report(report::Arguments),
@@ -43,6 +48,7 @@ enum Command {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     match &arguments.command {
         Command::Quick(arguments) => quick::run(arguments, ui),
+        Command::Noise(arguments) => return noise::run(arguments, ui),
         Command::Run(arguments) => run::run(arguments, ui),
         Command::Resume(arguments) => resume::run(arguments, ui),
         Command::Report(arguments) => report::run(arguments, ui),
@@ -85,4 +91,82 @@ impl Limits {
         run.time = self.budget.or(run.time);
         run.precision = self.precision.unwrap_or(run.precision);
     }
+}
+
+/// How a plan that is made of options runs its commands.
+#[derive(Debug, Clone, Args)]
+struct Runs {
+    /// Regular expression that finds the work done in the output; its first group is a number [default: none]
+    #[arg(long, value_name = "REGEX", value_parser = work)]
+    work: Option<String>,
+    /// Shell command to run before each run, uncounted [default: none]
+    #[arg(long, value_name = "COMMAND")]
+    prepare: Option<String>,
+    /// Count runs that end with another exit code than 0, too
+    #[arg(short, long)]
+    ignore_failure: bool,
+    /// Number of uncounted runs of each program at the start
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    warm_ups: u32,
+    /// Run only on these processors, for example 1 or 2,3 [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    pin: Vec<u32>,
+    /// Do not use perf
+    #[arg(long)]
+    no_counters: bool,
+    /// Stop a run after this time, above 0; accepts 90, 90s and 2m
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "600")]
+    time_limit: f64,
+}
+
+fn work(text: &str) -> std::result::Result<String, String> {
+    match Extraction::pattern(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+impl Runs {
+    /// The beginning of a plan's table `[run]`.
+    fn settings(&self) -> String {
+        let mut text = format!(
+            "\n[run]\nwarm-ups = {}\npin = {:?}\ntime-limit = {:?}\n",
+            self.warm_ups, self.pin, self.time_limit
+        );
+        if self.ignore_failure {
+            text += "ignore-failure = true\n";
+        }
+        if self.no_counters {
+            text += "counters = []\n";
+        }
+        text
+    }
+
+    /// The workload of a plan. `command` is as TOML has it.
+    fn workload(&self, name: &str, command: &str) -> String {
+        let mut text = format!("\n[[workload]]\nname = {}\ncommand = {command}\n", toml(name));
+        if let Some(prepare) = &self.prepare {
+            text += &format!("prepare = {}\n", toml(prepare));
+        }
+        if let Some(work) = &self.work {
+            text += &format!("work = {{ regex = {} }}\n", toml(work));
+        }
+        text
+    }
+}
+
+/// The items of a list in TOML.
+fn list(words: &[String]) -> String {
+    words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ")
+}
+
+/// Words of the command line as text, which a plan is.
+fn texts(words: &[OsString]) -> Result<Vec<String>> {
+    let text = |word: &OsString| {
+        word.clone().into_string().map_err(|word| {
+            let message = format!("{} is not UTF-8; put it into a script", word.to_string_lossy());
+            Error::new(ErrorCode::Usage, message)
+        })
+    };
+    words.iter().map(text).collect()
 }

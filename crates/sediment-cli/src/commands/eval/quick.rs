@@ -2,15 +2,15 @@
 //! `sediment eval quick`: commands against each other, without a plan.
 
 use super::output::Output;
-use super::{Limits, session};
-use crate::files::{self, TemporaryFolder};
+use super::{Limits, Runs, list, session, texts};
+use crate::files;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use sediment_core::escape::toml;
 use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_eval::plan::{self, Extraction};
+use sediment_eval::plan;
 use sediment_measure::METERS;
 use sediment_process::Command;
 use sediment_process::command as process;
@@ -35,42 +35,23 @@ pub(crate) struct Arguments {
     /// Largest difference that counts as equivalent, in per cent, above 0 and below 100
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
-    /// Regular expression that finds the work done in the output; its first group is a number [default: none]
-    #[arg(long, value_name = "REGEX", value_parser = work)]
-    work: Option<String>,
     /// Name of a build, in the order of the commands; repeatable [default: from the commands]
     #[arg(long, value_name = "NAME")]
     name: Vec<String>,
     /// Shell command to run once before the experiment [default: none]
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
-    /// Shell command to run before each run, uncounted [default: none]
-    #[arg(long, value_name = "COMMAND")]
-    prepare: Option<String>,
-    /// Count runs that end with another exit code than 0, too
-    #[arg(short, long)]
-    ignore_failure: bool,
-    /// Number of uncounted runs of each command at the start
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
-    warm_ups: u32,
+    #[command(flatten)]
+    runs: Runs,
     /// Drop the programs and their libraries from the page cache before each run
     #[arg(long)]
     cold: bool,
-    /// Run only on these processors, for example 1 or 2,3 [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1 << 20))]
-    pin: Vec<u32>,
     /// Additional meter, in runs of its own: itlb, l1i, pages, peak-memory; repeatable [default: none]
     #[arg(long, value_name = "NAME", value_parser = meter)]
     meter: Vec<String>,
-    /// Do not use perf
-    #[arg(long)]
-    no_counters: bool,
     /// Run the first command twice per block, to measure the noise
     #[arg(long)]
     noise_floor: bool,
-    /// Stop a run after this time, above 0; accepts 90, 90s and 2m
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "600")]
-    time_limit: f64,
     /// File to write the runs to [default: a file only if the experiment is interrupted]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -87,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
     if let Some(setup) = &arguments.setup {
-        let limit = Duration::from_secs_f64(arguments.time_limit);
+        let limit = Duration::from_secs_f64(arguments.runs.time_limit);
         let command = Command::new("sh", ".", limit).with_arguments(["-c", setup.as_str()]);
         process::run(&command, 0)?.successful(&command).map_err(|error| {
             let named = Error::new(error.code(), format!("--setup: {error}"));
@@ -97,25 +78,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             }
         })?;
     }
-    let begin = |path: &Path| session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui);
-    if let Some(path) = &arguments.output {
-        return arguments.report.print(&begin(path)?, None, ui);
-    }
-    // Runs that cost time stay where something fails.
-    let folder = TemporaryFolder::new()?.keep();
-    let path = folder.join("eval.jsonl");
-    let done = begin(&path).and_then(|experiment| arguments.report.print(&experiment, None, ui));
-    if done.is_ok() || !path.exists() {
-        let _ = std::fs::remove_dir_all(&folder);
-    }
-    done
-}
-
-fn work(text: &str) -> std::result::Result<String, String> {
-    match Extraction::pattern(text) {
-        Ok(_) => Ok(text.to_owned()),
-        Err(error) => Err(error.to_string()),
-    }
+    session::beside(arguments.output.as_deref(), |path| {
+        let experiment = session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui)?;
+        arguments.report.print(&experiment, None, ui)
+    })
 }
 
 /// A meter that runs apart: that of the kernel's accounts always does.
@@ -136,10 +102,7 @@ struct QuickCommand {
 
 fn commands(words: &[OsString], given: &[String]) -> Result<Vec<QuickCommand>> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
-    let words: Vec<String> =
-        words.iter().map(|word| word.clone().into_string()).collect::<std::result::Result<_, _>>().map_err(
-            |word| usage(format!("{} is not UTF-8; put it into a script", word.to_string_lossy())),
-        )?;
+    let words = texts(words)?;
     let groups: Vec<&[String]> = words.split(|word| word == "--").collect();
     if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
         return Err(usage("give two or more commands, each after its own --".to_owned())
@@ -220,7 +183,6 @@ fn find(name: &str) -> Result<PathBuf> {
 }
 
 fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
-    let list = |words: &[String]| words.iter().map(|word| toml(word)).collect::<Vec<_>>().join(", ");
     let mut text = format!(
         "sediment-eval = 1\nmargin = {:?}\nnoise-floor = {}\n",
         arguments.margin, arguments.noise_floor
@@ -228,21 +190,8 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
     if let Some(primary) = &arguments.primary {
         let _ = writeln!(text, "primary = {}", toml(primary));
     }
-    let _ = write!(
-        text,
-        "\n[run]\nwarm-ups = {}\ncold = {}\npin = {:?}\nmeters = [{}]\ntime-limit = {:?}\n",
-        arguments.warm_ups,
-        arguments.cold,
-        arguments.pin,
-        list(&arguments.meter),
-        arguments.time_limit
-    );
-    if arguments.ignore_failure {
-        text += "ignore-failure = true\n";
-    }
-    if arguments.no_counters {
-        text += "counters = []\n";
-    }
+    text += &arguments.runs.settings();
+    let _ = write!(text, "cold = {}\nmeters = [{}]\n", arguments.cold, list(&arguments.meter));
     for command in commands {
         let _ = write!(
             text,
@@ -252,13 +201,7 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
             list(&command.arguments)
         );
     }
-    text += "\n[[workload]]\nname = \"quick\"\ncommand = [\"{program}\", \"{arguments}\"]\n";
-    if let Some(prepare) = &arguments.prepare {
-        let _ = writeln!(text, "prepare = {}", toml(prepare));
-    }
-    if let Some(work) = &arguments.work {
-        let _ = writeln!(text, "work = {{ regex = {} }}", toml(work));
-    }
+    text += &arguments.runs.workload("quick", "[\"{program}\", \"{arguments}\"]");
     text
 }
 

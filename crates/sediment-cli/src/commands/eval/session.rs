@@ -2,7 +2,7 @@
 //! One sitting of an experiment: programs, machine, counters, runs; begun or gone on with.
 
 use super::builds;
-use crate::files::{self, JournalFile, Workshop};
+use crate::files::{self, JournalFile, TemporaryFolder, Workshop};
 use crate::start;
 use crate::ui::Ui;
 use indicatif::ProgressBar;
@@ -46,6 +46,21 @@ pub(super) fn begin(
             Err(error)
         }
     }
+}
+
+/// Makes an experiment in the file that the user named, or in one that goes once it is reported: runs that cost time stay where something
+/// fails.
+pub(super) fn beside<T>(output: Option<&Path>, experiment: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    if let Some(path) = output {
+        return experiment(path);
+    }
+    let folder = TemporaryFolder::new()?.keep();
+    let path = folder.join("eval.jsonl");
+    let done = experiment(&path);
+    if done.is_ok() || !path.exists() {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    done
 }
 
 /// Goes on with an experiment of a file.

@@ -5,6 +5,7 @@ mod builds;
 mod counters;
 mod imports;
 mod interruptions;
+mod noise;
 mod quick;
 mod servers;
 
@@ -44,6 +45,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases.extend(counters::cases());
     cases.extend(imports::cases());
     cases.extend(interruptions::cases());
+    cases.extend(noise::cases());
     cases.extend(quick::cases());
     cases.extend(servers::cases());
     cases

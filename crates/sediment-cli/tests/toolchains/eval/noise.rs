@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `eval noise`: links of a program whose speed depends on where its code lies.
+
+use super::{code, err, eval, fails, lines, out};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::Command;
+use support::{Need, case, root};
+
+pub fn cases() -> Vec<Trial> {
+    let compiler = [Need::Program("cc"), Need::Program("ld")];
+    vec![
+        case("noise_finds_the_luck_of_layouts", &compiler, noise_finds_the_luck_of_layouts),
+        case("noise_of_existing_links", &compiler, noise_of_existing_links),
+        case("noise_without_padding_is_refused", &compiler, noise_without_padding_is_refused),
+    ]
+}
+
+const LINK: &str = "cc {padding_object} steps.o -o {output}";
+
+/// A folder with the object of the program; runs take some milliseconds.
+fn compiled(options: &[&str]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    cc(folder.path(), &[&["-O1", "-c", "-o", "steps.o"], options, &[&source()]].concat());
+    folder
+}
+
+fn source() -> String {
+    root().join("tests/golden/noise/steps.c").display().to_string()
+}
+
+fn cc(folder: &Path, arguments: &[&str]) {
+    assert!(Command::new("cc").args(arguments).current_dir(folder).status().unwrap().success());
+}
+
+fn noise(folder: &Path, arguments: &[&str]) -> std::process::Output {
+    let few = ["noise", "--no-counters", "--layouts", "6", "--blocks", "3", "--seed", "5"];
+    eval(folder, &[&few[..], arguments, &["--", "{program}"]].concat())
+}
+
+fn noise_finds_the_luck_of_layouts() {
+    let folder = compiled(&[]);
+    let done = noise(folder.path(), &["--link", LINK, "--json", "-o", "n.jsonl"]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let found: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
+    assert_eq!((&found["layouts"], &found["blocks"], &found["seed"]), (&6.into(), &3.into(), &"5".into()));
+    assert_eq!(found["metric"], "cpu-time");
+    // The program runs up to 3.5 times as long, by place.
+    let floor = found["floor_percent"].as_f64().unwrap();
+    assert!(floor > 5.0, "{found}");
+    let interval: Vec<f64> =
+        found["floor_interval_percent"].as_array().unwrap().iter().map(|end| end.as_f64().unwrap()).collect();
+    assert!(interval[0] <= floor && floor <= interval[1], "{found}");
+    let runs = lines(folder.path(), "n.jsonl", "run");
+    assert_eq!(runs.iter().filter(|run| run["phase"] == "measured").count(), 6 * 3);
+    // The file of the runs is an experiment as others.
+    let report = eval(folder.path(), &["report", "n.jsonl"]);
+    assert!(code(&report) == 0 && out(&report).contains("6 layouts"), "{}{}", out(&report), err(&report));
+    assert_eq!(code(&eval(folder.path(), &["report", "n.jsonl", "-o", "n.html"])), 0);
+    let longer = eval(folder.path(), &["resume", "n.jsonl", "--blocks", "4", "--json"]);
+    let longer: serde_json::Value = serde_json::from_str(&out(&longer)).unwrap();
+    assert_eq!(longer["workloads"][0]["layout_noise"]["blocks"], 4);
+
+    let failing = noise(folder.path(), &["--link", LINK, "--fail-above", "0.0001"]);
+    fails(&failing, 5, &["0.0001 %"]);
+    assert!(out(&failing).contains("(6 layouts)"), "the floor is printed all the same: {}", out(&failing));
+    assert_eq!(
+        code(&noise(folder.path(), &["--link", LINK, "--fail-above", "99.9", "--primary", "minor-faults"])),
+        0
+    );
+}
+
+fn noise_of_existing_links() {
+    let folder = compiled(&[]);
+    for (name, bytes) in [("one", 16), ("two", 1024), ("three", 2048)] {
+        let text = format!(".text\n.zero {bytes}\n.section .note.GNU-stack,\"\",%progbits\n");
+        std::fs::write(folder.path().join("padding.s"), text).unwrap();
+        cc(folder.path(), &["padding.s", "steps.o", "-o", name]);
+    }
+    let before = std::fs::read(folder.path().join("one")).unwrap();
+    let asked = |programs: &[&str], last: &[&str]| {
+        let options = ["noise", "--no-counters", "--blocks", "2", "--programs"];
+        eval(folder.path(), &[&options[..], programs, &["--"], last].concat())
+    };
+    let done = asked(&["one", "two", "three"], &["{program}"]);
+    assert!(code(&done) == 0 && out(&done).contains("(3 layouts)"), "{}{}", out(&done), err(&done));
+    assert_eq!(std::fs::read(folder.path().join("one")).unwrap(), before);
+    // In a script, from where they lie.
+    let script = asked(
+        &["one", "two", "three", "--in-place"],
+        &["case {program} in */one | */two | */three) {program} ;; *) exit 9 ;; esac"],
+    );
+    assert_eq!(code(&script), 0, "{}", err(&script));
+    let copied = asked(&["one", "two", "three"], &["case {program} in */two) exit 9 ;; esac; {program}"]);
+    assert_eq!(code(&copied), 0, "a copy has the first name: {}", err(&copied));
+    fails(&asked(&["one", "two"], &["{program}"]), 2, &["2 programs", "3"]);
+    fails(&asked(&["one", "two", "none"], &["{program}"]), 1, &["none", "not found"]);
+    fails(
+        &asked(&["one", "two", "three"], &["sh", "-c", "echo no such input; exit 7", "{program}"]),
+        1,
+        &["7", "no such input"],
+    );
+}
+
+fn noise_without_padding_is_refused() {
+    let folder = compiled(&["-ffunction-sections"]);
+    let here = folder.path();
+    fails(&noise(here, &["--link", "cc steps.o -o {output}"]), 2, &["{padding_object}"]);
+    fails(&noise(here, &["--link", "cc {padding_object} steps.o"]), 2, &["{output}"]);
+    let layouts = ["noise", "--layouts", "2", "--link", LINK, "--", "{program}"];
+    fails(&eval(here, &layouts), 2, &["--layouts 2", "3"]);
+    fails(&noise(here, &["--link", "cc {padding_object} none.o -o {output}"]), 1, &["link", "none.o"]);
+    // The linker removes the padding.
+    let removing = "cc -Wl,--gc-sections {padding_object} steps.o -o {output}";
+    fails(&noise(here, &["--link", removing]), 1, &["the same", "-Wl,-u,sediment_eval_padding"]);
+    let keeping = "cc -Wl,--gc-sections -Wl,-u,sediment_eval_padding {padding_object} steps.o -o {output}";
+    let done = noise(here, &["--link", keeping]);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+}
