@@ -15,8 +15,8 @@
 //!
 //! An interval is looked at after 1, 2, 4, … rounds. Whoever looks often and stops at the first difference finds some where there are none
 //! (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969). So a difference counts where its p-value is
-//! below [`LEVEL`], and ends the runs where it is below [`EARLY_LEVEL`]; the interval that is printed is that of [`CONFIDENCE`].
-//! `docs/proofs/judge.md` has how often both are right.
+//! below [`LEVEL`], and ends the runs where it is below a fifth of that; the interval that is printed is that of 95 %.
+//! The tests below plant changes, and count how often both are right.
 
 use crate::statistics::distribution::student_quantile;
 use crate::statistics::{Interval, Moments, welch};
@@ -26,11 +26,11 @@ use std::fmt;
 use std::time::Duration;
 
 /// Confidence of the interval that is printed.
-pub const CONFIDENCE: f64 = 0.95;
+const CONFIDENCE: f64 = 0.95;
 /// A difference counts where its p-value is below this.
 pub const LEVEL: f64 = 0.005;
 /// The same where the runs may go on.
-pub const EARLY_LEVEL: f64 = 0.001;
+const EARLY_LEVEL: f64 = 0.001;
 /// A gain below this share of the processor time is none.
 pub const NOTHING: f64 = 0.005;
 /// Fewest layouts of each build.
@@ -48,7 +48,7 @@ pub type Round = Vec<Vec<f64>>;
 /// What the rounds so far say. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
-    /// What is saved, with its interval of [`CONFIDENCE`].
+    /// What is saved, with its interval of 95 %.
     pub saved: Interval,
     /// Two-sided p-value of no difference.
     pub p: f64,
@@ -189,7 +189,7 @@ impl Judgement {
 
     /// The least difference that a measurement `times` as long would find. More time goes into more layouts first.
     #[must_use]
-    pub fn detectable_in(&self, times: f64) -> f64 {
+    fn detectable_in(&self, times: f64) -> f64 {
         let layouts = (self.layouts * times).min(MOST_LAYOUTS.max(self.layouts));
         let rounds = (self.rounds * self.layouts * times / layouts).max(1.0);
         let variance = self.deviations.layouts.powi(2) + self.deviations.runs.powi(2) / rounds;

@@ -9,10 +9,11 @@
 //! | [`METERS`] | [`cachegrind`] as an instruction TLB, as a cache, and as a counter of pages; peak memory; time and faults |
 //! | [`perf_stat`], [`processor`] | hardware counters through perf, and which events this processor has |
 //! | [`pairs`], [`samples`] | runs of two commands in turn, and how their costs spread |
+//! | [`judge`], [`statistics`] | whether one build takes less processor time than another, with the luck of layout inside the interval; the tests behind it |
 //! | [`padding`] | layouts of one program that differ by padding only: luck of layout, made visible |
 //! | [`clock`], [`machine`], [`page_cache`] | time across sittings, the state of the machine, files in memory or not |
 //!
-//! Starts processes, in a folder that it is given; knows no layout, and gives no verdict. To add a meter: one file here, one row in
+//! Starts processes, in a folder that it is given; knows no layout. To add a meter: one file here, one row in
 //! [`METERS`], a section of docs/measuring.md.
 
 #![forbid(unsafe_code)]

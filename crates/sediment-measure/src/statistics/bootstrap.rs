@@ -10,7 +10,7 @@ use super::Interval;
 use sediment_core::random::Generator;
 
 /// Number of resamples.
-pub const RESAMPLES: usize = 2000;
+pub(crate) const RESAMPLES: usize = 2000;
 
 /// The difference of the means of `first` and `second`, each by link and block (all links over the same blocks, in the same
 /// order); None where one is empty or lengths differ.

@@ -32,7 +32,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
 
 /// The chance of a Student's t above `t`.
 #[must_use]
-pub fn student_upper(t: f64, freedom: f64) -> f64 {
+pub(crate) fn student_upper(t: f64, freedom: f64) -> f64 {
     let half = student_two_sided(t, freedom) / 2.0;
     if t >= 0.0 { half } else { 1.0 - half }
 }
@@ -85,7 +85,7 @@ pub fn fisher_upper(f: f64, numerator: f64, denominator: f64) -> f64 {
 
 /// The F above which a value lies with chance `upper`.
 #[must_use]
-pub fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
+pub(crate) fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while fisher_upper(high, numerator, denominator) > upper && high < 1e150 {
         low = high;

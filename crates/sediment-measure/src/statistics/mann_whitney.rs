@@ -8,7 +8,7 @@ use super::{distribution, signed_rank::doubled_ranks};
 use serde::Serialize;
 
 /// Largest number of values in each group with an exact distribution.
-pub const LARGEST_EXACT: usize = 25;
+pub(crate) const LARGEST_EXACT: usize = 25;
 
 /// The test's result.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

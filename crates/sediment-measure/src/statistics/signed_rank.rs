@@ -12,7 +12,7 @@ use super::{Interval, distribution};
 use serde::Serialize;
 
 /// Largest number of differences with an exact distribution.
-pub const LARGEST_EXACT: usize = 60;
+pub(crate) const LARGEST_EXACT: usize = 60;
 
 /// Result of the signed-rank test of paired differences.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -20,16 +20,16 @@ const LINES: &[(&str, &str)] = &[
     ("sediment-record", "attend perf valgrind breakpoints"),
     (
         "sediment-measure",
-        "clock samples padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
+        "clock samples statistics judge padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
     ),
     (
         "sediment-eval",
-        "data statistics samples comparison factors verdict findings gate needed advice derive analysis stopping plan \
+        "data samples comparison factors verdict findings gate needed advice derive analysis stopping plan \
          metrics run import report",
     ),
     (
         "sediment-cli",
-        "exit output ui files values change start next_steps kept_order distribution packages unit_graphs inputs unit_counters llvm_profdata recording compiler demo wrapper commands",
+        "exit output ui files values change start next_steps kept_order distribution packages padding_object unit_graphs inputs unit_counters llvm_profdata recording compiler demo wrapper commands",
     ),
 ];
 
@@ -45,7 +45,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),
     ("sediment-order", "link", &["mod", "sections", "objects", "align"]),
     ("sediment-record", "", &["lib", "attend"]),
-    ("sediment-measure", "", &["lib", "processor"]),
+    ("sediment-measure", "", &["lib", "processor", "statistics"]),
 ];
 
 /// Rooms, folders and files that work on ids and integers alone: no names, no files, no ELF.
