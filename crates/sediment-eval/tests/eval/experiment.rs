@@ -82,6 +82,46 @@ impl Watcher for Told {
     }
 }
 
+/// One build whose links differ by a tenth of a per cent for each number: there is no verdict, and all blocks run.
+#[test]
+fn links_of_one_build_show_their_layouts() {
+    struct Steps(Pretend);
+    impl Runner for Steps {
+        fn seconds(&self) -> f64 {
+            self.0.seconds()
+        }
+        fn wall_jump(&mut self) -> f64 {
+            0.0
+        }
+        fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+            let mut made = self.0.perform(planned)?;
+            made.values.insert("elapsed".to_owned(), (0.001 * f64::from(planned.replica)).exp());
+            Ok(made)
+        }
+    }
+    let text = |replicas: u32| {
+        let plan = PLAN.replace("[[variant]]\nname = \"b\"\n", "").replace("blocks = 4", "blocks = 30");
+        "noise-floor = false\n".to_owned() + &plan.replace("replicas = 2", &format!("replicas = {replicas}"))
+    };
+    let refused = plan::read(&text(2)).unwrap_err();
+    assert!(refused.to_string().contains("two or more variants"), "{refused}");
+    let plan = plan::read(&text(3)).unwrap();
+    let mut experiment = run::begin(&plan, 5);
+    let (mut runner, mut told) = (Steps(Pretend::new()), Told::default());
+    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut told, &Stop::default())
+        .unwrap();
+    let measured = experiment.observations.iter().filter(|run| run.phase == Phase::Measured).count();
+    assert_eq!(measured, 30 * 3 * 2);
+    let analysis = sediment_eval::analyse(&experiment).unwrap();
+    for workload in &analysis.workloads {
+        let noise = workload.layout_noise.unwrap();
+        assert_eq!((noise.layouts, noise.blocks), (3, 30));
+        // The deviation of 0, 1 and 2 is 1.
+        assert!((noise.floor.estimate.ln_1p() - 0.001 * 1.959964 * 2.0_f64.sqrt()).abs() < 1e-9, "{noise:?}");
+        assert!(noise.floor.lower > 0.0 && workload.verdicts.is_empty());
+    }
+}
+
 #[test]
 fn a_block_has_every_link_once_in_an_order_of_its_own() {
     let plan = plan();

@@ -84,8 +84,7 @@ pub fn fisher_upper(f: f64, numerator: f64, denominator: f64) -> f64 {
 }
 
 /// The F above which a value lies with chance `upper`.
-#[must_use]
-pub(crate) fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
+pub(super) fn fisher_quantile(upper: f64, numerator: f64, denominator: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while fisher_upper(high, numerator, denominator) > upper && high < 1e150 {
         low = high;
