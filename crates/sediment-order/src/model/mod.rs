@@ -144,7 +144,7 @@ pub fn start_faults<'a>(
 }
 
 /// Executions of each function: its weight, but no less than the calls to it.
-fn run_weights(graph: &CallGraph) -> Vec<u64> {
+pub(crate) fn run_weights(graph: &CallGraph) -> Vec<u64> {
     let mut incoming = vec![0u64; graph.len()];
     for edge in graph.edges() {
         incoming[edge.callee.index()] += edge.weight;

@@ -46,6 +46,9 @@ pub struct BuiltGraph {
     pub table: FunctionTable,
     /// Functions and edges of the profile that are not in the graph, and why.
     pub skipped: Skipped,
+    /// True if ids follow the program as it is linked without an order: by the addresses of a binary, or by the inputs of a
+    /// link that all are known.
+    pub is_in_input_order: bool,
 }
 
 /// Builds the graph of the selected functions.
@@ -121,9 +124,14 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let is_counted = |node: &Node| node.aliases.iter().chain([&node.function]).any(has_blocks);
     let counted = (0..).map(FunctionId).zip(&nodes).filter(|(_, node)| is_counted(node)).map(|(id, _)| id);
     let addresses = nodes.iter().filter_map(|node| node.address).collect();
+    let is_in_input_order = match selection {
+        Selection::Binary { .. } => true,
+        Selection::Objects { objects, .. } => objects.complete(),
+        Selection::Everything | Selection::Dso(_) => false,
+    };
     let table = FunctionTable { keys, aliases, counted: counted.collect(), addresses };
     let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
-    Ok(BuiltGraph { graph, table, skipped })
+    Ok(BuiltGraph { graph, table, skipped, is_in_input_order })
 }
 
 /// Affinity edges of a profile among these functions.

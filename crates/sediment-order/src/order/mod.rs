@@ -2,7 +2,8 @@
 //! From a profile to the order in which a linker is to place its functions: [`compute`].
 //!
 //! **Steps.** [`build()`] the call graph of the selected functions; one sequence of them by an [`algorithms`] entry,
-//! or by the default of a release ([`versions`]); unprofiled functions behind the profiled ones, by a compiler's
+//! or by the default of a release ([`versions`]), which keeps the input order of a program that fits the caches
+//! ([`resident`]); unprofiled functions behind the profiled ones, by a compiler's
 //! graph ([`place_unprofiled`]); groups for start-up and steady state ([`arrange`]); an older order, changed only
 //! where that gains ([`keep`](mod@keep)).
 
@@ -11,6 +12,7 @@ mod build;
 pub mod forecast;
 mod groups;
 pub mod keep;
+pub mod resident;
 mod score;
 mod unprofiled;
 pub mod versions;
@@ -23,7 +25,7 @@ pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
 use crate::model::Layout;
 use algorithms::affinity::{Outcome, Workload};
-use algorithms::{Algorithm, Options};
+use algorithms::{Algorithm, INPUT, Options};
 use forecast::Program;
 use keep::KeptOrder;
 use sediment_core::binary::names;
@@ -140,6 +142,8 @@ pub struct Ordering {
     pub served: Option<Aim>,
     /// True if every order is worse for the recorded starts than the program as it is linked: this one lists nothing.
     pub is_best_as_linked: bool,
+    /// True if the hot functions keep their input order, because the program fits the caches ([`resident`]).
+    pub keeps_input_order: bool,
     /// Result of keeping an older order.
     pub kept: Option<KeptOlder>,
 }
@@ -177,8 +181,18 @@ pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'
 /// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
 pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>) -> Result<Ordering> {
     let first = first_uses(profile, &built.table);
+    let is_estimated = is_estimated(profile);
+    let knows_input_order = built.is_in_input_order && !is_estimated;
+    let resident = match request.method {
+        Method::Engine(engine) if engine.keeps_resident && knows_input_order => resident::order(&built.graph),
+        _ => None,
+    };
+    let keeps_input_order = resident.is_some();
     let mut outcome = match request.method {
-        Method::Engine(engine) => engine.sequence(&built.graph, request.workloads),
+        Method::Engine(engine) => match resident {
+            Some(order) => Outcome { order, start: INPUT, cost: 1.0 },
+            None => engine.sequence(&built.graph, request.workloads),
+        },
         Method::Algorithm(algorithm, options) => {
             Outcome { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
         }
@@ -205,7 +219,6 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
         None if is_best_as_linked => Order { groups: Vec::new() },
         None => algorithms::grouped(&built.graph, outcome.order.clone()),
     };
-    let is_estimated = is_estimated(profile);
     let mut ordering = Ordering {
         order,
         built,
@@ -215,6 +228,8 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
         is_estimated,
         served: chosen,
         is_best_as_linked,
+        // By first use, no function keeps its place.
+        keeps_input_order: keeps_input_order && matches!(chosen, Some(Aim::Steady | Aim::Both)),
         kept: None,
     };
     if let Some(older) = request.older {

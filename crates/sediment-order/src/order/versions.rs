@@ -19,6 +19,8 @@ pub struct Engine {
     pub summary: &'static str,
     /// True if it uses recorded runs and first uses.
     pub knows_runs: bool,
+    /// True if programs that fit the caches keep their input order ([`super::resident`]). [`super::compute`] sees to it.
+    pub keeps_resident: bool,
     sequence: fn(&CallGraph, &[Workload<'_>]) -> Outcome,
 }
 
@@ -37,6 +39,7 @@ pub const ENGINES: &[Engine] = &[
         since: "before 0.1.0",
         summary: "CDSort, then unprofiled functions",
         knows_runs: false,
+        keeps_resident: false,
         sequence: first,
     },
     Engine {
@@ -44,6 +47,15 @@ pub const ENGINES: &[Engine] = &[
         since: "0.1.0",
         summary: "calls and temporal affinity, refined by traces; groups for steady state and start-up",
         knows_runs: true,
+        keeps_resident: false,
+        sequence: affinity::order,
+    },
+    Engine {
+        number: 3,
+        since: "0.1.0",
+        summary: "as engine 2; programs that fit the caches keep their input order, hot functions together",
+        knows_runs: true,
+        keeps_resident: true,
         sequence: affinity::order,
     },
 ];

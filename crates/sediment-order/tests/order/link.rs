@@ -72,6 +72,7 @@ fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) 
         graph,
         table: FunctionTable { keys, ..Default::default() },
         skipped: Skipped::default(),
+        is_in_input_order: false,
     };
     link::placements(&order, &built, binary, true)
 }

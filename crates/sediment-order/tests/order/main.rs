@@ -11,6 +11,7 @@ mod layout;
 mod link;
 mod model;
 mod report_layout;
+mod resident;
 mod settings;
 mod unprofiled;
 mod verify;

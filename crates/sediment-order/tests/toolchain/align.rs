@@ -51,6 +51,7 @@ fn hot_block_is_aligned(dialect: &str, linker_arguments: &[&str], hand_over: &st
         graph,
         table: FunctionTable { keys, ..Default::default() },
         skipped: Skipped::default(),
+        is_in_input_order: false,
     };
     let (placements, _) = link::placements(&order, &built, None, false);
     let linker = link::linker(dialect).unwrap();

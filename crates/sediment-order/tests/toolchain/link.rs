@@ -254,6 +254,7 @@ pub(crate) fn order_text(dialect: &str, names: &[String], binary: Option<&Binary
         graph,
         table: FunctionTable { keys, ..Default::default() },
         skipped: Skipped::default(),
+        is_in_input_order: false,
     };
     let linker = link::linker(dialect).unwrap();
     let (placements, mut skipped) = link::placements(&order, &built, binary, linker.wants_calls);

@@ -202,6 +202,9 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
     // Where the engine began with an order of its own, the classic to compare with is its reference.
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
     let start = algorithm.name;
+    if made.keeps_input_order && made.kept.is_none() {
+        text += "  the program fits the caches: it follows the profiled function before it in the input\n";
+    }
     if made.outcome.cost < 1.0 {
         let classic = (algorithm.run)(&made.built.graph, &algorithms::Options::default());
         let ours = neighbours(&made.outcome.order, function);

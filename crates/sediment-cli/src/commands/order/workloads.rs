@@ -138,6 +138,10 @@ pub(super) fn print_traces(
     ui: &Ui,
 ) {
     let (outcome, graph) = (&made.outcome, &made.built.graph);
+    // The search for a better order is for programs that miss the TLB.
+    if made.keeps_input_order {
+        return;
+    }
     if !traces.is_empty() {
         let found = match outcome.gain_in_percent() {
             0 => "no better order found".to_owned(),

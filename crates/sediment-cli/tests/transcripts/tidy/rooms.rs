@@ -55,6 +55,7 @@ const NAMELESS: &[(&str, &str)] = &[
     ("sediment-order", "order/algorithms"),
     ("sediment-order", "order/groups"),
     ("sediment-order", "order/keep"),
+    ("sediment-order", "order/resident"),
     ("sediment-order", "order/score"),
 ];
 

@@ -87,7 +87,7 @@ pub struct Workload<'a> {
 pub struct Outcome {
     /// All functions of the graph.
     pub order: Vec<FunctionId>,
-    /// The order that it began with: one of [`CLASSICS`], or [`TOGETHER`].
+    /// The order that it began with: one of [`CLASSICS`], [`TOGETHER`], or the algorithm that made it.
     pub start: &'static Algorithm,
     /// The cost on held-out windows, as a share of that order's; 1 where the search found nothing that lasts. Without
     /// traces: affinity edges across two pages, as a share of the best classic order's; 1 where there are none.
