@@ -306,6 +306,12 @@ pub const WORTH: f64 = 0.005;
 /// 3.3 GHz.
 pub const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
 
+/// Processor time that so many instructions take at least, in seconds: four a cycle, at 3.3 GHz.
+#[must_use]
+pub fn least_seconds(instructions: f64) -> f64 {
+    instructions * 0.075e-9
+}
+
 /// What saved misses are worth at most, as a share of the processor time in which they occur: never a gain, but a reason to stop.
 /// `saved` has the misses saved by each meter of [`NANOSECONDS`].
 #[must_use]

@@ -68,8 +68,8 @@ pub(crate) struct Arguments {
     /// Time limit of each training command, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "10m", value_parser = values::duration)]
     timeout: Duration,
-    /// Time to measure, of all commands together; accepts 90, 90s and 10m
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::duration)]
+    /// Time to measure, of all commands together, above 0; accepts 90, 90s and 10m
+    #[arg(long, value_name = "SECONDS", default_value = "2m", value_parser = values::duration)]
     measure_for: Duration,
     /// Write the profile of what the build links to this file, too [default: none]
     #[arg(long, value_name = "FILE")]

@@ -5,6 +5,8 @@ use crate::change;
 use crate::ui::Ui;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::plural::counted;
+use sediment_core::profile::{Profile, WeightUnit};
+use sediment_measure::judge;
 use sediment_order::order::Ordering;
 use sediment_order::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
 use serde::Serialize;
@@ -13,7 +15,13 @@ use serde::Serialize;
 pub(crate) const NO_FORECAST: &str = "no forecast: the profile has no call counts";
 
 /// Prints and returns it for an order of a binary's functions; None for other orders, and where nothing was executed.
-pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: bool, ui: &Ui) -> Option<Gain> {
+pub(super) fn print_gain(
+    made: &Ordering,
+    program: &Program<'_>,
+    is_counted: bool,
+    profile: &Profile,
+    ui: &Ui,
+) -> Option<Gain> {
     if made.is_best_as_linked {
         ui.note(
             "order: nothing to gain: the program starts best as it is linked; the order lists no function",
@@ -29,22 +37,43 @@ pub(super) fn print_gain(made: &Ordering, program: &Program<'_>, is_counted: boo
     }
     let order: Vec<FunctionId> = made.order.functions().collect();
     let gain = program.gain(&order).filter(|_| !made.is_estimated)?;
-    ui.note(&format!("order: {}", in_words(&gain, is_counted)));
+    ui.note(&format!("order: {}", in_words(&gain, is_counted, profile)));
     Some(gain)
 }
 
-/// Hot pages and misses now and after, and whether that is worth while.
-pub(crate) fn in_words(gain: &Gain, is_counted: bool) -> String {
+/// Hot pages and misses now and after, and what that is worth at most.
+pub(crate) fn in_words(gain: &Gain, is_counted: bool, profile: &Profile) -> String {
     let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
-    let how = if is_counted { "iTLB misses in the trace" } else { "estimated iTLB misses" };
-    let nothing = if gain.is_nothing() { ": nothing to gain in iTLB misses" } else { "" };
+    let how =
+        if is_counted { "iTLB misses in the trace" } else { "estimated iTLB misses of the recorded work" };
+    let worth = worth(gain, profile);
+    let nothing = if is_nothing(gain, worth) { ": nothing to gain in iTLB misses" } else { "" };
+    let worth =
+        worth.map_or_else(String::new, |worth| format!(", worth at most {:.1} % of CPU time", 100.0 * worth));
     let hot = format!("hot code (99 % of the calls): {} now, {after} after", counted(before, "page"));
     // First touches are most of the misses then, and those of libraries without a profile are not known.
     if gain.fits() && !is_counted {
         let rest = if gain.is_nothing() { nothing } else { ", so misses are not forecast" };
         return format!("{hot}; it fits the TLB{rest}");
     }
-    format!("{hot}; {how} {}{nothing}", change::in_percent(gain.ratio(), 0))
+    format!("{hot}; {how} {}{nothing}{worth}", change::in_percent(gain.ratio(), 0))
+}
+
+fn is_nothing(gain: &Gain, worth: Option<f64>) -> bool {
+    gain.is_nothing() || worth.is_some_and(|worth| worth < judge::WORTH)
+}
+
+/// What the saved misses are worth at most, as a share of the processor time; None where the profile has no count of instructions.
+fn worth(gain: &Gain, profile: &Profile) -> Option<f64> {
+    let has_instructions = profile.unit == WeightUnit::Calls
+        && !profile.source.is_empty()
+        && profile.source.iter().all(|source| source.ends_with("callgrind (Ir)"));
+    let functions = profile.functions();
+    let counts = functions.iter().filter_map(|function| profile.facts(*function).samples);
+    let instructions: f64 = counts.map(|count| count as f64).sum();
+    let saved = gain.before.common_misses() - gain.after.common_misses();
+    (has_instructions && instructions > 0.0)
+        .then(|| judge::worth([saved, 0.0], judge::least_seconds(instructions)))
 }
 
 /// Effect of an order on the program as it is linked.
@@ -55,6 +84,8 @@ pub(crate) struct GainOutput {
     after: OutlookOutput,
     /// Change of the misses with 64 entries, in per cent.
     itlb_misses_change_percent: f64,
+    /// What the saved misses are worth at most, in per cent of the CPU time; null where the profile has no count of instructions.
+    worth_percent: Option<f64>,
     nothing_to_gain: bool,
 }
 
@@ -86,7 +117,8 @@ impl TlbMissesOutput {
 }
 
 impl GainOutput {
-    pub(crate) fn new(gain: &Gain) -> Self {
+    pub(crate) fn new(gain: &Gain, profile: &Profile) -> Self {
+        let worth = worth(gain, profile);
         let outlook = |outlook: &Outlook| OutlookOutput {
             hot_pages: outlook.hot_pages,
             pages: outlook.pages,
@@ -96,7 +128,8 @@ impl GainOutput {
             now: outlook(&gain.before),
             after: outlook(&gain.after),
             itlb_misses_change_percent: 100.0 * (gain.ratio() - 1.0),
-            nothing_to_gain: gain.is_nothing(),
+            worth_percent: worth.map(|worth| 100.0 * worth),
+            nothing_to_gain: is_nothing(gain, worth),
         }
     }
 }

@@ -29,7 +29,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link::{self, LINKERS, Linker, Placement};
 use sediment_order::order::algorithms::affinity::Workload;
 use sediment_order::order::algorithms::{self, ALGORITHMS};
-use sediment_order::order::forecast::{Gain, Program};
+use sediment_order::order::forecast::Program;
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment_order::wrapper::settings::share;
@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let Written { text, gain } = made.map_err(named)?;
     files::write(&options.output, text.as_bytes(), ui)?;
     if options.json {
-        return ui.json(&OrderOutput::new(&text, gain.as_ref(), plan.linker, &options.output, ui));
+        return ui.json(&OrderOutput::new(&text, gain, plan.linker, &options.output, ui));
     }
     if options.output.is_file() && link::read(&text).is_ok() {
         ui.next(next_steps::after_order(
@@ -223,7 +223,7 @@ struct OrderOutput<'a> {
 }
 
 impl<'a> OrderOutput<'a> {
-    fn new(text: &str, gain: Option<&Gain>, linker: &'a Linker, output: &'a Path, ui: &Ui) -> Self {
+    fn new(text: &str, gain: Option<GainOutput>, linker: &'a Linker, output: &'a Path, ui: &Ui) -> Self {
         let name = output.to_string_lossy();
         let arguments = Some(linker.arguments).filter(|arguments| arguments.starts_with('-'));
         Self {
@@ -231,7 +231,7 @@ impl<'a> OrderOutput<'a> {
             linker: linker.name,
             link_arguments: arguments.map(|arguments| arguments.replace("FILE", &name)),
             functions: link::read(text).map_or(0, |(_, asked)| asked.len()),
-            gain: gain.map(GainOutput::new),
+            gain,
             skipped: ui.skipped_items(),
             output: name,
         }
@@ -370,7 +370,7 @@ pub(crate) fn order_text(
 /// An ordering file, and what the order gains where it is known how the program is linked.
 struct Written {
     text: String,
-    gain: Option<Gain>,
+    gain: Option<GainOutput>,
 }
 
 fn written(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Written> {
@@ -400,7 +400,7 @@ fn ordering_of(
     selection: &Selection<'_>,
     plan: &Plan<'_>,
     ui: &Ui,
-) -> Result<(Ordering, Option<Gain>)> {
+) -> Result<(Ordering, Option<GainOutput>)> {
     let built = order::build(profile, selection)?;
     ui.skipped("graph", &built.skipped);
     warn_of_go(&built, ui);
@@ -422,8 +422,8 @@ fn ordering_of(
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
-    let gain = gain::print_gain(&ordering, &program, !traces.is_empty(), ui);
-    Ok((ordering, gain))
+    let gain = gain::print_gain(&ordering, &program, !traces.is_empty(), profile, ui);
+    Ok((ordering, gain.map(|gain| GainOutput::new(&gain, profile))))
 }
 
 /// Warns of a Go program, by functions of its runtime.

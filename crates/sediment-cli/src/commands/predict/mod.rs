@@ -104,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return ui.json(&PredictOutput {
             schema: Schema,
             orders: rows.iter().map(OrderScores::new).collect(),
-            gain: gain.as_ref().map(GainOutput::new),
+            gain: gain.as_ref().map(|gain| GainOutput::new(gain, &profile)),
         });
     }
     let mut text = table(&rows);
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         (Some(gain), _) => {
             let name =
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
-            format!("{name}: {}\n", gain::in_words(gain, trace.is_some()))
+            format!("{name}: {}\n", gain::in_words(gain, trace.is_some(), &profile))
         }
         (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n", gain::NO_FORECAST),

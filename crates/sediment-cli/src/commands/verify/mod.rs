@@ -50,6 +50,7 @@ pub(crate) struct Arguments {
     /// Former option, with the arguments of both programs
     #[arg(long, requires = "same_as", hide = true)]
     backtrace: bool,
+    /// Arguments of both programs, for --backtrace
     #[arg(value_name = "ARGUMENT", last = true, requires = "backtrace", hide = true)]
     arguments: Vec<OsString>,
     /// Log folder of the wrapper (SEDIMENT_LOG): verify each output that has a profile. With --same-as: also print
