@@ -11,7 +11,8 @@ work=$cache/engine
 inputs=$proofs/inputs/engine
 flags="-O2 -ffunction-sections"
 declare -A package=([postgresql]=postgresql-15 [sqlite3]=sqlite3 [perl]=perl [python]=python3.11 [cppcheck]=cppcheck [sdcc]=sdcc [gawk]=gawk
-    [redis]=redis [git]=git [z3]=z3 [bzip2]=bzip2 [gzip]=gzip [dash]=dash [mawk]=mawk)
+    [redis]=redis [git]=git [z3]=z3 [bzip2]=bzip2 [gzip]=gzip [dash]=dash [mawk]=mawk
+    [ninja]=ninja-build [lua]=lua5.4 [jq]=jq [sed]=sed [grep]=grep [m4]=m4)
 
 make_folders() { mkdir -p "$1"/{src,build,links,orders,figures,logs,runs}; } # folder of the work
 
@@ -94,6 +95,21 @@ build() { # program
         ;;
     bzip2) make CFLAGS="$flags -D_FILE_OFFSET_BITS=64" bzip2 2>&1 | tee m.log ;;
     gzip | dash | mawk) ./configure && make 2>&1 V=1 | tee m.log ;;
+    sed | m4) ./configure --disable-nls && make 2>&1 V=1 | tee m.log ;;
+    grep) ./configure --disable-nls --disable-perl-regexp && make 2>&1 V=1 | tee m.log ;;
+    ninja)
+        mkdir -p out && cd out
+        cmake -G Ninja .. -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$flags -DNDEBUG" -DBUILD_TESTING=OFF
+        ninja ninja
+        ninja -t commands ninja | tail -n 1 >m.log
+        cd ..
+        ;;
+    lua) make -C src MYCFLAGS="$flags" SYSCFLAGS="-DLUA_USE_POSIX -DLUA_USE_DLOPEN" SYSLIBS="-Wl,-E -ldl" lua 2>&1 | tee m.log ;;
+    jq)
+        [[ -x configure ]] || autoreconf -i
+        ./configure --without-oniguruma --disable-maintainer-mode --disable-docs --disable-shared --enable-static
+        make V=1 2>&1 | tee m.log
+        ;;
     esac
     date >done
 }
@@ -120,7 +136,12 @@ link_command() { # program
     git) sed -n '/ -o git  *\\$/,/[^\\]$/p' "$log" | sed 's/ -o git / /' ;;
     z3) sed 's/^: && //; s/ -o z3 / /; s/ *&& :$//' "$work/build/z3/out/m.log" ;;
     bzip2) echo "gcc bzip2.o -L. -lbz2" ;;
-    gzip | dash | mawk) grep -- " -o $1 " "$log" | tail -n 1 | sed "s/ -o $1 / /; s/.*&& //" ;;
+    gzip | dash | mawk | lua) grep -- " -o $1 " "$log" | tail -n 1 | sed "s/ -o $1 / /; s/.*&& //" ;;
+    m4) grep -- " -o m4 " "$log" | tail -n 1 | sed "s/ -o m4 / /; s/.*&& //" ;;
+    sed) grep -- " -o sed/sed " "$log" | tail -n 1 | sed "s| -o sed/sed | |; s/.*&& //" ;;
+    grep) grep -- " -o grep " "$log" | tail -n 1 | sed "s/ -o grep / /; s/.*&& //" ;;
+    ninja) sed 's/^: && //; s/ -o ninja / /; s/ *&& :$//' "$work/build/ninja/out/m.log" ;;
+    jq) sed -n 's/^libtool: link: \(.*\) -o jq /\1 /p' "$log" | tail -n 1 ;;
     esac
 }
 
@@ -128,8 +149,8 @@ link_command() { # program
 tree() { # program
     case $1 in
     postgresql) readlink -f "$work/build/postgresql/tree" ;;
-    sdcc | redis | dash) echo "$work/build/$1/src" ;;
-    z3) echo "$work/build/z3/out" ;;
+    sdcc | redis | dash | lua | m4 | grep) echo "$work/build/$1/src" ;;
+    z3 | ninja) echo "$work/build/$1/out" ;;
     *) echo "$work/build/$1" ;;
     esac
 }
@@ -227,6 +248,32 @@ run() { # program, workload, binary, words…
         ;;
     dash) "$@" "$binary" "$proofs/inputs/predict/dash.$workload.sh" >output ;;
     mawk) "$@" "$binary" -f "$proofs/inputs/predict/mawk.$workload.awk" >output ;;
+    ninja)
+        local graph=(-v many=1500 -v deep=5) asked=(-n)
+        [[ $workload == record ]] || { graph=(-v many=1200 -v deep=40) && asked=(-n -d explain -k 0); }
+        mkdir src
+        awk "${graph[@]}" -f "$proofs/inputs/resident/ninja.awk" >build.ninja
+        awk '/^build obj/ { print $4 } /: gen / { print $4 }' build.ninja | sort -u | xargs touch
+        "$@" "$binary" "${asked[@]}" >output 2>&1
+        "$@" "$binary" -t targets all >>output
+        ;;
+    lua) "$@" "$binary" "$proofs/inputs/resident/lua.$workload.lua" >output ;;
+    jq) "$@" "$binary" -c -n -f "$proofs/inputs/resident/jq.$workload.jq" >output ;;
+    sed)
+        local from=1 to=4000
+        [[ $workload == record ]] || { from=400000 && to=400600; }
+        seq "$from" "$to" | awk '{ printf "%d-%s a line of %d, and one line\n", $1, $1 % 3 ? "abc" : "xxyzz", $1 * 7919 }' >text
+        "$@" "$binary" -f "$proofs/inputs/resident/sed.$workload.sed" text >output
+        ;;
+    grep)
+        local pattern patterns=('^1.*9$' '[0-4]{3}7|88' 'a(b|c)*x' '\<line\>' -i.*ABC -c7)
+        [[ $workload == record ]] || patterns=('(12|34)+5' '^[^5]*$' -vx.*yz -oc[[:digit:]]* -w76 -n^4)
+        seq 1 3 40000 | awk '{ printf "%d-%s line %x\n", $1, $1 % 3 ? "abcx" : "xxyzz", $1 * 7919 }' >text
+        for pattern in "${patterns[@]}"; do
+            if [[ $pattern == -* ]]; then "$@" "$binary" -E "${pattern:0:2}" -e "${pattern:2}" text; else "$@" "$binary" -E -e "$pattern" text; fi >>output
+        done
+        ;;
+    m4) "$@" "$binary" -L 4000 "$proofs/inputs/resident/m4.$workload.m4" >output ;;
     esac
     leave_folder
 }

@@ -98,6 +98,11 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
     };
     let members: usize = groups().filter(|group| group.kind == kind).map(|group| group.functions.len()).sum();
     let first = made.first[function.index()];
+    let sequence = if made.keeps_input_order {
+        "in input order, as the program fits the caches"
+    } else {
+        "ordered by affinity"
+    };
     let (name, why) = match kind {
         GroupKind::Hot
             if groups().any(|group| matches!(group.kind, GroupKind::Startup | GroupKind::Warm)) =>
@@ -105,7 +110,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
             (
                 "hot",
                 format!(
-                    "one of the heaviest, {} % of all calls together; ordered by affinity",
+                    "one of the heaviest, {} % of all calls together; {sequence}",
                     order::HOT_SHARE as f64 / 100.0
                 ),
             )
@@ -113,7 +118,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
         GroupKind::Hot if made.is_estimated => {
             ("estimated", "not profiled; the compiler's estimates place it".to_owned())
         }
-        GroupKind::Hot => ("hot", "profiled; ordered by affinity".to_owned()),
+        GroupKind::Hot => ("hot", format!("profiled; {sequence}")),
         GroupKind::Startup => (
             "start-up",
             format!("profiled, but rarely called; ordered by first use (rank {})", first.unwrap_or(0)),
@@ -202,9 +207,6 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
     // Where the engine began with an order of its own, the classic to compare with is its reference.
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
     let start = algorithm.name;
-    if made.keeps_input_order && made.kept.is_none() {
-        text += "  the program fits the caches: it follows the profiled function before it in the input\n";
-    }
     if made.outcome.cost < 1.0 {
         let classic = (algorithm.run)(&made.built.graph, &algorithms::Options::default());
         let ours = neighbours(&made.outcome.order, function);

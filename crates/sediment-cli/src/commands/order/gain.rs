@@ -29,7 +29,9 @@ pub(super) fn print_gain(
         return program.gain(&[]);
     }
     if made.keeps_input_order && made.kept.is_none() {
-        ui.note("order: the program fits the caches: its functions are packed and keep their input order");
+        ui.note(
+            "order: the program fits the caches: its functions keep their input order, the hot ones first",
+        );
     }
     if program.linked().is_some() && !program.has_calls() {
         ui.note(NO_FORECAST);
