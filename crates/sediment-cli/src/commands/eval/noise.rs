@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
     after_help = "Exit codes: 5 floor above --fail-above; the others as in `sediment --help`."
 )]
 pub(crate) struct Arguments {
-    /// Shell command that links the program; {padding_object} is an object to put first, {output} the program to write
+    /// Shell command that links the program; {padding_object} is an object to put first, {output} the program to write (required without --programs)
     #[arg(long, value_name = "COMMAND", required_unless_present = "programs", conflicts_with = "programs")]
     link: Option<String>,
     /// Links of one program that exist already, 3 or more [default: made by --link]
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Section of the padding, for a link with an ordering file
     #[arg(
         long,
-        value_name = "SECTION",
+        value_name = "NAME",
         conflicts_with = "programs",
         default_value = ".text.sediment_eval_padding"
     )]
