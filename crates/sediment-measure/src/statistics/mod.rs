@@ -2,7 +2,7 @@
 //! Pure statistics, one method a file, each checked against recorded results of scipy (`tests/golden/compare`).
 //!
 //! A function that lacks the values it needs answers None; what it is given must be finite, which
-//! [`super::analyse`] sees to.
+//! is for its caller to see to.
 
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 //!
 //! A profile is one message: samples, each with the ids of the locations of its stack, the innermost first, and one value for
 //! each type of measurement; and tables of locations, functions, mappings and strings, all by number and in any order. So a file
-//! is unpacked twice ([`messages`]), once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
+//! is unpacked twice, once for the tables (`tables`) and once for the samples, and never lies in memory as a whole.
 //!
 //! The query APIs of Parca and Pyroscope answer with such a profile inside JSON (`answers`).
 //!
