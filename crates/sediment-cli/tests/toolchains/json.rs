@@ -68,13 +68,13 @@ const PRINTED: &[(&str, &str)] = &[
     ),
     (
         "optimize",
-        "mkdir -p own && cp t.c own && cd own && sediment optimize --train ./tool --json -- 'cc -O0 -o tool t.c'",
+        "mkdir -p own && cp t.c own && cd own && sediment optimize --measure-for 1s --train ./tool --json -- 'cc -O0 -o tool t.c'",
     ),
     // With a plugin that is none, levels are not compared, and say so.
     (
         "optimize",
         "mkdir -p levels && cp t.c levels && cd levels && touch ../none.so && \
-         sediment optimize --pgo --gcc-plugin ../none.so --train ./tool --json -- 'cc -O0 -o tool t.c'",
+         sediment optimize --measure-for 1s --pgo --gcc-plugin ../none.so --train ./tool --json -- 'cc -O0 -o tool t.c'",
     ),
     (
         "eval-noise",
