@@ -95,7 +95,7 @@ impl Limits {
 
 /// How a plan that is made of options runs its commands.
 #[derive(Debug, Clone, Args)]
-struct Runs {
+struct RunOptions {
     /// Regular expression that finds the work done in the output; its first group is a number [default: none]
     #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
@@ -126,7 +126,7 @@ fn work(text: &str) -> std::result::Result<String, String> {
     }
 }
 
-impl Runs {
+impl RunOptions {
     /// The beginning of a plan's table `[run]`.
     fn settings(&self) -> String {
         let mut text = format!(

@@ -2,7 +2,7 @@
 //! `sediment eval quick`: commands against each other, without a plan.
 
 use super::output::Output;
-use super::{Limits, Runs, list, session, texts};
+use super::{Limits, RunOptions, list, session, texts};
 use crate::files;
 use crate::ui::Ui;
 use crate::values;
@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "COMMAND")]
     setup: Option<String>,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunOptions,
     /// Drop the programs and their libraries from the page cache before each run
     #[arg(long)]
     cold: bool,

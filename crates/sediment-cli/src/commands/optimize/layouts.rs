@@ -61,8 +61,9 @@ pub(super) fn collect(
                 files::folder(parent)?;
             }
             match &made[index] {
-                Some(made) => files::copy(&made[number], &layout)?,
-                None => files::copy(&folder.join(&inside), &layout)?,
+                // A run takes a copy.
+                Some(made) => files::link_or_copy(&made[number], &layout)?,
+                None => files::link_or_copy(&folder.join(&inside), &layout)?,
             }
         }
     }

@@ -63,7 +63,7 @@ pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<Output> {
         let renamed = output.strip_suffix('T').unwrap_or(output);
         let path = [output.as_str(), renamed].map(PathBuf::from).into_iter().find(|path| path.is_file());
         let Some(path) = path.and_then(|path| path.canonicalize().ok()) else { continue };
-        if path.starts_with(tree) && matches!(files::elf_type(&path), Some(2 | 3)) {
+        if path.starts_with(tree) && files::is_linked(&path) {
             outputs.insert(path.clone(), Output { path, copies: Vec::new(), label: None });
         }
     }

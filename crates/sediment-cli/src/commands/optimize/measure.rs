@@ -13,7 +13,6 @@ use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
 use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::perf_stat::{self, Event};
-use sediment_measure::samples::Spread;
 use sediment_process::command::{argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Map, Value, json};
@@ -63,6 +62,15 @@ struct Cost {
     printed: Vec<u8>,
 }
 
+/// Rounds of runs of all layouts.
+struct Measured {
+    /// In seconds of processor time, or cycles where all runs counted them.
+    rounds: Vec<Round>,
+    took: Duration,
+    /// True if a run had more processor time than there was.
+    jumped: bool,
+}
+
 /// Events for [`Bench::events`]: cycles, where perf counts them.
 pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static Event>> {
     let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
@@ -88,7 +96,7 @@ impl Bench<'_> {
     fn figures(&self, line: &str, time: Duration) -> Result<Value> {
         let mut once = Vec::new();
         for side in self.sides {
-            once.push(self.timed(side, line)?);
+            once.push(self.timed(side, line, COMPARED)?);
         }
         let seconds = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
         let mut row = json!({ "command": line });
@@ -121,36 +129,42 @@ impl Bench<'_> {
             }
             _ => self.differing_outputs(line, &once)?,
         };
-        let mut measured = None;
-        if let Some(why) = why {
-            cpu["not_judged"] = json!(why);
-        } else {
-            measured = Some(self.rounds(line, seconds, time)?);
-        }
-        if let Some((rounds, took)) = &measured {
-            cpu = judged(rounds, 1, *took);
+        let measured = match why {
+            Some(why) => {
+                cpu["not_judged"] = json!(why);
+                None
+            }
+            None => Some(self.rounds(line, &once, time)?),
+        };
+        if let Some(measured) = &measured {
+            put_judged(&mut cpu, measured, 1);
         }
         row["cpu_time"] = cpu;
         if self.tells_sides {
             let sides = (0..self.sides.len()).map(|side| {
-                let of_side = |(rounds, took): &(Vec<Measured>, Duration)| judged(rounds, side, *took);
-                json!({
-                    "seconds": once[side].seconds, "simulated": simulated.get(side),
-                    "cpu_time": measured.as_ref().map(of_side),
-                })
+                let cpu_time = measured.as_ref().map(|measured| {
+                    let mut cpu =
+                        json!({ "before_seconds": once[0].seconds, "after_seconds": once[side].seconds });
+                    put_judged(&mut cpu, measured, side);
+                    cpu
+                });
+                json!({ "seconds": once[side].seconds, "simulated": simulated.get(side), "cpu_time": cpu_time })
             });
             row["sides"] = sides.collect();
         }
         Ok(row)
     }
 
-    /// Rounds of runs of all layouts, and how long they took. A run takes so many seconds of processor time.
-    fn rounds(&self, line: &str, seconds: f64, time: Duration) -> Result<(Vec<Measured>, Duration)> {
+    /// Rounds of runs of all layouts. `once` has a run of each side.
+    fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<Measured> {
         let layouts: Vec<Vec<PathBuf>> = self.sides.iter().map(|side| layouts(side)).collect();
         let counts: Vec<usize> = layouts.iter().map(Vec::len).collect();
+        let by_cycles = once.iter().all(|cost| cost.cycles.is_some());
+        let longest = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
+        let runs = (LEAST / longest.max(1e-6)).ceil().clamp(1.0, OFTEN) as usize;
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let began = Instant::now();
-        let mut all: Vec<(f64, f64)> = Vec::new();
-        let runs = (LEAST / seconds.max(1e-6)).ceil().clamp(1.0, OFTEN) as usize;
+        let mut jumped = false;
         let rounds = judge::rounds(
             &counts,
             time,
@@ -158,17 +172,24 @@ impl Bench<'_> {
             |side, layout| {
                 let mut sum = 0.0;
                 for _ in 0..runs {
-                    let cost = self.timed(&layouts[side][layout], line)?;
-                    all.push((cost.seconds, cost.wall));
-                    sum += cost.cycles.unwrap_or(cost.seconds);
+                    let cost = self.timed(&layouts[side][layout], line, 0)?;
+                    jumped |= cost.seconds > 1.1 * cost.wall * processors + 0.05;
+                    sum += match cost.cycles.filter(|_| by_cycles) {
+                        Some(cycles) => cycles,
+                        None if by_cycles => {
+                            return Err(Error::new(
+                                ErrorCode::NotMeasured,
+                                "perf counted no cycles in a run",
+                            ));
+                        }
+                        None => cost.seconds,
+                    };
                 }
                 Ok(sum / runs as f64)
             },
             || began.elapsed(),
         )?;
-        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let jumped = all.iter().any(|(seconds, wall)| *seconds > 1.1 * wall * processors + 0.05);
-        Ok((rounds.into_iter().map(|costs| Measured { costs, jumped }).collect(), began.elapsed()))
+        Ok(Measured { rounds, took: began.elapsed(), jumped })
     }
 
     /// Why runs that print different results are not judged; None where they print the same, or the command never does.
@@ -177,12 +198,13 @@ impl Bench<'_> {
             return Ok(None);
         }
         // A command that prints its time prints something else each time.
-        let again = self.timed(&self.sides[0], line)?;
+        let again = self.timed(&self.sides[0], line, COMPARED)?;
         Ok((again.printed == once[0].printed).then(|| "the outputs before and after differ".to_owned()))
     }
 
-    /// Processor time and cycles of a command with all that it starts, daemons among them, by the outputs in a folder.
-    fn timed(&self, folder: &Path, line: &str) -> Result<Cost> {
+    /// Processor time and cycles of a command with all that it starts, daemons among them, by the outputs in a folder. So many bytes of
+    /// what it prints are kept.
+    fn timed(&self, folder: &Path, line: &str, keep: usize) -> Result<Cost> {
         self.put(folder)?;
         let mut command = self.place.command(&runs::in_shell(line), self.limit);
         let counts = self.scratch.join("counts");
@@ -190,7 +212,7 @@ impl Bench<'_> {
             command = perf_stat::under(&command, &self.events, &counts);
         }
         let (before, began) = (left_behind::processor_time(), Instant::now());
-        let ended = run(&command, COMPARED).and_then(|ended| ended.successful(&command));
+        let ended = run(&command, keep).and_then(|ended| ended.successful(&command));
         let wall = began.elapsed().as_secs_f64();
         left_behind::end_left_behind();
         let ended = ended.map_err(|error| {
@@ -308,12 +330,6 @@ impl Bench<'_> {
     }
 }
 
-/// A round, and whether clocks jumped in any.
-struct Measured {
-    costs: Round,
-    jumped: bool,
-}
-
 /// Folders of the layouts of a side, or the side itself where there are none.
 fn layouts(side: &Path) -> Vec<PathBuf> {
     let numbered = (1..).map(|number| side.join(LAYOUTS).join(number.to_string()));
@@ -321,41 +337,34 @@ fn layouts(side: &Path) -> Vec<PathBuf> {
     if layouts.is_empty() { vec![side.to_path_buf()] } else { layouts }
 }
 
-/// What the rounds say of a side, against that before.
-fn judged(measured: &[Measured], side: usize, took: Duration) -> Value {
-    let rounds: Vec<Round> = measured.iter().map(|round| round.costs.clone()).collect();
-    let median = |side: usize| {
-        let costs: Vec<f64> = rounds.iter().flat_map(|round| &round[side]).copied().collect();
-        Spread::of(&costs).map(|spread| spread.median)
-    };
-    let mut value = json!({
-        "before_seconds": median(0), "after_seconds": median(side), "rounds": rounds.len(),
-        "layouts": rounds.first().map_or(0, |round| round[side].len()),
-    });
-    match judgement(measured, &rounds, side) {
+/// Puts what the rounds say of a side, against that before, into its figures.
+fn put_judged(cpu: &mut Value, measured: &Measured, side: usize) {
+    let rounds = &measured.rounds;
+    cpu["rounds"] = json!(rounds.len());
+    cpu["layouts"] = json!(rounds.first().map_or(0, |round| round[side].len()));
+    match judgement(measured, side) {
         Ok(judgement) => {
-            value["saved_percent"] = json!(100.0 * judgement.saved.estimate);
-            value["lower_percent"] = json!(100.0 * judgement.saved.lower);
-            value["upper_percent"] = json!(100.0 * judgement.saved.upper);
-            value["detectable_percent"] = json!(100.0 * judgement.detectable);
-            value["answer"] = json!(judgement.answer().code());
-            value["in_words"] = json!(judgement.sentence(took));
+            cpu["saved_percent"] = json!(100.0 * judgement.saved.estimate);
+            cpu["lower_percent"] = json!(100.0 * judgement.saved.lower);
+            cpu["upper_percent"] = json!(100.0 * judgement.saved.upper);
+            cpu["detectable_percent"] = json!(100.0 * judgement.detectable);
+            cpu["answer"] = json!(judgement.answer().code());
+            cpu["in_words"] = json!(judgement.sentence(measured.took));
         }
-        Err(why) => value["not_judged"] = json!(why),
+        Err(why) => cpu["not_judged"] = json!(why),
     }
-    value
 }
 
 /// The judgement, or why there is none.
-fn judgement(measured: &[Measured], rounds: &[Round], side: usize) -> std::result::Result<Judgement, String> {
-    if measured.iter().any(|round| round.jumped) {
+fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement, String> {
+    if measured.jumped {
         return Err("clocks jumped: more processor time than time".to_owned());
     }
-    if let Some(trend) = judge::trend(rounds).filter(|trend| trend.abs() > judge::TREND) {
+    if let Some(trend) = judge::trend(&measured.rounds).filter(|trend| trend.abs() > judge::TREND) {
         let percent = 100.0 * trend;
         return Err(format!(
             "the work changes from run to run: {percent:+.0} % from the first half of the runs to the second"
         ));
     }
-    judge::judge(rounds, side).ok_or_else(|| "the linker made no layouts to compare".to_owned())
+    judge::judge(&measured.rounds, side).ok_or_else(|| "the linker made no layouts to compare".to_owned())
 }

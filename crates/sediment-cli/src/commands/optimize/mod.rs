@@ -209,7 +209,7 @@ impl<'a> Job<'a> {
         let build: Vec<_> = arguments.build.iter().map(|word| word.to_string_lossy()).collect();
         let mut request = json!({
             "build": build, "train": arguments.train, "startup": arguments.startup,
-            "measure": arguments.measure, "in_place": arguments.in_place, "stamp": stamp.to_string(),
+            "measure": arguments.measure, "measure_for": arguments.measure_for.as_secs_f64(), "in_place": arguments.in_place, "stamp": stamp.to_string(),
             "environment": toolbox::settings(),
         });
         if arguments.pgo {

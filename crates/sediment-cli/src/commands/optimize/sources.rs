@@ -5,6 +5,7 @@
 use super::entries;
 use super::tree::{Files, Stamp};
 use crate::files;
+use object::elf;
 use sediment_core::Result;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ const MADE: Stamp = (u64::MAX, 0);
 pub(super) fn after_build(before: &Files, after: &Files) -> Files {
     let is_made = |path: &Path| {
         path.extension().is_some_and(|ending| ending == "a")
-            || files::elf_type(path).is_some_and(|kind| kind <= 3)
+            || files::elf_type(path).is_some_and(|kind| kind <= elf::ET_DYN.0)
     };
     let of = |(path, stamp): (&PathBuf, &Stamp)| {
         let is_same = before.get(path) == Some(stamp) && !is_made(path);

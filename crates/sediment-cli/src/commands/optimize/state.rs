@@ -98,10 +98,10 @@ impl State {
         if is_one_of(&[]) {
             return Some(steps);
         }
-        if is_one_of(&[MEASURE, PGO]) {
+        if is_one_of(&OF_MEASUREMENT) {
             return Some(steps.into_iter().filter(|step| step != "measure" && step != LAST).collect());
         }
-        if !is_one_of(&[TRAIN, STARTUP, MEASURE]) || self.path(entries::BEFORE).exists() {
+        if !is_one_of(&[TRAIN, STARTUP, MEASURE, MEASURE_FOR]) || self.path(entries::BEFORE).exists() {
             return None;
         }
         let (known, wanted) = (recordings::trainings(request), recordings::trainings(&self.request));
@@ -217,19 +217,23 @@ impl State {
 const TRAIN: &str = "--train";
 const STARTUP: &str = "--startup";
 const MEASURE: &str = "--measure";
+const MEASURE_FOR: &str = "--measure-for";
 const PGO: &str = "--pgo";
+/// What changes the measurement alone.
+const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, PGO];
 
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
 
 /// The parts of a request that differ, for people.
 fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
-    const PARTS: [(&str, &str); 9] = [
+    const PARTS: [(&str, &str); 10] = [
         ("stamp", "the tree"),
         ("build", "the build command"),
         ("train", TRAIN),
         ("startup", STARTUP),
         ("measure", MEASURE),
+        ("measure_for", MEASURE_FOR),
         ("in_place", "--in-place"),
         ("environment", "a variable for the build"),
         ("pgo", PGO),
@@ -241,7 +245,7 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
 
 /// True if what changed is of the measurement alone.
 fn measures_alone(changed: &[&str]) -> bool {
-    !changed.is_empty() && changed.iter().all(|part| [MEASURE, PGO].contains(part))
+    !changed.is_empty() && changed.iter().all(|part| OF_MEASUREMENT.contains(part))
 }
 
 fn is_done(state: &Value) -> bool {

@@ -42,6 +42,8 @@ pub(super) struct Summary {
     here: PathBuf,
     /// True if the profile is written elsewhere, too.
     is_kept: bool,
+    /// True if what was recorded was measured, which flatters an order.
+    measures_recorded: bool,
     /// Figures of the levels, that before first; empty without --pgo.
     levels: Vec<ship::Figures>,
 }
@@ -109,6 +111,7 @@ impl Summary {
             functions: profile.function_count(),
             here: job.original.clone(),
             is_kept: job.arguments.keep_profile.is_some(),
+            measures_recorded: job.arguments.measure.is_empty(),
             levels: Vec::new(),
         };
         if job.arguments.pgo {
@@ -240,7 +243,11 @@ impl Summary {
             self.rows.iter().filter_map(|row| row.verified[side]["hot_pages"].as_u64()).sum::<u64>()
         };
         let findings: Vec<Finding> = self.measured.iter().map(finding).collect();
-        verdict(&findings, [pages(0), pages(1)])
+        let (verdict, why) = verdict(&findings, [pages(0), pages(1)]);
+        if verdict == Verdict::Gain && self.measures_recorded {
+            return (verdict, format!("{why}; of the recorded work: --measure COMMAND names other work"));
+        }
+        (verdict, why)
     }
 }
 
@@ -388,6 +395,7 @@ mod tests {
             functions: 12,
             here: "/here".into(),
             is_kept: false,
+            measures_recorded: false,
             levels: Vec::new(),
         }
     }

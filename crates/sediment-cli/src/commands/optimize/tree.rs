@@ -7,6 +7,7 @@
 
 use super::entries;
 use crate::files;
+use object::elf;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use std::collections::BTreeMap;
@@ -116,7 +117,9 @@ pub(super) fn same_times(from: &Path, to: &Path) -> std::io::Result<()> {
 /// True for an object that a compiler left: a relocatable ELF file of that name.
 fn is_object(path: &Path) -> bool {
     let named = path.extension().is_some_and(|ending| ending == "o" || ending == "lo" || ending == "obj");
-    named && (files::elf_type(path) == Some(1) || path.extension().is_some_and(|ending| ending == "lo"))
+    named
+        && (files::elf_type(path) == Some(elf::ET_REL.0)
+            || path.extension().is_some_and(|ending| ending == "lo"))
 }
 
 /// Key by which the state of a working folder is known.
@@ -219,7 +222,7 @@ fn linked(tree: &Path, work: &Path, is_wanted: impl Fn(&fs::FileType) -> bool) -
                 if path != work && !is_work_of_another(&path) {
                     folders.push(path);
                 }
-            } else if is_wanted(&kind) && matches!(files::elf_type(&path), Some(2 | 3)) {
+            } else if is_wanted(&kind) && files::is_linked(&path) {
                 found.push(path);
             }
         }

@@ -75,7 +75,7 @@ fn worth(gain: &Gain, profile: &Profile) -> Option<f64> {
     let instructions: f64 = counts.map(|count| count as f64).sum();
     let saved = gain.before.common_misses() - gain.after.common_misses();
     (has_instructions && instructions > 0.0)
-        .then(|| judge::worth([saved, 0.0], judge::least_seconds(instructions)))
+        .then(|| judge::worth([saved, 0.0], judge::least_seconds(instructions, gain.before.common_misses())))
 }
 
 /// Effect of an order on the program as it is linked.

@@ -161,13 +161,13 @@ pub(super) struct BlocksOutput {
     cold_parts_per_million: Option<u64>,
     /// Part of the counted executions in functions compiled by their counts; null without executions.
     coverage_per_million: Option<u64>,
-    functions: Vec<SplitFunction>,
+    functions: Vec<SplitFunctionOutput>,
 }
 
 /// A function whose blocks were counted.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SplitFunction {
+struct SplitFunctionOutput {
     name: String,
     demangled: String,
     /// How it was compiled.
@@ -188,7 +188,7 @@ struct SplitFunction {
 
 impl BlocksOutput {
     pub(super) fn new(report: &BlocksReport) -> Self {
-        let functions = report.functions.iter().map(|function| SplitFunction {
+        let functions = report.functions.iter().map(|function| SplitFunctionOutput {
             name: function.name.clone(),
             demangled: demangled(&function.name).into_owned(),
             layout: layout_name(function.layout),

@@ -120,6 +120,9 @@ fn other_commands_take_the_build_that_is_there() {
     let done = project.optimize(&other, &[&build]);
     assert_eq!(done["measured"].as_array().map(Vec::len), Some(1), "{done}");
     assert_eq!(builds(), 2);
+    // What an open verdict advises: the same, measured for longer.
+    project.optimize(&[&other[..], &["--measure-for", "2s"]].concat(), &[&build]);
+    assert_eq!(builds(), 2);
 }
 
 /// A small program has more functions of the compiler's start files than of its own. That is no fault of the build.

@@ -12,7 +12,14 @@ use support::{Need, case};
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
     let valgrind = [&make[..], &[Need::Program("valgrind")]].concat();
-    vec![
+    let linkers = [("bfd", "ld.bfd"), ("gold", "ld.gold"), ("lld", "ld.lld-19")];
+    let layouts = linkers.map(|(linker, program)| {
+        let needs = [&make[..], &[Need::Program(program), Need::Program("nm")]].concat();
+        case(&format!("layouts_differ_by_padding_alone_{linker}"), &needs, move || {
+            layouts_differ_by_padding_alone(linker);
+        })
+    });
+    let mut cases = vec![
         case("misses_in_a_folder_with_a_blank", &valgrind, misses_in_a_folder_with_a_blank),
         case("daemons_count", &make, daemons_count),
         case(
@@ -22,7 +29,51 @@ pub fn cases() -> Vec<Trial> {
         ),
         case("outputs_of_one_name_have_a_page_each", &make, outputs_of_one_name_have_a_page_each),
         case("links_out_of_the_tree_lead_there", &make, links_out_of_the_tree_lead_there),
-    ]
+    ];
+    cases.extend(layouts);
+    cases
+}
+
+/// What is judged is the order and not its luck: in each side all layouts have one order, and no two have the program at the same place.
+fn layouts_differ_by_padding_alone(linker: &str) {
+    // Between those that are called lie some that are not.
+    let functions: String = ('a'..='i')
+        .flat_map(|letter| {
+            ["f", "g"].map(|name| {
+                format!("__attribute__((noinline)) int {name}{letter}(int x) {{ return x * '{letter}'; }}\n")
+            })
+        })
+        .collect();
+    let calls =
+        |name: &str| ('a'..='i').map(|letter| format!(" x += {name}{letter}(x);")).collect::<String>();
+    let main = format!(
+        "int main(int count, char **words) {{ (void)words; int x = 1; if (count > 9) {{{} }}\nfor (int i = 0; i < 100000; i++) {{{} }}\nreturn x == 7; }}\n",
+        calls("g"),
+        calls("f")
+    );
+    let makefile = format!("toy: toy.c\n\t$(CC) -O1 -fuse-ld={linker} -Wl,--gc-sections -o $@ toy.c\n");
+    let files = [("toy.c".to_owned(), functions + &main), ("Makefile".to_owned(), makefile)];
+    let project = Project::new(&files);
+    let report = project.optimize(&["--train", "./toy", "--json"], &["make"]);
+    assert!(report["outputs"][0]["not_ordered"].is_null(), "{report}");
+    let mut orders = Vec::new();
+    for side in ["before", "after"] {
+        let mut places = BTreeSet::new();
+        let mut of_side = BTreeSet::new();
+        for number in 1..=5 {
+            let layout = project.path(&format!(".sediment/{side}/layouts/{number}/0/toy"));
+            let said = Command::new("nm").arg("-n").arg(&layout).output().unwrap();
+            assert!(said.status.success(), "{}", err(&said));
+            let text = String::from_utf8(said.stdout).unwrap();
+            let names: Vec<&str> = text.lines().filter_map(|line| line.rsplit(' ').next()).collect();
+            let own = names.iter().filter(|name| name.len() == 2 && name.starts_with(['f', 'g']));
+            of_side.insert(own.map(|name| (*name).to_owned()).collect::<Vec<String>>());
+            places.insert(text.lines().find(|line| line.ends_with(" fe")).unwrap().to_owned());
+        }
+        assert_eq!((places.len(), of_side.len()), (5, 1), "{side}: {places:?} {of_side:?}");
+        orders.extend(of_side);
+    }
+    assert_ne!(orders[0], orders[1]);
 }
 
 /// A shell that computes for some hundredths of a second.

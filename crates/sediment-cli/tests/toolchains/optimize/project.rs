@@ -71,7 +71,7 @@ impl Project {
     pub fn command(&self, options: &[&str], build: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
         command.arg("optimize").args(options).current_dir(self.path("")).stdin(Stdio::null());
-        if !options.contains(&"--undo") {
+        if !options.contains(&"--undo") && !options.contains(&"--measure-for") {
             command.args(["--measure-for", "1s"]);
         }
         crate::projects::without_settings(&mut command);

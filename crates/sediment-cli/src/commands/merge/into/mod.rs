@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .with_hint("a weight applies to all files after it, until the next -w"));
     }
     warn_of_similar_labels(&grown.profile, ui);
-    let answer = Answer { path: &path, kept: kept.as_ref(), grown: &grown, sent: &sent, build: &build };
+    let answer = MergeReport { path: &path, kept: kept.as_ref(), grown: &grown, sent: &sent, build: &build };
     if !options.json {
         ui.result(&answer.in_words())?;
     }
@@ -101,7 +101,7 @@ fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> R
 }
 
 /// Share of each file in the result.
-struct Answer<'a> {
+struct MergeReport<'a> {
     path: &'a Path,
     kept: Option<&'a Profile>,
     grown: &'a Grown,
@@ -109,7 +109,7 @@ struct Answer<'a> {
     build: &'a Build,
 }
 
-impl Answer<'_> {
+impl MergeReport<'_> {
     /// The same for people.
     fn in_words(&self) -> String {
         let Self { path, kept, grown, sent, build } = self;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of `merge --into`.
 
-use super::Answer;
+use super::MergeReport;
 use crate::output::{Schema, SkippedItems};
 use crate::ui::Ui;
 use sediment_core::profile::submissions::Coverage;
@@ -92,8 +92,13 @@ impl CoverageOutput {
 }
 
 impl<'a> MergeIntoOutput<'a> {
-    pub(super) fn new(answer: &Answer<'a>, files_skipped: Vec<SkippedFile>, is_dry: bool, ui: &Ui) -> Self {
-        let Answer { path, kept, grown, sent, build } = answer;
+    pub(super) fn new(
+        answer: &MergeReport<'a>,
+        files_skipped: Vec<SkippedFile>,
+        is_dry: bool,
+        ui: &Ui,
+    ) -> Self {
+        let MergeReport { path, kept, grown, sent, build } = answer;
         let added = sent.iter().zip(&grown.added).map(|(sent, added)| AddedFile {
             file: sent.path.to_string_lossy(),
             submitter: sent.who.as_deref(),
