@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// Measure how far two links of the same code differ by layout
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. RunOptions the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A change below the floor shows nothing about the code if each side is one link.",
+    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A change below the floor shows nothing about the code if each side is one link.",
     override_usage = "sediment eval noise [OPTIONS] --link <COMMAND> -- COMMAND...\n       sediment eval noise [OPTIONS] --programs <PROGRAM>... -- COMMAND...",
     after_help = "Exit codes: 5 floor above --fail-above; the others as in `sediment --help`."
 )]
