@@ -278,8 +278,8 @@ pub fn rounds(
     }
 }
 
-/// Change of the cost of a round from the first half of the rounds to the second, as a share; None of fewer than four. Work that leaves
-/// something behind, such as a cache, shrinks.
+/// Change of the cost of a round from the first eighth of the rounds, at least one, to the second half, as a share; None of fewer than four
+/// rounds. Work that leaves something behind, such as a cache, shrinks, mostly at once.
 #[must_use]
 pub fn trend(rounds: &[Round]) -> Option<f64> {
     let half = rounds.len() / 2;
@@ -287,7 +287,8 @@ pub fn trend(rounds: &[Round]) -> Option<f64> {
         let logarithms: Vec<f64> = rounds.iter().flatten().flatten().map(|cost| cost.ln()).collect();
         Moments::of(&logarithms).map(|moments| moments.mean)
     };
-    (half >= 2).then(|| Some((of(&rounds[half..])? - of(&rounds[..half])?).exp_m1()))?
+    let first = (rounds.len() / 8).max(1);
+    (half >= 2).then(|| Some((of(&rounds[half..])? - of(&rounds[..first])?).exp_m1()))?
 }
 
 /// Change of the cost over the rounds from which on the work counts as another.

@@ -363,7 +363,7 @@ fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement,
     if let Some(trend) = judge::trend(&measured.rounds).filter(|trend| trend.abs() > judge::TREND) {
         let percent = 100.0 * trend;
         return Err(format!(
-            "the work changes from run to run: {percent:+.0} % from the first half of the runs to the second"
+            "the work changes from run to run: {percent:+.0} % from the first runs to the last"
         ));
     }
     judge::judge(&measured.rounds, side).ok_or_else(|| "the linker made no layouts to compare".to_owned())
