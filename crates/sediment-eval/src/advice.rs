@@ -8,6 +8,7 @@ use super::needed::{in_per_cent, needed};
 use super::samples;
 use super::statistics::{drift, power};
 use super::verdict::{Verdict, short_p};
+use sediment_measure::judge;
 
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
 const UNSTABLE: f64 = 0.10;
@@ -161,13 +162,19 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     let simulated = if metric.kind == MetricKind::Simulated { " (simulated)" } else { "" };
     let mut said = Vec::new();
     if let Some((best, verdict)) = with.iter().find(|(_, verdict)| *verdict == Verdict::Faster) {
-        let estimate = found.headline_comparison(*best).map_or(0.0, |comparison| comparison.estimate);
-        said.push(format!(
-            "Keep {}: {} than {baseline} by {}{simulated}.",
-            name(*best),
-            in_words(estimate, *verdict),
-            metric.name
-        ));
+        let comparison = found.headline_comparison(*best);
+        let effect = comparison.and_then(|comparison| comparison.effect);
+        said.push(match (effect, saved_thing(&metric.name)) {
+            (Some(effect), Some(thing)) => {
+                let saving = judge::saving_in_words(judge::saved(effect.interval), whole.confidence, thing);
+                format!("Keep {}: it {saving} against {baseline}.", name(*best))
+            }
+            _ => {
+                let estimate = comparison.map_or(0.0, |comparison| comparison.estimate);
+                let faster = in_words(estimate, *verdict);
+                format!("Keep {}: {faster} than {baseline} by {}{simulated}.", name(*best), metric.name)
+            }
+        });
         said.extend(beside_the_best(whole, found, *best, &with));
     } else if !with.is_empty() && with.iter().all(|(_, verdict)| *verdict == Verdict::Slower) {
         said.push(format!("Keep {baseline}: every other build is slower by {}{simulated}.", metric.name));
@@ -197,6 +204,15 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
     }
     said.join(" ")
+}
+
+/// Name in sentences of what a build saves by a metric that the judge judges, too.
+fn saved_thing(metric: &str) -> Option<&'static str> {
+    match metric {
+        "cpu-time" => Some("CPU time"),
+        "cycles" => Some("cycles"),
+        _ => None,
+    }
 }
 
 /// How far links of one build differ, as a sentence.

@@ -137,7 +137,8 @@ pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
 }
 
 /// Share saved of a change of the logarithm.
-fn saved(change: Interval) -> Interval {
+#[must_use]
+pub fn saved(change: Interval) -> Interval {
     let share = |logarithm: f64| -logarithm.exp_m1();
     Interval { estimate: share(change.estimate), lower: share(change.upper), upper: share(change.lower) }
 }
@@ -200,21 +201,9 @@ impl Judgement {
     #[must_use]
     pub fn sentence(&self, took: Duration) -> String {
         let percent = |share: f64| format!("{:.1}", share * 100.0);
-        let Interval { estimate, lower, upper } = self.saved;
         match self.answer() {
-            Answer::Saves => format!(
-                "saves {} % of CPU time (95 %: {} to {} %)",
-                percent(estimate),
-                percent(lower),
-                percent(upper)
-            ),
-            Answer::Costs => format!(
-                "costs {} % more CPU time (95 %: {} to {} %)",
-                percent(-estimate),
-                percent(-upper),
-                percent(-lower)
-            ),
-            Answer::Nothing => format!("nothing to gain: at most {} %", percent(upper.max(0.0))),
+            Answer::Saves | Answer::Costs => saving_in_words(self.saved, CONFIDENCE, "CPU time"),
+            Answer::Nothing => format!("nothing to gain: at most {} %", percent(self.saved.upper.max(0.0))),
             Answer::Unknown => {
                 let longer = LONGER * took;
                 format!(
@@ -227,6 +216,19 @@ impl Judgement {
             }
         }
     }
+}
+
+/// What a build saves, a share of `what`, or costs: "saves 4.1 % of CPU time (95 %: 2.9 to 5.2 %)".
+#[must_use]
+pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
+    let percent = |share: f64| format!("{:.1}", share * 100.0);
+    let Interval { estimate, lower, upper } = saved;
+    let (said, from, to) = if estimate >= 0.0 {
+        (format!("saves {} % of {what}", percent(estimate)), lower, upper)
+    } else {
+        (format!("costs {} % more {what}", percent(-estimate)), -upper, -lower)
+    };
+    format!("{said} ({:.0} %: {} to {} %)", confidence * 100.0, percent(from), percent(to))
 }
 
 /// How much longer a measurement is suggested.

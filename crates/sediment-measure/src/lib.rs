@@ -11,7 +11,7 @@
 //! | [`pairs`], [`samples`] | runs of two commands in turn, and how their costs spread |
 //! | [`judge`], [`statistics`] | whether one build takes less processor time than another, with the luck of layout inside the interval; the tests behind it |
 //! | [`padding`] | layouts of one program that differ by padding only: luck of layout, made visible |
-//! | [`clock`], [`machine`], [`page_cache`] | time across sittings, the state of the machine, files in memory or not |
+//! | [`clock`], [`machine`], [`pace`], [`page_cache`] | time across sittings, the state of the machine, the speed of the processor, files in memory or not |
 //!
 //! Starts processes, in a folder that it is given; knows no layout. To add a meter: one file here, one row in
 //! [`METERS`], a section of docs/measuring.md.
@@ -27,6 +27,7 @@ pub mod cachegrind;
 pub mod clock;
 pub mod judge;
 pub mod machine;
+pub mod pace;
 pub mod padding;
 pub mod page_cache;
 pub mod pairs;

@@ -290,6 +290,9 @@ pub fn activity(root: &Path) -> Activity {
 /// Above which share of stolen time a measurement in a virtual machine is warned of.
 const MUCH_STOLEN: f64 = 0.01;
 
+/// Above which share of the time in which a task waited for a processor a measurement is warned of.
+const MUCH_WAITED: f64 = 0.2;
+
 /// Disturbances between two readings, a number of seconds apart.
 #[must_use]
 pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
@@ -313,6 +316,11 @@ pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
             "time in which a task waited for a processor (PSI)",
             Some(format!("{:.1} %", 100.0 * share)),
         );
+        if share > MUCH_WAITED {
+            let what =
+                format!("other work: tasks waited for a processor in {:.0} % of the time", 100.0 * share);
+            warn(&mut state, &what, "");
+        }
     }
     if after.throttled > before.throttled {
         warn(&mut state, "the processor slowed itself down because of heat", "");

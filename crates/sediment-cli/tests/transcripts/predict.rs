@@ -200,26 +200,58 @@ fn a_prediction_ranks_every_order_and_says_when_nothing_is_to_gain() {
     assert!(json.contains("\"order\"") && json.contains("\"itlb_misses\""), "{json}");
 }
 
-#[test]
-fn a_program_is_predicted_as_it_is_linked() {
-    let folder = tempfile::tempdir().unwrap();
-    // Every fourth function is profiled; a kilobyte each.
+/// Compiles `program` of 800 functions of a kilobyte each, `f0` to `f799`, and a main that calls none.
+fn compile_functions_of_a_kilobyte(folder: &std::path::Path) {
     let mut source = String::from("volatile int sink;\n");
-    let (mut nodes, mut edges, mut order) = (String::new(), String::new(), String::new());
     for id in 0..800 {
         writeln!(source, "void f{id}(void) {{ sink = {id}; __asm__ volatile (\".skip 1000, 0x90\"); }}")
             .unwrap();
-        if id % 4 == 0 {
-            write!(nodes, "f{id}; ").unwrap();
-            writeln!(edges, "main -> f{id} [label=0.005, count=1000];").unwrap();
-            writeln!(order, "f{id}").unwrap();
-        }
     }
     source.push_str("int main(void) { return 0; }\n");
-    std::fs::write(folder.path().join("program.c"), source).unwrap();
+    std::fs::write(folder.join("program.c"), source).unwrap();
     let compiled =
-        Command::new("cc").args(["-O1", "program.c", "-o", "program"]).current_dir(folder.path()).status();
+        Command::new("cc").args(["-O1", "program.c", "-o", "program"]).current_dir(folder).status();
     assert!(compiled.unwrap().success());
+}
+
+#[test]
+fn recordings_are_left_out_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_functions_of_a_kilobyte(folder.path());
+    // Two recordings of other functions: the order of one is worse for the other.
+    let nodes: String = (0..800).map(|id| format!("f{id}; ")).collect();
+    for (name, rest) in [("one.gv", 0), ("other.gv", 4)] {
+        let calls = (0..800).filter(|id| id % 8 == rest);
+        let calls: String = calls.map(|id| format!("main -> f{id} [label=0.01, count=1000];\n")).collect();
+        let profile =
+            format!("digraph {{ subgraph cluster0 {{ graph [label=\"program\"]; main; {nodes} }} {calls} }}");
+        std::fs::write(folder.path().join(name), profile).unwrap();
+    }
+    let gain = |profiles: &[&str]| {
+        let options = ["--binary", "program", "--linker", "list", "-o", "some.order", "--json"];
+        let json = done(&sediment(folder.path(), &[&["order"], profiles, &options].concat()));
+        serde_json::from_str::<serde_json::Value>(&json).unwrap()["gain"].clone()
+    };
+    assert!(gain(&["one.gv"])["left_out_change_percent"].is_null());
+    let percent = |gain: &serde_json::Value, key: &str| gain[key].as_f64().unwrap();
+    let [recorded, left_out] = ["itlb_misses_change_percent", "left_out_change_percent"];
+    let same = gain(&["one.gv", "one.gv"]);
+    assert!((percent(&same, recorded) - percent(&same, left_out)).abs() < 3.0, "{same}");
+    let other = gain(&["one.gv", "other.gv"]);
+    assert!(percent(&other, recorded) < percent(&other, left_out) - 10.0, "{other}");
+}
+
+#[test]
+fn a_program_is_predicted_as_it_is_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    compile_functions_of_a_kilobyte(folder.path());
+    // Every fourth function is profiled.
+    let (mut nodes, mut edges, mut order) = (String::new(), String::new(), String::new());
+    for id in (0..800).step_by(4) {
+        write!(nodes, "f{id}; ").unwrap();
+        writeln!(edges, "main -> f{id} [label=0.005, count=1000];").unwrap();
+        writeln!(order, "f{id}").unwrap();
+    }
     let profile =
         format!("digraph {{ subgraph cluster0 {{ graph [label=\"program\"]; main; {nodes} }} {edges} }}");
     std::fs::write(folder.path().join("p.gv"), profile).unwrap();

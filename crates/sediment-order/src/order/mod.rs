@@ -12,6 +12,7 @@ mod build;
 pub mod forecast;
 mod groups;
 pub mod keep;
+pub mod left_out;
 pub mod resident;
 mod score;
 mod unprofiled;

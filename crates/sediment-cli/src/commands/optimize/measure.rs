@@ -12,6 +12,8 @@ use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
 use sediment_measure::judge::{self, Judgement, Round};
+use sediment_measure::machine;
+use sediment_measure::pace::{self, Pace};
 use sediment_measure::perf_stat::{self, Event};
 use sediment_process::command::{argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
@@ -69,6 +71,10 @@ struct Measured {
     took: Duration,
     /// True if a run had more processor time than there was.
     jumped: bool,
+    /// Change of the processor's speed.
+    pace: Pace,
+    /// What else the machine did.
+    disturbances: Vec<String>,
 }
 
 /// Events for [`Bench::events`]: cycles, where perf counts them.
@@ -163,13 +169,15 @@ impl Bench<'_> {
         let longest = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
         let runs = (LEAST / longest.max(1e-6)).ceil().clamp(1.0, OFTEN) as usize;
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-        let began = Instant::now();
+        let (began, before) = (Instant::now(), machine::activity(Path::new("/")));
         let mut jumped = false;
+        let mut pace = Pace::default();
         let rounds = judge::rounds(
             &counts,
             time,
             &mut Generator::new(1),
             |side, layout| {
+                pace.look();
                 let mut sum = 0.0;
                 for _ in 0..runs {
                     let cost = self.timed(&layouts[side][layout], line, 0)?;
@@ -189,7 +197,13 @@ impl Bench<'_> {
             },
             || began.elapsed(),
         )?;
-        Ok(Measured { rounds, took: began.elapsed(), jumped })
+        let took = began.elapsed();
+        let state = machine::between(&before, &machine::activity(Path::new("/")), took.as_secs_f64());
+        let mut disturbances: Vec<String> = state.warnings.into_iter().map(|warning| warning.what).collect();
+        if pace.change() > pace::UNSTEADY {
+            disturbances.push(unsteady(&pace));
+        }
+        Ok(Measured { rounds, took, jumped, pace, disturbances })
     }
 
     /// Why runs that print different results are not judged; None where they print the same, or the command never does.
@@ -216,7 +230,9 @@ impl Bench<'_> {
         let wall = began.elapsed().as_secs_f64();
         left_behind::end_left_behind();
         let ended = ended.map_err(|error| {
-            let error = error.with_input(format!("measuring `{}`", escape::terminal(line)));
+            let side = self.sides.iter().find(|side| folder.starts_with(side));
+            let side = side.and_then(|side| side.file_name()).unwrap_or_default().to_string_lossy();
+            let error = error.with_input(format!("measuring `{}` ({side})", escape::terminal(line)));
             self.place.with_hint_of_copy(error, &[line])
         })?;
         let seconds = left_behind::processor_time().saturating_sub(before).as_secs_f64();
@@ -341,6 +357,7 @@ fn layouts(side: &Path) -> Vec<PathBuf> {
 fn put_judged(cpu: &mut Value, measured: &Measured, side: usize) {
     let rounds = &measured.rounds;
     cpu["rounds"] = json!(rounds.len());
+    cpu["disturbances"] = json!(measured.disturbances);
     cpu["layouts"] = json!(rounds.first().map_or(0, |round| round[side].len()));
     match judgement(measured, side) {
         Ok(judgement) => {
@@ -355,8 +372,15 @@ fn put_judged(cpu: &mut Value, measured: &Measured, side: usize) {
     }
 }
 
+fn unsteady(pace: &Pace) -> String {
+    format!("the speed of the processor changed by {:.0} %", 100.0 * pace.change())
+}
+
 /// The judgement, or why there is none.
 fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement, String> {
+    if measured.pace.change() > pace::TOO_UNSTEADY {
+        return Err(unsteady(&measured.pace));
+    }
     if measured.jumped {
         return Err("clocks jumped: more processor time than time".to_owned());
     }

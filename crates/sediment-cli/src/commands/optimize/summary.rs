@@ -194,6 +194,10 @@ impl Summary {
         }
         for measured in self.measured.iter().take(NAMED) {
             line("CPU time", cpu_time(measured));
+            let disturbances = measured["cpu_time"]["disturbances"].as_array();
+            for disturbance in disturbances.into_iter().flatten().filter_map(Value::as_str) {
+                line("", format!("disturbed: {disturbance}"));
+            }
             if let Some(why) = measured["not_simulated"].as_str() {
                 line("", format!("misses not simulated: {why}"));
             }

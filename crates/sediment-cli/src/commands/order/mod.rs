@@ -20,7 +20,7 @@ use crate::ui::Ui;
 use crate::values;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use gain::GainOutput;
+use gain::{Forecast, GainOutput};
 use sediment_core::binary::Binary;
 use sediment_core::callgraph::{GroupKind, Trace};
 use sediment_core::profile::Profile;
@@ -30,6 +30,7 @@ use sediment_order::link::{self, LINKERS, Linker, Placement};
 use sediment_order::order::algorithms::affinity::Workload;
 use sediment_order::order::algorithms::{self, ALGORITHMS};
 use sediment_order::order::forecast::Program;
+use sediment_order::order::left_out::{self, LeftOut};
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
 use sediment_order::wrapper::settings::share;
@@ -305,6 +306,12 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
+    /// The traces with their weights.
+    fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<Workload<'t>> {
+        let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
+        traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect()
+    }
+
     /// The order of a graph, for these runs.
     fn order(
         &self,
@@ -315,9 +322,7 @@ impl Plan<'_> {
         selection: &Selection<'_>,
         ui: &Ui,
     ) -> Result<Ordering> {
-        let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
-        let workloads: Vec<Workload<'_>> =
-            traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect();
+        let workloads = self.workloads(traces);
         let request = |method| Request { method, aim: self.goal, workloads: &workloads, older };
         if let Some(engine) = self.engine {
             self.settings.refuse_for_engine()?;
@@ -374,7 +379,7 @@ struct Written {
 }
 
 fn written(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Written> {
-    let (ordering, gain) = ordering_of(profile, selection, plan, ui)?;
+    let (ordering, gain) = ordering_of(profile, selection, plan, None, ui)?;
     Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
 }
 
@@ -389,16 +394,23 @@ fn written_of_several(
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
     inputs::warn_of_similar_labels(&merged, ui);
-    let (ordering, gain) = ordering_of(&merged, selection, plan, ui)?;
+    let left_out = match selection {
+        Selection::Binary { .. } if plan.traces.is_empty() => {
+            Some(workloads::left_out(inputs, selection, plan, ui)?)
+        }
+        _ => None,
+    };
+    let (ordering, gain) = ordering_of(&merged, selection, plan, left_out, ui)?;
     workloads::print_workloads(inputs, &ordering, selection, plan, ui)?;
     Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
 }
 
-/// Orders the functions; prints what was skipped and what the order does.
+/// Orders the functions; prints what was skipped and what the order does. `left_out` has the misses of recordings that an order did not know.
 fn ordering_of(
     profile: &Profile,
     selection: &Selection<'_>,
     plan: &Plan<'_>,
+    left_out: Option<LeftOut>,
     ui: &Ui,
 ) -> Result<(Ordering, Option<GainOutput>)> {
     let built = order::build(profile, selection)?;
@@ -409,6 +421,16 @@ fn ordering_of(
         plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
     let older = |(path, threshold)| kept_order::read(path, &files::read(path)?, threshold);
     let older = plan.keep.map(older).transpose()?.flatten();
+    let left_out = match selection {
+        Selection::Binary { .. } if plan.engine.is_some() && !traces.is_empty() => {
+            let workloads = plan.workloads(&traces);
+            Some(left_out::over_traces(profile, &built, &workloads, |known, rest| {
+                let request = Request { aim: plan.goal, workloads: rest, ..Request::default() };
+                Ok(order::compute_built(profile, known, &request)?.order.functions().collect())
+            })?)
+        }
+        _ => left_out,
+    };
     let ordering = plan.order(profile, built, &traces, older.as_ref(), selection, ui)?;
     if let Some(engine) = plan.engine {
         workloads::print_traces(engine, &ordering, &traces, plan.traces, ui);
@@ -422,8 +444,9 @@ fn ordering_of(
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
     }
-    let gain = gain::print_gain(&ordering, &program, !traces.is_empty(), profile, ui);
-    Ok((ordering, gain.map(|gain| GainOutput::new(&gain, profile))))
+    let forecast = Forecast { profile, is_counted: !traces.is_empty(), left_out };
+    let gain = gain::print_gain(&ordering, &program, &forecast, ui);
+    Ok((ordering, gain.map(|gain| GainOutput::new(&gain, &forecast))))
 }
 
 /// Warns of a Go program, by functions of its runtime.

@@ -9,6 +9,8 @@ use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{self, Weight};
 use sediment_order::order::algorithms::affinity::{self, Workload};
+use sediment_order::order::forecast::Program;
+use sediment_order::order::left_out::{LeftOut, MOST_PARTS};
 use sediment_order::order::versions::Engine;
 use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
 use std::path::PathBuf;
@@ -67,6 +69,29 @@ pub(super) fn print_workloads(
     let Some(worst) = worst.filter(|worst| fares[*worst].1.ratio() > UNDERSERVED) else { return Ok(()) };
     ui.note(&advice(inputs, worst, &fares, selection, plan, ui)?);
     Ok(())
+}
+
+/// Misses of each recording in the order of the others.
+pub(super) fn left_out(
+    inputs: &[Input],
+    selection: &Selection<'_>,
+    plan: &Plan<'_>,
+    ui: &Ui,
+) -> Result<LeftOut> {
+    let mut sum = LeftOut::default();
+    for which in 0..inputs.len().min(MOST_PARTS) {
+        let weight = |at: usize, input: &Input| if at == which { Weight::ZERO } else { input.weight };
+        let rest: Vec<(&Profile, Weight)> =
+            inputs.iter().enumerate().map(|(at, input)| (&input.profile, weight(at, input))).collect();
+        let order: Vec<FunctionId> =
+            ordered(&merge::merge(&rest, false)?, selection, plan, ui)?.order.functions().collect();
+        let profile = only(inputs, which)?;
+        let built = order::build(&profile, selection)?;
+        if let Some(gain) = Program::new(&profile, &built, &[])?.gain(&order) {
+            sum.add(&gain);
+        }
+    }
+    Ok(sum)
 }
 
 /// Advice for an underserved workload: the weight that helps it, and the cost for the others.

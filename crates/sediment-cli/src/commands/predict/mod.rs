@@ -3,7 +3,7 @@
 
 mod output;
 
-use super::order::gain::{self, GainOutput};
+use super::order::gain::{self, Forecast, GainOutput};
 use super::order::{AUTO, read_trace};
 use crate::files;
 use crate::inputs::settings;
@@ -22,6 +22,7 @@ use sediment_order::model::{self, CoreMisses, Geometry, HotPages, Layout, Score,
 use sediment_order::order::algorithms::affinity::Workload;
 use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, Options};
 use sediment_order::order::forecast::{Program, TLB_ENTRIES};
+use sediment_order::order::left_out;
 use sediment_order::order::{self, BuiltGraph, Request};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -93,6 +94,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let judged = orders.first().map(|(_, order)| order).or(default.as_ref());
     let gain = judged.and_then(|order| program.gain(order));
+    let left_out = match (&trace, &gain, orders.is_empty()) {
+        (Some(trace), Some(_), true) => {
+            let workloads = [Workload { trace, weight: 1 }];
+            Some(left_out::over_traces(&profile, &built, &workloads, |known, rest| {
+                let request = Request { workloads: rest, ..Request::default() };
+                Ok(order::compute_built(&profile, known, &request)?.order.functions().collect())
+            })?)
+        }
+        _ => None,
+    };
+    let forecast = Forecast { profile: &profile, is_counted: trace.is_some(), left_out };
     let rows: Vec<Row> = default
         .iter()
         .map(|order| (Name::Default, order.clone()))
@@ -104,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return ui.json(&PredictOutput {
             schema: Schema,
             orders: rows.iter().map(OrderScores::new).collect(),
-            gain: gain.as_ref().map(|gain| GainOutput::new(gain, &profile)),
+            gain: gain.as_ref().map(|gain| GainOutput::new(gain, &forecast)),
         });
     }
     let mut text = table(&rows);
@@ -119,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         (Some(gain), _) => {
             let name =
                 arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
-            format!("{name}: {}\n", gain::in_words(gain, trace.is_some(), &profile))
+            format!("{name}: {}\n", forecast.in_words(gain))
         }
         (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n".to_owned(),
         (None, true) if !program.has_calls() => format!("{}\n", gain::NO_FORECAST),

@@ -20,7 +20,7 @@ const LINES: &[(&str, &str)] = &[
     ("sediment-record", "attend perf valgrind breakpoints"),
     (
         "sediment-measure",
-        "clock samples statistics judge padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
+        "clock pace samples statistics judge padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
     ),
     (
         "sediment-eval",

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Forecast for work that an order does not know: each part of the recorded work is left out in turn, the rest makes an order, and the
+//! misses of the part in that order are counted.
+//!
+//! A forecast by the profile that made the order is one of the recorded work alone: it is too good for other work (M. Stone, "Cross-Validatory
+//! Choice and Assessment of Statistical Predictions", J. Royal Statistical Society B 36(2), 1974).
+//!
+//! Parts are the recordings, or the halves of a single trace. A half is less unlike the other than another run would be.
+
+use super::BuiltGraph;
+use super::algorithms::affinity::Workload;
+use super::forecast::{Gain, Program};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
+use sediment_core::error::Result;
+use sediment_core::profile::Profile;
+use std::borrow::Cow;
+
+/// More parts than this are not left out: each takes an order.
+pub const MOST_PARTS: usize = 8;
+
+/// Misses of the parts that were left out, with 64 entries, as the program is linked and in the orders of the rest.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct LeftOut {
+    before: f64,
+    after: f64,
+}
+
+impl LeftOut {
+    /// Adds a part.
+    pub fn add(&mut self, gain: &Gain) {
+        self.before += gain.before.common_misses();
+        self.after += gain.after.common_misses();
+    }
+
+    /// Misses after as a share of those before; None where there are none.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        (self.before > 0.0).then(|| self.after / self.before)
+    }
+}
+
+/// Leaves out each trace, or each half of a single one. `order` orders a graph by the others.
+///
+/// # Errors
+/// Those of `order` and [`Program::new`].
+pub fn over_traces(
+    profile: &Profile,
+    built: &BuiltGraph,
+    workloads: &[Workload<'_>],
+    mut order: impl FnMut(BuiltGraph, &[Workload<'_>]) -> Result<Vec<FunctionId>>,
+) -> Result<LeftOut> {
+    let parts = parts(workloads);
+    let mut sum = LeftOut::default();
+    for (left, (part, _)) in parts.iter().enumerate().take(MOST_PARTS) {
+        let rest: Vec<Workload<'_>> = parts
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| *at != left)
+            .map(|(_, (trace, weight))| Workload { trace, weight: *weight })
+            .collect();
+        let known = BuiltGraph { graph: without(&built.graph, part, &rest)?, ..built.clone() };
+        let order = order(known, &rest)?;
+        let part: &Trace = part;
+        let traces = [part];
+        if let Some(gain) = Program::new(profile, built, &traces)?.gain(&order) {
+            sum.add(&gain);
+        }
+    }
+    Ok(sum)
+}
+
+/// The traces with their weights, or the halves of a single one.
+fn parts<'a>(workloads: &[Workload<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
+    if let [Workload { trace, weight }] = workloads {
+        let middle = trace.functions.len() / 2;
+        let half = |from: usize, to: usize| Trace {
+            functions: trace.functions[from..to].to_vec(),
+            breaks: trace
+                .breaks
+                .iter()
+                .filter(|at| (from + 1..to).contains(at))
+                .map(|at| at - from)
+                .collect(),
+        };
+        let halves = [half(0, middle), half(middle, trace.functions.len())];
+        return halves.map(|half| (Cow::Owned(half), *weight)).into();
+    }
+    workloads.iter().map(|workload| (Cow::Borrowed(workload.trace), workload.weight)).collect()
+}
+
+/// A graph without the calls of a part: counts shrink with the share of a function's uses that lie in the rest. Functions that no
+/// trace has keep theirs.
+fn without(graph: &CallGraph, part: &Trace, rest: &[Workload<'_>]) -> Result<CallGraph> {
+    let uses = |traces: &mut dyn Iterator<Item = &Trace>| {
+        let mut uses = vec![0_u64; graph.len()];
+        for function in traces.flat_map(|trace| &trace.functions) {
+            if let Some(count) = uses.get_mut(function.index()) {
+                *count += 1;
+            }
+        }
+        uses
+    };
+    let left = uses(&mut std::iter::once(part));
+    let kept = uses(&mut rest.iter().map(|workload| workload.trace));
+    let scaled = |count: u64, function: FunctionId| {
+        let (left, kept) = (left[function.index()], kept[function.index()]);
+        match left {
+            0 => count,
+            _ => (u128::from(count) * u128::from(kept)).div_ceil(u128::from(left) + u128::from(kept)) as u64,
+        }
+    };
+    let edges = |edges: &[CallEdge]| {
+        let fewer = |edge: &CallEdge| {
+            let [by_caller, by_callee] = [edge.caller, edge.callee].map(|end| scaled(edge.weight, end));
+            CallEdge { weight: by_caller.min(by_callee), ..*edge }
+        };
+        edges.iter().map(fewer).collect::<Vec<_>>()
+    };
+    let weights = graph.ids().map(|id| scaled(graph.weights()[id.index()], id)).collect();
+    CallGraph::new(graph.sizes().to_vec(), weights, edges(graph.edges()))?
+        .with_affinity(edges(graph.affinity()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trace(functions: &[u32], breaks: &[usize]) -> Trace {
+        Trace { functions: functions.iter().map(|id| FunctionId(*id)).collect(), breaks: breaks.to_vec() }
+    }
+
+    #[test]
+    fn a_single_trace_is_cut_in_the_middle() {
+        let whole = trace(&[0, 1, 2, 3, 4], &[1, 2, 3]);
+        let halves = parts(&[Workload { trace: &whole, weight: 7 }]);
+        assert_eq!(*halves[0].0, trace(&[0, 1], &[1]));
+        assert_eq!(*halves[1].0, trace(&[2, 3, 4], &[1]));
+        let two = [Workload { trace: &whole, weight: 1 }, Workload { trace: &whole, weight: 2 }];
+        assert_eq!(parts(&two).len(), 2);
+    }
+
+    #[test]
+    fn calls_of_the_part_are_not_known() -> Result<()> {
+        let edge = |caller, callee, weight| CallEdge {
+            caller: FunctionId(caller),
+            callee: FunctionId(callee),
+            weight,
+        };
+        let graph =
+            CallGraph::new(vec![16; 4], vec![8, 8, 8, 8], vec![edge(0, 1, 8), edge(0, 2, 8), edge(0, 3, 8)])?;
+        let (part, rest) = (trace(&[0, 1, 1, 1], &[]), trace(&[0, 1, 2], &[]));
+        let known = without(&graph, &part, &[Workload { trace: &rest, weight: 1 }])?;
+        assert_eq!(known.weights(), [4, 2, 8, 8]);
+        assert_eq!(known.edges(), [edge(0, 1, 2), edge(0, 2, 4), edge(0, 3, 4)]);
+        let only_there = without(&graph, &part, &[])?;
+        assert_eq!(only_there.weights(), [0, 0, 8, 8]);
+        assert!(only_there.edges().is_empty());
+        Ok(())
+    }
+}
