@@ -5,18 +5,26 @@
 //! `SEDIMENT_LAYOUTS` names a folder with objects `1.o`, `2.o`, …, each with the function [`FUNCTION`] in the section [`SECTION`]. The
 //! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
 //! linker writes beside its output are of that one.
+//!
+//! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. There are no other sides
+//! then.
 
-use super::log::OrderFile;
+use super::log::{self, OrderFile};
 use super::{Link, Ordered};
 use crate::files;
 use sediment_order::link::Placement;
 use sediment_order::wrapper::plan;
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Variable that names the folder.
 pub(crate) const LAYOUTS: &str = "SEDIMENT_LAYOUTS";
+/// Variable that names the folder for links without an order.
+pub(crate) const NOISE: &str = "SEDIMENT_NOISE";
+/// File with the name of the output.
+pub(crate) const NAME: &str = "name";
 /// Section of the unused function: linkers place code that is unlikely to run first.
 pub(crate) const SECTION: &str = ".text.unlikely.sediment_padding";
 /// Linkage name of the unused function.
@@ -45,24 +53,44 @@ pub(super) fn link(link: &Link<'_>, ordered: &Ordered, file: &OrderFile) -> Opti
     };
     let padded: Vec<Placement> = std::iter::once(padding).chain(ordered.placements.iter().cloned()).collect();
     files::write_owned(&order, (ordered.dialect.write)(&padded).0.as_bytes()).ok()?;
+    let mut in_order = plan::plugin_arguments(link.line);
+    in_order.extend(plan::order_arguments(ordered.dialect, order.as_os_str()));
+    link_sides(link, &asked, &folder, &[("before", &[], false), ("after", &in_order, true)])?;
+    Some(folder)
+}
+
+/// Makes the links of an output that has no order, and returns their folder; None where none are asked for, and if a link fails.
+pub(super) fn link_unordered(link: &Link<'_>) -> Option<PathBuf> {
+    let asked = PathBuf::from(super::caller::variable(NOISE)?);
+    let name = std::fs::read(asked.join(NAME)).ok()?;
+    if log::output(link.line).file_name()?.as_bytes() != name {
+        return None;
+    }
+    let folder = files::folder(&asked.join(std::process::id().to_string())).ok()?;
+    link_sides(link, &asked, &folder, &[("before", &[], false)])?;
+    Some(folder)
+}
+
+/// A side: its name, its further arguments, and whether it is in an order.
+type Side<'a> = (&'a str, &'a [OsString], bool);
+
+/// Links each side with each padding object of a folder into another.
+fn link_sides(link: &Link<'_>, objects: &Path, folder: &Path, sides: &[Side<'_>]) -> Option<()> {
     for number in 1.. {
-        let object = asked.join(format!("{number}.o"));
+        let object = objects.join(format!("{number}.o"));
         if !object.is_file() {
             break;
         }
         let began = Instant::now();
-        for (side, is_ordered) in [("before", false), ("after", true)] {
+        for (side, more, is_ordered) in sides {
             let output = folder.join(format!("{side}-{number}"));
             let mut arguments: Vec<OsString> = vec![object.clone().into()];
             arguments.extend_from_slice(link.arguments);
-            if is_ordered {
-                arguments.extend(plan::plugin_arguments(link.line));
-                arguments.extend(plan::order_arguments(ordered.dialect, order.as_os_str()));
-            }
+            arguments.extend_from_slice(more);
             // Kept by linkers that drop what nothing refers to. The last output counts.
             arguments.extend(["-u", FUNCTION, "-o"].map(OsString::from));
             arguments.push(output.into());
-            if !link.linker.run(&arguments, is_ordered).ok()?.successful() {
+            if !link.linker.run(&arguments, *is_ordered).ok()?.successful() {
                 return None;
             }
         }
@@ -70,7 +98,7 @@ pub(super) fn link(link: &Link<'_>, ordered: &Ordered, file: &OrderFile) -> Opti
             break;
         }
     }
-    Some(folder)
+    Some(())
 }
 
 /// The files of one side in such a folder, in the order of their numbers.

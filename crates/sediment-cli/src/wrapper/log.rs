@@ -112,6 +112,9 @@ pub(crate) struct LoggedLink {
     /// The profile, of outputs with a profile.
     #[serde(flatten)]
     pub(crate) origin: Option<LoggedOrigin>,
+    /// Folder of further links that differ by padding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) layouts: Option<String>,
 }
 
 /// Milliseconds to compute the order, and to link.
@@ -139,9 +142,6 @@ pub(crate) struct LoggedOrder {
     /// Pairs of a function's name in the profile and its name here.
     pub(crate) renamed: Vec<(String, String)>,
     left_out: Vec<LeftOutFunctions>,
-    /// Folder of further links that differ by padding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) layouts: Option<String>,
 }
 
 /// Functions that an order does not list, for one reason.
@@ -175,6 +175,7 @@ impl LoggedLink {
             milliseconds: LinkTimes::default(),
             order: None,
             origin: None,
+            layouts: None,
         }
     }
 
@@ -209,7 +210,6 @@ impl LoggedOrder {
             keep: order.older.as_ref().map(|older| older.file.clone()),
             renamed: renamed.collect(),
             left_out: left_out.collect(),
-            layouts: None,
         }
     }
 }
@@ -236,11 +236,9 @@ pub(super) fn ordered(
     ui: &Ui,
 ) {
     let [order_took, link_took] = took.map(|time| Some(milliseconds(time)));
-    let mut link = LoggedLink::new(LinkOutcome::Ordered, line).with_order(order, file);
-    if let Some(logged) = &mut link.order {
-        logged.layouts = layouts.map(whole);
-    }
-    append(&LoggedLink { milliseconds: LinkTimes { order: order_took, link: link_took }, ..link }, ui);
+    let link = LoggedLink::new(LinkOutcome::Ordered, line).with_order(order, file);
+    let milliseconds = LinkTimes { order: order_took, link: link_took };
+    append(&LoggedLink { milliseconds, layouts: layouts.map(whole), ..link }, ui);
 }
 
 /// A link that failed in its order and was done without.
@@ -254,12 +252,18 @@ type Why<'a> = (&'a str, Option<ErrorCode>);
 
 /// A link that was done as without sediment, how long it took, and the profile that it has all the same.
 pub(super) fn left(line: &LinkLine, why: Why<'_>, origin: Option<&Origin>, took: Duration, ui: &Ui) {
-    unordered(LinkOutcome::Left, line, why, origin, took, ui);
+    append(&unordered(LinkOutcome::Left, line, why, origin, took), ui);
+}
+
+/// The same of a link without a profile, with the folder of its layouts.
+pub(super) fn without_profile(line: &LinkLine, layouts: Option<&Path>, took: Duration, ui: &Ui) {
+    let link = unordered(LinkOutcome::Left, line, ("no profile", None), None, took);
+    append(&LoggedLink { layouts: layouts.map(whole), ..link }, ui);
 }
 
 /// A link without an order because its profile asks for none, and how long it took.
 pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, ui: &Ui) {
-    unordered(LinkOutcome::BestAsLinked, line, (STARTS_BEST, None), Some(origin), took, ui);
+    append(&unordered(LinkOutcome::BestAsLinked, line, (STARTS_BEST, None), Some(origin), took), ui);
 }
 
 fn unordered(
@@ -268,16 +272,14 @@ fn unordered(
     (why, code): Why<'_>,
     origin: Option<&Origin>,
     took: Duration,
-    ui: &Ui,
-) {
-    let link = LoggedLink {
+) -> LoggedLink {
+    LoggedLink {
         why: Some(why.to_owned()),
         code: code.map(|code| code.text().to_owned()),
         milliseconds: LinkTimes { order: None, link: Some(milliseconds(took)) },
         origin: origin.map(LoggedOrigin::new),
         ..LoggedLink::new(outcome, line)
-    };
-    append(&link, ui);
+    }
 }
 
 fn milliseconds(time: Duration) -> u64 {

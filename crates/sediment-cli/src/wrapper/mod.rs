@@ -171,7 +171,11 @@ impl Link<'_> {
                 Ok(file) => (order, file),
                 Err(error) => return self.as_usual(&error, Some(&order.chosen.origin)),
             },
-            Ok(Prepared::NoProfile) => return self.without_order("no profile", None),
+            Ok(Prepared::NoProfile) => {
+                let layouts = layouts::link_unordered(self);
+                return self
+                    .unchanged(|_, took| log::without_profile(self.line, layouts.as_deref(), took, self.ui));
+            }
             Ok(Prepared::BestAsLinked(origin)) => return self.best_as_linked(&origin),
             Ok(Prepared::Unlinkable) => return self.without_order("the linker failed", None),
             Err(NotOrdered { why, origin }) => return self.as_usual(&why, origin.as_ref()),

@@ -1,32 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval noise`: how far links of one program differ by layout alone.
 
+use super::super::optimize::toolbox;
 use super::{RunOptions, list, session, texts};
 use crate::exit::{BELOW_THRESHOLD, ExitCode};
+use crate::files::{self, TemporaryFolder};
 use crate::output::Schema;
+use crate::padding_object;
 use crate::ui::Ui;
 use crate::values;
+use crate::wrapper::{LINKS, LoggedLink, layouts};
 use clap::Args;
 use sediment_core::escape::toml;
 use sediment_core::plural::counted;
+use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::plan::{self, CommandLine};
 use sediment_eval::{Experiment, LEAST_LINKS, LayoutNoise, analyse};
+use sediment_measure::padding;
+use sediment_process::command::observe;
+use sediment_process::{Command, Stop};
 use serde::Serialize;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Measure how far two links of the same code differ by layout
 #[derive(Debug, Args)]
 #[command(
     long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A change below the floor shows nothing about the code if each side is one link.",
-    override_usage = "sediment eval noise [OPTIONS] --link <COMMAND> -- COMMAND...\n       sediment eval noise [OPTIONS] --programs <PROGRAM>... -- COMMAND...",
+    override_usage = "sediment eval noise [OPTIONS] --link <COMMAND> -- COMMAND...\n       sediment eval noise [OPTIONS] --build <COMMAND> --file <FILE> -- COMMAND...\n       sediment eval noise [OPTIONS] --programs <PROGRAM>... -- COMMAND...",
     after_help = "Exit codes: 5 floor above --fail-above; the others as in `sediment --help`."
 )]
 pub(crate) struct Arguments {
-    /// Shell command that links the program; {padding_object} is an object to put first, {output} the program to write (required without --programs)
-    #[arg(long, value_name = "COMMAND", required_unless_present = "programs", conflicts_with = "programs")]
+    /// Shell command that links the program; {padding_object} is an object to put first, {output} the program to write (required without --programs and --build)
+    #[arg(long, value_name = "COMMAND", required_unless_present_any = ["programs", "build"], conflicts_with = "programs")]
     link: Option<String>,
+    /// Shell command that builds the program from its sources, here; needs --file [default: none]
+    #[arg(long, value_name = "COMMAND", requires = "file", conflicts_with_all = ["programs", "link", "section"])]
+    build: Option<String>,
+    /// Program that --build links [default: none]
+    #[arg(long, value_name = "FILE", requires = "build")]
+    file: Option<PathBuf>,
     /// Links of one program that exist already, 3 or more [default: made by --link]
     #[arg(long, value_name = "PROGRAM", num_args = 1..)]
     programs: Vec<PathBuf>,
@@ -73,7 +88,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
-    let text = plan_text(arguments)?;
+    let built = match (&arguments.build, &arguments.file) {
+        (Some(build), Some(file)) => Some(Built::make(build, file, arguments, ui)?),
+        _ => None,
+    };
+    let text = plan_text(arguments, built.as_ref())?;
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     plan.run.time = arguments.budget;
     let noise = session::beside(arguments.output.as_deref(), |path| {
@@ -94,11 +113,14 @@ fn usage(message: impl Into<String>) -> Error {
 }
 
 /// A plan of one variant whose links differ by padding only.
-fn plan_text(arguments: &Arguments) -> Result<String> {
+fn plan_text(arguments: &Arguments, built: Option<&Built>) -> Result<String> {
     let command = benchmark(&texts(&arguments.command)?)?;
     let (build, programs) = match &arguments.link {
         Some(link) => (link_table(arguments, link)?, String::new()),
-        None => (String::new(), format!("programs = [{}]\n", list(&programs(&arguments.programs)?))),
+        None => {
+            let paths = built.map_or(&arguments.programs, |built| &built.programs);
+            (String::new(), format!("programs = [{}]\n", list(&programs(paths)?)))
+        }
     };
     Ok(format!(
         "sediment-eval = 1\nnoise-floor = false\nprimary = {}\n{}blocks = {}\nfresh-copies = {}\n{build}\n[[variant]]\nname = \"program\"\n{programs}{}",
@@ -110,13 +132,74 @@ fn plan_text(arguments: &Arguments) -> Result<String> {
     ))
 }
 
-fn link_table(arguments: &Arguments, link: &str) -> Result<String> {
+fn layouts(arguments: &Arguments) -> Result<u32> {
     let layouts = arguments.layouts.unwrap_or(10);
     if !(LEAST_LINKS..=1000).contains(&layouts) {
         return Err(usage(format!(
             "--layouts {layouts}: the spread between layouts needs {LEAST_LINKS} to 1000 of them"
         )));
     }
+    Ok(layouts)
+}
+
+/// A build may take so long.
+const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);
+
+/// Links that the wrapper made in a build.
+struct Built {
+    programs: Vec<PathBuf>,
+    /// Holds them.
+    _folder: TemporaryFolder,
+}
+
+impl Built {
+    fn make(build: &str, file: &Path, arguments: &Arguments, ui: &Ui) -> Result<Self> {
+        let folder = TemporaryFolder::new()?;
+        let stop = Stop::new();
+        let [objects, log, none] =
+            ["objects", "log", "none"].map(|name| files::folder(&folder.path().join(name)));
+        let (objects, log, none) = (objects?, log?, none?);
+        let name = file.file_name().ok_or_else(|| usage("--file names no file"))?;
+        files::write_owned(&objects.join(layouts::NAME), name.as_encoded_bytes())?;
+        let mut luck = Generator::new(arguments.seed.unwrap_or_else(session::new_seed));
+        for number in 1..=self::layouts(arguments)? {
+            let object = objects.join(format!("{number}.o"));
+            padding_object::make(&object, layouts::SECTION, padding::draw(&mut luck), &stop)?;
+        }
+        toolbox::make(folder.path(), toolbox::Compiler::Gcc, &[])?;
+        let mut environment = toolbox::environment(folder.path(), &none, &log);
+        environment.push((layouts::NOISE.into(), objects.into()));
+        let here = std::env::current_dir().unwrap_or_default();
+        let mut command = Command::new("sh", here, LONGEST_BUILD).with_arguments(["-c", build]);
+        command.environment = environment;
+        ui.note("building");
+        observe(&command, 0)?.successful(&command)?;
+        let programs = last_link(&log, name).map_or_else(Vec::new, |made| layouts::of_side(&made, "before"));
+        if programs.is_empty() {
+            return Err(Error::new(
+                ErrorCode::NotMeasured,
+                "the build did not link this file, or linked it without the wrapper",
+            )
+            .with_input(files::display(file))
+            .with_hint(
+                "remove what was built before, so that it is linked anew; or name the link: --link COMMAND",
+            ));
+        }
+        Ok(Self { programs, _folder: folder })
+    }
+}
+
+/// The folder of layouts of the last link of an output of this name.
+fn last_link(log: &Path, name: &OsStr) -> Option<PathBuf> {
+    let text = files::read(&log.join(LINKS)).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let links = text.lines().filter_map(|line| serde_json::from_str::<LoggedLink>(line).ok());
+    let of_output = links.filter(|link| Path::new(&link.output).file_name() == Some(name));
+    of_output.filter_map(|link| link.layouts).last().map(PathBuf::from)
+}
+
+fn link_table(arguments: &Arguments, link: &str) -> Result<String> {
+    let layouts = layouts(arguments)?;
     let command = CommandLine::Shell(link.to_owned());
     if !command.mentions("padding_object") && !command.mentions("seed") {
         return Err(usage("the link command has no {padding_object}: all its links would be the same")

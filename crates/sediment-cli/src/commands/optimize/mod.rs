@@ -17,7 +17,7 @@ mod sources;
 mod stand_ins;
 mod state;
 mod summary;
-mod toolbox;
+pub(super) mod toolbox;
 mod tree;
 mod undo;
 mod verdict;

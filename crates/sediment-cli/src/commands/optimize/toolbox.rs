@@ -56,7 +56,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
 
 /// Compilers that further words of a level are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Compiler {
+pub(in crate::commands) enum Compiler {
     Gcc,
     Rustc,
 }
@@ -65,7 +65,7 @@ pub(super) enum Compiler {
 ///
 /// # Errors
 /// If no compiler is on PATH.
-pub(super) fn make(work: &Path, compiler: Compiler, words: &[String]) -> Result<()> {
+pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String]) -> Result<()> {
     let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
@@ -144,7 +144,11 @@ fn compilers(own: &Path) -> BTreeMap<String, PathBuf> {
 }
 
 /// The environment of a build: with these profiles, and this folder for the wrapper's log.
-pub(super) fn environment(work: &Path, profiles: &Path, log: &Path) -> Vec<(OsString, OsString)> {
+pub(in crate::commands) fn environment(
+    work: &Path,
+    profiles: &Path,
+    log: &Path,
+) -> Vec<(OsString, OsString)> {
     let before = |name: &str, folder: PathBuf| {
         let mut value = folder.into_os_string();
         if let Some(inherited) = std::env::var_os(name).filter(|value| !value.is_empty()) {

@@ -12,6 +12,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("noise_finds_the_luck_of_layouts", &compiler, noise_finds_the_luck_of_layouts),
         case("noise_of_existing_links", &compiler, noise_of_existing_links),
+        case("noise_of_a_build", &compiler, noise_of_a_build),
         case("noise_without_padding_is_refused", &compiler, noise_without_padding_is_refused),
     ]
 }
@@ -100,6 +101,21 @@ fn noise_of_existing_links() {
         1,
         &["7", "no such input"],
     );
+}
+
+fn noise_of_a_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |build: &str, file: &str| noise(folder.path(), &["--build", build, "--file", file, "--json"]);
+    let compile = format!("mkdir -p bin && cc -O1 {} -o bin/steps", source());
+    let done = asked(&compile, "bin/steps");
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    let found: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
+    assert_eq!(found["layouts"], 6);
+    // As without --build: the program runs up to 3.5 times as long, by place.
+    assert!(found["floor_percent"].as_f64().unwrap() > 5.0, "{found}");
+    assert!(folder.path().join("bin/steps").is_file());
+    fails(&asked("true", "bin/steps"), 1, &["bin/steps", "--link"]);
+    fails(&asked("exit 3", "bin/steps"), 1, &["3"]);
 }
 
 fn noise_without_padding_is_refused() {
