@@ -195,7 +195,7 @@ fn last_link(log: &Path, name: &OsStr) -> Option<PathBuf> {
     let text = String::from_utf8_lossy(&text);
     let links = text.lines().filter_map(|line| serde_json::from_str::<LoggedLink>(line).ok());
     let of_output = links.filter(|link| Path::new(&link.output).file_name() == Some(name));
-    of_output.filter_map(|link| link.layouts).last().map(PathBuf::from)
+    of_output.filter_map(|link| link.layouts).next_back().map(PathBuf::from)
 }
 
 fn link_table(arguments: &Arguments, link: &str) -> Result<String> {
