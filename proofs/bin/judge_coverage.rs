@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! judge_coverage time TABLE ROUNDS LAYOUT… -- PROGRAM ARGUMENT…    PROGRAM is replaced by each layout; then it runs itself
+//! judge_coverage judge FILE LAYOUT… -- PROGRAM ARGUMENT…           the first half of the layouts before, the other after; writes the sentence
 //! judge_coverage compare TABLE…                                    prints shares, for a Markdown table
 //! ```
 #![allow(clippy::print_stdout)] // the figures are what it is for
@@ -14,13 +15,15 @@ use sediment_measure::judge::{self, Answer};
 use sediment_process::Command;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 /// What is planted, in parts of a run without: [`planted`] is at the place of each one.
 const PLANTED: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
 /// Processor time of one value, in seconds.
 const LEAST: f64 = 0.06;
+/// Time of a judgement.
+const TIME: Duration = Duration::from_secs(60);
 /// Layouts of each build in a comparison, and comparisons of each program and change.
 const LAYOUTS: usize = 5;
 const COMPARISONS: u64 = 40;
@@ -28,11 +31,13 @@ const COMPARISONS: u64 = 40;
 fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
     match words[0].as_str() {
-        "time" => {
+        how @ ("time" | "judge") => {
             let split = words.iter().position(|word| word == "--").unwrap();
             let (options, command) = (&words[1..split], &words[split + 1..]);
-            if !Path::new(&options[0]).exists() {
-                time(&options[0], options[1].parse().unwrap(), &options[2..], &command[1..]);
+            match how {
+                _ if Path::new(&options[0]).exists() => {}
+                "time" => time(&options[0], options[1].parse().unwrap(), &options[2..], &command[1..]),
+                _ => judge_layouts(&options[0], &options[1..], &command[1..]),
             }
             panic!("{}", std::process::Command::new(&command[0]).args(&command[1..]).exec());
         }
@@ -41,21 +46,42 @@ fn main() {
     }
 }
 
-/// Writes a table: planted nanoseconds of each change, and a line for each round, change and layout, with seconds of a run.
-fn time(table: &str, rounds: usize, layouts: &[String], arguments: &[String]) {
+/// Processor seconds of a fresh copy of a layout that takes so many nanoseconds more.
+fn run(layout: &str, arguments: &[String], nanoseconds: u64) -> f64 {
     let folder = env::current_dir().unwrap();
     let copy = folder.join("copy");
-    let run = |layout: &str, nanoseconds: u64| {
-        fs::copy(layout, &copy).unwrap();
-        let mut command =
-            Command::new(&copy, &folder, Duration::from_secs(600)).with_arguments(arguments.iter());
-        command.environment.push(("PLANTED".into(), format!("{nanoseconds:012}").into()));
-        let ended = sediment_process::command::run(&command, 0).unwrap().successful(&command).unwrap();
-        (ended.usage.user + ended.usage.system).as_secs_f64()
+    fs::copy(layout, &copy).unwrap();
+    let mut command = Command::new(&copy, &folder, Duration::from_secs(600)).with_arguments(arguments.iter());
+    command.environment.push(("PLANTED".into(), format!("{nanoseconds:012}").into()));
+    let ended = sediment_process::command::run(&command, 0).unwrap().successful(&command).unwrap();
+    (ended.usage.user + ended.usage.system).as_secs_f64()
+}
+
+/// Times that a layout runs for one value.
+fn often(seconds: f64) -> usize {
+    (LEAST / seconds).ceil().clamp(1.0, 50.0) as usize
+}
+
+/// Writes the judge's sentence on the second half of the layouts against the first.
+fn judge_layouts(file: &str, layouts: &[String], arguments: &[String]) {
+    let half = layouts.len() / 2;
+    let run = |at: usize| run(&layouts[at], arguments, 0);
+    let often = often(run(0));
+    let began = Instant::now();
+    let cost = |build: usize, layout: usize| {
+        Ok((0..often).map(|_| run(build * half + layout)).sum::<f64>() / often as f64)
     };
+    let rounds =
+        judge::rounds(&[half, half], TIME, &mut Generator::new(1), cost, || began.elapsed()).unwrap();
+    let judgement = judge::judge(&rounds, 1).unwrap();
+    fs::write(file, judgement.sentence(began.elapsed())).unwrap();
+}
+
+/// Writes a table: planted nanoseconds of each change, and a line for each round, change and layout, with seconds of a run.
+fn time(table: &str, rounds: usize, layouts: &[String], arguments: &[String]) {
     let mean = |of: &dyn Fn() -> f64, times: usize| (0..times).map(|_| of()).sum::<f64>() / times as f64;
-    let without = mean(&|| run(&layouts[0], 0), 10);
-    let often = (LEAST / without).ceil().clamp(1.0, 50.0) as usize;
+    let without = mean(&|| run(&layouts[0], arguments, 0), 10);
+    let often = often(without);
     let nanoseconds = PLANTED.map(|share| (share * without * 1e9) as u64);
     let mut lines = format!("planted {}\n", nanoseconds.map(|each| each.to_string()).join(" "));
     let mut random = Generator::new(20_261_128);
@@ -65,7 +91,7 @@ fn time(table: &str, rounds: usize, layouts: &[String], arguments: &[String]) {
             .collect();
         random.shuffle(&mut turns);
         for (change, layout) in turns {
-            let seconds = mean(&|| run(&layouts[layout], nanoseconds[change]), often);
+            let seconds = mean(&|| run(&layouts[layout], arguments, nanoseconds[change]), often);
             lines += &format!("{round} {change} {layout} {seconds:.7}\n");
         }
     }
