@@ -103,7 +103,7 @@ fn counts_instructions(profile: &Profile) -> bool {
 }
 
 /// What the saved misses are worth at most, as a share of the processor time; None where the profile has no count of instructions.
-fn worth(gain: &Gain, profile: &Profile) -> Option<f64> {
+pub(crate) fn worth(gain: &Gain, profile: &Profile) -> Option<f64> {
     let functions = profile.functions();
     let counts = functions.iter().filter_map(|function| profile.facts(*function).samples);
     let instructions: f64 = counts.map(|count| count as f64).sum();

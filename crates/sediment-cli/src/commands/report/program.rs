@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
 
+use super::super::order::gain::worth;
 use super::found::{self, Found};
 use crate::commands::verify;
 use crate::files::{self, SystemFiles};
@@ -11,6 +12,7 @@ use sediment_core::callgraph::GroupKind;
 use sediment_core::matching::identity;
 use sediment_core::profile::Profile;
 use sediment_core::{ErrorCode, Result};
+use sediment_measure::judge;
 use sediment_order::link;
 use sediment_order::model;
 use sediment_order::order::forecast::{self, Gain};
@@ -72,7 +74,7 @@ pub(super) fn gathered<'a>(inputs: &Inputs<'a>, ui: &Ui) -> Result<Program<'a>> 
         None => None,
     };
     let gain = gain(inputs.profile, &built, &after)?;
-    let mut verdict = inputs.verdict.map_or_else(|| verdict(gain, inputs.after.is_some()), str::to_owned);
+    let mut verdict = inputs.verdict.map_or_else(|| verdict(gain, inputs), str::to_owned);
     if let Some(found) = found.filter(Found::lacks_much) {
         let words = found.in_words();
         ui.note(&format!("{file_name}: profiled functions: {words}"));
@@ -120,9 +122,16 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
     Ok(Some(Gain { before: program.outlook(before), after: program.outlook(after) }))
 }
 
-fn verdict(gain: Option<Gain>, is_linked: bool) -> String {
+fn verdict(gain: Option<Gain>, inputs: &Inputs<'_>) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
-    let text = match (gain.is_nothing(), gain.fits(), is_linked) {
+    let worth = worth(&gain, inputs.profile).filter(|worth| *worth < judge::WORTH && !gain.is_worse());
+    if let Some(worth) = worth.filter(|_| !gain.fits()) {
+        return format!(
+            "Little to gain: the saved iTLB misses are worth at most {:.1} % of CPU time.",
+            100.0 * worth
+        );
+    }
+    let text = match (gain.is_nothing(), gain.fits(), inputs.after.is_some()) {
         _ if gain.is_worse() && gain.ratio() > 1.0 => "Worse than before: more iTLB misses.",
         _ if gain.is_worse() => "Worse than before: more pages to load.",
         (true, ..) if fits_a_page(&gain) => "Little to gain: the hot code fits a page as it is linked.",
