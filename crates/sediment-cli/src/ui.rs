@@ -275,6 +275,11 @@ impl Ui {
         bar
     }
 
+    /// True if standard error is a terminal.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
     /// A spinner with the time elapsed; hidden if standard error is no terminal.
     pub(crate) fn spinner(&self, doing: &str) -> ProgressBar {
         if !self.terminal || self.level() == Level::Quiet {

@@ -4,6 +4,7 @@
 //! differ by padding only.
 
 use super::links::Output;
+use super::progress::{self, Progress, Step};
 use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
@@ -52,6 +53,7 @@ pub(super) struct Bench<'a> {
     /// Time to measure all commands.
     pub(super) measure_for: Duration,
     pub(super) scratch: PathBuf,
+    pub(super) progress: &'a Progress,
     pub(super) ui: &'a Ui,
 }
 
@@ -87,13 +89,15 @@ impl Bench<'_> {
     /// Measures each command; the outputs after stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
-        let measured: Result<Vec<Value>> = lines.iter().map(|line| self.command(line, time)).collect();
+        let measured: Result<Vec<Value>> =
+            lines.iter().enumerate().map(|(index, line)| self.command(index, line, time)).collect();
         self.keep()?;
         Ok(json!(measured?))
     }
 
-    fn command(&self, line: &str, time: Duration) -> Result<Value> {
-        let bar = self.ui.spinner(&format!("measuring: {line}"));
+    fn command(&self, index: usize, line: &str, time: Duration) -> Result<Value> {
+        let doing = format!("measuring for up to {}: {line}", progress::in_words(time));
+        let bar = self.progress.begin(Step::Measurement(index), &doing, self.ui);
         let done = self.figures(line, time);
         bar.finish_and_clear();
         done

@@ -10,6 +10,7 @@ mod layouts;
 mod levels;
 mod links;
 mod measure;
+mod progress;
 mod recordings;
 mod runs;
 mod ship;
@@ -31,6 +32,7 @@ use crate::values;
 pub(super) use cargo::as_cargo_command;
 use clap::Args;
 use links::Output;
+use progress::{Progress, Step};
 use runs::{Place, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
@@ -188,6 +190,7 @@ struct Job<'a> {
     /// Further words for the compiler, of a level of --pgo.
     words: Vec<String>,
     state: State,
+    progress: Progress,
     stop: &'a Stop,
     ui: &'a Ui,
 }
@@ -220,7 +223,8 @@ impl<'a> Job<'a> {
         }
         let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
-        Ok(Self { arguments, tree, original, found: files, words, state, stop, ui })
+        let progress = Progress::of(arguments);
+        Ok(Self { arguments, tree, original, found: files, words, state, progress, stop, ui })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -258,7 +262,7 @@ impl<'a> Job<'a> {
             ));
         } else {
             let _ = std::fs::remove_dir_all(&self.tree);
-            let bar = self.ui.spinner("copying the tree");
+            let bar = self.progress.begin(Step::Copy, "copying the tree", self.ui);
             let left_out = tree::copy(&self.original, &work, &self.tree, self.stop)?;
             bar.finish_and_clear();
             for folder in &left_out.folders {
@@ -281,7 +285,7 @@ impl<'a> Job<'a> {
         let (profiles, log) =
             (files::folder(&self.state.path(entries::NO_PROFILES))?, self.state.path(entries::LINKS_BEFORE));
         let before = self.files();
-        let took = self.run_build("building", entries::BUILDING, &profiles, &log)?;
+        let took = self.run_build(Step::Build, entries::BUILDING, &profiles, &log)?;
         let outside = self.must_stay_in_copy(&log);
         if outside.is_err() {
             self.state.give_up()?;
@@ -389,7 +393,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn run_build(&self, doing: &str, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
+    fn run_build(&self, step: Step, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
         let mut environment = toolbox::environment(&self.work(), profiles, log);
         let layouts = self.state.path(layouts::FOLDER);
         if layouts.is_dir() {
@@ -399,7 +403,8 @@ impl<'a> Job<'a> {
         links::begin(log)?;
         let words = runs::build_words(&self.arguments.build);
         let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
-        let bar = self.ui.spinner(&format!("{doing}: {}", shown.join(" ")));
+        let doing = if step == Step::Link { "linking in order" } else { "building" };
+        let bar = self.progress.begin(step, &format!("{doing}: {}", shown.join(" ")), self.ui);
         let usage = place.run("the build", &words, UNLIMITED, &self.state.path(said));
         bar.finish_and_clear();
         usage.map(|usage| usage.wall.as_secs_f64())
@@ -442,7 +447,7 @@ impl<'a> Job<'a> {
         links::remove(outputs.iter())?;
         layouts::make_objects(&self.state.path(layouts::FOLDER), self.stop, self.ui)?;
         let (profiles, log) = (self.state.path(entries::PROFILES), self.state.path(entries::LINKS_AFTER));
-        let took = self.run_build("linking in order", entries::LINKING, &profiles, &log)?;
+        let took = self.run_build(Step::Link, entries::LINKING, &profiles, &log)?;
         if let Some(missing) = outputs.iter().find(|output| !output.path.is_file()) {
             return Err(Error::new(
                 ErrorCode::ProgramFailed,
@@ -510,6 +515,7 @@ impl<'a> Job<'a> {
                 limit: self.arguments.timeout,
                 measure_for: self.arguments.measure_for,
                 scratch,
+                progress: &self.progress,
                 ui: self.ui,
             };
             let measured = bench.measure(&lines)?;

@@ -72,11 +72,13 @@ fn a_finished_run_begins_again() {
         err(&output)
     };
     let train = ["--train", "./toy", "--measure", "./toy", "--json"];
-    assert_eq!(run(&train).lines().count(), 1);
+    // The warning, and a line for each of five steps.
+    let said = |text: &str| (text.lines().count(), text.matches("step 5 of 5: ").count());
+    assert_eq!(said(&run(&train)), (6, 1));
     let again = run(&train);
     assert!(again.contains("--work DIR"), "{again}");
     let elsewhere = ["--train", "./toy; ./toy", "--work", "other", "--json"];
-    assert_eq!(run(&elsewhere).lines().count(), 1);
+    assert_eq!(said(&run(&elsewhere)), (6, 1));
     assert!(project.path("other/tree/program.c").is_file());
     assert!(!project.path("other/tree/.sediment").exists());
     // The other folder is no source that changed, either.
@@ -110,7 +112,8 @@ fn other_commands_take_the_build_that_is_there() {
     let outside = ["training 2 (`./toy <../input`)", ".sediment/tree", "--in-place", "training-2.log"];
     fails(&["--train", "./toy", "--train", "./toy <../input", "--measure", "./toy"], &outside);
     let input = format!("./toy <'{}'", project.path("../input").display());
-    let outside = ["after: training 1; changed: --train, --measure", "`./toy <../input`: ", "--in-place"];
+    let outside =
+        ["after: training 1; changed: --train, --measure", "`./toy <../input` (before): ", "--in-place"];
     fails(&["--train", "./toy", "--train", &input, "--measure", "./toy <../input"], &outside);
     assert_eq!(builds(), 2, "the first build, and the one in order");
     let done =

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Says what runs: on a terminal by a line that goes when it is done, elsewhere by a line for each step, with the time so far.
+
+use super::Arguments;
+use crate::ui::Ui;
+use indicatif::ProgressBar;
+use std::time::{Duration, Instant};
+
+/// A step of a run, with its place among those of its kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Copy,
+    Build,
+    Training(usize),
+    Link,
+    Measurement(usize),
+}
+
+/// Steps of a run, or of the builds of a level.
+pub(super) struct Progress {
+    begun: Instant,
+    /// Number of steps that copy, of training commands, and of measured commands; None in a level.
+    counts: Option<[usize; 3]>,
+    /// Name of the level.
+    level: String,
+}
+
+impl Progress {
+    /// Of a run.
+    pub(super) fn of(arguments: &Arguments) -> Self {
+        let counts =
+            [usize::from(!arguments.in_place), arguments.trainings().count(), arguments.measured().len()];
+        Self { begun: Instant::now(), counts: Some(counts), level: String::new() }
+    }
+
+    /// Of the builds of a level.
+    pub(super) fn of_level(name: &str) -> Self {
+        Self { begun: Instant::now(), counts: None, level: name.to_owned() }
+    }
+
+    /// Begins a step.
+    pub(super) fn begin(&self, step: Step, doing: &str, ui: &Ui) -> ProgressBar {
+        let text = format!("{}: {doing}", self.label(step));
+        if ui.is_terminal() {
+            return ui.spinner(&text);
+        }
+        let so_far = self.begun.elapsed();
+        ui.note(&if so_far.as_secs() > 0 { format!("[{}] {text}", in_words(so_far)) } else { text });
+        ProgressBar::hidden()
+    }
+
+    fn label(&self, step: Step) -> String {
+        let Some([copies, trainings, measurements]) = self.counts else {
+            return format!("level {}", self.level);
+        };
+        let number = match step {
+            Step::Copy => 1,
+            Step::Build => copies + 1,
+            Step::Training(index) => copies + 2 + index,
+            Step::Link => copies + 2 + trainings,
+            Step::Measurement(index) => copies + 3 + trainings + index,
+        };
+        format!("step {number} of {}", copies + 2 + trainings + measurements)
+    }
+}
+
+/// `45 s`, `2 min 5 s`.
+pub(super) fn in_words(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..60 => format!("{seconds} s"),
+        seconds if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_numbers() {
+        let progress = Progress { begun: Instant::now(), counts: Some([1, 2, 2]), level: String::new() };
+        let steps = [
+            Step::Copy,
+            Step::Build,
+            Step::Training(0),
+            Step::Training(1),
+            Step::Link,
+            Step::Measurement(0),
+            Step::Measurement(1),
+        ];
+        for (index, step) in steps.into_iter().enumerate() {
+            assert_eq!(progress.label(step), format!("step {} of 7", index + 1));
+        }
+        let in_place = Progress { counts: Some([0, 1, 1]), ..progress };
+        assert_eq!(in_place.label(Step::Measurement(0)), "step 4 of 4");
+        assert_eq!(Progress::of_level("counts").label(Step::Build), "level counts");
+    }
+
+    #[test]
+    fn times_in_words() {
+        assert_eq!(
+            [5, 60, 125].map(|seconds| in_words(Duration::from_secs(seconds))),
+            ["5 s", "1 min", "2 min 5 s"]
+        );
+    }
+}
