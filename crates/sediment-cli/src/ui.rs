@@ -176,6 +176,13 @@ impl Ui {
         self.say("sediment: ", Some(("warning: ", YELLOW)), text);
     }
 
+    /// Prints the result line of a command as a warning, also where warnings are kept short.
+    pub(crate) fn warn_always(&self, text: &str) {
+        if self.level() >= Level::Normal {
+            self.say("sediment: ", Some(("warning: ", YELLOW)), text);
+        }
+    }
+
     /// Keeps the next command, which is the last line that is printed.
     pub(crate) fn next(&self, command: Option<String>) {
         self.state().next = command;

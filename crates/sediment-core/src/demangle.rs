@@ -23,6 +23,20 @@ pub fn demangled(name: &str) -> Cow<'_, str> {
     }
 }
 
+/// The forms in which tools print a linkage name for people; none for a name that nobody mangled.
+#[must_use]
+pub fn forms(linkage: &str) -> Vec<String> {
+    if !linkage.starts_with('_') {
+        return Vec::new();
+    }
+    if let Some(short) = rust(linkage) {
+        return vec![short];
+    }
+    let short = DemangleOptions::new().no_params().no_return_type();
+    let forms = [DemangleOptions::new(), DemangleOptions::new().no_return_type(), short];
+    forms.into_iter().filter_map(|options| cpp(linkage, options)).collect()
+}
+
 /// True if a person who types `typed` means the function of this linkage name: in full, demangled, or demangled without
 /// parameters.
 #[must_use]

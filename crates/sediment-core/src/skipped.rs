@@ -80,6 +80,15 @@ impl Reason {
         matches!(self, Self::Nowhere(Amount::OwnCost | Amount::SampleCost, ..))
     }
 
+    /// True if calls or cost of a program were lost, not passages that are none.
+    #[must_use]
+    pub fn is_loss(self) -> bool {
+        !matches!(
+            self,
+            Self::NoCall(_) | Self::StubPassage | Self::InnerBranch | Self::InlinedFrame | Self::BoltToItself
+        )
+    }
+
     /// True if it was, or may have been, code from a run-time compiler.
     #[must_use]
     pub fn is_compiled_code(self) -> bool {
@@ -173,6 +182,7 @@ coded! {
         // Readers
         InlinedFrame "inlined-frame" "frames that were inlined into their callers",
         LostRecord "lost-record" "records lost by the kernel",
+        TrailingByte "trailing-byte" "bytes behind the last record of a pipe",
         OtherEvent "other-event" "samples of other events",
         GuestSample "guest-sample" "samples of a guest system",
         NoCallers "no-callers"
@@ -233,6 +243,8 @@ coded! {
         FunctionCounter "function-counter" "counters of functions, which have no callers and no order",
         // From places to functions
         ReplacedFile "replaced-file" "files that changed since they were recorded",
+        UnaskedFile "unasked-file" "files other than the named ones that are of another build here",
+        OtherMachineFile "other-machine-file" "files of this machine without a build-id to compare, for a recording of another machine",
         IndirectVariant "indirect-variant" "the chosen variant of indirect functions, for calls seen at a linkage stub",
         StrippedSize "stripped-size" "sizes of functions of stripped programs and libraries",
         UnknownSize "unknown-size" "sizes of functions missing from the given file",

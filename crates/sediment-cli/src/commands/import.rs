@@ -6,12 +6,15 @@ use crate::inputs::recordings::{self, Inputs, no_order};
 use crate::inputs::{self, summary};
 use crate::next_steps;
 use crate::ui::Ui;
+use crate::values;
 use crate::{llvm_profdata, unit_counters, unit_graphs};
 use clap::Args;
 use clap::builder::PossibleValue;
+use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result, profile};
 use sediment_read::read::{self, Recording, Settings, StackOrder};
+use sediment_read::resolve::Resolved;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -52,6 +55,10 @@ pub(crate) struct Arguments {
     /// llvm-profdata of the compiler's LLVM, for .profraw and .profdata [default: from PATH or rustc, the newest that reads them]
     #[arg(long, value_name = "PROGRAM")]
     llvm_profdata: Option<PathBuf>,
+    /// Exit with code 5, and write nothing, if less of the recorded calls (of the samples, without calls) comes into the profile: 0 to
+    /// 100 [default: never]
+    #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
+    min_coverage: Option<u64>,
     /// Print JSON; needs --output FILE
     #[arg(long)]
     json: bool,
@@ -111,7 +118,33 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let trace = arguments.trace.as_deref();
     let (recording, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
     inputs::tell_gaps(&resolved.profile, ui);
-    arguments.write(&resolved.profile, Some(&recording), ui)
+    arguments.check_coverage(&resolved)?;
+    arguments.write(&resolved.profile, Some((&recording, &resolved)), ui)
+}
+
+/// Per cent of the recorded weight below which the first line is a warning, and above which its loss has no cause there.
+const LITTLE: f64 = 50.0;
+const NEARLY_ALL: f64 = 99.0;
+
+/// Functions and weight of an imported profile, of how much, and what most of the rest was, for one line.
+fn imported_summary(resolved: &Resolved) -> String {
+    let imported = &resolved.imported;
+    if imported.kept == imported.of {
+        return summary(&resolved.profile);
+    }
+    let functions = counted(grouped(resolved.profile.function_count()), "function");
+    let unit = if imported.is_own_cost { "own cost" } else { "calls" };
+    let percent = imported.percent();
+    // What is lost is never rounded away.
+    let percent = match percent {
+        _ if percent > 99.9 => "over 99.9".to_owned(),
+        _ if percent < 1.0 => format!("{percent:.2}"),
+        _ => format!("{percent:.1}"),
+    };
+    let cause = imported.largest_loss.filter(|_| imported.percent() < NEARLY_ALL);
+    let cause = cause
+        .map_or_else(String::new, |(reason, weight)| format!("; of the rest, {} {reason}", grouped(weight)));
+    format!("{functions}, {} of {} {unit} ({percent} %){cause}", grouped(imported.kept), grouped(imported.of))
 }
 
 /// Names of formats; those of former releases are hidden, and refused by the library with their replacement.
@@ -122,20 +155,41 @@ fn format_names() -> Vec<PossibleValue> {
 }
 
 impl Arguments {
-    fn write(&self, profile: &Profile, recording: Option<&Recording>, ui: &Ui) -> Result<()> {
+    fn write(&self, profile: &Profile, from: Option<(&Recording, &Resolved)>, ui: &Ui) -> Result<()> {
         files::write(&self.output, profile::text::print(profile).as_bytes(), ui)?;
         if self.json {
-            return ui.json(&inputs::ProfileOutput::new(profile, &self.output, ui));
+            let output = inputs::ProfileOutput::new(profile, &self.output, ui);
+            return ui.json(&output.with_imported(from.map(|(_, resolved)| resolved)));
         }
-        let what = summary(profile);
-        if self.output == Path::new(files::STANDARD_STREAM) {
-            ui.note(&format!("imported {what}"));
+        let what = from.map_or_else(|| summary(profile), |(_, resolved)| imported_summary(resolved));
+        let is_little = from.is_some_and(|(_, resolved)| resolved.imported.percent() < LITTLE);
+        let to_file = self.output != Path::new(files::STANDARD_STREAM);
+        let target = if to_file { format!(" -> {}", files::display(&self.output)) } else { String::new() };
+        let line = format!("imported {what}{target}");
+        if is_little {
+            ui.warn_always(&line)
         } else {
-            ui.note(&format!("imported {what} -> {}", files::display(&self.output)));
+            ui.note(&line)
+        }
+        if to_file {
+            let recording = from.map(|(recording, _)| recording);
             let next = next_steps::after_profile(&self.binary, profile, &self.output, recording);
             ui.next(next.filter(|_| self.output.is_file()));
         }
         Ok(())
+    }
+
+    /// Refuses a profile with less of the recording than `--min-coverage`.
+    fn check_coverage(&self, resolved: &Resolved) -> Result<()> {
+        let percent = resolved.imported.percent();
+        match self.min_coverage {
+            Some(threshold) if percent < threshold as f64 / 1e4 => Err(Error::new(
+                ErrorCode::BelowThreshold,
+                format!("imported {}, less than {} %", imported_summary(resolved), threshold as f64 / 1e4),
+            )
+            .with_hint("-v lists what was skipped; --min-coverage sets another threshold")),
+            _ => Ok(()),
+        }
     }
 
     /// Refuses outputs that overwrite an input or each other.

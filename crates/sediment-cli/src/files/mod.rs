@@ -9,7 +9,7 @@ use std::ffi::OsStr;
 use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::ui::Ui;
@@ -134,6 +134,15 @@ impl Source {
         let file = fs::File::open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
         if found.is_file() { Ok(Source::File(file, found.len())) } else { Self::spooled(file, path) }
+    }
+
+    /// When the file was written last, in nanoseconds since 1970; None for a stream.
+    pub(crate) fn written(&self) -> Option<u128> {
+        let Source::File(file, _) = self else { return None };
+        let about = file.metadata().ok()?;
+        // A spooled stream has no name.
+        let written = (about.nlink() > 0).then(|| about.modified().ok()).flatten()?;
+        Some(written.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos())
     }
 
     /// Takes in a stream to its end. What does not fit into a few megabytes of memory goes to a file without a name in the

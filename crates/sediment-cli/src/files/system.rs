@@ -2,15 +2,16 @@
 //! The recorded programs and their debug files, wherever a Linux system keeps them.
 //!
 //! Programs: those that the user named, by their base name or build-id; the recorded path; where the file there is of another build, the
-//! copies that perf and debuginfod keep by build-id. Debug files, as GDB looks for them: by build-id below /usr/lib/debug and
+//! copies that perf and debuginfod keep by build-id, and the program of a process that still runs it. Debug files, as GDB looks for them: by build-id below /usr/lib/debug and
 //! in debuginfod's cache; by debug link beside the program, in `.debug` there, and below /usr/lib/debug. Nothing is fetched
 //! from a network. With another machine's files below a folder, these go before this machine's, and paths lead there alone.
 
 use super::{base_name, read};
 use sediment_core::Result;
-use sediment_core::binary::{self, Files};
+use sediment_core::binary::{self, FileFacts, Files};
 use sediment_read::read::RecordedDso;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 /// The files of this machine, or of a copy of another machine's below a folder.
@@ -62,13 +63,13 @@ impl SystemFiles {
 
     /// The binary that the user named for a DSO of this path and build-id: one of its base name, else one of its build-id.
     fn named(&self, path: &str, build_id: Option<&str>) -> Option<&(PathBuf, Vec<u8>)> {
-        let wanted = base_name(Path::new(path));
+        let wanted = base_name(Path::new(undeleted(path)));
         let of_that_build = |bytes: &[u8]| {
             build_id
                 .zip(binary::build_id(bytes))
                 .is_some_and(|(one, other)| binary::same_build_id(one, &other))
         };
-        let by_name = self.binaries.iter().find(|(given, _)| base_name(given) == wanted);
+        let by_name = self.binaries.iter().find(|(given, _)| undeleted(&base_name(given)) == wanted);
         by_name.or_else(|| self.binaries.iter().find(|(_, bytes)| of_that_build(bytes)))
     }
 
@@ -98,6 +99,25 @@ impl SystemFiles {
         let by_debuginfod = || contents(&self.debuginfod.as_ref()?.join(build_id).join("executable"));
         let found = by_perf().or_else(by_debuginfod)?;
         binary::build_id(&found).is_some_and(|own| binary::same_build_id(&own, build_id)).then_some(found)
+    }
+
+    /// The program of this path and build-id from a process that still runs it, although its file was replaced.
+    fn running_program(&self, path: &str, build_id: &str) -> Option<Vec<u8>> {
+        if self.root.is_some() || !path.starts_with('/') {
+            return None;
+        }
+        let is_process = |name: &std::ffi::OsStr| name.to_string_lossy().bytes().all(|b| b.is_ascii_digit());
+        let processes = fs::read_dir("/proc").ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+        let programs =
+            processes.filter(|path| path.file_name().is_some_and(is_process)).map(|p| p.join("exe"));
+        let same_path = |exe: &PathBuf| {
+            fs::read_link(exe)
+                .is_ok_and(|target| target.to_str().is_some_and(|target| undeleted(target) == path))
+        };
+        let of_that_build = |bytes: &Vec<u8>| {
+            binary::build_id(bytes).is_some_and(|own| binary::same_build_id(&own, build_id))
+        };
+        programs.filter(same_path).filter_map(|exe| fs::read(exe).ok()).find(of_that_build)
     }
 
     /// The first debug file of this name and checksum that lies where one of a program in `folder` may lie.
@@ -167,7 +187,9 @@ impl Files for SystemFiles {
             return None;
         }
         // A bare name says nothing of where the file is.
-        let found = path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten();
+        let at_path = |path: &str| path.starts_with('/').then(|| self.below_root(Path::new(path))).flatten();
+        // The kernel marks a file that was replaced; with its build-id, the file may be back.
+        let found = at_path(path).or_else(|| build_id.and_then(|_| at_path(undeleted(path))));
         let of_that_build = |bytes: &Vec<u8>| match (build_id, binary::build_id(bytes)) {
             (Some(recorded), Some(own)) => binary::same_build_id(recorded, &own),
             _ => true,
@@ -175,12 +197,58 @@ impl Files for SystemFiles {
         if found.as_ref().is_some_and(of_that_build) {
             return found;
         }
-        build_id.and_then(|build_id| self.program_by_build_id(build_id)).or(found)
+        let by_build_id = |build_id: &str| {
+            self.program_by_build_id(build_id).or_else(|| self.running_program(undeleted(path), build_id))
+        };
+        build_id.and_then(by_build_id).or(found)
     }
 
     fn is_chosen(&self, path: &str, build_id: Option<&str>) -> bool {
-        self.root.is_some() || self.named(path, build_id).is_some()
+        self.named(path, build_id).is_some() || self.root.is_some() && !self.names_some()
     }
+
+    fn names_some(&self) -> bool {
+        !self.binaries.is_empty()
+    }
+
+    fn file_name(&self, path: &str, build_id: Option<&str>) -> Option<String> {
+        self.named(path, build_id).map(|(given, _)| base_name(given))
+    }
+
+    fn facts(&self, path: &str, build_id: Option<&str>) -> Option<FileFacts> {
+        let recorded = self.root.is_none().then(|| fs::canonicalize(path).ok()).flatten();
+        let used = match self.named(path, build_id) {
+            Some((given, _)) => fs::canonicalize(given).ok()?,
+            None => recorded.clone()?,
+        };
+        let about = fs::metadata(&used).ok()?;
+        let changed = i128::from(about.ctime()) * 1_000_000_000 + i128::from(about.ctime_nsec());
+        let device = about.dev();
+        Some(FileFacts {
+            at_recorded_path: recorded.is_some_and(|recorded| recorded == used),
+            changed: u128::try_from(changed).unwrap_or(0),
+            inode: (major(device) << 32 | minor(device), about.ino()),
+        })
+    }
+
+    fn host(&self) -> Option<String> {
+        let name = self.root.is_none().then(|| fs::read_to_string("/proc/sys/kernel/hostname").ok())??;
+        Some(name.trim_end().to_owned()).filter(|name| !name.is_empty())
+    }
+}
+
+/// The parts of a device number, as Linux puts them together.
+fn major(device: u64) -> u64 {
+    device >> 32 & 0xffff_f000 | device >> 8 & 0xfff
+}
+
+fn minor(device: u64) -> u64 {
+    device >> 12 & 0xffff_ff00 | device & 0xff
+}
+
+/// The path of a file without the kernel's mark of one that was replaced while in use.
+fn undeleted(path: &str) -> &str {
+    path.strip_suffix(" (deleted)").unwrap_or(path)
 }
 
 fn contents(path: &Path) -> Option<Vec<u8>> {

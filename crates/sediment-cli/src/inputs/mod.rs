@@ -14,6 +14,7 @@ use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::order::Selection;
+use sediment_read::resolve::Resolved;
 use serde::Serialize;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -115,6 +116,10 @@ pub(crate) struct ProfileOutput<'a> {
     functions: usize,
     edges: usize,
     calls: Digits,
+    /// Weight of the recording that came into the profile; null without a recording, and for one without weights.
+    imported: Option<ImportedOutput>,
+    /// Recorded files that no build-id, time or code identifies: their names may be wrong.
+    unproven: Vec<UnprovenOutput>,
     /// Number of recordings.
     inputs: u64,
     /// Recorders, and the data that they lack.
@@ -124,7 +129,59 @@ pub(crate) struct ProfileOutput<'a> {
     skipped: Vec<SkippedItems>,
 }
 
+/// Weight of a recording that came into a profile.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ImportedOutput {
+    /// `calls`, or `own-cost` for a recording without calls.
+    unit: &'static str,
+    /// Weight in the profile.
+    kept: Digits,
+    /// Weight of the recording.
+    of: Digits,
+    percent: f64,
+    /// Code of the reason for most of the loss; null without a loss.
+    largest_loss: Option<String>,
+}
+
+/// A recorded file that may be another one here.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct UnprovenOutput {
+    /// Label of the file in the profile.
+    dso: String,
+    /// Calls with an end in it.
+    calls: Digits,
+    own_cost: Digits,
+    /// `changed`, `other-inode` or `no-evidence`.
+    doubt: &'static str,
+}
+
 impl<'a> ProfileOutput<'a> {
+    /// The same, with what the profile has of a recording.
+    pub(crate) fn with_imported(mut self, resolved: Option<&Resolved>) -> Self {
+        let Some(Resolved { imported, unproven, .. }) = resolved else { return self };
+        self.imported = (imported.of > 0).then(|| ImportedOutput {
+            unit: if imported.is_own_cost { "own-cost" } else { "calls" },
+            kept: Digits(imported.kept),
+            of: Digits(imported.of),
+            percent: imported.percent(),
+            largest_loss: imported.largest_loss.map(|(reason, _)| reason.code()),
+        });
+        self.unproven = unproven
+            .iter()
+            .filter_map(|file| {
+                Some(UnprovenOutput {
+                    dso: sediment_read::resolve::label(&file.path, None)?,
+                    calls: Digits(file.calls),
+                    own_cost: Digits(file.cost),
+                    doubt: file.doubt.code(),
+                })
+            })
+            .collect();
+        self
+    }
+
     pub(crate) fn new(profile: &'a sediment_core::profile::Profile, output: &'a Path, ui: &Ui) -> Self {
         Self {
             schema: Schema,
@@ -132,6 +189,8 @@ impl<'a> ProfileOutput<'a> {
             functions: profile.function_count(),
             edges: profile.edge_count(),
             calls: Digits(profile.total),
+            imported: None,
+            unproven: Vec::new(),
             inputs: profile.inputs.unwrap_or(1),
             source: &profile.source,
             dsos: profile.dsos().keys().map(String::as_str).collect(),

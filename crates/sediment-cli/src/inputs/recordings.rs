@@ -47,7 +47,10 @@ impl Inputs {
         for (path, source) in &self.0 {
             let named = |error: Error| error.with_input(files::display(path));
             let watched = Watched::new(source, path, "reading", ui);
-            let part = read::read(&watched, &settings).map_err(named)?;
+            let mut part = read::read(&watched, &settings).map_err(named)?;
+            if let Some(written) = source.written() {
+                part.origin.ended(written);
+            }
             match &mut whole {
                 None => whole = Some(part),
                 Some(sum) => sum.append(&part).map_err(named)?,
@@ -253,12 +256,40 @@ pub(crate) fn resolve(
     let profile = &resolved.profile;
     ui.skipped("resolving", &resolved.skipped);
     say_what_is_stripped(&resolved.stripped, recording, files, ui);
+    warn_of_unproven(&resolved.unproven, recording, ui);
     warn_of_different_files(recording, files, ui);
     super::warn_of_similar_labels(profile, ui);
     say_what_was_compiled_while_running(recording, ui);
     let functions = profile.functions();
     super::say_what_is_demangled(functions.iter().map(|function| profile.key(*function).name.as_str()), ui);
     Ok(resolved)
+}
+
+/// Warns of files that may not be the recorded ones, the heaviest first, with their share.
+fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &Ui) {
+    let Some(heaviest) = unproven.first() else { return };
+    let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+    // Only for the eye: the quotient of two floats is near enough. A call between two files counts for both.
+    let share = |part: u128, all: u128| (100.0 * part as f64 / all.max(1) as f64).min(100.0);
+    let sum = |of: fn(&resolve::Unproven) -> u128| {
+        unproven.iter().fold(0u128, |sum, file| sum.saturating_add(of(file)))
+    };
+    let weight = match (sum(|file| file.calls), sum(|file| file.cost)) {
+        (0, cost) => format!("{:.1} % of the own cost", share(cost, all_cost)),
+        (calls, _) => format!("{:.1} % of the calls", share(calls, recording.total)),
+    };
+    let more = match unproven.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    ui.warn(&format!(
+        "names may be wrong for {weight}: no build-id tells whether {}{more} is the recorded file; {}",
+        heaviest.path,
+        heaviest.doubt.text()
+    ));
+    for file in unproven {
+        ui.detail(&format!("without a build-id: {}: {}", file.path, file.doubt.text()));
+    }
 }
 
 /// Warns of given binaries that match no recorded file.

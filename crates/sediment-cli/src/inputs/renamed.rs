@@ -7,12 +7,40 @@ use sediment_core::Result;
 use sediment_core::binary::Binary;
 use sediment_core::binary::code::Code;
 use sediment_core::matching::identity;
+use sediment_core::matching::printed::{self, PrintedNames};
 use sediment_core::matching::renamed::{self, Renaming};
-use sediment_core::profile::Profile;
+use sediment_core::plural::counted;
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// Number of renamed functions to print.
 const SHOWN: usize = 3;
+
+/// Gives functions whose names a tool made of symbols the names of these, where one fits.
+fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, file_name: &str, ui: &Ui) {
+    let defined: HashSet<&str> = binary.functions.iter().map(|function| function.name.as_str()).collect();
+    let is_meant = |key: &FunctionKey| {
+        // Functions without a DSO are this program's if it has them.
+        (key.dso.is_none() || key.dso.as_deref() == label)
+            && !defined.contains(key.name.as_str())
+            && printed::is_printed(&key.name)
+    };
+    let meant: Vec<FunctionIndex> =
+        profile.functions().into_iter().filter(|function| is_meant(profile.key(*function))).collect();
+    if meant.is_empty() {
+        return;
+    }
+    let names = PrintedNames::of(&binary.functions);
+    let mut found = 0;
+    for function in meant {
+        let there = names.find(&profile.key(function).name).map(|index| &binary.functions[index]);
+        found += usize::from(there.is_some_and(|there| profile.rename(function, &there.name)));
+    }
+    if found > 0 {
+        ui.detail(&format!("{} of {file_name} found by printed names", counted(found, "function")));
+    }
+}
 
 /// Renames them in the profile and prints which; `root` is the system's root if not this one.
 pub(crate) fn follow(
@@ -24,6 +52,7 @@ pub(crate) fn follow(
 ) -> Result<()> {
     let file_name = files::base_name(path);
     let label = identity::dso_of(profile, binary, &file_name).map(|found| found.label);
+    follow_printed(profile, binary, label.as_deref(), &file_name, ui);
     let defined = binary.functions.iter().map(|function| function.name.as_str());
     if !renamed::lacks_any(profile, label.as_deref(), defined) {
         return Ok(());

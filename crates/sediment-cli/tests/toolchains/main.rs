@@ -12,6 +12,7 @@ mod demo;
 mod end_to_end;
 mod eval;
 mod gcc_plugin;
+mod identity;
 mod json;
 mod line_profiles;
 mod optimize;
@@ -37,6 +38,7 @@ fn main() {
         suite("end_to_end", end_to_end::cases),
         suite("eval", eval::cases),
         suite("gcc_plugin", gcc_plugin::cases),
+        suite("identity", identity::cases),
         suite("json", json::cases),
         suite("line_profiles", line_profiles::cases),
         suite("optimize", optimize::cases),

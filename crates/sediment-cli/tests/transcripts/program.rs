@@ -352,6 +352,10 @@ fn demangled_names_are_spoken_of_and_their_orders_read_back() {
     let folder = imported();
     let text =
         "digraph { graph [sediment=2, total=2]; \"a::b(int, char const*)\" -> \"c(long)\" [count=2]; }";
+    std::fs::write(folder.path().join("nothing.gv"), text).unwrap();
+    let nothing = sediment(folder.path(), &["order", "nothing.gv", "--linker", "lld", "-o", "no.order"]);
+    assert!(code(&nothing) == 1 && !folder.path().join("no.order").exists(), "{}", err(&nothing));
+    let text = text.replace("total=2]", "total=99]").replace("; }", "; \"c(long)\" -> \"zz\" [count=97]; }");
     std::fs::write(folder.path().join("cpp.gv"), text).unwrap();
     for linker in ["lld", "list", "gnu-ld", "gnu-ld-script"] {
         let ordered = sediment(folder.path(), &["order", "cpp.gv", "--linker", linker, "-o", "cpp.order"]);
@@ -360,9 +364,13 @@ fn demangled_names_are_spoken_of_and_their_orders_read_back() {
             err(&ordered).contains(&format!("warning: 2 demangled names, for example {name}: ")),
             "{ordered:?}"
         );
+        assert_eq!(code(&ordered), 0);
+        let few = ["order", "cpp.gv", "--linker", linker, "-o", "few.order", "--min-coverage", "99"];
+        assert_eq!(code(&sediment(folder.path(), &few)), 5, "97 of 99 calls are placed");
         let verified =
             sediment(folder.path(), &["verify", env!("CARGO_BIN_EXE_sediment"), "--order", "cpp.order"]);
-        assert!(code(&verified) == 1 && err(&verified).contains(name), "{linker}: {}", err(&verified));
+        let found = [name, "zz", "c(long)"].iter().any(|name| err(&verified).contains(name));
+        assert!(code(&verified) == 1 && found, "{linker}: {}", err(&verified));
     }
 }
 

@@ -47,6 +47,33 @@ pub trait Files {
     fn is_chosen(&self, _path: &str, _build_id: Option<&str>) -> bool {
         true
     }
+    /// True if the user named some files, so that a recording of more is read for these alone.
+    fn names_some(&self) -> bool {
+        false
+    }
+    /// Base name of the file that [`Self::binary`] returns, for recordings that name a file by its build-id alone.
+    fn file_name(&self, _path: &str, _build_id: Option<&str>) -> Option<String> {
+        None
+    }
+    /// What the file system reports of the file that [`Self::binary`] returns.
+    fn facts(&self, _path: &str, _build_id: Option<&str>) -> Option<FileFacts> {
+        None
+    }
+    /// Name of the machine whose files these are; None for a copy of another machine's, and where unknown.
+    fn host(&self) -> Option<String> {
+        None
+    }
+}
+
+/// What a file system reports of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileFacts {
+    /// True if this is the file under the recorded path itself, not a copy elsewhere.
+    pub at_recorded_path: bool,
+    /// When content, name or attributes changed last, in nanoseconds since 1970.
+    pub changed: u128,
+    /// Device, as `major << 32 | minor`, and inode.
+    pub inode: (u64, u64),
 }
 
 /// The build-id of an ELF file, in lower-case hex, without reading the rest of it; None where it has none, or is no ELF file.

@@ -305,10 +305,17 @@ pub fn function_of_section(section: &str) -> Option<(&str, SectionGroup)> {
 }
 
 /// True if a source file can have been compiled to this object: `a.c` to `a.o`, and to `libx_la-a.o` as automake
-/// names it.
+/// names it, and to `src_a.c.o` as Meson does.
 pub fn compiled_to(source: Option<&str>, object: &str) -> bool {
     let stem = |name: &'_ str| name.split('.').next().unwrap_or_default().to_owned();
+    let by_meson = |source: &str| {
+        let folder = object.strip_suffix(".o").and_then(|whole| whole.strip_suffix(source));
+        source.contains('.') && folder.is_some_and(|folder| folder.ends_with('_'))
+    };
     source.is_some_and(|source| {
+        if by_meson(source) {
+            return true;
+        }
         let (source, object) = (stem(source), stem(object));
         object == source || object.strip_suffix(source.as_str()).is_some_and(|before| before.ends_with('-'))
     })

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Matches profiles to files: [`identity`] finds the DSO of a file, [`renamed`] finds its functions under new names.
+//! Matches profiles to files: [`identity`] finds the DSO of a file, [`printed`] finds its functions by the names that tools
+//! print, [`renamed`] under new names.
 
 pub mod identity;
+pub mod printed;
 pub mod renamed;

@@ -2,14 +2,14 @@
 //! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
 
 use sediment_core::binary::objects::{Finder, ObjectFunction, Objects};
-use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
+use sediment_core::binary::{Binary, BinaryFunction, SymbolSource, names};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::functions::FunctionTable;
 use sediment_core::matching::identity;
 use sediment_core::profile::{EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Heat, Profile};
 use sediment_core::skipped::{Reason, Skipped};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Bytes that a function is taken to have where neither a binary nor the profile tells.
 pub(crate) const UNKNOWN_SIZE: u64 = 128;
@@ -132,6 +132,84 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let table = FunctionTable { keys, aliases, counted: counted.collect(), addresses };
     let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
     Ok(BuiltGraph { graph, table, skipped, is_in_input_order })
+}
+
+/// Weight of a profile's functions of one program, and the part of it in functions that an order places.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlacedShare {
+    /// Weight in functions of the graph whose names a linker may know.
+    pub placed: u128,
+    /// Weight of all.
+    pub of: u128,
+}
+
+impl PlacedShare {
+    /// `placed` in millionths of `of`, rounded down; all of it where nothing weighs.
+    #[must_use]
+    pub fn parts_per_million(&self) -> u64 {
+        let shift = (128 - self.of.leading_zeros()).saturating_sub(100);
+        let (placed, of) = (self.placed >> shift, self.of >> shift);
+        (placed * 1_000_000).checked_div(of).unwrap_or(1_000_000) as u64
+    }
+}
+
+/// The share of the selected program's weight that an order of this graph places: calls into functions; where there are none, own
+/// cost; else 1 for each function.
+#[must_use]
+pub fn placed_share(profile: &Profile, selection: &Selection<'_>, built: &BuiltGraph) -> PlacedShare {
+    let functions = profile.functions();
+    let mut calls = vec![0u128; profile.function_count()];
+    for (_, callee, facts) in profile.edges() {
+        let sum = &mut calls[callee.index()];
+        *sum = sum.saturating_add(facts.count.unwrap_or(0));
+    }
+    let label = match selection {
+        Selection::Binary { binary, file_name } => {
+            identity::dso_of(profile, binary, file_name).map(|found| found.label)
+        }
+        Selection::Dso(label) => Some((*label).to_owned()),
+        Selection::Objects { label, .. } => label.map(str::to_owned),
+        Selection::Everything => None,
+    };
+    let imports: HashSet<&str> = match selection {
+        Selection::Binary { binary, .. } => {
+            binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect()
+        }
+        _ => HashSet::new(),
+    };
+    let is_ours = |function: &FunctionIndex| {
+        let FunctionKey { dso, name, .. } = profile.key(*function);
+        let dso = dso.as_deref();
+        // Where no function has a DSO, all but those that it calls in libraries may be the program's.
+        let may_be_ours = || dso.is_none() && label.is_none() && !imports.contains(name.as_str());
+        matches!(selection, Selection::Everything)
+            || dso.is_some() && dso == label.as_deref()
+            || matches!(selection, Selection::Binary { .. }) && may_be_ours()
+    };
+    let in_graph: HashSet<&FunctionKey> = built.table.names().map(|(key, _)| key).collect();
+    let ours: Vec<FunctionIndex> = functions
+        .into_iter()
+        .filter(|function| is_ours(function) || in_graph.contains(profile.key(*function)))
+        .collect();
+    let samples = |function: FunctionIndex| profile.facts(function).samples.unwrap_or(0);
+    let any = |weight: &dyn Fn(FunctionIndex) -> u128| ours.iter().any(|function| weight(*function) > 0);
+    let by_calls = |function: FunctionIndex| calls[function.index()];
+    let weight: &dyn Fn(FunctionIndex) -> u128 = if any(&by_calls) {
+        &by_calls
+    } else if any(&samples) {
+        &samples
+    } else {
+        &|_| 1
+    };
+    let mut share = PlacedShare { placed: 0, of: 0 };
+    for function in ours {
+        let key = profile.key(function);
+        share.of = share.of.saturating_add(weight(function));
+        if in_graph.contains(key) && !names::is_demangled(&key.name) {
+            share.placed = share.placed.saturating_add(weight(function));
+        }
+    }
+    share
 }
 
 /// Affinity edges of a profile among these functions.

@@ -19,7 +19,9 @@ mod unprofiled;
 pub mod versions;
 
 pub(crate) use build::held;
-pub use build::{BuiltGraph, Selection, build, code_shingles, first_uses, is_estimated};
+pub use build::{
+    BuiltGraph, PlacedShare, Selection, build, code_shingles, first_uses, is_estimated, placed_share,
+};
 pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
 pub use score::{FaultCurve, fault_curve, predicted_misses};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};

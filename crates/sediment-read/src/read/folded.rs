@@ -41,6 +41,9 @@ fn recognises(head: &[u8]) -> bool {
     let (mut stacks, mut others) = (0, 0);
     for line in complete.split(|b| *b == b'\n').take(LOOKED_AT) {
         let line = line.trim_ascii();
+        if is_comment(line) {
+            continue;
+        }
         let number = |count: &[u8]| count.iter().all(|b| b.is_ascii_digit() || *b == b'.');
         match frames_and_count(line).filter(|(_, count)| number(count)) {
             // A stack of one frame could be anything.
@@ -59,11 +62,24 @@ fn frames_and_count(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (!frames.is_empty() && count.first()?.is_ascii_digit()).then_some((frames, count))
 }
 
+/// The frames of a stack, each without the blanks that some tools leave around it.
+fn frames_of(stack: &[u8]) -> impl Iterator<Item = &[u8]> {
+    stack.split(|b| *b == b';').map(<[u8]>::trim_ascii)
+}
+
+/// True for a line that tools write for people.
+fn is_comment(line: &[u8]) -> bool {
+    line.starts_with(b"#")
+        && (frames_and_count(line).is_none() || line.starts_with(b"# ") || !line.contains(&b';'))
+}
+
 /// Summary of a file before its stacks are added up.
 #[derive(Debug, Default)]
 struct FirstPass {
     /// Roots that are names of processes.
     processes: BTreeSet<Vec<u8>>,
+    /// By address without a name: the function above it, the same wherever one is; None where they differ.
+    above: HashMap<Vec<u8>, Option<Vec<u8>>>,
     lines: u64,
 }
 
@@ -78,7 +94,7 @@ impl FirstPass {
         while let Some(line) = lines.next()? {
             number += 1;
             let line = line.trim_ascii();
-            if line.is_empty() {
+            if line.is_empty() || is_comment(line) {
                 continue;
             }
             let Some((stack, count)) = frames_and_count(line) else {
@@ -93,7 +109,7 @@ impl FirstPass {
             }
             first.lines += 1;
             two_counts += u64::from(frames_and_count(stack).is_some());
-            let mut frames: Vec<&[u8]> = stack.split(|b| *b == b';').collect();
+            let mut frames: Vec<&[u8]> = frames_of(stack).collect();
             if !outermost_first {
                 frames.reverse();
             }
@@ -102,6 +118,12 @@ impl FirstPass {
                 match roots.get_mut(*root) {
                     Some(known) => *known |= begins,
                     None => drop(roots.insert(root.to_vec(), begins)),
+                }
+            }
+            for pair in frames.windows(2).filter(|pair| is_address(pair[0])) {
+                let above = first.above.entry(pair[0].to_vec()).or_insert_with(|| Some(pair[1].to_vec()));
+                if above.as_deref().is_some_and(|known| known != pair[1]) {
+                    *above = None;
                 }
             }
             for frame in frames.iter().skip(1) {
@@ -134,20 +156,29 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         seen: counted(first.lines, "stack"),
         ..Recording::default()
     };
+    // An address that calls one function alone is a linkage stub: who called it called that.
+    let is_stub = |above: &Vec<u8>| !is_no_symbol(above) && !is_no_symbol(plain(above).0);
+    let stubs: HashSet<&[u8]> = first
+        .above
+        .iter()
+        .filter(|(_, above)| above.as_ref().is_some_and(is_stub))
+        .map(|(address, _)| address.as_slice())
+        .collect();
     let mut known: HashMap<Vec<u8>, Option<Frame>> = HashMap::new();
     let mut lines = Lines::of(input);
     let mut frames = Vec::new();
     let (mut inlined, mut process_names) = (0, 0);
     while let Some(line) = lines.next()? {
-        let Some((stack, count)) = frames_and_count(line.trim_ascii()) else { continue };
+        let line = line.trim_ascii();
+        let Some((stack, count)) = frames_and_count(line).filter(|_| !is_comment(line)) else { continue };
         let count = count.iter().fold(0, |number, digit| number * 10 + u128::from(digit - b'0'));
         frames.clear();
-        let mut names: Vec<&[u8]> = stack.split(|b| *b == b';').collect();
+        let mut names: Vec<&[u8]> = frames_of(stack).collect();
         if !outermost_first {
             names.reverse();
         }
         let mut kernel = false;
-        for (depth, name) in names.into_iter().enumerate() {
+        for (depth, name) in names.iter().copied().enumerate() {
             if depth == 0 && first.processes.contains(name) {
                 process_names += 1;
                 continue;
@@ -158,7 +189,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 frames.push(Frame::System);
                 break;
             }
+            let callee = names.get(depth + 1).map(|name| plain(name).0);
             let frame = match known.get(name) {
+                _ if plain(name).1 == b'.' && enters_kernel(plain(name).0, callee) => Some(Frame::System),
+                _ if stubs.contains(name) => continue,
                 Some(frame) => *frame,
                 None => {
                     let frame = frame(&mut recording, name);
@@ -187,6 +221,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
+/// An address in place of a name.
+fn is_address(name: &[u8]) -> bool {
+    is_no_symbol(name) && !name.is_empty() && !name.starts_with(b"[")
+}
+
 /// A name without the mark that some tools put behind it, and the mark.
 fn plain(name: &[u8]) -> (&[u8], u8) {
     match name {
@@ -205,7 +244,6 @@ fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
         b'i' => return None,
         b'j' => Frame::Unknown(Nowhere::CompiledCode),
         _ if plain.ends_with(b" (inlined)") => return None,
-        _ if enters_kernel(plain) => Frame::System,
         _ if is_interpreted(plain) => Frame::Unknown(Nowhere::Interpreted),
         _ if is_no_symbol(plain) => Frame::Unknown(Nowhere::NoName),
         _ => {

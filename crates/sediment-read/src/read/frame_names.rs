@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Classifies frames by the name of the function or object, where a profiler prints nothing else.
 
-/// Functions by which the kernel is entered, on x86-64 and AArch64, from a call or by an interrupt.
-const KERNEL_ENTRIES: [&[u8]; 14] = [
+/// Beginnings of the names by which the kernel is entered, from a call or by an interrupt. No program has functions of these names.
+const KERNEL_ENTRIES: [&[u8]; 46] = [
+    // x86, since Linux 4.1 and 5.8.
     b"entry_SYSCALL",
     b"entry_INT80",
     b"entry_FRED",
@@ -11,12 +12,127 @@ const KERNEL_ENTRIES: [&[u8]; 14] = [
     b"asm_sysvec_",
     b"asm_common_interrupt",
     b"asm_fred_",
+    b"asm_call_",
+    // x86 before.
+    b"system_call_fastpath",
+    b"system_call_after_swapgs",
+    b"int_ret_from_sys_call",
+    b"apic_timer_interrupt",
+    b"reschedule_interrupt",
+    b"call_function_interrupt",
+    b"call_function_single_interrupt",
+    b"irq_work_interrupt",
+    b"ia32_sysenter_target",
+    b"ia32_cstar_target",
+    b"ia32_syscall",
+    b"sysenter_past_esp",
+    b"sysenter_do_call",
+    b"async_page_fault",
+    b"trace_page_fault",
+    b"hypervisor_callback",
+    b"xen_hypervisor_callback",
+    b"xen_do_hypervisor_callback",
+    b"stub_clone",
+    b"stub_execve",
+    b"stub_fork",
+    b"stub_rt_sigreturn",
+    b"stub_vfork",
+    // AArch64 and 32-bit Arm.
     b"el0t_64_",
     b"el0t_32_",
     b"el0_svc",
+    b"el0_sync",
+    b"el0_irq",
+    b"vector_swi",
+    // All.
     b"ret_from_fork",
     b"ret_to_user",
     b"ret_from_intr",
+    b"ret_from_exception",
+    b"ret_from_syscall",
+    b"ret_fast_syscall",
+    b"ret_slow_syscall",
+    b"retint_",
+];
+/// Entries by their whole names: 32-bit Arm, POWER, s390x, RISC-V, MIPS.
+const WHOLE_KERNEL_ENTRIES: [&[u8]; 22] = [
+    b"el0_da",
+    b"el0_ia",
+    b"el0_undef",
+    b"el0_error",
+    b"__irq_usr",
+    b"__dabt_usr",
+    b"__pabt_usr",
+    b"__und_usr",
+    b"system_call_common",
+    b"system_call_vectored_common",
+    b"hardware_interrupt_common",
+    b"hardware_interrupt_common_virt",
+    b"data_access_common",
+    b"data_access_common_virt",
+    b"decrementer_common",
+    b"decrementer_common_virt",
+    b"instruction_access_common",
+    b"pgm_check_handler",
+    b"io_int_handler",
+    b"ext_int_handler",
+    b"handle_sys64",
+    b"handle_syscall",
+];
+/// Functions deep in the kernel, whatever its entry is called: all that they call is the kernel's, too.
+const INSIDE_KERNEL: [&[u8]; 22] = [
+    b"do_syscall_64",
+    b"do_fast_syscall_32",
+    b"do_int80_syscall_32",
+    b"do_syscall_32_irqs_on",
+    b"__x64_sys_",
+    b"__ia32_sys_",
+    b"__arm64_sys_",
+    b"__s390x_sys_",
+    b"__riscv_sys_",
+    b"__se_sys_",
+    b"__do_sys_",
+    b"SyS_",
+    b"ksys_",
+    b"invoke_syscall",
+    b"exc_page_fault",
+    b"__do_page_fault",
+    b"handle_mm_fault",
+    b"smp_apic_timer_interrupt",
+    b"__sysvec_",
+    b"do_mem_abort",
+    b"syscall_trace_enter",
+    b"exit_to_user_mode_",
+];
+/// Words that a program may use as well: entries where what follows is the kernel's handler of that name.
+const UNSURE_ENTRIES: [&[u8]; 27] = [
+    b"page_fault",
+    b"system_call",
+    b"sysenter_entry",
+    b"common_interrupt",
+    b"general_protection",
+    b"divide_error",
+    b"invalid_op",
+    b"device_not_available",
+    b"double_fault",
+    b"stack_segment",
+    b"segment_not_present",
+    b"alignment_check",
+    b"coprocessor_error",
+    b"simd_coprocessor_error",
+    b"overflow",
+    b"bounds",
+    b"debug",
+    b"int3",
+    b"nmi",
+    b"error_entry",
+    b"tracesys",
+    b"thermal_interrupt",
+    b"machine_check",
+    b"handle_exception",
+    b"handle_sys",
+    b"spurious_interrupt",
+    b"error_interrupt",
 ];
 
 /// Functions that nothing else calls than the kernel, the dynamic linker or the C library, at the start of a process or thread.
@@ -37,9 +153,35 @@ const BEGINNINGS: [&[u8]; 13] = [
 ];
 const BEGINNINGS_START: [&[u8]; 3] = [b"__libc_start_", b"libc_start_main_", b"generic_start_main"];
 
-/// True for a function by which a program enters the kernel: all its callees are the kernel's.
-pub(super) fn enters_kernel(name: &[u8]) -> bool {
-    KERNEL_ENTRIES.iter().any(|start| name.starts_with(start))
+/// True for a function by which a program enters the kernel, or that lies in it: all its callees are the kernel's. `callee`: the
+/// function above it in the stack.
+pub(super) fn enters_kernel(name: &[u8], callee: Option<&[u8]>) -> bool {
+    // perf before Linux 4.1 prints the dot of POWER's functions.
+    let name = name.strip_prefix(b".").unwrap_or(name);
+    let begins = |starts: &[&[u8]]| starts.iter().any(|start| name.starts_with(start));
+    begins(&KERNEL_ENTRIES)
+        || WHOLE_KERNEL_ENTRIES.contains(&name)
+        || begins(&INSIDE_KERNEL)
+        || UNSURE_ENTRIES.contains(&name) && callee.is_some_and(|callee| handles(callee, name))
+}
+
+/// True for the kernel's own handler of an entry.
+fn handles(callee: &[u8], entry: &[u8]) -> bool {
+    const PREFIXES: [&[u8]; 6] = [b"do_", b"__do_", b"trace_do_", b"smp_", b"exc_", b"fixup_"];
+    const OTHERS: [&[u8]; 10] = [
+        b"sys_",
+        b"SyS_",
+        b"do_IRQ",
+        b"do_trap",
+        b"do_softirq",
+        b"irq_exit",
+        b"do_syscall",
+        b"do_page_fault",
+        b"__x64_sys_",
+        b"schedule_user",
+    ];
+    let by_name = PREFIXES.iter().any(|prefix| callee.strip_prefix(*prefix) == Some(entry));
+    by_name || OTHERS.iter().any(|start| callee.starts_with(start))
 }
 
 /// True for the first function of a process or thread.
@@ -88,8 +230,15 @@ mod tests {
 
     #[test]
     fn names_tell_what_they_are_of() {
-        assert!(enters_kernel(b"entry_SYSCALL_64_after_hwframe") && enters_kernel(b"asm_exc_page_fault"));
-        assert!(!enters_kernel(b"entry_point") && !enters_kernel(b"do_work"));
+        let enters = |name: &[u8], callee: Option<&'static [u8]>| enters_kernel(name, callee);
+        assert!(enters(b"entry_SYSCALL_64_after_hwframe", None) && enters(b"asm_exc_page_fault", None));
+        assert!(!enters(b"entry_point", None) && !enters(b"do_work", None));
+        // Red Hat Enterprise Linux 7 and 8, AArch64, POWER.
+        assert!(enters(b"system_call_fastpath", None) && enters(b"apic_timer_interrupt", None));
+        assert!(enters(b"el0_sync", None) && enters(b".system_call_common", None));
+        assert!(enters(b"page_fault", Some(b"do_page_fault")) && enters(b"system_call", Some(b"sys_read")));
+        assert!(!enters(b"page_fault", Some(b"read_page")) && !enters(b"page_fault", None));
+        assert!(enters(b"__x64_sys_read", None) && !enters(b"overflow", Some(b"do_work")));
         assert!(
             begins_thread(b"__libc_start_call_main")
                 && begins_thread(b"main")

@@ -133,6 +133,10 @@ impl Location<'_> {
         };
         budget.take(place_cost(&spot))?;
         let dso = dso.map(|dso| recording.dso(dso));
+        if let (Some(dso), Some((offset, length))) = (dso, self.mapping.and_then(|mapping| mapping.extent()))
+        {
+            recording.file_mut(dso).add_mapped(offset, length);
+        }
         Ok(Frame::Known(recording.place(RecordedAddress { dso, spot })))
     }
 }
@@ -167,6 +171,12 @@ impl Mapping<'_> {
         let path = if path.is_empty() { build_id.unwrap_or_default() } else { path };
         let named = || RecordedDso { path: path.to_owned(), build_id: build_id.map(str::to_ascii_lowercase) };
         Ok((!path.is_empty()).then(named))
+    }
+
+    /// Offset in the file and length, where both are known.
+    fn extent(&self) -> Option<(u64, u64)> {
+        let length = self.limit.checked_sub(self.start).filter(|length| *length > 0)?;
+        (self.start > 0).then_some((self.file_offset, length))
     }
 
     /// The byte of the file at an address; None where the mapping does not hold it.

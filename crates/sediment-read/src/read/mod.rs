@@ -12,6 +12,7 @@ mod bolt;
 mod bolt_aggregated;
 mod callgrind;
 mod entry_trace;
+mod evidence;
 mod executed;
 mod folded;
 mod former;
@@ -34,6 +35,7 @@ mod stacks;
 mod temporal_profile;
 mod uftrace;
 
+pub use evidence::{Inode, Origin, RecordedFile};
 pub use executed::{Executed, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};
 pub use input::Input;
@@ -43,7 +45,7 @@ use sediment_core::profile::source::Source;
 
 use hashbrown::HashTable;
 use sediment_core::{Error, ErrorCode, Result, Skipped};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
 
 /// Settings for what a file alone does not show.
@@ -322,6 +324,9 @@ pub struct Recording {
     pub tells_of_executed_functions: bool,
     /// Number of samples taken; 0 where the source counts, or does not say.
     pub samples_taken: u64,
+    /// Machine and time of the recording.
+    pub origin: Origin,
+    files: BTreeMap<DsoId, RecordedFile>,
 }
 
 impl Recording {
@@ -334,6 +339,17 @@ impl Recording {
         self.dsos.push(dso.clone());
         self.by_dso.insert(dso, id);
         id
+    }
+
+    /// What the recording has of the file of a DSO, to be completed.
+    pub(crate) fn file_mut(&mut self, dso: DsoId) -> &mut RecordedFile {
+        self.files.entry(dso).or_default()
+    }
+
+    /// What the recording has of the file of a DSO.
+    #[must_use]
+    pub fn file(&self, dso: DsoId) -> Option<&RecordedFile> {
+        self.files.get(&dso)
     }
 
     /// This place, added if it is new.
@@ -480,6 +496,10 @@ impl Recording {
         self.counts_by_samples &= part.counts_by_samples;
         self.tells_of_executed_functions |= part.tells_of_executed_functions;
         self.samples_taken = self.samples_taken.saturating_add(part.samples_taken);
+        self.origin.append(&part.origin);
+        for (dso, file) in &part.files {
+            self.file_mut(dsos[dso.0 as usize]).append(file);
+        }
         Ok(())
     }
 

@@ -252,14 +252,16 @@ impl<'a> Adding<'a> {
     /// Adds a stack, outermost caller first.
     fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64) {
         self.stacks += 1;
-        let entered = names.iter().any(|&name| is_system(name, self.object(name)));
+        let callee = |at: usize| names.get(at + 1).copied();
+        let entered =
+            names.iter().enumerate().any(|(at, &name)| is_system(name, callee(at), self.object(name)));
         if row.system && !entered {
             self.recording.skipped.add(Reason::KernelStack, u128::from(count), row.symbol);
             return;
         }
         let mut frames = std::mem::take(&mut self.frames);
         frames.clear();
-        for &name in names {
+        for (at, &name) in names.iter().enumerate() {
             if name.ends_with(b" (inlined)") {
                 self.recording.skipped.add(Reason::InlinedFrame, 0, "");
                 continue;
@@ -268,7 +270,7 @@ impl<'a> Adding<'a> {
                 // How a chain of frame pointers ends.
                 continue;
             }
-            if is_system(name, self.object(name)) {
+            if is_system(name, callee(at), self.object(name)) {
                 // All that the kernel called is the kernel.
                 frames.push(Frame::System);
                 break;
@@ -294,8 +296,8 @@ impl<'a> Adding<'a> {
     }
 }
 
-fn is_system(name: &[u8], object: Option<&[u8]>) -> bool {
-    enters_kernel(name) || object.is_some_and(is_kernel_object)
+fn is_system(name: &[u8], callee: Option<&[u8]>, object: Option<&[u8]>) -> bool {
+    enters_kernel(name, callee) || object.is_some_and(is_kernel_object)
 }
 
 /// Frame of a name, with the object of the row of this name.

@@ -8,14 +8,18 @@ use sediment_core::binary::{
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::isa::{Flow, Isa, LONGEST_CALL};
+use sediment_core::matching::printed::{PrintedNames, is_printed};
 use sediment_core::profile::acceptable;
 use sediment_core::skipped::{Nowhere, Reason, Skipped};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A binary that is at hand.
 pub(super) struct Loaded {
     bytes: Vec<u8>,
     binary: Binary,
+    /// Base name, where the recording has none.
+    name: Option<String>,
 }
 
 /// Loads what `files` has of the DSOs; by DSO. Those in which nothing happened only tell which functions they define, and
@@ -28,18 +32,28 @@ pub(super) fn load(
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
     let nameless = with_nameless(recording);
+    let is_from_elsewhere = is_from_elsewhere(recording, files);
     let load_one = |(index, dso): (usize, &RecordedDso)| {
         let build_id = dso.build_id.as_deref();
         let Some(bytes) = files.binary(&dso.path, build_id) else { return Ok(None) };
+        let is_chosen = files.is_chosen(&dso.path, build_id);
         // Recordings with names come from other machines, too: their files are not this machine's.
-        let can_miss = || !nameless[index] && !files.is_chosen(&dso.path, build_id);
+        let can_miss = || !is_chosen && (!nameless[index] || files.names_some());
         match load_one(dso, bytes, files, settings) {
+            Ok(loaded) if is_from_elsewhere && !is_chosen && !loaded.has_recorded_id(dso) => {
+                if used[index] {
+                    skipped.add(Reason::OtherMachineFile, 0, base_name(&dso.path));
+                }
+                Ok(None)
+            }
             Err(error)
                 if used[index]
                     && (settings.skip_other_builds
                         || (error.code() == ErrorCode::WrongBinary && can_miss())) =>
             {
-                skipped.add(Reason::ReplacedFile, 0, base_name(&dso.path));
+                let reason =
+                    if files.names_some() && !is_chosen { Reason::UnaskedFile } else { Reason::ReplacedFile };
+                skipped.add(reason, 0, base_name(&dso.path));
                 Ok(None)
             }
             Err(error) if used[index] => Err(error.with_input(base_name(&dso.path))),
@@ -47,6 +61,11 @@ pub(super) fn load(
         }
     };
     recording.dsos().iter().enumerate().map(load_one).collect()
+}
+
+/// True if the recording names another machine than the one whose files are at hand.
+fn is_from_elsewhere(recording: &Recording, files: &dyn Files) -> bool {
+    recording.origin.host.as_ref().zip(files.host().as_ref()).is_some_and(|(recorded, here)| recorded != here)
 }
 
 /// True for each DSO, by id, in which something happened.
@@ -79,12 +98,23 @@ fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Sett
                 "not the recorded file: its build-id is {found}, that of the recording {recorded}"
             ))
             .with_hint(format!(
-                "give the recorded build of {} with its debug symbols; --ignore-build-id uses this one, at the risk of wrong names",
+                "give the recorded build of {} with its debug symbols; to read one program alone, name it: --binary PROGRAM; --ignore-build-id uses this file, at the risk of wrong names",
                 dso.path
             )));
         }
     }
-    Ok(Loaded { bytes, binary })
+    // Some tools name a file by its build-id.
+    let has_no_name = dso.build_id.as_ref().is_some_and(|id| *id == dso.path);
+    let name = if has_no_name { files.file_name(&dso.path, dso.build_id.as_deref()) } else { None };
+    Ok(Loaded { bytes, binary, name })
+}
+
+impl Loaded {
+    /// True if the recording has a build-id, and this file has the same.
+    fn has_recorded_id(&self, dso: &RecordedDso) -> bool {
+        let both = dso.build_id.as_ref().zip(self.binary.build_id.as_ref());
+        both.is_some_and(|(recorded, own)| same_build_id(recorded, own))
+    }
 }
 
 /// The DSOs of a recording, by id.
@@ -107,6 +137,8 @@ pub(super) struct View<'a> {
     same_named_locals: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     imports: BTreeSet<&'a str>,
+    /// Made when the first name is met that a tool made of a symbol.
+    printed: OnceCell<PrintedNames>,
 }
 
 impl<'a> Dsos<'a> {
@@ -118,7 +150,12 @@ impl<'a> Dsos<'a> {
             .zip(used(recording))
             .map(|((recorded, loaded), used)| {
                 let soname = loaded.as_ref().and_then(|loaded| loaded.binary.soname.as_deref());
-                Dso { used, label: label(&recorded.path, soname), view: loaded.as_ref().map(View::new) }
+                let name = loaded.as_ref().and_then(|loaded| loaded.name.as_deref());
+                Dso {
+                    used,
+                    label: label(name.unwrap_or(&recorded.path), soname),
+                    view: loaded.as_ref().map(View::new),
+                }
             })
             .collect();
         Self { recorded: recording.dsos(), dsos }
@@ -212,6 +249,23 @@ impl<'a> Dsos<'a> {
         self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
     }
 
+    /// The DSOs at hand with an address without a name, whose build nothing names: without a build-id, recorded or in the file.
+    pub(super) fn without_build_id(&self, recording: &Recording) -> Vec<DsoId> {
+        let nameless = with_nameless(recording);
+        let known = |id: &DsoId| {
+            let index = id.0 as usize;
+            let own = self.view(*id).and_then(|view| view.binary.build_id.as_ref());
+            own.is_some() && self.recorded[index].build_id.is_some()
+        };
+        let ids = (0..self.dsos.len() as u32).map(DsoId);
+        ids.filter(|id| nameless[id.0 as usize] && self.view(*id).is_some() && !known(id)).collect()
+    }
+
+    /// The DSO as it was recorded.
+    pub(super) fn recorded(&self, id: DsoId) -> &RecordedDso {
+        &self.recorded[id.0 as usize]
+    }
+
     /// All build-ids known of the DSOs with this label; what a file says of itself before what was recorded of it.
     pub(super) fn build_ids(&self, label: &str) -> BTreeSet<String> {
         let all = self.dsos.iter().zip(self.recorded).filter(|(dso, _)| dso.label.as_deref() == Some(label));
@@ -295,6 +349,7 @@ impl<'a> View<'a> {
             same_named_locals: binary.same_named_locals(),
             by_name,
             imports: binary.plt_stubs.iter().map(|stub| stub.target.as_str()).collect(),
+            printed: OnceCell::new(),
         }
     }
 
@@ -330,6 +385,32 @@ impl<'a> View<'a> {
         let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
         let before = self.bytes.get(usize::try_from(start).ok()?..)?.get(..LONGEST_CALL as usize)?;
         Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
+    }
+
+    /// The binary.
+    pub(super) fn binary(&self) -> &'a Binary {
+        self.binary
+    }
+
+    /// True if an instruction begins at this address, counted from the first byte of its function. None where unknown.
+    pub(super) fn is_instruction(&self, address: u64) -> Option<bool> {
+        /// Bytes of code that are looked through for one address.
+        const LONGEST: u64 = 1 << 14;
+        // Where all instructions have one size, every sampled address fits.
+        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
+        let isa = Isa::of(Some(arch?));
+        let function = self.index.function_at(address)?;
+        if address - function.address > LONGEST {
+            return None;
+        }
+        let start = usize::try_from(self.binary.file_offset_of_address(function.address)?).ok()?;
+        let code = self.bytes.get(start..)?;
+        let wanted = (address - function.address) as usize;
+        let mut at = 0;
+        while at < wanted {
+            at += (isa.instruction)(code.get(at..)?)?;
+        }
+        Some(at == wanted)
     }
 
     /// True if only its exported functions are known.
@@ -388,7 +469,14 @@ impl<'a> View<'a> {
     /// The function of this name; among local functions of the same name, that of the recorded source file.
     pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
         let Some(candidates) = self.by_name.get(name) else {
-            return if self.imports.contains(name) { Named::Import } else { Named::Unknown };
+            if self.imports.contains(name) {
+                return Named::Import;
+            }
+            let found = is_printed(name).then(|| self.printed().find(name)).flatten();
+            return found.map_or(Named::Unknown, |index| {
+                let function = &self.binary.functions[index];
+                Named::Function { function, file: self.telling_file(function) }
+            });
         };
         let found =
             |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
@@ -409,6 +497,10 @@ impl<'a> View<'a> {
             None if candidates.iter().any(|function| local_of_file(function)) => Named::Ambiguous,
             None => one_of(&|function| !function.local).map_or(Named::Ambiguous, found),
         }
+    }
+
+    fn printed(&self) -> &PrintedNames {
+        self.printed.get_or_init(|| PrintedNames::of(&self.binary.functions))
     }
 
     fn global(&self, name: &str) -> Option<&'a BinaryFunction> {

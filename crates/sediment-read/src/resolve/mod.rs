@@ -12,17 +12,21 @@ mod blocks;
 mod dsos;
 mod early;
 mod executions;
+mod identity;
+mod imported;
 pub mod lines;
 pub mod nameless;
 mod return_addresses;
 mod stripped;
 
 pub use dsos::label;
+pub use identity::{Doubt, Unproven};
 use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, Skipped};
 pub use stripped::{Stripped, stripped};
 
 use crate::read::{AddressId, RecordedAddress, Recording, Spot, TransferKind};
 use dsos::Dsos;
+pub use imported::Imported;
 use sediment_core::binary::{Files, names};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::isa::Flow;
@@ -59,6 +63,10 @@ pub struct Resolved {
     pub skipped: Skipped,
     /// The DSOs in which something was lost because they are stripped.
     pub stripped: Vec<Stripped>,
+    /// Calls or own cost of the recording that came into the profile.
+    pub imported: Imported,
+    /// The files that were used though nothing shows that they are the recorded ones.
+    pub unproven: Vec<Unproven>,
 }
 
 /// Turns addresses into functions: symbols are parsed, addresses looked up in the binaries that `files` has.
@@ -74,7 +82,16 @@ pub struct Resolved {
 /// the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
     let mut skipped = Skipped::default();
-    let loaded = dsos::load(recording, files, settings, &mut skipped)?;
+    let mut loaded = dsos::load(recording, files, settings, &mut skipped)?;
+    let mut unproven = Vec::new();
+    if !settings.ignore_build_id && !recording.return_addresses {
+        let found = identity::check(recording, &Dsos::new(recording, &loaded), files)?;
+        unproven = found.unproven;
+        for id in found.others {
+            loaded[id.0 as usize] = None;
+            skipped.add(Reason::UnaskedFile, 0, &recording.dsos()[id.0 as usize].path);
+        }
+    }
     let dsos = Dsos::new(recording, &loaded);
     if recording.return_addresses && !settings.ignore_build_id {
         return_addresses::check(recording, &dsos)?;
@@ -86,7 +103,8 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     let mut profile = begin(recording, &dsos, &mut skipped);
     let functions = add_functions(&mut profile, &ends, &mut skipped);
     blocks::add(&mut profile, recording, &dsos, files, &mut skipped)?;
-    let no_calls = add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut skipped);
+    let (no_calls, through_stubs) =
+        add_transfers(&mut profile, recording, &dsos, &ends, &functions, &mut skipped);
     profile.total = recording.total.saturating_sub(no_calls);
     add_samples(&mut profile, recording, &ends, &functions, &mut skipped);
     if profile.function_count() == 0 {
@@ -95,7 +113,8 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     describe_dsos(&mut profile, &dsos, &mut skipped);
     refuse_beyond_unit(&profile)?;
     let stripped = stripped::lost_in(recording, &dsos, &ends);
-    Ok(Resolved { profile, functions, skipped, stripped })
+    let imported = Imported::of(recording, &profile, through_stubs, &skipped);
+    Ok(Resolved { profile, functions, skipped, stripped, imported, unproven })
 }
 
 /// Meaning of an address.
@@ -323,6 +342,10 @@ fn end_of_symbol(
             dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
             dsos::Named::Function { function, file } => {
                 key.file = file.map(str::to_owned);
+                // A tool may have printed another form of it.
+                if key.name != function.name && acceptable(function.name.as_bytes()).is_some() {
+                    key.name.clone_from(&function.name);
+                }
                 size = (function.size > 0).then_some(function.size);
                 local = function.local;
             }
@@ -367,7 +390,7 @@ fn add_functions(profile: &mut Profile, ends: &Ends, skipped: &mut Skipped) -> V
     functions
 }
 
-/// Adds the passages and returns the weight of those that turned out to be no calls.
+/// Adds the passages and returns the weight of those that turned out to be no calls, and of the calls that stubs made for others.
 fn add_transfers(
     profile: &mut Profile,
     recording: &Recording,
@@ -375,8 +398,8 @@ fn add_transfers(
     ends: &Ends,
     functions: &[Option<FunctionIndex>],
     skipped: &mut Skipped,
-) -> u128 {
-    let mut no_calls: u128 = 0;
+) -> (u128, u128) {
+    let (mut no_calls, mut through_stubs): (u128, u128) = (0, 0);
     for (from, to, kind, count) in recording.transfers() {
         let (source, target) = (ends.of(from), ends.of(to));
         let (caller, callee) = (functions[from.0 as usize], functions[to.0 as usize]);
@@ -416,8 +439,12 @@ fn add_transfers(
         let from_stub = matches!(source, End::Stub { .. }) && !binds_stubs(&profile.key(callee).name);
         let one_function = same || profile.key(caller).name == profile.key(callee).name;
         if from_stub || matches!(target, End::Stub { .. }) && one_function {
-            if kind == TransferKind::Branch {
-                no_calls = no_calls.saturating_add(count);
+            match kind {
+                TransferKind::Branch => no_calls = no_calls.saturating_add(count),
+                TransferKind::Affinity => {}
+                TransferKind::Call | TransferKind::Uncertain => {
+                    through_stubs = through_stubs.saturating_add(count);
+                }
             }
             skipped.add(Reason::StubPassage, count, &profile.key(callee).name);
             continue;
@@ -435,7 +462,7 @@ fn add_transfers(
         };
         *sum = Some(sum.unwrap_or(0).saturating_add(count));
     }
-    no_calls
+    (no_calls, through_stubs)
 }
 
 fn add_samples(

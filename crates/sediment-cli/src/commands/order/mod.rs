@@ -6,9 +6,11 @@ mod explain;
 pub(super) mod gain;
 mod goals;
 mod keeping;
+pub(super) mod share;
 mod workloads;
 
 use crate::compiler;
+use crate::exit::ExitCode;
 use crate::files;
 use crate::inputs::settings::{Known, Settings};
 use crate::inputs::weights::{Weighable, Weighed};
@@ -32,10 +34,13 @@ use sediment_order::order::algorithms::{self, ALGORITHMS};
 use sediment_order::order::forecast::Program;
 use sediment_order::order::left_out::{self, LeftOut};
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
-use sediment_order::order::{self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, Request, Selection};
+use sediment_order::order::{
+    self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, PlacedShare, Request, Selection,
+};
 use sediment_order::wrapper::settings::share;
 use sediment_read::trace::file;
 use serde::Serialize;
+use share::PlacedOutput;
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -93,6 +98,9 @@ pub(crate) struct Options {
     /// Print to standard error why this function is where it is; repeatable [default: none]
     #[arg(long, value_name = "FUNCTION")]
     explain: Vec<String>,
+    /// Exit with 5 if the order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
+    min_coverage: u64,
     /// Print JSON; needs --output FILE
     #[arg(long)]
     json: bool,
@@ -152,7 +160,7 @@ fn choices() -> String {
     text
 }
 
-pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
     let plan = Plan {
@@ -191,10 +199,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         [only] => error.with_input(only.name.clone()),
         _ => error,
     };
-    let Written { text, gain } = made.map_err(named)?;
+    let Written { text, gain, placed } = made.map_err(named)?;
     files::write(&options.output, text.as_bytes(), ui)?;
+    let code = share::judge(placed, options.min_coverage, ui);
     if options.json {
-        return ui.json(&OrderOutput::new(&text, gain, plan.linker, &options.output, ui));
+        let output = OrderOutput::new(&text, gain, plan.linker, &options.output, ui);
+        ui.json(&OrderOutput { placed: placed.into(), ..output })?;
+        return Ok(code);
     }
     if options.output.is_file() && link::read(&text).is_ok() {
         ui.next(next_steps::after_order(
@@ -204,7 +215,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             options.binary.as_deref(),
         ));
     }
-    Ok(())
+    Ok(code)
 }
 
 /// Output of `order --json`: a written ordering file.
@@ -218,6 +229,8 @@ struct OrderOutput<'a> {
     /// Arguments of the compiler that link by the file; null where it takes more than arguments.
     link_arguments: Option<String>,
     functions: usize,
+    /// Weight of the profile that the order places.
+    placed: PlacedOutput,
     /// Effect on the program of `--binary`; null without one, and where it cannot be forecast.
     gain: Option<GainOutput>,
     skipped: Vec<SkippedItems>,
@@ -232,6 +245,7 @@ impl<'a> OrderOutput<'a> {
             linker: linker.name,
             link_arguments: arguments.map(|arguments| arguments.replace("FILE", &name)),
             functions: link::read(text).map_or(0, |(_, asked)| asked.len()),
+            placed: PlacedOutput::default(),
             gain,
             skipped: ui.skipped_items(),
             output: name,
@@ -376,11 +390,12 @@ pub(crate) fn order_text(
 struct Written {
     text: String,
     gain: Option<GainOutput>,
+    placed: PlacedShare,
 }
 
 fn written(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Written> {
-    let (ordering, gain) = ordering_of(profile, selection, plan, None, ui)?;
-    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
+    let (ordering, gain, placed) = ordering_of(profile, selection, plan, None, ui)?;
+    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
 /// The same for several workloads, each compared with an order of its own.
@@ -400,9 +415,9 @@ fn written_of_several(
         }
         _ => None,
     };
-    let (ordering, gain) = ordering_of(&merged, selection, plan, left_out, ui)?;
+    let (ordering, gain, placed) = ordering_of(&merged, selection, plan, left_out, ui)?;
     workloads::print_workloads(inputs, &ordering, selection, plan, ui)?;
-    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain })
+    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
 /// Orders the functions; prints what was skipped and what the order does. `left_out` has the misses of recordings that an order did not know.
@@ -412,8 +427,10 @@ fn ordering_of(
     plan: &Plan<'_>,
     left_out: Option<LeftOut>,
     ui: &Ui,
-) -> Result<(Ordering, Option<GainOutput>)> {
+) -> Result<(Ordering, Option<GainOutput>, PlacedShare)> {
     let built = order::build(profile, selection)?;
+    let placed = order::placed_share(profile, selection, &built);
+    share::say(placed, ui)?;
     ui.skipped("graph", &built.skipped);
     warn_of_go(&built, ui);
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);
@@ -446,7 +463,7 @@ fn ordering_of(
     }
     let forecast = Forecast { profile, is_counted: !traces.is_empty(), left_out };
     let gain = gain::print_gain(&ordering, &program, &forecast, ui);
-    Ok((ordering, gain.map(|gain| GainOutput::new(&gain, &forecast))))
+    Ok((ordering, gain.map(|gain| GainOutput::new(&gain, &forecast)), placed))
 }
 
 /// Warns of a Go program, by functions of its runtime.

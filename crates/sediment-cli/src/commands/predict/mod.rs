@@ -4,12 +4,15 @@
 mod output;
 
 use super::order::gain::{self, Forecast, GainOutput};
+use super::order::share;
 use super::order::{AUTO, read_trace};
+use crate::exit::ExitCode;
 use crate::files;
 use crate::inputs::settings;
-use crate::inputs::{self, read_binary, read_profile};
+use crate::inputs::{self, read_binary, read_profile, renamed};
 use crate::output::Schema;
 use crate::ui::Ui;
+use crate::values;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use output::{OrderScores, PredictOutput};
@@ -57,6 +60,9 @@ pub(crate) struct Arguments {
     /// Processor core for --full
     #[arg(long, value_name = "NAME", default_value = CORES[0].name, value_parser = PossibleValuesParser::new(CORES.iter().map(|core| core.name)))]
     core: String,
+    /// Exit with 5 if an order places less of the profile's weight, in per cent, 0 to 100; 0 always passes
+    #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = values::percent)]
+    min_coverage: u64,
     /// Print JSON with all scores
     #[arg(long)]
     json: bool,
@@ -65,15 +71,20 @@ pub(crate) struct Arguments {
 /// Number of random orders.
 const CHANCES: u64 = 5;
 
-pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let profile = read_profile(&arguments.profile, ui)?;
+pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
+    let mut profile = read_profile(&arguments.profile, ui)?;
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
+    if let (Some(binary), Some(file)) = (&binary, arguments.binary.as_deref()) {
+        renamed::follow(&mut profile, binary, file, None, ui)?;
+    }
     let file_name = arguments.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, arguments.dso.as_deref());
     let core = core_of(&arguments.core)
         .ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown core {}", arguments.core)))?;
     let built = order::build(&profile, &selection)
         .map_err(|error| error.with_input(files::display(&arguments.profile)))?;
+    let placed = order::placed_share(&profile, &selection, &built);
+    share::say(placed, ui).map_err(|error| error.with_input(files::display(&arguments.profile)))?;
     ui.skipped("graph", &built.skipped);
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
     let starts = settings::starts(&profile, &built, trace.as_slice());
@@ -113,11 +124,13 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .map(|(name, order)| Row::of(name, &known, &order))
         .collect();
     if arguments.json {
-        return ui.json(&PredictOutput {
+        ui.json(&PredictOutput {
             schema: Schema,
+            placed: placed.into(),
             orders: rows.iter().map(OrderScores::new).collect(),
             gain: gain.as_ref().map(|gain| GainOutput::new(gain, &forecast)),
-        });
+        })?;
+        return Ok(share::judge(placed, arguments.min_coverage, ui));
     }
     let mut text = table(&rows);
     if arguments.full {
@@ -137,7 +150,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         (None, true) if !program.has_calls() => format!("{}\n", gain::NO_FORECAST),
         (None, true) => String::new(),
     };
-    ui.result(&text)
+    ui.result(&text)?;
+    Ok(share::judge(placed, arguments.min_coverage, ui))
 }
 
 /// Inputs of orders and scores.

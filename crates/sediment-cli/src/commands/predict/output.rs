@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of `predict`.
 
+use super::super::order::share::PlacedOutput;
 use super::Row;
 use crate::commands::order::gain::{GainOutput, TlbMissesOutput};
 use crate::output::Schema;
@@ -12,6 +13,8 @@ use serde::Serialize;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct PredictOutput {
     pub(super) schema: Schema<1>,
+    /// Weight of the profile that an order places.
+    pub(super) placed: PlacedOutput,
     pub(super) orders: Vec<OrderScores>,
     /// Effect of the default order, or of the first of `--order`, on the program of `--binary`; null where it cannot be forecast.
     pub(super) gain: Option<GainOutput>,

@@ -39,7 +39,18 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     (
         "sediment-read",
         "read",
-        &["mod", "input", "numbers", "replay", "stacks", "frame_names", "executed", "locations", "protobuf"],
+        &[
+            "mod",
+            "input",
+            "numbers",
+            "replay",
+            "stacks",
+            "frame_names",
+            "evidence",
+            "executed",
+            "locations",
+            "protobuf",
+        ],
     ),
     // The affinity layout chooses among the others.
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),

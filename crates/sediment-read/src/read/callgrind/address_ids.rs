@@ -6,6 +6,7 @@ use super::names::{self, Function, Functions, Names};
 use super::tally::Calls;
 use crate::read::{AddressId, DsoId, Executed, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
 use sediment_core::skipped::{Amount, Nowhere, Reason};
+use std::collections::HashMap;
 
 /// No file system here has longer ones, and many functions may be said to be of one file.
 const LONGEST_FILE_NAME: usize = 255;
@@ -78,10 +79,19 @@ impl AddressIds {
         recording.add_executed(addresses);
     }
 
+    /// Adds the calls, and their number to the total. valgrind names no linkage stubs but those of `.plt`: code without a name that
+    /// calls one function alone is such a stub, and its callers call that function.
     pub(super) fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
         recording.transfers.reserve(calls.len());
+        let targets = self.stub_targets(functions, calls);
         for calls in calls {
-            let (caller, callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
+            let (caller, mut callee, count) = (calls.caller(), calls.callee(), u128::from(calls.count));
+            if targets.contains_key(&caller) {
+                recording.skipped.add(Reason::StubPassage, count, "");
+                continue;
+            }
+            recording.total = recording.total.saturating_add(count);
+            callee = targets.get(&callee).copied().unwrap_or(callee);
             match (self.0[caller as usize], self.0[callee as usize]) {
                 (Ok(from), Ok(to)) => recording.add_transfer(from, to, TransferKind::Call, count),
                 (Err(why), _) | (_, Err(why)) => {
@@ -93,6 +103,28 @@ impl AddressIds {
                 }
             }
         }
+    }
+}
+
+impl AddressIds {
+    /// The one function that each stub calls.
+    fn stub_targets(&self, functions: &Functions<'_>, calls: &[Calls]) -> HashMap<u32, u32> {
+        let name = |function: u32| names::function_name(functions.all()[function as usize].name);
+        // The first call of each stub goes to the dynamic linker.
+        let binds = |function: u32| name(function).starts_with(b"_dl_runtime_resolve");
+        let mut targets: HashMap<u32, Option<u32>> = HashMap::new();
+        for calls in calls.iter().filter(|calls| names::is_address(name(calls.caller()))) {
+            let (caller, callee) = (calls.caller(), calls.callee());
+            if binds(callee) {
+                continue;
+            }
+            let target = targets.entry(caller).or_insert(Some(callee));
+            if *target != Some(callee) {
+                *target = None;
+            }
+        }
+        let named = targets.into_iter().filter_map(|(stub, target)| Some((stub, target?)));
+        named.filter(|(_, target)| self.0[*target as usize].is_ok()).collect()
     }
 }
 

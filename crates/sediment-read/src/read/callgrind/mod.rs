@@ -457,7 +457,6 @@ impl<'a> Parser<'a> {
         }
         let mut recording = Recording {
             source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
-            total: calls.iter().map(|calls| u128::from(calls.count)).sum(),
             seen: counted(calls.len(), "call edge"),
             ..Recording::default()
         };

@@ -144,10 +144,11 @@ impl Attribute {
             SampleContent::Nothing
         } else if self.has(ADDR) && self.is_each_a_branch() {
             SampleContent::SingleBranches
+        } else if self.has(CALLCHAIN) {
+            // Also where copies of the stack were asked for: whoever unwound them put the callers here.
+            SampleContent::CallChains
         } else if self.has(STACK_USER) {
             SampleContent::StackCopies
-        } else if self.has(CALLCHAIN) {
-            SampleContent::CallChains
         } else {
             SampleContent::AddressResolver
         }
@@ -215,7 +216,8 @@ mod tests {
         let with = |more: u64| Attribute { sample_type: IP | TID | more, ..base.clone() };
         assert_eq!(base.content(), SampleContent::AddressResolver);
         assert_eq!(with(CALLCHAIN).content(), SampleContent::CallChains);
-        assert_eq!(with(CALLCHAIN | STACK_USER).content(), SampleContent::StackCopies);
+        assert_eq!(with(CALLCHAIN | STACK_USER).content(), SampleContent::CallChains);
+        assert_eq!(with(STACK_USER).content(), SampleContent::StackCopies);
         assert_eq!(with(CALLCHAIN | STACK_USER | BRANCH_STACK).content(), SampleContent::BranchStacks);
         let stack =
             Attribute { branch_sample_type: branch_sample_type::CALL_STACK | 1, ..with(BRANCH_STACK) };

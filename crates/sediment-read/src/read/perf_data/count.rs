@@ -25,6 +25,9 @@ pub(super) struct SampleCounts {
     no_calls: [u64; NoCall::ALL.len()],
     /// Samples of guests and in the kernel.
     skipped: Skipped,
+    /// Times of the first and the last sample; 0 where they have none.
+    pub(super) first: u64,
+    pub(super) last: u64,
 }
 
 /// One worker's counts.
@@ -74,6 +77,8 @@ impl SampleCounts {
         self.passages += other.passages;
         self.no_calls.iter_mut().zip(other.no_calls).for_each(|(sum, more)| *sum += more);
         self.skipped.append(&other.skipped);
+        self.first = [self.first, other.first].into_iter().filter(|time| *time != 0).min().unwrap_or(0);
+        self.last = self.last.max(other.last);
     }
 
     fn add_skipped(&self, recording: &mut Recording) {
@@ -106,6 +111,11 @@ impl Counts<'_> {
 
     fn sample(&mut self, attribute: &Attribute, sample: &Sample, sequence: u64) {
         self.seen.samples += 1;
+        if sample.time != 0 {
+            let first = &mut self.seen.first;
+            *first = if *first == 0 { sample.time } else { (*first).min(sample.time) };
+            self.seen.last = self.seen.last.max(sample.time);
+        }
         if sample.mode == Mode::Guest {
             self.seen.skipped.add(Reason::GuestSample, 0, "");
             return;
@@ -253,6 +263,13 @@ pub(super) fn recorded_dso(survey: &Survey, file: super::mappings::FileId) -> Op
     Some(RecordedDso { path, build_id })
 }
 
+/// Adds the DSO that a mapped file is, with what was recorded of the file.
+fn add_dso(survey: &Survey<'_>, file: super::mappings::FileId, recording: &mut Recording) -> Option<DsoId> {
+    let dso = recording.dso(recorded_dso(survey, file)?);
+    recording.file_mut(dso).append(survey.spaces.recorded(file));
+    Some(dso)
+}
+
 impl<'a> AddressResolver<'a> {
     /// A library may be called through a linkage stub and leave no other trace: whatever could have run is a DSO of the
     /// recording, so that the stub's function is found in it.
@@ -260,7 +277,7 @@ impl<'a> AddressResolver<'a> {
         let could_run = |file: &_| survey.spaces.could_run(*file);
         let mut dsos = vec![None; survey.spaces.files().len()];
         for file in survey.spaces.file_ids().filter(could_run) {
-            dsos[file.index()] = recorded_dso(survey, file).map(|dso| recording.dso(dso));
+            dsos[file.index()] = add_dso(survey, file, recording);
         }
         Self { survey, dsos }
     }
@@ -298,7 +315,7 @@ impl<'a> AddressResolver<'a> {
         };
         let slot = &mut self.dsos[file.index()];
         if slot.is_none() {
-            *slot = recorded_dso(self.survey, file).map(|dso| recording.dso(dso));
+            *slot = add_dso(self.survey, file, recording);
         }
         let Some(dso) = *slot else { return Err(Nowhere::NotUtf8) };
         Ok(recording.place(RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) }))

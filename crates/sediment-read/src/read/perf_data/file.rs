@@ -22,6 +22,7 @@ pub(super) const NO_EVENTS: &str = "perf finds its events in /sys: is that mount
 /// Features by their bits (HEADER_*).
 mod feature {
     pub(crate) const BUILD_ID: u64 = 2;
+    pub(crate) const HOST: u64 = 3;
     pub(crate) const ARCH: u64 = 6;
     pub(crate) const EVENT_DESCRIPTION: u64 = 12;
     pub(crate) const FOLDER: u64 = 24;
@@ -40,8 +41,12 @@ pub(super) struct PerfFile<'a> {
     pub(super) events: Events,
     /// Machine architecture as `uname -m` spells it.
     pub(super) arch: Option<String>,
+    /// Name of the machine.
+    pub(super) host: Option<String>,
     /// Build-ids in lower-case hex, by the path that was mapped.
     pub(super) build_ids: HashMap<Vec<u8>, String>,
+    /// Bytes behind the last record of a pipe.
+    pub(super) junk: u64,
     /// True if the samples may stand in files beside it.
     pub(super) in_folder: bool,
 }
@@ -66,7 +71,9 @@ impl<'a> PerfFile<'a> {
             data: Section { offset: HEADER_OF_PIPE, size: input.length().saturating_sub(HEADER_OF_PIPE) },
             events: Events::default(),
             arch: None,
+            host: None,
             build_ids: HashMap::new(),
+            junk: 0,
             in_folder: false,
         };
         if header_size == HEADER_OF_PIPE {
@@ -97,7 +104,9 @@ impl<'a> PerfFile<'a> {
 
     /// All records, from the first.
     pub(super) fn records(&self) -> Stream<'a> {
-        Stream::new(self.input, self.data.offset, self.data.offset + self.data.size, self.big_endian)
+        let stream =
+            Stream::new(self.input, self.data.offset, self.data.offset + self.data.size, self.big_endian);
+        if self.data.offset == HEADER_OF_PIPE { stream.of_pipe() } else { stream }
     }
 
     /// That a section lies in the file.
@@ -184,6 +193,7 @@ impl<'a> PerfFile<'a> {
             let place = section(&mut table, "a feature")?;
             let what = match feature {
                 feature::BUILD_ID => "the build-ids",
+                feature::HOST => "the name of the machine",
                 feature::ARCH => "the architecture",
                 feature::EVENT_DESCRIPTION => "the names of the events",
                 _ => continue,
@@ -204,8 +214,11 @@ impl<'a> PerfFile<'a> {
                 Ok(())
             }
             feature::ARCH => {
-                let arch = string(&mut bytes)?;
-                self.arch = std::str::from_utf8(arch).ok().filter(|arch| !arch.is_empty()).map(str::to_owned);
+                self.arch = text(&mut bytes)?;
+                Ok(())
+            }
+            feature::HOST => {
+                self.host = text(&mut bytes)?;
                 Ok(())
             }
             feature::EVENT_DESCRIPTION => self.read_event_names(bytes),
@@ -251,6 +264,7 @@ impl<'a> PerfFile<'a> {
                 self.read_record_of_perf(&record)?;
             }
         }
+        self.junk = records.junk;
         if self.events.attributes.is_empty() {
             return Err(Error::at_offset(
                 HEADER_OF_PIPE,
@@ -305,6 +319,12 @@ impl<'a> PerfFile<'a> {
 fn section(cursor: &mut Cursor, what: &str) -> Result<Section> {
     let what = format!("the place of the {what}");
     Ok(Section { offset: cursor.u64(&what)?, size: cursor.u64(&what)? })
+}
+
+/// A string that is text; None if it is empty.
+fn text(cursor: &mut Cursor) -> Result<Option<String>> {
+    let text = string(cursor)?;
+    Ok(std::str::from_utf8(text).ok().filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
 /// A string with its length before it, filled up with NULs.

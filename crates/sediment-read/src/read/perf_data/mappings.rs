@@ -10,6 +10,7 @@
 //! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
+use crate::read::{Inode, RecordedFile};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
@@ -72,6 +73,7 @@ pub(super) struct Mapping {
     pub(super) kernel: bool,
     /// Mapped to be run, not to be read alone.
     pub(super) executable: bool,
+    pub(super) inode: Inode,
 }
 
 /// An address space that only grew, by number; 0 is that of a process of which nothing is known.
@@ -108,6 +110,8 @@ struct Files {
     ids: HashMap<MappedFile, FileId>,
     /// True if it was ever mapped executable.
     executable: Vec<bool>,
+    /// What was recorded of each besides its path and build-id.
+    recorded: Vec<RecordedFile>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,6 +222,11 @@ impl Spaces {
         &self.files.files
     }
 
+    /// What was recorded of a file besides its path and build-id.
+    pub(super) fn recorded(&self, file: FileId) -> &RecordedFile {
+        &self.files.recorded[file.index()]
+    }
+
     /// True if code of this file could have run.
     pub(super) fn could_run(&self, file: FileId) -> bool {
         self.files.executable[file.index()] && self.files.kinds[file.index()] == FileKind::File
@@ -237,6 +246,7 @@ impl Files {
                 let id = FileId(self.files.len() as u32);
                 self.kinds.push(kind_of(&file.path));
                 self.executable.push(false);
+                self.recorded.push(RecordedFile::default());
                 self.files.push(file.clone());
                 self.ids.insert(file, id);
                 id
@@ -249,8 +259,13 @@ impl Files {
 
 impl Follower {
     fn map(&mut self, when: When, mapping: Mapping) {
-        let Mapping { process, start, length, file_offset, file, kernel, executable } = mapping;
+        let Mapping { process, start, length, file_offset, file, kernel, executable, inode } = mapping;
         let file = self.spaces.files.id(file, executable && !kernel);
+        if executable && !kernel {
+            let mut recorded = RecordedFile { inode, ..RecordedFile::default() };
+            recorded.add_mapped(file_offset, length);
+            self.spaces.files.recorded[file.index()].append(&recorded);
+        }
         let visible =
             Visible { end: start.saturating_add(length), shift: file_offset.wrapping_sub(start), file };
         self.mapped += 1;
@@ -401,6 +416,7 @@ mod tests {
             file,
             kernel: false,
             executable: true,
+            inode: Inode::Unknown,
         })
     }
 

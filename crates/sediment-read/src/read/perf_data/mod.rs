@@ -76,6 +76,9 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     };
     let mut recording = Recording::default();
     let seen = count::count(&survey, input, settings.executions, &mut recording)?;
+    if seen.passages == 0 && survey.content == SampleContent::CallChains && survey.has_stack_copies() {
+        return Err(stack_copies());
+    }
     if seen.passages == 0 && survey.content == SampleContent::CallChains && !recording.samples().is_empty() {
         (what, unknown) = of_samples;
         recording.skipped.add_many(Reason::NoCallers, seen.samples, 0, "");
@@ -95,11 +98,14 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         .with_hint(HOW_TO_RECORD));
     }
     recording.skipped.add_many(Reason::LostRecord, survey.lost, 0, "");
+    recording.skipped.add_many(Reason::TrailingByte, survey.file.junk, 0, "");
     for (name, samples) in survey.not_read() {
         recording.skipped.add_many(Reason::OtherEvent, samples, 0, name);
     }
     recording.source = Source::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();
+    recording.origin.host = survey.file.host.clone();
+    recording.origin.duration = seen.last.saturating_sub(seen.first);
     recording.samples_taken = seen.samples;
     recording.seen = format!("{}, {} {passages}", counted(seen.samples, "sample"), seen.passages);
     Ok(recording)

@@ -4,6 +4,7 @@
 use super::attribute::{Attribute, branch_sample_type, sample_type};
 use super::cursor::Cursor;
 use super::mappings::{Change, MappedFile, Mapping};
+use crate::read::Inode;
 use sediment_core::error::{Error, Result};
 use sediment_core::skipped::NoCall;
 use std::collections::HashMap;
@@ -25,6 +26,11 @@ pub(super) mod kind {
     pub(crate) const HEADER_FEATURE: u32 = 80;
     pub(crate) const COMPRESSED: u32 = 81;
     pub(crate) const COMPRESSED2: u32 = 83;
+
+    /// True for a kind that a kernel or a perf may have written; newer ones are a little beyond those of today.
+    pub(crate) fn is_known(kind: u32) -> bool {
+        matches!(kind, 1..=31 | 64..=95)
+    }
 }
 
 /// Size in bytes of the head of a record.
@@ -114,20 +120,27 @@ impl<'a> Record<'a> {
         let start = body.u64("the address of a mapping")?;
         let length = body.u64("the length of a mapping")?;
         let file_offset = body.u64("the offset of a mapping")?;
-        let mut recorded_id = None;
+        let (mut recorded_id, mut inode) = (None, Inode::Unknown);
         let mut executable = self.misc & MISC_DATA == 0;
         if self.kind == kind::MMAP2 {
             // Either device and inode, or the build-id with its size before it.
             let identity = body.bytes(24, "the file of a mapping")?;
             if self.misc & MISC_BUILD_ID != 0 {
                 recorded_id = build_id(&identity[4..], Some(identity[0]));
+            } else {
+                let mut identity = Cursor::new(identity, body.offset(), body.big_endian());
+                let (major, minor) = (identity.u32("a device")?, identity.u32("a device")?);
+                let number = identity.u64("an inode")?;
+                if number != 0 {
+                    inode = Inode::One(u64::from(major) << 32 | u64::from(minor), number);
+                }
             }
             executable = body.u32("the protection of a mapping")? & PROTECTION_EXECUTE != 0;
             body.u32("the flags of a mapping")?;
         }
         let kernel = process == KERNEL || matches!(self.misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
         let file = MappedFile { path: body.rest_as_string().into(), build_id: recorded_id };
-        Ok(Mapping { process, start, length, file_offset, file, kernel, executable })
+        Ok(Mapping { process, start, length, file_offset, file, kernel, executable, inode })
     }
 
     /// Number of records that the kernel dropped, if this is such a record.

@@ -78,6 +78,10 @@ pub(super) struct Stream<'a> {
     of_perf_alone: bool,
     sequence: u64,
     batches: u64,
+    /// Data of a pipe, into which others may have written, too.
+    is_pipe: bool,
+    /// Bytes behind the last record of a pipe.
+    pub(super) junk: u64,
 }
 
 /// True for the message that perf prints for people after its last record, in the same pipe.
@@ -101,7 +105,31 @@ impl<'a> Stream<'a> {
             of_perf_alone: false,
             sequence: 0,
             batches: 0,
+            is_pipe: false,
+            junk: 0,
         }
+    }
+
+    /// Records from a pipe: what is no record at its end is passed over, and counted.
+    pub(super) fn of_pipe(self) -> Self {
+        Self { is_pipe: true, ..self }
+    }
+
+    /// Passes over what is left of a pipe, if that does not begin as a record does, and anything came before it.
+    fn is_junk(&mut self) -> bool {
+        let left = (self.filled - self.from) as u64;
+        let read_any = self.sequence > 0 || self.from > 0;
+        let is_cut = match self.left().u32("the kind of a record") {
+            Ok(number) => kind::is_known(number) && (left < HEAD as u64 || Head::read(self.left()).is_ok()),
+            Err(_) => true,
+        };
+        let at_end = self.next == self.end && left <= u64::from(u16::MAX);
+        let is_junk = self.is_pipe && read_any && at_end && !is_cut;
+        if is_junk {
+            self.junk += left;
+            self.from = self.filled;
+        }
+        is_junk
     }
 
     /// Those records alone that perf writes for itself; nothing is unpacked.
@@ -145,7 +173,13 @@ impl<'a> Stream<'a> {
             let offset = self.offset();
             let mut special = None;
             while self.filled - self.from >= HEAD {
-                let head = Head::read(self.left())?;
+                let head = match Head::read(self.left()) {
+                    Ok(head) => head,
+                    // What was read before is handed out first.
+                    Err(_) if start < self.from => break,
+                    Err(_) if self.is_junk() => break,
+                    Err(error) => return Err(error),
+                };
                 if self.filled - self.from < head.size {
                     break;
                 }
@@ -192,7 +226,7 @@ impl<'a> Stream<'a> {
     /// Sees to it that a whole record is in memory, unless there is none.
     fn read_on(&mut self) -> Result<()> {
         let have = self.filled - self.from;
-        let whole = have >= HEAD && have >= Head::read(self.left())?.size;
+        let whole = have >= HEAD && Head::read(self.left()).is_ok_and(|head| have >= head.size);
         if whole {
             return Ok(());
         }
@@ -210,8 +244,9 @@ impl<'a> Stream<'a> {
         if left.len() == 0 {
             return Ok(());
         }
-        let head = Head::read(left)?;
-        left.clone().bytes(head.size as u64, "a record").map(|_| ())
+        let found =
+            Head::read(left).and_then(|head| left.clone().bytes(head.size as u64, "a record").map(|_| ()));
+        if found.is_err() && self.is_junk() { Ok(()) } else { found }
     }
 
     /// Takes a record that is compressed, or that more belongs to than its size says.

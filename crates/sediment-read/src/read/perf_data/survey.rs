@@ -2,7 +2,7 @@
 //! The first pass over the records: the changes of address spaces, the events with samples, and the content of these.
 //! Samples are told apart and counted here, not read.
 
-use super::attribute::SampleContent;
+use super::attribute::{SampleContent, sample_type};
 use super::cursor::Cursor;
 use super::file::PerfFile;
 use super::mappings::{Change, Spaces, When};
@@ -133,6 +133,12 @@ impl<'a> Survey<'a> {
     pub(super) fn not_read(&self) -> impl Iterator<Item = (&str, u64)> {
         let all = self.file.events.attributes.iter().zip(&self.read).zip(&self.samples);
         all.filter(|((_, read), _)| !**read).map(|((one, _), samples)| (one.name(), *samples))
+    }
+
+    /// True if an event that is read has copies of the stack in its samples.
+    pub(super) fn has_stack_copies(&self) -> bool {
+        let all = self.file.events.attributes.iter().zip(&self.read);
+        all.filter(|(_, read)| **read).any(|(one, _)| one.has(sample_type::STACK_USER))
     }
 
     /// True if no event that is read has branches that would show an indirect call.

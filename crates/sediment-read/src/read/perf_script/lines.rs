@@ -231,7 +231,7 @@ fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>)
 
 /// Process and thread where a line of fields ends, before the processor and flags that may follow them.
 fn ids_before(fields: &[u8]) -> Option<(Option<u32>, u64)> {
-    let words = fields.rsplit(|b| *b == b' ').filter(|word| !word.is_empty());
+    let words = fields.rsplit(|b| matches!(b, b' ' | b'\t')).filter(|word| !word.is_empty());
     let mut ids = words.take(4).map(|word| match process_and_thread(word) {
         Some((process, thread)) => Some((Some(process), thread)),
         None => decimal(word).map(|thread| (None, thread)),
@@ -255,8 +255,10 @@ impl Iterator for Words<'_> {
     type Item = (usize, usize);
 
     fn next(&mut self) -> Option<(usize, usize)> {
-        let start = self.at + self.line[self.at..].iter().position(|b| *b != b' ')?;
-        let end = self.line[start..].iter().position(|b| *b == b' ').map_or(self.line.len(), |n| start + n);
+        // simpleperf puts a tab behind the command.
+        let is_blank = |b: &u8| matches!(b, b' ' | b'\t');
+        let start = self.at + self.line[self.at..].iter().position(|b| !is_blank(b))?;
+        let end = self.line[start..].iter().position(is_blank).map_or(self.line.len(), |n| start + n);
         self.at = end;
         Some((start, end))
     }
@@ -307,7 +309,11 @@ mod tests {
     #[test]
     fn fields_are_found_whichever_were_asked_for() {
         type Header<'a> = (Option<u32>, Option<u64>, Option<u64>, &'a str, &'a str);
-        let cases: [(&str, Header<'_>); 12] = [
+        let cases: [(&str, Header<'_>); 13] = [
+            (
+                "maps\t21452/21452 [007] 11371.483014: 201198 cpu-clock:",
+                (Some(21452), Some(21452), Some(201_198), "cpu-clock", ""),
+            ),
             (
                 "my prog 23398 13006.700357:    1001001 cpu-clock:u: ",
                 (None, Some(23398), Some(1_001_001), "cpu-clock:u", " "),

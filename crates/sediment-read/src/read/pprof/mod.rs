@@ -150,6 +150,7 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
             "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
         ));
     }
+    recording.origin.began = Some(u128::from(tables.began)).filter(|began| *began > 0);
     recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{}, {sum} {what}", sediment_core::plural::counted(samples, "stack"));
     Ok(recording)

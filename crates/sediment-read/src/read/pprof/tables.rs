@@ -60,6 +60,8 @@ pub(super) struct Tables {
     pub(super) types: Vec<ValueType>,
     /// The type that the writer means to be looked at, by its name; 0 for none.
     pub(super) default_type: u64,
+    /// When the recording began, in nanoseconds since 1970; 0 where unknown.
+    pub(super) began: u64,
     functions: Vec<Function>,
     mappings: Vec<Mapping>,
     locations: Vec<Location>,
@@ -73,6 +75,7 @@ impl Tables {
         let mut tables = Self { keeps_lines, ..Self::default() };
         while let Some((number, content)) = messages.next()? {
             match (number, content) {
+                (9, Content::Number(began)) => tables.began = began,
                 (14, Content::Number(index)) => tables.default_type = index,
                 (1 | 3..=6, Content::Bytes) => {
                     let row = tables.row(number, &messages.buffer, budget)?;

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which file a recording is of, by real recordings of `perf record`: with and without build-ids, of files that changed, were
+//! replaced or are another machine's.
+
+use crate::running::{code, command, err, out};
+use libtest_mimic::Trial;
+use std::path::Path;
+use std::process::Command;
+use support::json::{self, Json};
+use support::{Need, case};
+
+const NEEDS: &[Need] = &[Need::Program("cc"), Need::Program("perf"), Need::Program("readelf")];
+
+pub(crate) fn cases() -> Vec<Trial> {
+    let cases: &[(&str, fn())] = &[
+        ("an_unchanged_file_needs_no_build_id", an_unchanged_file_needs_no_build_id),
+        ("a_file_built_again_is_doubted", a_file_built_again_is_doubted),
+        ("no_names_of_this_machine_for_another", no_names_of_this_machine_for_another),
+        ("files_not_asked_for_are_passed_over", files_not_asked_for_are_passed_over),
+        ("a_replaced_program_is_found", a_replaced_program_is_found),
+    ];
+    cases.iter().map(|(name, run)| case(name, NEEDS, *run)).collect()
+}
+
+fn source(first: &str, second: &str) -> String {
+    format!(
+        "volatile unsigned long s;
+#define N __attribute__((noinline))
+{first}
+{second}
+int main(void) {{ for (int r = 0; r < 40; r++) {{ hot(1000000); cool(1000); }} return 0; }}
+"
+    )
+}
+
+const HOT: &str = "N void hot(unsigned long n) { for (unsigned long i = 0; i < n; i++) s += i * 3; }";
+const COOL: &str = "N void cool(unsigned long n) { for (unsigned long i = 0; i < n; i++) s |= i * 9; }";
+
+fn run(folder: &Path, program: &str, arguments: &[&str]) {
+    let done = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
+    assert!(done.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn compile(folder: &Path, text: &str, name: &str) {
+    std::fs::write(folder.join("p.c"), text).unwrap();
+    run(folder, "cc", &["-O1", "-fno-omit-frame-pointer", "-o", name, "p.c"]);
+}
+
+fn record(folder: &Path, more: &[&str]) {
+    let mut arguments = vec!["record", "-q", "-e", "cpu-clock:u", "-F", "2000", "-o", "p.data"];
+    arguments.extend(more);
+    arguments.extend(["--", "./prog"]);
+    run(folder, "perf", &arguments);
+}
+
+/// Imports with an empty home, so that perf's own copies are not found.
+fn import(folder: &Path, file: &str, more: &[&str]) -> std::process::Output {
+    let mut arguments = vec!["import", file, "-o", "p.gv", "--json"];
+    arguments.extend(more);
+    command(folder, &arguments).env("HOME", folder.join("home")).output().unwrap()
+}
+
+fn imported(folder: &Path, file: &str, more: &[&str]) -> Json {
+    let done = import(folder, file, more);
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    json::parse(&out(&done))
+}
+
+/// The doubts of the files of a label.
+fn doubts(profile: &Json, label: &str) -> Vec<String> {
+    let of_label = profile.list("unproven").iter().filter(|file| file.text("dso").as_deref() == Some(label));
+    of_label.filter_map(|file| file.text("doubt")).collect()
+}
+
+fn skipped(profile: &Json, wanted: &str) -> bool {
+    profile.list("skipped").iter().any(|item| item.text("code").as_deref() == Some(wanted))
+}
+
+fn samples(folder: &Path, function: &str) -> u64 {
+    let text = std::fs::read_to_string(folder.join("p.gv")).unwrap();
+    let line = text.lines().find(|line| line.trim_start().starts_with(&format!("\"{function}\" [")));
+    let number = line
+        .and_then(|line| line.split_once("samples="))
+        .map(|(_, rest)| rest.chars().take_while(char::is_ascii_digit).collect::<String>());
+    number.map_or(0, |number| number.parse().unwrap())
+}
+
+fn an_unchanged_file_needs_no_build_id() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile(folder, &source(HOT, COOL), "prog");
+    record(folder, &["-B"]);
+    let profile = imported(folder, "p.data", &[]);
+    assert_eq!(doubts(&profile, "prog"), Vec::<String>::new());
+    assert!(samples(folder, "hot") > 100 * samples(folder, "cool").max(1));
+}
+
+fn a_file_built_again_is_doubted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile(folder, &source(HOT, COOL), "prog");
+    record(folder, &["-B"]);
+    compile(folder, &source(COOL, HOT), "prog");
+    let done = import(folder, "p.data", &[]);
+    // Its code either fits by chance or does not fit at all.
+    if code(&done) == 0 {
+        assert_eq!(doubts(&json::parse(&out(&done)), "prog"), ["changed"]);
+    } else {
+        assert_eq!(code(&done), 1, "{}", err(&done));
+    }
+    // A file that shrank does not have the recorded code.
+    std::fs::write(folder.join("p.c"), "int main(void) { return 0; }\n").unwrap();
+    run(folder, "cc", &["-O1", "-o", "prog", "p.c"]);
+    assert_eq!(code(&import(folder, "p.data", &[])), 1);
+}
+
+/// The recording as if of a machine of another name.
+fn of_another_machine(folder: &Path) {
+    let bytes = std::fs::read(folder.join("p.data")).unwrap();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    std::fs::write(folder.join("other.data"), replaced(bytes, host.trim_end().as_bytes())).unwrap();
+}
+
+/// Bytes with each bit of a word turned, where it stands, but those that would make another control character of it.
+fn replaced(mut bytes: Vec<u8>, word: &[u8]) -> Vec<u8> {
+    let mut at = 0;
+    while let Some(found) = bytes[at..].windows(word.len()).position(|part| part == word) {
+        for byte in &mut bytes[at + found..][..word.len()] {
+            *byte ^= 1;
+        }
+        at += found + word.len();
+    }
+    bytes
+}
+
+fn no_names_of_this_machine_for_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile(folder, &source(HOT, COOL), "prog");
+    record(folder, &["-B"]);
+    of_another_machine(folder);
+    let done = import(folder, "other.data", &[]);
+    assert_eq!(code(&done), 1, "{}", out(&done));
+    // A file that the user names may be another machine's.
+    let profile = imported(folder, "other.data", &["--binary", "prog"]);
+    assert_eq!(doubts(&profile, "prog"), ["no-evidence"]);
+    assert!(samples(folder, "hot") > 0);
+}
+
+/// The recording as if it were of other builds of the C library and the dynamic linker.
+fn files_not_asked_for_are_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile(folder, &source(HOT, COOL), "prog");
+    record(folder, &[]);
+    let mut bytes = std::fs::read(folder.join("p.data")).unwrap();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libraries: std::collections::BTreeSet<&str> = maps
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(5))
+        .filter(|path| path.contains(".so"))
+        .collect();
+    for library in libraries {
+        if let Some(id) = sediment_core::binary::build_id(&std::fs::read(library).unwrap()) {
+            let id: Vec<u8> =
+                (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect();
+            bytes = replaced(bytes, &id);
+        }
+    }
+    std::fs::write(folder.join("other.data"), bytes).unwrap();
+    std::fs::create_dir(folder.join("server")).unwrap();
+    std::fs::rename(folder.join("prog"), folder.join("server/prog")).unwrap();
+    let profile = imported(folder, "other.data", &["--binary", "server/prog"]);
+    assert_eq!(doubts(&profile, "prog"), Vec::<String>::new(), "its build-id is the recorded one");
+    assert!(samples(folder, "hot") > 0);
+    let others = profile.list("dsos").len();
+    assert!(others == 1 || skipped(&profile, "unasked-file"), "the C library is not the recorded one");
+}
+
+fn a_replaced_program_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let endless = source(HOT, COOL).replace("r < 40", "1");
+    compile(folder, &endless, "prog");
+    let mut program = Command::new("./prog").current_dir(folder).spawn().unwrap();
+    std::fs::rename(folder.join("prog"), folder.join("kept")).unwrap();
+    std::fs::copy(folder.join("kept"), folder.join("copy")).unwrap();
+    std::fs::remove_file(folder.join("kept")).unwrap();
+    let process = program.id().to_string();
+    let recorded = Command::new("perf")
+        .args([
+            "record",
+            "-q",
+            "-e",
+            "cpu-clock:u",
+            "-F",
+            "2000",
+            "-o",
+            "p.data",
+            "-p",
+            &process,
+            "--",
+            "sleep",
+            "0.4",
+        ])
+        .current_dir(folder)
+        .output();
+    let running = import(folder, "p.data", &[]);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert!(recorded.unwrap().status.success());
+    // perf finds no file to read a build-id from, or finds it by /proc; with one, the running program is found by it.
+    assert!(matches!(code(&running), 0 | 1), "{}", err(&running));
+    std::fs::rename(folder.join("copy"), folder.join("kept")).unwrap();
+    let profile = imported(folder, "p.data", &["--binary", "kept"]);
+    assert!(samples(folder, "hot") > 0);
+    assert!(profile.list("dsos").len() >= 1);
+}

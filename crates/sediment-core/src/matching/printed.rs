@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finds the function that a printed name means: demangled, with an offset, as a clone in words, or cut at the width of a column.
+//!
+//! Tools print `B::run(int)`, `B::run`, `B::run(int) [clone .isra.0]`, `core::fmt::write::h0123456789abcdef`, `main+0x1f`,
+//! `std::vector<int, std::allo...`. Names are compared without blanks. A function is meant if it is the only one that fits, where names
+//! of one address are one function.
+
+use crate::binary::BinaryFunction;
+use crate::demangle;
+use std::collections::HashMap;
+
+/// Fewest bytes of a cut name.
+const SHORTEST_CUT: usize = 12;
+
+/// Functions of a file by the names that tools print.
+#[derive(Debug)]
+pub struct PrintedNames {
+    /// By index.
+    addresses: Vec<u64>,
+    /// By printed form without blanks: the function; None where several fit.
+    forms: HashMap<String, Option<usize>>,
+    /// All forms, sorted, for names that are cut.
+    sorted: Vec<(String, usize)>,
+    plain: HashMap<String, usize>,
+}
+
+impl PrintedNames {
+    /// Demangles every function.
+    #[must_use]
+    pub fn of(functions: &[BinaryFunction]) -> Self {
+        let mut forms: HashMap<String, Option<usize>> = HashMap::new();
+        let mut sorted = Vec::new();
+        let mut plain = HashMap::new();
+        for (index, function) in functions.iter().enumerate() {
+            plain.entry(function.name.clone()).or_insert(index);
+            for form in demangle::forms(&function.name) {
+                let form = squeezed(&form);
+                let known = forms.entry(form.clone()).or_insert(Some(index));
+                if known.is_some_and(|other| functions[other].address != function.address) {
+                    *known = None;
+                }
+                sorted.push((form, index));
+            }
+            sorted.push((function.name.clone(), index));
+        }
+        sorted.sort();
+        let addresses = functions.iter().map(|function| function.address).collect();
+        Self { addresses, forms, sorted, plain }
+    }
+
+    /// Index of the only function that this name may mean; None if there is none, or are several.
+    #[must_use]
+    pub fn find(&self, printed: &str) -> Option<usize> {
+        let printed = printed.trim();
+        self.whole(printed).or_else(|| self.whole(without_offset(printed)?)).or_else(|| self.cut(printed))
+    }
+
+    fn whole(&self, printed: &str) -> Option<usize> {
+        if let Some(index) = self.plain.get(printed) {
+            return Some(*index);
+        }
+        let form = squeezed(printed);
+        let found = |form: &str| self.forms.get(form).copied().flatten();
+        found(&form).or_else(|| found(without_hash(&form)?))
+    }
+
+    /// The only function of which this is the beginning of a name, where the name is visibly cut.
+    fn cut(&self, printed: &str) -> Option<usize> {
+        let marked = printed.strip_suffix('…').or_else(|| printed.strip_suffix(".."));
+        let begin = squeezed(marked.map_or(printed, |rest| rest.trim_end_matches('.')));
+        let is_cut = marked.is_some() || is_unbalanced(printed) || printed.starts_with("_Z");
+        if !is_cut || begin.len() < SHORTEST_CUT {
+            return None;
+        }
+        let from = self.sorted.partition_point(|(form, _)| form.as_str() < begin.as_str());
+        let mut fitting = self.sorted[from..].iter().take_while(|(form, _)| form.starts_with(&begin));
+        let (_, first) = fitting.next()?;
+        let address = self.addresses[*first];
+        fitting.all(|(_, other)| self.addresses[*other] == address).then_some(*first)
+    }
+}
+
+/// True for a name that no symbol has, but that a tool may print for one.
+#[must_use]
+pub fn is_printed(name: &str) -> bool {
+    name.starts_with("_Z")
+        || name.ends_with("..")
+        || name.bytes().any(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$')))
+}
+
+/// Without blanks, and with the spellings of one demangler for what others spell otherwise.
+fn squeezed(name: &str) -> String {
+    let mut text: String = name.chars().filter(|c| !c.is_whitespace()).collect();
+    for (other, own) in
+        [("[clone", "["), ("{anonymous}", "(anonymousnamespace)"), ("<unnamed>", "(anonymousnamespace)")]
+    {
+        if text.contains(other) {
+            text = text.replace(other, own);
+        }
+    }
+    // GNU's demangler writes each suffix on its own; it may stand for one of several parts.
+    text.replace("][.", ".")
+}
+
+/// Without the hash that every build of Rust has another of.
+fn without_hash(form: &str) -> Option<&str> {
+    let (path, hash) = form.rsplit_once("::h")?;
+    (hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(path)
+}
+
+/// Without `+0x1f` or `+31` behind it.
+fn without_offset(name: &str) -> Option<&str> {
+    let (stem, offset) = name.rsplit_once('+')?;
+    let digits = offset.strip_prefix("0x").unwrap_or(offset);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_number && !stem.is_empty()).then_some(stem)
+}
+
+/// True if a bracket is open at the end.
+fn is_unbalanced(name: &str) -> bool {
+    // Operators have brackets of their own.
+    let of = |open: char, close: char| name.matches(open).count() > name.matches(close).count();
+    !name.contains("operator") && (of('(', ')') || of('<', '>') || of('[', ']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str, address: u64) -> BinaryFunction {
+        BinaryFunction { name: name.to_owned(), address, size: 16, ..BinaryFunction::default() }
+    }
+
+    #[test]
+    fn a_printed_name_means_the_only_function_that_fits() {
+        let functions = [
+            function("_ZN1B3runEi", 1),
+            function("_ZN1B4stopEi", 2),
+            function("_ZN1B4stopEv", 3),
+            function("_ZN12_GLOBAL__N_14onceEv", 4),
+            function("_Z4workPKc.isra.0", 5),
+            function("_ZN4main5alpha17h0123456789abcdefE", 6),
+            function("main", 7),
+            function("_ZNSt6vectorIiSaIiEE9push_backERKi", 8),
+            function("_ZN1B3runEi.cold", 9),
+            function("_ZN1CC1Ev", 10),
+            function("_ZN1CC2Ev", 10),
+            function("_Z3addIiET_S0_S0_", 11),
+        ];
+        let names = PrintedNames::of(&functions);
+        let cases = [
+            ("B::run(int)", Some(1)),
+            ("B::run", Some(1)),
+            ("B::run( int )", Some(1)),
+            ("B::stop", None),
+            ("B::stop()", Some(3)),
+            ("(anonymous namespace)::once()", Some(4)),
+            ("{anonymous}::once", Some(4)),
+            ("work(char const*) [clone .isra.0]", Some(5)),
+            ("main::alpha", Some(6)),
+            ("main::alpha::hfedcba9876543210", Some(6)),
+            ("main::alpha::h0123456789abcdef", Some(6)),
+            ("main+0x1f", Some(7)),
+            ("B::run(int)+31", Some(1)),
+            ("std::vector<int, std::allo...", Some(8)),
+            ("std::vector<int, std::allocator<int", Some(8)),
+            ("B::run(int) [clone .cold]", Some(9)),
+            ("C::C()", Some(10)),
+            ("int add<int>(int, int)", Some(11)),
+            ("add<int>", Some(11)),
+            ("_ZN1B3runEi", Some(1)),
+            ("_ZNSt6vectorIiSaIiEE9push_b", Some(8)),
+            ("B::st...", None),
+            ("B::gone(int)", None),
+            ("", None),
+        ];
+        for (printed, expected) in cases {
+            assert_eq!(names.find(printed).map(|found| functions[found].address), expected, "{printed}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a recording says of its machine, its time and its files, by which a file without a build-id is recognised.
+
+use std::collections::BTreeSet;
+
+/// Machine and time of a recording.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the machine (`uname -n`).
+    pub host: Option<String>,
+    /// Beginning, in nanoseconds since 1970.
+    pub began: Option<u128>,
+    /// Duration in nanoseconds; 0 where unknown.
+    pub duration: u64,
+}
+
+impl Origin {
+    /// Takes another part of the same recording in: the earlier beginning, and the machine if both name the same.
+    pub(super) fn append(&mut self, part: &Self) {
+        if self.host != part.host {
+            self.host = None;
+        }
+        self.began = self.began.zip(part.began).map(|(one, other)| one.min(other));
+        self.duration = self.duration.max(part.duration);
+    }
+
+    /// Takes the end of the recording, in nanoseconds since 1970, where its beginning is unknown.
+    pub fn ended(&mut self, end: u128) {
+        self.began.get_or_insert(end.saturating_sub(u128::from(self.duration)));
+    }
+}
+
+/// The inodes of a file that was mapped under one path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Inode {
+    /// Not recorded.
+    #[default]
+    Unknown,
+    /// Device, as `major << 32 | minor`, and inode.
+    One(u64, u64),
+    /// Several files, one after the other.
+    Several,
+}
+
+impl Inode {
+    fn append(&mut self, other: Self) {
+        *self = match (*self, other) {
+            (Self::Unknown, other) => other,
+            (one, Self::Unknown) => one,
+            (one, other) if one == other => one,
+            _ => Self::Several,
+        };
+    }
+}
+
+/// What a recording has of one file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedFile {
+    /// Its inode.
+    pub inode: Inode,
+    /// Offset and length of parts that were mapped to be run, the first ones met.
+    pub mapped: BTreeSet<(u64, u64)>,
+}
+
+impl RecordedFile {
+    /// Parts that are kept of one file. A linker makes one or two.
+    const MOST: usize = 16;
+
+    /// Adds a part that was mapped to be run.
+    pub fn add_mapped(&mut self, offset: u64, length: u64) {
+        if self.mapped.len() < Self::MOST {
+            self.mapped.insert((offset, length));
+        }
+    }
+
+    /// Adds what was recorded again of the same file.
+    pub fn append(&mut self, other: &Self) {
+        self.inode.append(other.inode);
+        for (offset, length) in &other.mapped {
+            self.add_mapped(*offset, *length);
+        }
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much of a recording came into the profile, and what most of the rest was.
+
+use crate::read::Recording;
+use sediment_core::profile::Profile;
+use sediment_core::skipped::{Reason, Skipped};
+
+/// Weight of a recording that came into the profile.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// True for own cost: the recording has no calls.
+    pub is_own_cost: bool,
+    /// Weight that came into the profile.
+    pub kept: u128,
+    /// All recorded weight; 0 for a recording without weights.
+    pub of: u128,
+    /// The reason for most of the loss, with its weight.
+    pub largest_loss: Option<(Reason, u128)>,
+}
+
+impl Imported {
+    pub(super) fn of(
+        recording: &Recording,
+        profile: &Profile,
+        through_stubs: u128,
+        resolving: &Skipped,
+    ) -> Self {
+        let is_own_cost = profile.total == 0;
+        let (kept, of) = if is_own_cost {
+            let functions = profile.functions().into_iter();
+            let kept = functions
+                .filter_map(|function| profile.facts(function).samples)
+                .fold(0, u128::saturating_add);
+            let seen = recording.samples().into_iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(cost));
+            (kept, seen.saturating_add(recording.skipped.weight(Reason::is_own_cost)))
+        } else {
+            let counts = profile.edges().into_iter().filter_map(|(.., facts)| facts.count);
+            let kept = counts.fold(0, u128::saturating_add).saturating_add(through_stubs);
+            (kept, profile.total)
+        };
+        let mut losses: Vec<(Reason, u128)> = Vec::new();
+        for (reason, tally) in recording.skipped.iter().chain(resolving.iter()) {
+            if reason.is_own_cost() == is_own_cost && reason.is_loss() && tally.weight > 0 {
+                losses.push((reason, tally.weight));
+            }
+        }
+        let largest_loss =
+            losses.into_iter().max_by_key(|(reason, weight)| (*weight, std::cmp::Reverse(*reason)));
+        Self { is_own_cost, kept: kept.min(of), of, largest_loss: largest_loss.filter(|_| kept < of) }
+    }
+
+    /// The weight that is kept, in per cent; 100 for a recording without weights.
+    #[must_use]
+    pub fn percent(&self) -> f64 {
+        // Only for the eye and for thresholds: the quotient of two floats is near enough.
+        if self.of == 0 { 100.0 } else { 100.0 * self.kept as f64 / self.of as f64 }
+    }
+}
