@@ -23,7 +23,7 @@ pub(crate) fn names(
 
 /// Sample profiles that former releases wrote, and what to use instead.
 pub(crate) const FORMER_SAMPLES: &[(&str, &str)] = &[("gcc-sample-2", FOR_GCC), ("gcc-sample-3", FOR_GCC)];
-const FOR_GCC: &str = "`export --format counters`, for sediment's GCC plugin (docs/pgo.md)";
+const FOR_GCC: &str = "`export --format counters`, for sediment's GCC plugin (docs/beyond-functions.md)";
 
 /// The number in front of one of these letters, times what the letter stands for; a number alone is taken as it is.
 fn with_unit<N: std::str::FromStr>(

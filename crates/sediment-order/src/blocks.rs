@@ -69,7 +69,7 @@ pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
             ErrorCode::NotInProfile,
             "the block counts are samples, which do not tell which blocks never ran",
         )
-        .with_hint("record with callgrind --dump-instr=yes or lackey: docs/blocks.md"));
+        .with_hint("record with callgrind --dump-instr=yes or lackey: docs/beyond-functions.md"));
     }
     let mut skipped = Skipped::default();
     let mut text = String::from("v1\n");

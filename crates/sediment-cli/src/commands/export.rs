@@ -129,7 +129,7 @@ impl Options {
         if text.lines().nth(1).is_none() {
             let (what, how) = match self.format {
                 Format::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
-                Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/pgo.md)".to_owned()),
+                Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/beyond-functions.md)".to_owned()),
                 _ => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),
             };
             let why = format!("the profile has no {what}");
@@ -143,7 +143,7 @@ impl Options {
         let (text, skipped) = llvm::text(&profile).ok_or_else(|| {
             Error::new(ErrorCode::NotInProfile, "the profile has no counters of LLVM's instrumentation")
                 .with_input(files::display(&self.profiles[0]))
-                .with_hint("compile with -fprofile-generate (rustc: -Cprofile-generate), run the program, and import its .profraw (docs/pgo.md)")
+                .with_hint("compile with -fprofile-generate (rustc: -Cprofile-generate), run the program, and import its .profraw (docs/beyond-functions.md)")
         })?;
         ui.skipped("counters", &skipped);
         match self.format {
@@ -238,6 +238,6 @@ fn is_pprof(source: &Source) -> Result<bool> {
 /// Hint with the commands that count blocks.
 fn of_blocks(flag: &str) -> String {
     format!(
-        "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/blocks.md)"
+        "compile with {flag}, record with callgrind --dump-instr=yes, import with --blocks and --binary (docs/beyond-functions.md)"
     )
 }

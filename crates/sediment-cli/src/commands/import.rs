@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/pgo.md. So do .profraw, .profdata and their text form (clang -fprofile-generate, rustc -Cprofile-generate), by llvm-profdata.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/beyond-functions.md. So do .profraw, .profdata and their text form (clang -fprofile-generate, rustc -Cprofile-generate), by llvm-profdata.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
 )]
 pub(crate) struct Arguments {
     /// Files of a profiler, or folders of them; - reads standard input
@@ -49,7 +49,7 @@ pub(crate) struct Arguments {
     /// End of a call stack that comes first, for text that does not say so [default: detected]
     #[arg(long, value_name = "END", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
-    /// Also count blocks, for a program that numbers them (docs/blocks.md)
+    /// Also count blocks, for a program that numbers them (docs/beyond-functions.md)
     #[arg(long)]
     blocks: bool,
     /// llvm-profdata of the compiler's LLVM, for .profraw and .profdata [default: from PATH or rustc, the newest that reads them]

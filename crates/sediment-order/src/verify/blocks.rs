@@ -157,7 +157,7 @@ pub fn blocks(
             format!("the profile has no counts of blocks of {file_name}"),
         )
         .with_hint(
-            "import with --blocks a recording of a program whose blocks are numbered: docs/blocks.md",
+            "import with --blocks a recording of a program whose blocks are numbered: docs/beyond-functions.md",
         ));
     }
     Ok(BlocksReport { functions })

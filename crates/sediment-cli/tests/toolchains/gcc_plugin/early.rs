@@ -217,7 +217,7 @@ pub fn whatever_functions_get_counters(gcc: &'static Compiler) {
         let own = arcs(&instrumented(gcc, source));
         let both: Vec<_> = early.iter().filter_map(|(name, one)| Some((name, one, own.get(name)?))).collect();
         assert!(both.len() > 3, "{early:?} {own:?}");
-        // The sum of a unit is of its list of functions, which for C++ differs from GCC's (docs/pgo.md); those of graphs must not.
+        // The sum of a unit is of its list of functions, which for C++ differs from GCC's; those of graphs must not.
         let sums = |of: &(String, String)| of.0.split(' ').next_back().unwrap().to_owned();
         // Some functions of C++'s library differ, too, and are compiled without counters.
         for (name, early, own) in both.into_iter().filter(|(name, ..)| !name.contains("St")) {

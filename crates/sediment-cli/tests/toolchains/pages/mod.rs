@@ -25,7 +25,7 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
     ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
-    ("blocks.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
+    ("beyond-functions.md", &[PLUGIN, VALGRIND, Need::Program("clang-19"), Need::Program("rustc")]),
     ("formats/bolt.md", &[Need::Program("llvm-bolt-19")]),
     ("formats/callgrind.md", &[VALGRIND]),
     ("formats/entry-trace.md", &[Need::Program("gdb")]),
@@ -39,7 +39,6 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("measuring.md", &[VALGRIND]),
     ("optimize.md", &[VALGRIND]),
     ("packaging.md", &[Need::Program("git")]),
-    ("pgo.md", &[PLUGIN, VALGRIND, Need::Program("clang-19")]),
     ("recording.md", &[PLUGIN]),
     ("report.md", &[Need::Program("dot")]),
     ("rows.md", &[Need::Program("python3")]),
@@ -49,12 +48,11 @@ const NEEDS: &[(&str, &[Need])] = &[
 
 /// Pages whose commands compile and record for long, and whose claims other tests hold: of the plugin and of clang, of packages, of the
 /// algorithms, and of `optimize`.
-const LONG: [&str; 7] = [
+const LONG: [&str; 6] = [
     "../gcc-plugin/README.md",
     "algorithms.md",
     "formats/entry-trace.md",
     "optimize.md",
-    "pgo.md",
     "tutorial/debian-package.md",
     "tutorial/rust-program.md",
 ];

@@ -153,7 +153,7 @@ impl Units {
         }
         if profile.function_count() == 0 {
             return Err(Error::new(ErrorCode::EmptyRecording, "no function with counters and a name").with_hint(
-                "compile with -fprofile-generate -ftest-coverage, run the program, and import its .gcda together with the .gcno of the same build (docs/pgo.md)",
+                "compile with -fprofile-generate -ftest-coverage, run the program, and import its .gcda together with the .gcno of the same build (docs/beyond-functions.md)",
             ));
         }
         Ok(profile)
