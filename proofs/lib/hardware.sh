@@ -112,7 +112,7 @@ write_reports() { # program
 
 # Prints a note on the events, if they were counted.
 note_events() {
-    [[ ${#events[@]} -eq 0 ]] || echo "What the iTLB's events count differs between processors: [evaluation](../evaluation.md#counters)."
+    [[ ${#events[@]} -eq 0 ]] || echo "What the iTLB's events count differs between processors: [measuring](../measuring.md#hardware-counters)."
 }
 
 # Prints the words that stand before figures of CPU time.

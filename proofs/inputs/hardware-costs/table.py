@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tables of what costs.c measured, and the claims that docs/experiments.md makes of them; ends with 1 where one does not hold."""
+"""Tables of what costs.c measured, and the claims of the proof hardware-costs; ends with 1 if one does not hold."""
 
 import sys
 

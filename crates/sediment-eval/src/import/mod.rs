@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`IMPORTERS`]: files of other tools that measured something, found by their content.
 //!
-//! To add one: one file here, one row in [`IMPORTERS`], a row of the table in docs/evaluation.md.
+//! To add one: one file here, one row in [`IMPORTERS`], a row of the table in docs/measuring.md.
 
 mod go_bench;
 mod hyperfine;

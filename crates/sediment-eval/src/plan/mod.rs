@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Plan`]: variants, workloads and settings of an experiment; read from TOML whose keys stand in docs/evaluation.md.
+//! [`Plan`]: variants, workloads and settings of an experiment; read from TOML whose keys are in docs/measuring.md.
 
 mod command_line;
 mod file;

@@ -420,11 +420,11 @@ fn plan_with(place: &str, line: &str) -> String {
     tables.map(|(name, text)| format!("{text}\n{}\n", if name == place { line } else { "" })).concat()
 }
 
-/// docs/evaluation.md lists the keys that the reader knows, and what holds without them.
+/// docs/measuring.md lists the keys that the reader knows, and what holds without them.
 #[test]
 fn the_document_lists_every_key_and_its_default() {
     let settled = |text: &str| Plan { text: String::new(), ..plan::read(text).unwrap() };
-    let text = std::fs::read_to_string(root().join("docs/evaluation.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("docs/measuring.md")).unwrap();
     let mut defaults = 0;
     for table in text.split("<!-- table ").skip(1) {
         let (title, rows) = table.split_once(" -->").unwrap();
@@ -463,10 +463,10 @@ fn the_document_lists_every_key_and_its_default() {
     assert!(defaults > 15, "{defaults}");
 }
 
-/// docs/evaluation.md holds the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
+/// docs/measuring.md holds the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
 #[test]
 fn the_document_lists_every_importer_and_event() {
-    let path = root().join("docs/evaluation.md");
+    let path = root().join("docs/measuring.md");
     let mut text = std::fs::read_to_string(&path).unwrap();
     let mut rows = String::from("| format | written by |\n|---|---|\n");
     for importer in IMPORTERS {
@@ -488,14 +488,14 @@ fn the_document_lists_every_importer_and_event() {
     let written = std::fs::read_to_string(&path).unwrap();
     assert!(
         written == text,
-        "docs/evaluation.md differs from the code (SEDIMENT_BLESS=1 rewrites its tables)"
+        "docs/measuring.md differs from the code (SEDIMENT_BLESS=1 rewrites its tables)"
     );
 }
 
 /// Puts rows between the marks of a table.
 fn hold(text: &mut String, title: &str, rows: &str) {
     let (begin, end) = (format!("<!-- table {title} -->\n"), "<!-- end -->");
-    let from = text.find(&begin).unwrap_or_else(|| panic!("docs/evaluation.md lacks {begin}")) + begin.len();
+    let from = text.find(&begin).unwrap_or_else(|| panic!("docs/measuring.md lacks {begin}")) + begin.len();
     let to = from + text[from..].find(end).unwrap();
     text.replace_range(from..to, rows);
 }

@@ -39,7 +39,7 @@ const VARIANTS: [(&str, &str); 8] = [
 pub fn plan(advice: &Advice, experiment: &Experiment<'_>) -> String {
     let mut text = String::from(
         "# Does inlining by hand make it faster, and does it beat what flags and an order of the functions do?\n\
-         # Written by `sediment advise inline`. Run it by `sediment eval run` with this file's name; docs/evaluation.md says\n\
+         # Written by `sediment advise inline`. Run it by `sediment eval run` with this file's name; docs/measuring.md says\n\
          # what every key means.\n#\n",
     );
     let chosen = &advice.candidates[..experiment.inlined.min(advice.candidates.len())];

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// Build, run and analyse the variants of a plan
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Build, run and analyse the variants of a plan.\n\nEvery run is written to a file at once. To continue an interrupted experiment: `sediment eval resume FILE`. To report again: `sediment eval report FILE`. docs/evaluation.md describes plans."
+    long_about = "Build, run and analyse the variants of a plan.\n\nEvery run is written to a file at once. To continue an interrupted experiment: `sediment eval resume FILE`. To report again: `sediment eval report FILE`. docs/measuring.md describes plans."
 )]
 pub(crate) struct Arguments {
     /// Plan in TOML
