@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures that README and the page of results quote from proofs: each stands in the row of the proof that the link beside it names, whole and with the same unit.
-//! A paragraph, list item or row of a table with a measured figure has such a link.
+//! Figures that the page of results quotes from proofs: each stands in the row of the proof that the link beside it names, whole and with the same unit.
+//! A paragraph, list item or row of a table with a measured figure has such a link. README's figures stand on the page of results.
 
 use super::pages::passages;
 use super::tree::{files, files_below, read, relative, root};
@@ -255,7 +255,7 @@ const GIVEN: &[&str] = &["0.000000", "0.005"];
 fn quoted_figures_stand_in_the_rows_of_their_proofs() {
     // Reports within proofs are Markdown, with signs escaped.
     let folder = root().join("docs/proofs");
-    let documents = ["README.md", "docs/results.md"].map(|page| root().join(page));
+    let documents = ["docs/results.md"].map(|page| root().join(page));
     let proofs = files_below(&folder, "md");
     let name = |path: &std::path::Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let proofs = proofs.iter().map(|path| (name(path), read(path).replace('\\', ""))).collect();
@@ -271,6 +271,16 @@ fn quoted_figures_stand_in_the_rows_of_their_proofs() {
         "figures that their proofs do not have, or not in the rows that the titles of their links name (CONTRIBUTING.md):\n{}",
         wrong.join("\n")
     );
+}
+
+#[test]
+fn figures_of_the_readme_stand_in_the_results() {
+    let results: BTreeSet<Figure> = figures(&read(&root().join("docs/results.md"))).into_iter().collect();
+    let readme = figures(&without_code(&read(&root().join("README.md"))));
+    let measured: Vec<&Figure> = readme.iter().filter(|figure| figure.is_measured()).collect();
+    assert!(measured.len() > 4, "{measured:?}");
+    let missing: Vec<&&Figure> = measured.iter().filter(|figure| !figure.stands_in(&results)).collect();
+    assert!(missing.is_empty(), "not in docs/results.md: {missing:?}");
 }
 
 /// Lines of pictures without a link in their passage or the next, which says what they show.
