@@ -14,6 +14,7 @@ mod eval;
 mod gcc_plugin;
 mod identity;
 mod json;
+mod languages;
 mod line_profiles;
 mod optimize;
 mod pages;
@@ -40,6 +41,7 @@ fn main() {
         suite("gcc_plugin", gcc_plugin::cases),
         suite("identity", identity::cases),
         suite("json", json::cases),
+        suite("languages", languages::cases),
         suite("line_profiles", line_profiles::cases),
         suite("optimize", optimize::cases),
         suite("pages", pages::cases),

@@ -175,6 +175,14 @@ pub fn other_structor(name: &str) -> Option<String> {
     None
 }
 
+/// True for a function that OCaml compiled: `camlUnit__name_81`, `camlUnit.name_81` since OCaml 5.1. The runtime finds such code by the
+/// range of its unit (`camlUnit__code_begin` to `code_end`), so no linker may take a function out of it.
+#[must_use]
+pub fn is_of_ocaml(name: &str) -> bool {
+    let unit = name.strip_prefix("caml").filter(|unit| unit.starts_with(|c: char| c.is_ascii_uppercase()));
+    unit.is_some_and(|unit| unit.contains("__") || unit.contains(['.', '$']))
+}
+
 /// True if `.text.NAME.` and more are sections of clones of this function, not of a whole group of functions.
 #[must_use]
 pub fn may_have_clones(name: &str) -> bool {

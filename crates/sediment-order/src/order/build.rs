@@ -77,6 +77,21 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     if nodes.is_empty() {
         return Err(without_names());
     }
+    nodes.retain(|node| {
+        let key = profile.key(node.function);
+        let stays = names::is_of_ocaml(&key.name);
+        if stays {
+            skipped.add(Reason::RangedCode, profile.facts(node.function).samples.unwrap_or(0), &key.name);
+        }
+        !stays
+    });
+    if nodes.is_empty() {
+        return Err(Error::new(
+            ErrorCode::NotOrdered,
+            "all functions of the profile are of OCaml: they stay in place, as the runtime finds code by address ranges",
+        )
+        .with_hint("link without an order; the C code of a program can be ordered"));
+    }
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
@@ -179,6 +194,10 @@ pub fn placed_share(profile: &Profile, selection: &Selection<'_>, built: &BuiltG
     };
     let is_ours = |function: &FunctionIndex| {
         let FunctionKey { dso, name, .. } = profile.key(*function);
+        // What stays in place is not left out.
+        if names::is_of_ocaml(name) {
+            return false;
+        }
         let dso = dso.as_deref();
         // Where no function has a DSO, all but those that it calls in libraries may be the program's.
         let may_be_ours = || dso.is_none() && label.is_none() && !imports.contains(name.as_str());

@@ -26,6 +26,7 @@
 
 pub mod blocks;
 mod input;
+pub mod ranges;
 mod reason;
 mod reasons;
 #[cfg(feature = "dwarf")]

@@ -63,6 +63,10 @@ impl Evidence<'_> {
             Input::OfAnother(name) if !self.asked.contains(name.as_str()) => {
                 return Reason::NamedAfter(vec![name.clone()]);
             }
+            // Profile-guided compilers split functions into sections that no order lists for the function itself.
+            Input::Own(section, SectionGroup::Split) if !self.in_force => {
+                return Reason::NamedAfter(vec![section.name.clone()]);
+            }
             Input::Own(section, _) if !self.in_force => return Reason::NotPassed(section.clone()),
             Input::Unknown | Input::OfAnother(_) if !self.in_force => return Reason::AmongUnlisted,
             _ => {}

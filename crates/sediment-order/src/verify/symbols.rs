@@ -125,9 +125,13 @@ impl<'a> Weights<'a> {
     pub(super) fn of(profile: &'a Profile, symbols: &Symbols<'_>, file_name: &str) -> Result<Self> {
         let cluster = identity::dso_of(profile, symbols.binary, file_name);
         let label = cluster.as_ref().map(|found| found.label.as_str());
-        let is_ours = |function: FunctionIndex| match &profile.key(function).dso {
+        let is_in_program = |function: FunctionIndex| match &profile.key(function).dso {
             Some(dso) => label == Some(dso),
             None => !symbols.named(&profile.key(function).name).is_empty(),
+        };
+        // No order lists what has to stay in place.
+        let is_ours = |function: FunctionIndex| {
+            is_in_program(function) && !names::is_of_ocaml(&profile.key(function).name)
         };
         let (ours, others): (Vec<FunctionIndex>, Vec<FunctionIndex>) =
             profile.functions().into_iter().partition(|function| is_ours(*function));

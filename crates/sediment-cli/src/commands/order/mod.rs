@@ -25,8 +25,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gain::{Forecast, GainOutput};
 use sediment_core::binary::Binary;
 use sediment_core::callgraph::{GroupKind, Trace};
+use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{self, Weight};
+use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link::{self, LINKERS, Linker, Placement};
 use sediment_order::order::algorithms::affinity::Workload;
@@ -431,6 +433,13 @@ fn ordering_of(
     let built = order::build(profile, selection)?;
     let placed = order::placed_share(profile, selection, &built);
     share::say(placed, ui)?;
+    let stays = built.skipped.items(Reason::RangedCode);
+    if stays > 0 {
+        ui.note(&format!(
+            "leaves {} of OCaml in place: its runtime finds code by the address range of each unit",
+            counted(stays, "function")
+        ));
+    }
     ui.skipped("graph", &built.skipped);
     warn_of_go(&built, ui);
     inputs::say_what_is_demangled(built.table.keys.iter().map(|key| key.name.as_str()), ui);

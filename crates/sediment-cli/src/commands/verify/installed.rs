@@ -64,8 +64,8 @@ impl Installed {
         &self.root
     }
 
-    /// Installed files of an output.
-    pub(super) fn of(&self, output: &Path) -> Vec<&Path> {
+    /// Installed files of an output, and true if their build-id or code shows that they are: by name alone, another build may be found.
+    pub(super) fn identified(&self, output: &Path) -> (Vec<&Path>, bool) {
         let named = self.named(output);
         let by_build_id = || {
             let known = self.build_ids.get_or_init(|| self.facts(id_of));
@@ -75,8 +75,15 @@ impl Installed {
             let known = self.codes.get_or_init(|| self.facts(code_of));
             self.agreeing(output, &named, known, code_of)
         };
-        let found = by_build_id().or_else(by_code);
-        found.unwrap_or(named)
+        match by_build_id().or_else(by_code) {
+            Some(found) => (found, true),
+            None => (named, false),
+        }
+    }
+
+    /// Installed files of an output.
+    pub(super) fn of(&self, output: &Path) -> Vec<&Path> {
+        self.identified(output).0
     }
 
     /// Files with the output's name, or with its name apart from a version.

@@ -17,6 +17,7 @@ use crate::output::Schema;
 use crate::ui::Ui;
 use crate::wrapper::{LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin, settings};
 use sediment_core::binary::SymbolSource;
+use sediment_core::matching::identity::Rule;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::verify::Report;
 use std::collections::BTreeMap;
@@ -141,21 +142,22 @@ impl<'a> Build<'a> {
             Ok(Some(checked)) => checked,
             Ok(None) => return self.not_installed(link),
             Err(error) => {
-                self.say(&format!("{output}: not verified: {error}"));
+                self.say(&format!("{output}: not verified: {error}{}", marked(origin)));
                 let why = Some(error.to_string());
                 self.entries.push(LinkOutput::new(output, VerifiedOutcome::NotVerified, why));
                 self.shipped += 1;
-                self.below = true;
+                self.below |= !is_guess(origin);
                 return;
             }
         };
         self.shipped += 1;
         self.say(&format!(
-            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}; {} order{}{}",
+            "{shown}: {} of the weight placed as ordered; {} of {} functions; profile found by {}{}; {} order{}{}",
             as_percent(report.placed_parts_per_million),
             report.placed,
             report.asked,
             origin.rule,
+            marked(origin),
             order.linker,
             match order.renamed.len() {
                 0 => String::new(),
@@ -170,11 +172,13 @@ impl<'a> Build<'a> {
             *sum += took.unwrap_or(0);
         }
         let name = files::base_name(Path::new(output));
-        self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
+        if !is_guess(origin) {
+            self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
+        }
         let ordered = OrderedLink {
             rule: &origin.rule,
             also_in: &origin.also_in,
-            coverage_percent: order.coverage_percent,
+            coverage_percent: (report.placed_parts_per_million / 100) as f64 / 100.0,
             renamed: &order.renamed,
             report: VerifyOutput::new(&report),
             seen_in: from,
@@ -227,10 +231,13 @@ impl<'a> Build<'a> {
     fn unplaced(&mut self, link: &'a LoggedLink, origin: &'a LoggedOrigin) {
         let Some(shown) = self.shown(&link.output) else { return self.not_installed(link) };
         let (placed, why) = (as_percent(0), why(link));
-        self.say(&format!("{shown}: {placed} of the weight placed as ordered; not ordered: {why}"));
+        self.say(&format!(
+            "{shown}: {placed} of the weight placed as ordered; not ordered: {why}{}",
+            marked(origin)
+        ));
         self.tell_of_other_profiles(origin);
         let name = files::base_name(Path::new(&link.output));
-        let required = self.threshold(link);
+        let required = self.threshold(link).filter(|_| !is_guess(origin));
         self.below |= required.is_some_and(|threshold| is_below(0, &name, "", threshold, self.ui));
         self.add_unordered(link, VerifiedOutcome::Left, origin, shown);
     }
@@ -300,6 +307,16 @@ impl<'a> Build<'a> {
     }
 }
 
+/// True if nothing but common functions says that the profile is of this output, such as a static twin of a library.
+fn is_guess(origin: &LoggedOrigin) -> bool {
+    origin.rule == Rule::Functions.in_words()
+}
+
+/// Words behind a guessed profile.
+fn marked(origin: &LoggedOrigin) -> &'static str {
+    if is_guess(origin) { " (a guess, which does not count)" } else { "" }
+}
+
 fn why(link: &LoggedLink) -> &str {
     link.why.as_deref().unwrap_or_default()
 }
@@ -330,7 +347,7 @@ fn as_installed(
     ui: &Ui,
 ) -> Result<Option<Checked>> {
     let built = path_of_output(output);
-    let files = installed.of(built.as_deref().unwrap_or(Path::new(output)));
+    let (files, is_this_build) = installed.identified(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
     // Of several, the one with the most weight placed: other files of this name do not follow the order.
     let mut best: Option<(&Path, Report)> = None;
@@ -353,6 +370,12 @@ fn as_installed(
             let from = symbols_in_words(report.symbols_from).to_owned();
             Ok(Some(Checked { shown: shown(path), report, from: Some(from) }))
         }
+        // What was linked says nothing of another build.
+        (_, Some(_), _) if !is_this_build => Err(Error::new(
+            ErrorCode::WrongBinary,
+            format!("{} has the name of this output, but is another build, and is stripped", shown(first)),
+        )
+        .with_hint("verify before stripping, or install its debug file")),
         (best, Some(built), _) => {
             let report = report(order, origin, &built, None, ui)?;
             let from = symbols_in_words(report.symbols_from);

@@ -48,6 +48,8 @@ pub(super) struct VerifyOutput {
     ideal_pages: u64,
     /// False if the functions lie as they would without the order.
     order_in_force: bool,
+    /// Functions of OCaml outside of the address range of their unit, where the runtime does not find them: the program may crash.
+    pub(super) outside_range: Vec<String>,
     /// Misplaced functions, heaviest first.
     misplaced: Vec<MisplacedFunction>,
 }
@@ -132,6 +134,7 @@ impl VerifyOutput {
             hot_pages: report.hot_pages,
             ideal_pages: report.ideal_pages,
             order_in_force: report.in_force,
+            outside_range: Vec::new(),
             misplaced: misplaced.collect(),
         }
     }

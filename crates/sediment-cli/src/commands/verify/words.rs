@@ -145,6 +145,10 @@ fn not_in_force(report: &Report) -> &'static str {
     let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
     let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
     let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
+    // Sections of other names than `.text.f`: of OCaml (`.text.caml.f`), of split and of unknown functions.
+    if passed && has(|reason| matches!(reason, Reason::NamedAfter(_))) {
+        return "The file does not follow the order: its sections have other names than the order lists.\n";
+    }
     match (passed, sections) {
         (false, true) => {
             "The file does not follow the order: its objects have function sections, so the linker did not get the order.\n"

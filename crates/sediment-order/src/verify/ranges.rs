@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions that a linker took out of the address range by which their runtime finds them.
+//!
+//! OCaml's runtime takes an address for OCaml's code if it lies between `camlUnit__code_begin` and `code_end` of a unit. Code outside
+//! works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each unit has a function
+//! `entry`; a unit is whole if no other code lies between its functions.
+
+use sediment_core::binary::{Binary, BinaryFunction, names};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// Separators of a unit and a function: OCaml 4, 5.1 and later.
+const SEPARATORS: [&str; 3] = ["__", ".", "$"];
+
+/// The functions of OCaml that do not lie with most of their unit, by address; empty in a sound file.
+#[must_use]
+pub fn outside_range(binary: &Binary) -> Vec<&str> {
+    let units: HashSet<&str> =
+        binary.functions.iter().filter_map(|function| unit_of_entry(&function.name)).collect();
+    if units.is_empty() {
+        return Vec::new();
+    }
+    let mut by_address: Vec<&BinaryFunction> =
+        binary.functions.iter().filter(|function| !function.untyped).collect();
+    by_address.sort_by_key(|function| function.address);
+    by_address.dedup_by_key(|function| function.address);
+    let runs: Vec<(Option<&str>, &[&BinaryFunction])> = by_address
+        .chunk_by(|a, b| unit_of(&a.name, &units) == unit_of(&b.name, &units))
+        .map(|run| (unit_of(&run[0].name, &units), run))
+        .collect();
+    let mut longest: HashMap<&str, usize> = HashMap::new();
+    for (unit, run) in &runs {
+        if let Some(unit) = unit {
+            let most = longest.entry(unit).or_default();
+            *most = (*most).max(run.len());
+        }
+    }
+    let mut kept: BTreeSet<&str> = BTreeSet::new();
+    let mut outside = Vec::new();
+    for (unit, run) in &runs {
+        let Some(unit) = unit else { continue };
+        // The longest run is where the unit lies; of equally long ones the first.
+        if run.len() == longest[unit] && kept.insert(unit) {
+            continue;
+        }
+        outside.extend(run.iter().map(|function| function.name.as_str()));
+    }
+    outside
+}
+
+/// `camlSo` of `camlSo__entry`.
+fn unit_of_entry(name: &str) -> Option<&str> {
+    let unit = SEPARATORS.iter().find_map(|separator| name.strip_suffix("entry")?.strip_suffix(separator))?;
+    names::is_of_ocaml(name).then_some(unit)
+}
+
+/// The unit of a function: the longest one that its name begins with.
+fn unit_of<'a>(name: &'a str, units: &HashSet<&str>) -> Option<&'a str> {
+    if !names::is_of_ocaml(name) {
+        return None;
+    }
+    let mut ends: Vec<usize> =
+        SEPARATORS.iter().flat_map(|separator| name.match_indices(separator).map(|(at, _)| at)).collect();
+    ends.sort_unstable();
+    ends.into_iter().rev().map(|end| &name[..end]).find(|unit| units.contains(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn binary(names: &[&str]) -> Binary {
+        let function = |(number, name): (usize, &&str)| BinaryFunction {
+            name: (*name).to_owned(),
+            address: 0x1000 + 16 * number as u64,
+            size: 16,
+            ..BinaryFunction::default()
+        };
+        Binary { functions: names.iter().enumerate().map(function).collect(), ..Binary::default() }
+    }
+
+    #[test]
+    fn a_unit_lies_in_one_piece() {
+        let sound =
+            ["main", "camlA__f_1", "camlA__entry", "camlA__B__g__h_2", "camlA__B__entry", "caml_alloc"];
+        assert_eq!(outside_range(&binary(&sound)), Vec::<&str>::new());
+        let torn = ["camlA__f_1", "caml_alloc", "camlA__g_2", "camlA__entry", "camlA__B__entry"];
+        assert_eq!(outside_range(&binary(&torn)), ["camlA__f_1"]);
+        assert_eq!(outside_range(&binary(&["f", "camlA__f_1", "g"])), Vec::<&str>::new(), "no unit of OCaml");
+    }
+}
