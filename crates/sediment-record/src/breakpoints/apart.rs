@@ -272,17 +272,17 @@ impl Link {
     }
 
     /// The process that waits to become the program.
-    pub(super) fn process(&self) -> Option<Pid> {
+    pub(crate) fn process(&self) -> Option<Pid> {
         self.process
     }
 
     /// Lets the program begin.
-    pub(super) fn go(&self) -> io::Result<()> {
+    pub(crate) fn go(&self) -> io::Result<()> {
         (&self.socket).write_all(b"g")
     }
 
     /// Waits for the program's end; None where the front was ended before. An error is why it could not be started.
-    pub(super) fn outcome(&self) -> io::Result<Option<Outcome>> {
+    pub(crate) fn outcome(&self) -> io::Result<Option<Outcome>> {
         match self.reports.as_ref().and_then(|reports| reports.recv().ok()) {
             Some(Report::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(Report::Ended(outcome)) => Ok(Some(outcome)),
