@@ -392,13 +392,16 @@ struct Branch {
     target: u64,
 }
 
-/// An indirect call or jump, which may be a site, with the instructions before it in its basic block, the nearest last.
+/// An indirect call or jump, which may be a site, with the instructions that run before it, the nearest last: those of its basic block,
+/// and of blocks that lead to it by a conditional jump that is not taken.
 struct Indirect {
     at: u64,
     length: u64,
     is_jump: bool,
     unit: usize,
     before: Vec<u64>,
+    /// True if an instruction before it in its basic block may read a table.
+    reads_table: bool,
 }
 
 /// What decoding all functions has found.
@@ -422,14 +425,22 @@ const MOST_MOVED: usize = 5;
 const LONGEST_TABLE: usize = 1 << 14;
 
 impl Sweep {
-    /// Decodes one function.
-    fn unit(&mut self, image: &Image<'_>, frame: &Frame) -> Result<(), &'static str> {
+    /// Decodes one function. `words`: addresses of code in data, in ascending order.
+    fn unit(
+        &mut self,
+        image: &Image<'_>,
+        (frame, frame_bytes): (&Frame, &[u8]),
+        words: &[u64],
+    ) -> Result<(), &'static str> {
         let range = &frame.code;
         let code = image.code(range).ok_or("functions outside code")?;
         let (branches, indirect, unit) = (self.branches.len(), self.indirect.len(), self.decoded.len());
         let mut boundaries = vec![false; code.len()];
         let (mut inner, mut outer, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         let (mut block, mut jumps, mut uses_gs): (Vec<u64>, bool, bool) = (Vec::new(), false, false);
+        // True since an instruction of the block that may read a table.
+        let mut reads_table = false;
+        let mut bare: Option<Vec<Range<u64>>> = None;
         let mut decoder = Decoder::with_ip(64, code, range.start, DecoderOptions::NONE);
         let mut instruction = Instruction::default();
         let mut odd = None;
@@ -458,10 +469,18 @@ impl Sweep {
                     if image.is_fixed {
                         outer.extend(immediates(&instruction).filter(|address| image.is_code(*address)));
                     }
+                    reads_table |=
+                        instruction.memory_index() != Register::None && instruction.code() != Code::Lea_r64_m;
                     block.push(at);
                 }
                 FlowControl::Call | FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
-                    block.clear();
+                    if flow == FlowControl::ConditionalBranch {
+                        // What follows runs only after it.
+                        block.push(at);
+                    } else {
+                        block.clear();
+                        reads_table = false;
+                    }
                     if instruction.op0_kind() != OpKind::NearBranch64 {
                         odd = Some("functions with far branches");
                         break;
@@ -495,7 +514,11 @@ impl Sweep {
                         break;
                     }
                     if is_jump {
-                        jumps = true;
+                        let bare = bare.get_or_insert_with(|| frame.bare(frame_bytes));
+                        let is_tail = !reads_table
+                            && instruction.memory_index() == Register::None
+                            && bare.iter().any(|range| range.contains(&at));
+                        jumps |= !is_tail;
                         if instruction.memory_index() != Register::None {
                             tables.push(instruction.memory_displacement64());
                         }
@@ -503,14 +526,18 @@ impl Sweep {
                     let from = block.len().saturating_sub(MOST_MOVED);
                     let before = block[from..].to_vec();
                     let length = instruction.len() as u64;
-                    self.indirect.push(Indirect { at, length, is_jump, unit, before });
+                    self.indirect.push(Indirect { at, length, is_jump, unit, before, reads_table });
                     block.clear();
+                    reads_table = false;
                 }
                 FlowControl::XbeginXabortXend => {
                     odd = Some("functions with transactions");
                     break;
                 }
-                FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => block.clear(),
+                FlowControl::Return | FlowControl::Interrupt | FlowControl::Exception => {
+                    block.clear();
+                    reads_table = false;
+                }
             }
         }
         let begins = |target: &u64| boundaries[(*target - range.start) as usize];
@@ -522,7 +549,9 @@ impl Sweep {
         }
         let mut unknown_tables = false;
         if odd.is_none() && self.indirect.len() > indirect {
-            unknown_tables = jumps && !self.read_tables(image, range, &tables);
+            let first = words.partition_point(|word| *word <= range.start);
+            let has_labels = words.get(first).is_some_and(|word| *word < range.end);
+            unknown_tables = jumps && !self.read_tables(image, range, &tables) && !has_labels;
             match frame.exceptions.map(|table| pads(image, table, range.start)) {
                 Some(Some(pads)) => inner.extend(pads),
                 Some(None) => unknown_tables = true,
@@ -556,9 +585,6 @@ impl Sweep {
                 found |= index == 0 && function.contains(&target);
                 self.targets.push(target);
             }
-            // Addresses, as programs at a fixed place have them: the words of all data are targets already.
-            let first = bytes.first_chunk().map(|word| u64::from_le_bytes(*word));
-            found |= first.is_some_and(|first| function.contains(&first));
         }
         found
     }
@@ -719,8 +745,16 @@ impl Plan {
         self.functions =
             starts.filter(|start| !cold.contains(start)).collect::<BTreeSet<u64>>().into_iter().collect();
         let mut sweep = Sweep::default();
+        let mut words = Vec::new();
+        words_of_data(image, &mut words);
+        words.sort_unstable();
+        words.dedup();
         for (frame, overlaps) in frames.iter().zip(overlaps) {
-            let done = if overlaps { Err("functions that overlap") } else { sweep.unit(image, frame) };
+            let done = if overlaps {
+                Err("functions that overlap")
+            } else {
+                sweep.unit(image, (frame, frame_bytes), &words)
+            };
             if let Err(why) = done {
                 sweep.refuse(why, 1);
                 if overlaps {
@@ -729,7 +763,7 @@ impl Plan {
                 }
             }
         }
-        words_of_data(image, &mut sweep.targets);
+        sweep.targets.append(&mut words);
         sweep.targets.sort_unstable();
         sweep.targets.dedup();
         if sweep.uses_gs {
@@ -841,12 +875,9 @@ impl Chosen<'_, '_> {
             if last.memory_index() != Register::None {
                 return Ok(Site::None);
             }
-            // A table's entry that is added to its address.
-            for address in before.clone().take(4) {
-                let instruction = self.decode(*address).ok_or("calls that cannot be read")?;
-                if instruction.memory_index() != Register::None && instruction.code() != Code::Lea_r64_m {
-                    return Ok(Site::None);
-                }
+            // A table's entry may be added to the table's address.
+            if indirect.reads_table {
+                return Ok(Site::None);
             }
         }
         while end - start < JUMP {
@@ -858,9 +889,22 @@ impl Chosen<'_, '_> {
             if instruction.next_ip() != start {
                 return Err("indirect calls with too few bytes before them");
             }
-            movable(&instruction, indirect.is_jump)?;
+            let step = match instruction.flow_control() {
+                FlowControl::ConditionalBranch => {
+                    // One to another function is a site of its own.
+                    if !self.frames[indirect.unit].code.contains(&instruction.near_branch64()) {
+                        return Err("indirect calls after an unusual jump");
+                    }
+                    let code = self.image.code_at(address).unwrap_or_default();
+                    condition(code, &instruction).ok_or("indirect calls after an unusual jump")?
+                }
+                _ => {
+                    movable(&instruction, indirect.is_jump)?;
+                    Step::Plain(instruction)
+                }
+            };
             start = address;
-            moved.insert(0, instruction);
+            moved.insert(0, step);
         }
         let window = start..end;
         let first_inside = self.sweep.targets.partition_point(|target| *target <= start);
@@ -894,6 +938,23 @@ impl Chosen<'_, '_> {
         }
         self.bare.iter().flat_map(|(_, ranges)| ranges).any(|range| range.contains(&indirect.at))
     }
+}
+
+/// An instruction that moves to a stub.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Plain(Instruction),
+    /// A jump to this address, on this condition (the last four bits of its opcode).
+    Jump(u8, u64),
+}
+
+/// A conditional jump.
+fn condition(code: &[u8], instruction: &Instruction) -> Option<Step> {
+    let condition = match (code, instruction.len()) {
+        ([opcode @ 0x70..=0x7f, ..], 2) | ([0x0f, opcode @ 0x80..=0x8f, ..], 6) => opcode & 0xf,
+        _ => return None,
+    };
+    Some(Step::Jump(condition, instruction.near_branch64()))
 }
 
 /// Bytes of a direct call or jump.
@@ -949,7 +1010,7 @@ fn encode(
     window: Range<u64>,
     is_tail: bool,
     original: Vec<u8>,
-    moved: &[Instruction],
+    moved: &[Step],
     last: &Instruction,
 ) -> Option<IndirectSite> {
     /// The return address of a call.
@@ -965,10 +1026,25 @@ fn encode(
         instruction
     };
     let mut encoder = Encoder::new(64);
-    let mut encoded = |instructions: &[Instruction]| {
+    let mut encoded = |steps: &[Step]| {
         let mut moved = Moved::default();
-        for instruction in instructions {
+        for step in steps {
             let start = moved.bytes.len();
+            let instruction = match step {
+                Step::Plain(instruction) => instruction,
+                Step::Jump(condition, target) => {
+                    if is_tail {
+                        moved.bytes.extend([0x0f, 0x80 | condition]);
+                    } else {
+                        // Over it on the opposite condition; it takes the return address off, with the flags as they are.
+                        moved.bytes.extend([0x70 | (condition ^ 1), 10, 0x48, 0x8d, 0x64, 0x24, 8, 0xe9]);
+                    }
+                    let place = moved.bytes.len();
+                    moved.bytes.extend([0; 4]);
+                    moved.relative.push((place, place + 4, *target));
+                    continue;
+                }
+            };
             encoder.encode(instruction, window.start).ok()?;
             let place = encoder.get_constant_offsets().displacement_offset();
             moved.bytes.extend(encoder.take_buffer());
@@ -978,9 +1054,12 @@ fn encode(
         }
         Some(moved)
     };
-    let before: Vec<Instruction> = moved
+    let before: Vec<Step> = moved
         .iter()
-        .map(|instruction| if is_tail { *instruction } else { deeper(instruction, RETURN_ADDRESS) })
+        .map(|step| match step {
+            Step::Plain(instruction) if !is_tail => Step::Plain(deeper(instruction, RETURN_ADDRESS)),
+            step => *step,
+        })
         .collect();
     let (while_saved, at_end) =
         if is_tail { (RED_ZONE + SAVED, 0) } else { (RETURN_ADDRESS + SAVED, RETURN_ADDRESS) };
@@ -1022,8 +1101,8 @@ fn encode(
         is_tail,
         original,
         before: encoded(&before)?,
-        load: encoded(&[load])?,
-        go: encoded(&[go])?,
+        load: encoded(&[Step::Plain(load)])?,
+        go: encoded(&[Step::Plain(go)])?,
         window,
     })
 }
