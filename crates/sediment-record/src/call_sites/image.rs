@@ -199,7 +199,8 @@ impl ProgramImage {
         let mut traits = Vec::new();
         for file in &mut self.files {
             let start = file.range.start;
-            file.is_mapped = mapped.iter().any(|mapping| mapping.range.contains(&start));
+            // What comes to its place later is another.
+            file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
         }
         for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {
             if mapping.inode == 0 || mapping.path.starts_with("/memfd:sediment") {
@@ -344,7 +345,7 @@ impl ProgramImage {
         Some((file.module, address.wrapping_sub(file.bias)))
     }
 
-    /// Adds what was counted to a tally, and gives the memory back.
+    /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on.
     pub(super) fn retire(&self, modules: &Modules, shared: &SharedMemory, tally: &mut Tally) {
         let blocks = 0..self.users.len() as u32;
         let used: Vec<u64> = blocks
@@ -363,6 +364,10 @@ impl ProgramImage {
                 counted.add_targets(counters, table);
             }
             self.add_to(tally, file, counted, modules);
+        }
+        // Threads that were let go may still run in stubs.
+        if self.threads > 0 {
+            return;
         }
         for region in self.rooms.iter().map(|room| room.region).chain([self.blocks]) {
             shared.give_back(&(region.offset..region.offset + region.length));

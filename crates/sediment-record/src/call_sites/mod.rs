@@ -38,19 +38,3 @@ pub const RECORDER: Recorder = Recorder {
     suits: start::suits,
     record: start::record,
 };
-
-/// Temporary.
-pub fn debug_plan(bytes: &[u8]) -> String {
-    let plan = plan::Plan::of(bytes, None);
-    format!(
-        "{:?} direct {} (calls {}) indirect {} (tails {}) functions {} traits {:?} refused {:#?}",
-        plan.left_alone,
-        plan.direct.len(),
-        plan.calls(),
-        plan.indirect.len(),
-        plan.indirect.iter().filter(|s| s.is_tail).count(),
-        plan.functions.len(),
-        plan.traits,
-        plan.refused
-    )
-}

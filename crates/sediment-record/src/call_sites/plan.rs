@@ -402,6 +402,8 @@ struct Indirect {
     before: Vec<u64>,
     /// True if an instruction before it in its basic block may read a table.
     reads_table: bool,
+    /// The function that a short jump leads to, whose two bytes cannot reach a stub.
+    short_to: Option<u64>,
 }
 
 /// What decoding all functions has found.
@@ -474,6 +476,27 @@ impl Sweep {
                     block.push(at);
                 }
                 FlowControl::Call | FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
+                    if instruction.op0_kind() != OpKind::NearBranch64 {
+                        odd = Some("functions with far branches");
+                        break;
+                    }
+                    let target = instruction.near_branch64();
+                    let is_call = flow == FlowControl::Call;
+                    let is_short = flow == FlowControl::UnconditionalBranch && instruction.len() == 2;
+                    if is_short && !range.contains(&target) {
+                        let from = block.len().saturating_sub(MOST_MOVED);
+                        let (before, length) = (block[from..].to_vec(), instruction.len() as u64);
+                        let short_to = Some(target);
+                        self.indirect.push(Indirect {
+                            at,
+                            length,
+                            is_jump: true,
+                            unit,
+                            before,
+                            reads_table,
+                            short_to,
+                        });
+                    }
                     if flow == FlowControl::ConditionalBranch {
                         // What follows runs only after it.
                         block.push(at);
@@ -481,12 +504,6 @@ impl Sweep {
                         block.clear();
                         reads_table = false;
                     }
-                    if instruction.op0_kind() != OpKind::NearBranch64 {
-                        odd = Some("functions with far branches");
-                        break;
-                    }
-                    let target = instruction.near_branch64();
-                    let is_call = flow == FlowControl::Call;
                     if range.contains(&target) && !(is_call && target == range.start) {
                         inner.push(target);
                         continue;
@@ -500,10 +517,11 @@ impl Sweep {
                             self.refuse("calls in an unusual form", 1);
                             continue;
                         }
-                        _ => {
+                        (FlowControl::ConditionalBranch, _) => {
                             self.refuse("short jumps to other functions", 1);
                             continue;
                         }
+                        _ => continue,
                     };
                     self.branches.push(Branch { at, form, target });
                 }
@@ -526,7 +544,15 @@ impl Sweep {
                     let from = block.len().saturating_sub(MOST_MOVED);
                     let before = block[from..].to_vec();
                     let length = instruction.len() as u64;
-                    self.indirect.push(Indirect { at, length, is_jump, unit, before, reads_table });
+                    self.indirect.push(Indirect {
+                        at,
+                        length,
+                        is_jump,
+                        unit,
+                        before,
+                        reads_table,
+                        short_to: None,
+                    });
                     block.clear();
                     reads_table = false;
                 }
@@ -777,8 +803,20 @@ impl Plan {
                 Err(why) => *self.refused.entry(why).or_default() += 1,
             }
         }
-        let mut chosen = Chosen { image, frames: &frames, frame_bytes, sweep: &sweep, bare: None, last: 0 };
+        let mut chosen = Chosen {
+            image,
+            frames: &frames,
+            frame_bytes,
+            sweep: &sweep,
+            functions: &self.functions,
+            bare: None,
+            last: 0,
+        };
         for indirect in &sweep.indirect {
+            if indirect.short_to.is_some_and(|target| flags.at(target)) {
+                *self.refused.entry("callees that read flags").or_default() += 1;
+                continue;
+            }
             match chosen.site(indirect, &self.slots) {
                 Ok(Site::Direct(site)) => self.direct.push(site),
                 Ok(Site::Indirect(site)) => self.indirect.push(site),
@@ -843,6 +881,7 @@ struct Chosen<'a, 'b> {
     frames: &'b [Frame],
     frame_bytes: &'b [u8],
     sweep: &'b Sweep,
+    functions: &'b [u64],
     /// Bare code of the function that was looked at last.
     bare: Option<(usize, Vec<Range<u64>>)>,
     /// End of the last chosen bytes.
@@ -852,7 +891,11 @@ struct Chosen<'a, 'b> {
 impl Chosen<'_, '_> {
     fn site(&mut self, indirect: &Indirect, slots: &HashMap<u64, SlotCallee>) -> Result<Site, &'static str> {
         let last = self.decode(indirect.at).ok_or("calls that cannot be read")?;
-        if !indirect.is_jump || self.is_bare(indirect) {
+        if let Some(target) = indirect.short_to {
+            if self.functions.binary_search(&target).is_err() {
+                return Ok(Site::None);
+            }
+        } else if !indirect.is_jump || self.is_bare(indirect) {
             if let Some(site) = through_slot(&last, indirect, slots) {
                 let bytes = site.at..site.at + site.form.length();
                 return if in_one_page(&bytes) {
@@ -871,7 +914,7 @@ impl Chosen<'_, '_> {
         let mut start = indirect.at;
         let mut moved = Vec::new();
         let mut before = indirect.before.iter().rev();
-        if indirect.is_jump {
+        if indirect.is_jump && indirect.short_to.is_none() {
             if last.memory_index() != Register::None {
                 return Ok(Site::None);
             }
@@ -1063,6 +1106,13 @@ fn encode(
         .collect();
     let (while_saved, at_end) =
         if is_tail { (RED_ZONE + SAVED, 0) } else { (RETURN_ADDRESS + SAVED, RETURN_ADDRESS) };
+    if last.op0_kind() == OpKind::NearBranch64 {
+        let target = last.near_branch64();
+        // lea target(%rip),%r11; jmp target
+        let load = Moved { bytes: vec![0x4c, 0x8d, 0x1d, 0, 0, 0, 0], relative: vec![(3, 7, target)] };
+        let go = Moved { bytes: vec![0xe9, 0, 0, 0, 0], relative: vec![(1, 5, target)] };
+        return Some(IndirectSite { is_tail, original, before: encoded(&before)?, load, go, window });
+    }
     let load = if last.op0_kind() == OpKind::Memory {
         let deep = deeper(last, while_saved);
         let operand = MemoryOperand::new(
