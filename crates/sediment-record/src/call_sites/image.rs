@@ -390,7 +390,7 @@ impl ProgramImage {
             if site.is_tail && callee.is_some_and(|callee| !modules.is_function(callee)) {
                 continue;
             }
-            tally.add((file.module, site.window.end - 1), callee, calls, first);
+            tally.add((file.module, site.at), callee, calls, first);
         }
         for calls in counted.without_target.values() {
             tally.without_target += calls;

@@ -84,7 +84,7 @@ static long (*volatile table[4])(long) = { one, two, three, four };
 FUNCTION long through(int which, long x) { return table[which](x) + 1; }
 FUNCTION long onwards(int which, long x) { work++; return table[which](x); }
 FUNCTION long maybe(long (*f)(long), long x) { if (f) x += f(x); return x + 1; }
-FUNCTION long down(long n) { if (n == 0) return direct(0); return down(n - 1) + 1; }
+FUNCTION long down(long n) { if (n == 0) return direct(0); long y = down(n - 1); work += y; return y + 1; }
 FUNCTION void leap(long n) { if (n == 0) longjmp(place, 1); leap(n - 1); work++; }
 FUNCTION long choose(long n) {
     switch (n % 8) {
@@ -325,7 +325,7 @@ const SIGNALS: &str = r#"
 static volatile long work, rang;
 FUNCTION long called(long x) { work += x; return x; }
 FUNCTION void from_handler(void) { rang++; }
-static void on_alarm(int signal) { from_handler(); }
+static void on_alarm(int signal) { from_handler(); work++; }
 static void on_trap(int signal) { rang += 1000000; }
 int main(int count, char **words) {
     static char memory[65536];
