@@ -127,13 +127,16 @@ mod tests {
     fn room_is_found_in_reach() {
         const MIB: u64 = 1 << 20;
         let code = 0x5555_5555_4000..0x5555_5555_9000;
-        let wanted = code.start - 64 * MIB & !0xfff;
-        assert_eq!(find_room(&[code.clone()], &code, MIB, wanted), Some(wanted));
-        let all = [0..code.end];
-        let above = find_room(&all, &code, MIB, wanted).unwrap();
+        let wanted = (code.start - 64 * MIB) & !0xfff;
+        assert_eq!(find_room(std::slice::from_ref(&code), &code, MIB, wanted), Some(wanted));
+        let below = 0..code.end;
+        let above = find_room(std::slice::from_ref(&below), &code, MIB, wanted).unwrap();
         assert!(above > code.end && above < code.end + (1 << 31));
-        assert_eq!(find_room(&[0..u64::MAX], &code, MIB, wanted), None);
+        assert_eq!(find_room(std::slice::from_ref(&(0..u64::MAX)), &code, MIB, wanted), None);
         let low = 0x40_0000..0x50_0000;
-        assert_eq!(find_room(&[low.clone()], &low, MIB, low.end + 1024 * MIB), Some(low.end + 1024 * MIB));
+        assert_eq!(
+            find_room(std::slice::from_ref(&low), &low, MIB, low.end + 1024 * MIB),
+            Some(low.end + 1024 * MIB)
+        );
     }
 }

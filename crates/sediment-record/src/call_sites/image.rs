@@ -3,8 +3,9 @@
 
 use super::entrance::{Region, find_room};
 use super::modules::Modules;
-use super::plan::{PAGE, Plan, SlotCallee, Trait};
+use super::plan::Plan;
 use super::shared::{SHARED_PAGE, SharedMemory};
+use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{
     Changes, Counted, FILES, FileCounters, Placement, Stubs, TARGETS, TARGETS_BYTES, WAITS, size,
 };
@@ -221,8 +222,7 @@ impl ProgramImage {
             };
             let module = modules.get(index).clone();
             let plan = &module.plan;
-            let is_first =
-                |segment: &&super::plan::TextSegment| segment.file_offset & !(PAGE - 1) == mapping.offset;
+            let is_first = |segment: &&TextSegment| segment.file_offset & !(PAGE - 1) == mapping.offset;
             let Some(segment) = plan.text.iter().find(is_first) else { continue };
             let bias = mapping.range.start.wrapping_sub(segment.code.start & !(PAGE - 1));
             let range = plan.extent.start.wrapping_add(bias)..plan.extent.end.wrapping_add(bias);

@@ -8,8 +8,10 @@
 //!
 //! docs/recording.md says what a user should know.
 
+mod elf;
 #[cfg(target_arch = "x86_64")]
 mod entrance;
+mod flags;
 mod frames;
 #[cfg(target_arch = "x86_64")]
 mod image;
@@ -17,13 +19,16 @@ mod image;
 mod modules;
 mod plan;
 mod shared;
+mod sites;
 #[cfg(target_arch = "x86_64")]
 mod start;
 mod stubs;
 #[cfg(target_arch = "x86_64")]
 mod supervisor;
+mod sweep;
 #[cfg(target_arch = "x86_64")]
 mod tally;
+mod windows;
 
 use super::Recorder;
 

@@ -24,7 +24,8 @@
 //!                                    jmp  *target
 //! ```
 
-use super::plan::{DirectSite, Form, IndirectSite, JUMP, Moved, Plan, RED_ZONE};
+use super::plan::Plan;
+use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE};
 use std::collections::BTreeMap;
 use std::ops::Range;
 

@@ -17,8 +17,8 @@
 use super::entrance::{self, DONE, LAST_CALL};
 use super::image::{ProgramImage, Wanted};
 use super::modules::Modules;
-use super::plan::Trait;
 use super::shared::SharedMemory;
+use super::sites::Trait;
 use super::stubs::NOTICES;
 use super::tally::Tally;
 use crate::breakpoints::machine::Registers;
