@@ -315,6 +315,16 @@ coded! {
         UnfreedProcess "unfreed-process" "new processes that keep their breakpoints, because they may not be read",
         OtherRights "other-rights" "setuid rights, which programs lose while they are traced",
         LittleMemory "little-memory" "control groups with little memory left, with fewer breakpoints",
+        // Recording by call sites
+        RefusedSite "refused-site" "call sites that cannot be redirected safely, not counted",
+        LeftFile "left-file" "files that are left alone (no unwind tables, written in Go, excluded), not recorded",
+        NoRoomForStubs "no-room-for-stubs" "files without room near them for counting code, not recorded",
+        CallIntoMemory "call-into-memory" "calls of code outside every mapped file",
+        UncountedTarget "uncounted-target" "indirect calls with too many targets to count each",
+        TracingProgram "tracing-program" "programs that trace processes (debuggers, leak checkers), not recorded, nor what they start",
+        LimitedProgram "limited-program" "programs under a seccomp filter or a limit of address space, not recorded",
+        OccupiedRegister "occupied-register" "programs that use the register gs, not recorded",
+        UnenteredProgram "unentered-program" "programs that could not map the recorder's memory, not recorded",
     } {
         /// An amount at something that is no known function.
         Nowhere(amount: Amount, why: Nowhere, side: Side) "" "",

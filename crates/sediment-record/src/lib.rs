@@ -18,6 +18,7 @@
 
 mod attend;
 pub mod breakpoints;
+pub mod call_sites;
 mod perf;
 pub mod valgrind;
 
@@ -205,7 +206,8 @@ pub enum RecordedData {
 }
 
 /// Every recorder there is, the best first.
-pub const RECORDERS: &[Recorder] = &[perf::BRANCHES, breakpoints::RECORDER, perf::STACKS, valgrind::RECORDER];
+pub const RECORDERS: &[Recorder] =
+    &[perf::BRANCHES, breakpoints::RECORDER, call_sites::RECORDER, perf::STACKS, valgrind::RECORDER];
 
 /// True if this machine counts the cycles by which samples are best taken; false also without perf.
 #[must_use]

@@ -83,6 +83,11 @@ pub(super) fn attend(mut front: Front, stop: &Stop, ui: &Ui) -> Result<ExitCode>
         Outcome::Exited(code) => Ok(ExitCode::from(code as u8)),
         Outcome::Signalled(_) if front.began_in_vain() => Ok(exit::as_the_program(outcome)),
         Outcome::Signalled(number) => {
+            // A program that went on without its recorder has its own exit code.
+            if let Some(outcome @ Outcome::Exited(_)) = front.program_outcome() {
+                ui.warn(&format!("signal {number} ended the recording process; nothing was written"));
+                return Ok(exit::as_the_program(outcome));
+            }
             let why = format!("signal {number} ended the recording process; nothing was written");
             Err(Error::new(ErrorCode::ProgramFailed, why).with_hint("the recorded program ended with it"))
         }

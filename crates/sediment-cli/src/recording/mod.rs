@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recording, from the choice of the method to the profile.
 
-use crate::exit::ExitCode;
+use crate::exit::{self, ExitCode};
 use crate::files::{SystemFiles, Workshop};
 use crate::inputs::{self, recordings};
 use crate::ui::Ui;
@@ -71,6 +71,9 @@ pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
 /// The method that sees the order of first uses.
 const OF_STARTS: &str = "breakpoints";
 
+/// The method that counts every call, and leaves alone what it cannot record.
+const CALL_SITES: &str = "call-sites";
+
 /// Use of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
@@ -94,7 +97,7 @@ pub(crate) struct Only<'a> {
 pub(crate) enum Side {
     /// The recording.
     Recorder(Box<Recorded>),
-    /// Another process has recorded and written it; it ended with this exit code.
+    /// Another process has recorded and written it, or there is nothing to write; the exit code.
     Front(ExitCode),
 }
 
@@ -168,7 +171,17 @@ impl Options {
         let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
         let (recording, resolved) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
-                let mut resolved = resolve_here(&recording, &files, (only, fault.as_deref()), ui)?;
+                let mut resolved = match resolve_here(&recording, &files, (only, fault.as_deref()), ui) {
+                    Ok(resolved) => resolved,
+                    // A program that is left alone is not harmed: its end is that of this command, too.
+                    Err(error) if recorder.name == CALL_SITES && recording.addresses().is_empty() => {
+                        let Some(outcome) = recorded.outcome else { return Err(error) };
+                        let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+                        ui.warn(&format!("{error}{hint}; no profile was written"));
+                        return Ok(Side::Front(exit::as_the_program(outcome)));
+                    }
+                    Err(error) => return Err(error),
+                };
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
                     sequence.steps(&steps);

@@ -59,6 +59,7 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
                 process,
                 socket: ours,
                 ended_before: None,
+                ended: None,
                 stopped_with_it: false,
             }))
         }
@@ -133,6 +134,8 @@ pub struct Front {
     socket: UnixStream,
     /// Outcome of a program that could not begin: a signal to all processes of the terminal.
     ended_before: Option<Outcome>,
+    /// Outcome of the program that was started.
+    ended: Option<Outcome>,
     /// True if it has stopped with the program, and was let go on: a signal has told it so.
     stopped_with_it: bool,
 }
@@ -162,6 +165,12 @@ impl Front {
     #[must_use]
     pub fn began_in_vain(&self) -> bool {
         self.ended_before.is_some()
+    }
+
+    /// How the program ended that was started.
+    #[must_use]
+    pub fn program_outcome(&self) -> Option<Outcome> {
+        self.ended
     }
 
     /// Passes a signal on to the program.
@@ -202,6 +211,7 @@ impl Front {
         }
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;
+            self.ended = Some(outcome);
             self.tell(Report::Ended(outcome));
         }
         self.recorded = self.recorded.or_else(|| ended(self.recorder));
@@ -272,17 +282,17 @@ impl Link {
     }
 
     /// The process that waits to become the program.
-    pub(super) fn process(&self) -> Option<Pid> {
+    pub(crate) fn process(&self) -> Option<Pid> {
         self.process
     }
 
     /// Lets the program begin.
-    pub(super) fn go(&self) -> io::Result<()> {
+    pub(crate) fn go(&self) -> io::Result<()> {
         (&self.socket).write_all(b"g")
     }
 
     /// Waits for the program's end; None where the front was ended before. An error is why it could not be started.
-    pub(super) fn outcome(&self) -> io::Result<Option<Outcome>> {
+    pub(crate) fn outcome(&self) -> io::Result<Option<Outcome>> {
         match self.reports.as_ref().and_then(|reports| reports.recv().ok()) {
             Some(Report::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(Report::Ended(outcome)) => Ok(Some(outcome)),

@@ -13,22 +13,22 @@ use std::ops::Range;
 
 /// The registers of a stopped thread.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Registers(libc::user_regs_struct);
+pub(crate) struct Registers(libc::user_regs_struct);
 
 /// A system call that begins or has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SystemCall {
+pub(crate) struct SystemCall {
     /// Its number.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// The first three arguments.
-    pub(super) arguments: [u64; 3],
+    pub(crate) arguments: [u64; 3],
     /// True once it has ended.
-    pub(super) ended: bool,
+    pub(crate) ended: bool,
 }
 
 impl SystemCall {
     /// Memory that a thread makes writable, which stands at `mprotect`, `pkey_mprotect` or `syscall` of the C library with these arguments.
-    pub(super) fn makes_writable(self) -> Option<Range<u64>> {
+    pub(crate) fn makes_writable(self) -> Option<Range<u64>> {
         const LARGEST_PAGE: u64 = 64 << 10;
         let [first, second, third] = self.arguments;
         let calls = [libc::SYS_mprotect, libc::SYS_pkey_mprotect].contains(&(first as i64));
@@ -42,7 +42,7 @@ impl SystemCall {
     }
 
     /// Where the action stands that a thread sets for a signal, which stands at `sigaction` or `syscall` of the C library with these arguments.
-    pub(super) fn action_of(self, signal: i32) -> Option<u64> {
+    pub(crate) fn action_of(self, signal: i32) -> Option<u64> {
         let [first, second, third] = self.arguments;
         let calls = first as i64 == libc::SYS_rt_sigaction;
         let (of, action) = if calls { (second, third) } else { (first, second) };
@@ -50,13 +50,13 @@ impl SystemCall {
     }
 
     /// True if it may map code.
-    pub(super) fn maps_code(self) -> bool {
+    pub(crate) fn maps_code(self) -> bool {
         let executable = self.arguments[2] & libc::PROT_EXEC as u64 != 0;
         executable && matches!(self.number as i64, libc::SYS_mmap | libc::SYS_mprotect)
     }
 
     /// Where the path stands of the program that the process becomes by it.
-    pub(super) fn becomes(self) -> Option<u64> {
+    pub(crate) fn becomes(self) -> Option<u64> {
         match self.number as i64 {
             libc::SYS_execve => Some(self.arguments[0]),
             libc::SYS_execveat => Some(self.arguments[1]),
@@ -65,7 +65,7 @@ impl SystemCall {
     }
 
     /// True if it may change who may read the memory of the process.
-    pub(super) fn changes_rights(self) -> bool {
+    pub(crate) fn changes_rights(self) -> bool {
         let user = [libc::SYS_setuid, libc::SYS_setreuid, libc::SYS_setresuid, libc::SYS_setfsuid];
         let group = [libc::SYS_setgid, libc::SYS_setregid, libc::SYS_setresgid, libc::SYS_setfsgid];
         let other =
@@ -75,7 +75,7 @@ impl SystemCall {
     }
 
     /// The descriptor that it writes to, if it writes. splice is not included: its second end is the third argument.
-    pub(super) fn writes_to(self) -> Option<u64> {
+    pub(crate) fn writes_to(self) -> Option<u64> {
         let files = [libc::SYS_write, libc::SYS_writev, libc::SYS_pwrite64, libc::SYS_pwritev];
         let others = [libc::SYS_sendto, libc::SYS_sendmsg, libc::SYS_sendfile];
         let number = self.number as i64;
@@ -83,7 +83,7 @@ impl SystemCall {
     }
 
     /// For a system call that makes a process or thread: whether it shares the address space.
-    pub(super) fn shares_memory(self, memory: &dyn Memory) -> bool {
+    pub(crate) fn shares_memory(self, memory: &dyn Memory) -> bool {
         let flags = match self.number as i64 {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_vfork => return true,
@@ -96,11 +96,11 @@ impl SystemCall {
 }
 
 impl Registers {
-    pub(super) fn of(thread: Pid) -> Result<Self, Errno> {
+    pub(crate) fn of(thread: Pid) -> Result<Self, Errno> {
         ptrace::getregs(thread).map(Self)
     }
 
-    pub(super) fn put(&self, thread: Pid) -> Result<(), Errno> {
+    pub(crate) fn put(&self, thread: Pid) -> Result<(), Errno> {
         ptrace::setregs(thread, self.0)
     }
 }
@@ -112,7 +112,7 @@ mod x86_64 {
     use nix::libc;
     use nix::sys::ptrace;
     use nix::unistd::Pid;
-    pub(in super::super) use sediment_core::isa::X86_64 as ISA;
+    pub(crate) use sediment_core::isa::X86_64 as ISA;
     use std::mem::offset_of;
 
     /// System calls that end with EINTR where a thread is woken for nothing, as signal(7) lists them, and newer ones. All can be called again. Those
@@ -149,11 +149,11 @@ mod x86_64 {
     ];
 
     /// Architecture as `uname -m` spells it.
-    pub(in super::super) const ARCH: &str = "x86_64";
+    pub(crate) const ARCH: &str = "x86_64";
     /// `int3`.
-    pub(in super::super) const TRAP: [u8; 1] = [0xcc];
+    pub(crate) const TRAP: [u8; 1] = [0xcc];
     /// `syscall`.
-    pub(in super::super) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+    pub(crate) const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
 
     /// Segment of 64-bit code.
     const USER_CODE: u64 = 0x33;
@@ -161,7 +161,7 @@ mod x86_64 {
     impl Registers {
         /// Those of a thread that stands here, behind this system call.
         #[cfg(test)]
-        pub(in super::super) fn standing_at(program_counter: u64, system_call: u64) -> Self {
+        pub(crate) fn standing_at(program_counter: u64, system_call: u64) -> Self {
             let mut registers = Self(libc::user_regs_struct {
                 r15: 0,
                 r14: 0,
@@ -196,23 +196,23 @@ mod x86_64 {
         }
 
         /// Address of the breakpoint that stopped the thread: `int3` was executed.
-        pub(in super::super) fn trap_address(self) -> u64 {
+        pub(crate) fn trap_address(self) -> u64 {
             self.0.rip.wrapping_sub(1)
         }
 
         /// Sets the thread to this address, and nothing else.
-        pub(in super::super) fn go_to(self, thread: Pid, address: u64) -> Result<(), Errno> {
+        pub(crate) fn go_to(self, thread: Pid, address: u64) -> Result<(), Errno> {
             let place = offset_of!(libc::user, regs) + offset_of!(libc::user_regs_struct, rip);
             ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, memory: &dyn Memory) -> Option<u64> {
+        pub(crate) fn return_address(self, memory: &dyn Memory) -> Option<u64> {
             memory.number(self.0.rsp)
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(in super::super) fn return_from_function(&mut self, memory: &dyn Memory) -> Option<()> {
+        pub(crate) fn return_from_function(&mut self, memory: &dyn Memory) -> Option<()> {
             self.0.rip = memory.number(self.0.rsp)?;
             self.0.rsp = self.0.rsp.wrapping_add(8);
             Some(())
@@ -220,14 +220,14 @@ mod x86_64 {
 
         /// As of a thread that is about to make this system call, from where it made the one before; None where it made that as a
         /// 32-bit program.
-        pub(in super::super) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
+        pub(crate) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
             let at = self.0.rip.wrapping_sub(SYSTEM_CALL.len() as u64);
             let [three, four, five, six] = [self.0.rdx, self.0.r10, self.0.r8, self.0.r9];
             self.calling(at, number, [one, two, three, four, five, six])
         }
 
         /// As of a thread that is about to make this system call by the instruction at an address; None where it is of a 32-bit program.
-        pub(in super::super) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
+        pub(crate) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
             if self.0.cs != USER_CODE {
                 return None;
             }
@@ -240,23 +240,23 @@ mod x86_64 {
         }
 
         /// Address of the instruction that the thread executes next.
-        pub(in super::super) fn program_counter(self) -> u64 {
+        pub(crate) fn program_counter(self) -> u64 {
             self.0.rip
         }
 
         /// Top of the stack.
-        pub(in super::super) fn stack(self) -> u64 {
+        pub(crate) fn stack(self) -> u64 {
             self.0.rsp
         }
 
         /// Result of the last system call.
-        pub(in super::super) fn result(self) -> i64 {
+        pub(crate) fn result(self) -> i64 {
             self.0.rax as i64
         }
 
         /// The same for a thread that stands at a signal, or was interrupted, if tracing alone ended its system call: the call begins again, unless
         /// a handler runs. `is_filtered`: whether a seccomp filter may forbid `restart_syscall`, by which the kernel does so.
-        pub(in super::super) fn calling_again(mut self, is_filtered: impl FnOnce() -> bool) -> Option<Self> {
+        pub(crate) fn calling_again(mut self, is_filtered: impl FnOnce() -> bool) -> Option<Self> {
             // As the kernel has it (include/linux/errno.h); a handler makes it EINTR.
             const ERESTARTNOHAND: i64 = -514;
             const ERESTART_RESTARTBLOCK: i64 = -516;
@@ -274,7 +274,7 @@ mod x86_64 {
         }
 
         /// The same for a thread whose process a signal stops, if that has ended its system call, as it does untraced: no later stop begins it again.
-        pub(in super::super) fn called(mut self) -> Option<Self> {
+        pub(crate) fn called(mut self) -> Option<Self> {
             const NONE: u64 = u64::MAX;
             let ended = self.0.orig_rax as i64 >= 0 && self.0.rax as i64 == -(libc::EINTR as i64);
             ended.then(|| {
@@ -283,7 +283,7 @@ mod x86_64 {
             })
         }
 
-        pub(in super::super) fn system_call(self) -> SystemCall {
+        pub(crate) fn system_call(self) -> SystemCall {
             const ENOSYS: u64 = 38;
             SystemCall {
                 number: self.0.orig_rax,
@@ -294,54 +294,54 @@ mod x86_64 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{ARCH, ISA, SYSTEM_CALL, TRAP};
+pub(crate) use x86_64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
     use super::{Memory, Registers, SystemCall};
     use nix::errno::Errno;
     use nix::unistd::Pid;
-    pub(in super::super) use sediment_core::isa::AARCH64 as ISA;
+    pub(crate) use sediment_core::isa::AARCH64 as ISA;
 
     /// Architecture as `uname -m` spells it.
-    pub(in super::super) const ARCH: &str = "aarch64";
+    pub(crate) const ARCH: &str = "aarch64";
     /// `brk #0`.
-    pub(in super::super) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
+    pub(crate) const TRAP: [u8; 4] = [0x00, 0x00, 0x20, 0xd4];
     /// `svc #0`.
-    pub(in super::super) const SYSTEM_CALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
+    pub(crate) const SYSTEM_CALL: [u8; 4] = [0x01, 0x00, 0x00, 0xd4];
 
     impl Registers {
         /// Address of the breakpoint that stopped the thread: `brk` was not executed.
-        pub(in super::super) fn trap_address(self) -> u64 {
+        pub(crate) fn trap_address(self) -> u64 {
             self.0.pc
         }
 
         /// Sets the thread to this address, and nothing else.
-        pub(in super::super) fn go_to(mut self, thread: Pid, address: u64) -> Result<(), Errno> {
+        pub(crate) fn go_to(mut self, thread: Pid, address: u64) -> Result<(), Errno> {
             self.0.pc = address;
             self.put(thread)
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(in super::super) fn return_address(self, _: &dyn Memory) -> Option<u64> {
+        pub(crate) fn return_address(self, _: &dyn Memory) -> Option<u64> {
             Some(self.0.regs[30])
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(in super::super) fn return_from_function(&mut self, _: &dyn Memory) -> Option<()> {
+        pub(crate) fn return_from_function(&mut self, _: &dyn Memory) -> Option<()> {
             self.0.pc = self.0.regs[30];
             Some(())
         }
 
         /// As of a thread that is about to make this system call, from where it made the one before.
-        pub(in super::super) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
+        pub(crate) fn about_to_call(self, number: u64, [one, two]: [u64; 2]) -> Option<Self> {
             let at = self.0.pc.wrapping_sub(SYSTEM_CALL.len() as u64);
             let [_, _, three, four, five, six, ..] = self.0.regs;
             self.calling(at, number, [one, two, three, four, five, six])
         }
 
         /// As of a thread that is about to make this system call by the instruction at an address.
-        pub(in super::super) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
+        pub(crate) fn calling(mut self, at: u64, number: u64, arguments: [u64; 6]) -> Option<Self> {
             self.0.pc = at;
             self.0.regs[8] = number;
             self.0.regs[..arguments.len()].copy_from_slice(&arguments);
@@ -349,31 +349,31 @@ mod aarch64 {
         }
 
         /// Address of the instruction that the thread executes next.
-        pub(in super::super) fn program_counter(self) -> u64 {
+        pub(crate) fn program_counter(self) -> u64 {
             self.0.pc
         }
 
         /// Top of the stack.
-        pub(in super::super) fn stack(self) -> u64 {
+        pub(crate) fn stack(self) -> u64 {
             self.0.sp
         }
 
         /// Result of the last system call.
-        pub(in super::super) fn result(self) -> i64 {
+        pub(crate) fn result(self) -> i64 {
             self.0.regs[0] as i64
         }
 
         /// None: nothing begins a call again.
-        pub(in super::super) fn called(self) -> Option<Self> {
+        pub(crate) fn called(self) -> Option<Self> {
             None
         }
 
         /// None: the kernel decides before it stops the thread whether a call begins again, and keeps the first argument to itself.
-        pub(in super::super) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
+        pub(crate) fn calling_again(self, _: impl FnOnce() -> bool) -> Option<Self> {
             None
         }
 
-        pub(in super::super) fn system_call(self) -> SystemCall {
+        pub(crate) fn system_call(self) -> SystemCall {
             SystemCall {
                 number: self.0.regs[8],
                 arguments: [self.0.regs[0], self.0.regs[1], self.0.regs[2]],
@@ -384,10 +384,10 @@ mod aarch64 {
     }
 }
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};
+pub(crate) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 /// Puts a breakpoint in the place of an instruction, or the other way round, if that stands there now; whether it has done so.
-pub(super) fn replace(
+pub(crate) fn replace(
     memory: &dyn Memory,
     address: u64,
     before: [u8; TRAP.len()],
@@ -398,7 +398,7 @@ pub(super) fn replace(
 }
 
 /// Puts an instruction back in the place of a breakpoint, if that stands there now; whether it has done so.
-pub(super) fn restore(memory: &dyn Memory, address: u64, original: [u8; TRAP.len()]) -> bool {
+pub(crate) fn restore(memory: &dyn Memory, address: u64, original: [u8; TRAP.len()]) -> bool {
     let mut now = [0; TRAP.len()];
     memory.read(address, &mut now).is_ok() && now == TRAP && memory.restore(address, &original).is_ok()
 }

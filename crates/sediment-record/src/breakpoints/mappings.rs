@@ -10,21 +10,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read for its functions, in bytes.
-pub(super) const LARGEST_FILE: u64 = 4 << 30;
+pub(crate) const LARGEST_FILE: u64 = 4 << 30;
 
 /// A mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mapping {
-    pub(super) range: Range<u64>,
-    pub(super) executable: bool,
+pub(crate) struct Mapping {
+    pub(crate) range: Range<u64>,
+    pub(crate) executable: bool,
     /// True if others than us may write to it: the process, or whoever shares it.
-    pub(super) writable: bool,
+    pub(crate) writable: bool,
     /// Where in the file it begins.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// 0 where it is of no file.
-    pub(super) inode: u64,
+    pub(crate) inode: u64,
     /// Empty, or a name in brackets, where it is of no file.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 impl Mapping {
@@ -34,20 +34,20 @@ impl Mapping {
 }
 
 /// The mappings of files, by address.
-pub(super) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+pub(crate) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
     let mut all = all_mappings(thread)?;
     all.retain(Mapping::is_of_file);
     Ok(all)
 }
 
 /// All mappings, by address.
-pub(super) fn all_mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
     let text = fs::read(format!("/proc/{thread}/maps"))?;
     Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
 }
 
 /// The mapping of a file at this address: what is mapped behind it is not read.
-pub(super) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
     // The kernel gives no more at once.
     const AT_ONCE: usize = 4096;
     let file = BufReader::with_capacity(AT_ONCE, File::open(format!("/proc/{thread}/maps"))?);
@@ -84,7 +84,7 @@ fn mapping(line: &str) -> Option<Mapping> {
 
 /// The content of a file that a process has mapped: from the path that the process sees, or, if that file was
 /// replaced, from the kernel's link to it. Empty where a program that we trace may serve the file, which waits for us.
-pub(super) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
+pub(crate) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
     let Mapping { path, range, inode, .. } = mapping;
     if is_served(process, range.start) && we_trace_a_server() {
         return Some(Vec::new());
@@ -141,7 +141,7 @@ fn we_trace_a_server() -> bool {
 }
 
 /// A value of a program's auxiliary vector.
-pub(super) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
+pub(crate) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
     const WORD: usize = size_of::<u64>();
     vector.chunks_exact(2 * WORD).find_map(|pair| {
         let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes));
@@ -150,7 +150,7 @@ pub(super) fn auxiliary_value(vector: &[u8], key: u64) -> Option<u64> {
 }
 
 /// A field of /proc/ID/status, trimmed.
-pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
+pub(crate) fn status_field(id: Pid, field: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     Some(line.trim().to_owned())
@@ -158,7 +158,7 @@ pub(super) fn status_field(id: Pid, field: &str) -> Option<String> {
 
 /// True if a thread has ended. Of one whose state cannot be read for another reason, as where no more files may be opened, nothing is known:
 /// it may run.
-pub(super) fn has_ended(thread: Pid) -> bool {
+pub(crate) fn has_ended(thread: Pid) -> bool {
     match fs::read_to_string(format!("/proc/{thread}/status")) {
         Ok(text) => text.lines().any(|line| {
             line.strip_prefix("State:").is_some_and(|state| state.trim_start().starts_with(['Z', 'X']))
@@ -168,7 +168,7 @@ pub(super) fn has_ended(thread: Pid) -> bool {
 }
 
 /// True if the environment that a process began with has `detect_leaks=0` among the options of AddressSanitizer or LeakSanitizer.
-pub(super) fn finds_no_leaks(process: Pid) -> bool {
+pub(crate) fn finds_no_leaks(process: Pid) -> bool {
     let environment = fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
     environment.split(|byte| *byte == 0).any(|variable| {
         let variable = String::from_utf8_lossy(variable);
@@ -179,29 +179,29 @@ pub(super) fn finds_no_leaks(process: Pid) -> bool {
 }
 
 /// True if a thread has a seccomp filter.
-pub(super) fn is_filtered(thread: Pid) -> bool {
+pub(crate) fn is_filtered(thread: Pid) -> bool {
     status_field(thread, "Seccomp").is_some_and(|mode| mode != "0")
 }
 
 /// True if a thread has the same seccomp filters as we: we may do whatever it may.
-pub(super) fn is_filtered_as_we_are(thread: Pid) -> bool {
+pub(crate) fn is_filtered_as_we_are(thread: Pid) -> bool {
     let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));
     filters(thread) == filters(Pid::this())
 }
 
 /// The process that a thread belongs to.
-pub(super) fn process_of(thread: Pid) -> Option<Pid> {
+pub(crate) fn process_of(thread: Pid) -> Option<Pid> {
     status_field(thread, "Tgid")?.parse().ok().map(Pid::from_raw)
 }
 
 /// True if this signal is pending for a thread alone.
-pub(super) fn is_pending(thread: Pid, signal: i32) -> bool {
+pub(crate) fn is_pending(thread: Pid, signal: i32) -> bool {
     let pending = status_field(thread, "SigPnd").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     pending.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// The threads of a process.
-pub(super) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
+pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     let numbers = fs::read_dir(format!("/proc/{process}/task"))?.flatten();
     Ok(numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 const WORD: u64 = 8;
 
 /// The memory of one address space.
-pub(super) trait Memory: std::fmt::Debug {
+pub(crate) trait Memory: std::fmt::Debug {
     /// Reads from this address until the buffer is full or memory ends; the number of bytes.
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
@@ -42,7 +42,7 @@ pub(super) trait Memory: std::fmt::Debug {
 
 impl dyn Memory + '_ {
     /// Fills the buffer from this address on.
-    pub(super) fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self.read_some(address, buffer)? {
             read if read == buffer.len() => Ok(()),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -50,14 +50,14 @@ impl dyn Memory + '_ {
     }
 
     /// The 64-bit number at this address.
-    pub(super) fn number(&self, address: u64) -> Option<u64> {
+    pub(crate) fn number(&self, address: u64) -> Option<u64> {
         let mut bytes = [0; 8];
         self.read(address, &mut bytes).ok()?;
         Some(u64::from_ne_bytes(bytes))
     }
 
     /// The text at this address, up to its zero, if it is no longer than a path may be.
-    pub(super) fn text(&self, address: u64) -> Option<OsString> {
+    pub(crate) fn text(&self, address: u64) -> Option<OsString> {
         const LONGEST: usize = 4096;
         let mut bytes = vec![0; LONGEST];
         // It may end just before memory that is not there.
@@ -70,13 +70,13 @@ impl dyn Memory + '_ {
 
 /// The memory of a process, as it was when it was opened: what it becomes by exec is another.
 #[derive(Debug)]
-pub(super) struct ProcessMemory {
+pub(crate) struct ProcessMemory {
     thread: Pid,
     file: File,
 }
 
 impl ProcessMemory {
-    pub(super) fn of(thread: Pid) -> io::Result<Self> {
+    pub(crate) fn of(thread: Pid) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(format!("/proc/{thread}/mem"))?;
         Ok(Self { thread, file })
     }
@@ -140,10 +140,10 @@ impl Memory for ProcessMemory {
 /// The memory of a stopped thread, word by word through ptrace: also where its file may not be opened. Whatever else is in a word must
 /// not change meanwhile.
 #[derive(Debug)]
-pub(super) struct TracedMemory(Pid);
+pub(crate) struct TracedMemory(Pid);
 
 impl TracedMemory {
-    pub(super) fn of(thread: Pid) -> Self {
+    pub(crate) fn of(thread: Pid) -> Self {
         Self(thread)
     }
 

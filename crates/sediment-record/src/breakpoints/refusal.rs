@@ -27,7 +27,7 @@ struct Facts {
 }
 
 /// Why the kernel does not let this process be traced, and the way out. `ours`: we started it.
-pub(super) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
+pub(crate) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
     let owner =
         status_field(process, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok());
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
@@ -80,7 +80,7 @@ fn in_words(facts: &Facts) -> Error {
 }
 
 /// A process that another traces.
-pub(super) fn traced_already(process: Pid, by: i32) -> Error {
+pub(crate) fn traced_already(process: Pid, by: i32) -> Error {
     let name = std::fs::read_to_string(format!("/proc/{by}/comm")).unwrap_or_default();
     let message = format!("process {process} is already traced by {} (process {by})", name.trim());
     Error::new(ErrorCode::Unsupported, message)
@@ -88,7 +88,7 @@ pub(super) fn traced_already(process: Pid, by: i32) -> Error {
 }
 
 /// A program that would not get the rights it is meant to run with.
-pub(super) fn other_rights(program: &Path) -> Error {
+pub(crate) fn other_rights(program: &Path) -> Error {
     let message = format!(
         "{} has setuid or capabilities, which the kernel removes while it is traced",
         program.display()

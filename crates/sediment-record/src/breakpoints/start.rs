@@ -147,7 +147,7 @@ fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}")))
 }
 
-fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
+pub(crate) fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
     let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -178,8 +178,20 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
     }
 }
 
+/// The end of a child that is no longer traced; None where somebody else has waited for it.
+pub(crate) fn wait_for_end(process: Pid) -> Option<Outcome> {
+    loop {
+        match system::wait_for(process) {
+            Ok(Status::Exited(code)) => return Some(Outcome::Exited(code)),
+            Ok(Status::Killed(signal)) => return Some(Outcome::Signalled(signal)),
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+    }
+}
+
 /// A traced program gets no rights of another user from its file, so one that needs them would not do what it does.
-fn refuse_other_rights(program: &OsString) -> Result<()> {
+pub(crate) fn refuse_other_rights(program: &OsString) -> Result<()> {
     if nix::unistd::geteuid().is_root() {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 
 #![allow(unsafe_code)]
 
-pub(super) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
+pub(crate) use sediment_process::ptrace::{Resume, Status, look, look_for, resume, wait, wait_for};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
@@ -28,7 +28,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// Options to trace a running process with: all that it makes is traced too.
-pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
+pub(crate) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC)
@@ -36,10 +36,10 @@ pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// The same for a program that was started: it ends should we be killed.
-pub(super) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
+pub(crate) const FOLLOW_AND_END: Options = FOLLOW.union(Options::PTRACE_O_EXITKILL);
 
 /// Signals that a stopped thread blocks.
-pub(super) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
+pub(crate) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     let mut mask = 0u64;
     // SAFETY: the kernel writes as many bytes as it is told, which are there.
     let done = unsafe {
@@ -48,7 +48,7 @@ pub(super) fn signal_mask(thread: Pid) -> Result<u64, Errno> {
     Errno::result(done).map(|_| mask)
 }
 
-pub(super) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
+pub(crate) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
     // SAFETY: the kernel reads as many bytes as it is told, which are there.
     let done = unsafe {
         libc::ptrace(libc::PTRACE_SETSIGMASK as _, thread.as_raw(), size_of::<u64>(), &raw const mask)
@@ -58,15 +58,15 @@ pub(super) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
 
 /// A program that was forked and waits to be let go.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting {
     /// Its process.
-    pub(super) process: Pid,
+    pub(crate) process: Pid,
     gate: File,
     report: File,
 }
 
 /// Forks a process that becomes this program after [`Waiting::go`], so that it can be traced from its first instruction.
-pub(super) fn fork_program(words: &[OsString]) -> io::Result<Waiting> {
+pub(crate) fn fork_program(words: &[OsString]) -> io::Result<Waiting> {
     let words: Vec<CString> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     let mut arguments: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
@@ -134,7 +134,7 @@ const NOT_STARTED: i32 = 127;
 
 impl Waiting {
     /// Lets it become the program; why it could not. Returns once it has.
-    pub(super) fn go(self) -> io::Result<()> {
+    pub(crate) fn go(self) -> io::Result<()> {
         let Self { mut gate, mut report, .. } = self;
         gate.write_all(&[1])?;
         drop(gate);
@@ -148,7 +148,7 @@ impl Waiting {
 }
 
 /// Forks this process, of which there must be one thread alone.
-pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
+pub(crate) fn fork_ourselves() -> io::Result<ForkResult> {
     const ENDING: Duration = Duration::from_secs(10);
     let begun = Instant::now();
     // A thread that has been joined is listed until the kernel has removed it.
@@ -164,7 +164,7 @@ pub(super) fn fork_ourselves() -> io::Result<ForkResult> {
 
 /// Closes what was inherited beside the standard descriptors, but for what the command line names: it is the program's, and who is at the
 /// other end is to notice when the program closes it. Ours alone are closed by exec.
-pub(super) fn close_inherited() {
+pub(crate) fn close_inherited() {
     let named: Vec<OsString> = std::env::args_os().collect();
     let is_named = |number: i32| {
         let names = ["/dev/fd/", "/proc/self/fd/"].map(|folder| format!("{folder}{number}"));
@@ -184,7 +184,7 @@ pub(super) fn close_inherited() {
 
 /// Has a limit of processor time end the recording, not this process, and with it the program: where the limit cannot be raised, its
 /// warning comes a second before.
-pub(super) fn keep_below_limit() {
+pub(crate) fn keep_below_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one rlimit, which is there, and reads those that are handed over.
     unsafe {
@@ -200,7 +200,7 @@ pub(super) fn keep_below_limit() {
 }
 
 /// True if the kernel schedules a thread as it does nearly all, neither in real time nor by deadlines.
-pub(super) fn is_scheduled_as_usual(thread: Pid) -> bool {
+pub(crate) fn is_scheduled_as_usual(thread: Pid) -> bool {
     // The kernel itself, as musl's function of this name always fails.
     // SAFETY: it reads nothing of ours.
     let policy = unsafe { libc::syscall(libc::SYS_sched_getscheduler, thread.as_raw()) };
@@ -208,7 +208,7 @@ pub(super) fn is_scheduled_as_usual(thread: Pid) -> bool {
 }
 
 /// True if a program's file has capabilities.
-pub(super) fn has_capabilities(path: &Path) -> bool {
+pub(crate) fn has_capabilities(path: &Path) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: both strings end in zero, and with a size of zero nothing is written.
     let size =
@@ -217,7 +217,7 @@ pub(super) fn has_capabilities(path: &Path) -> bool {
 }
 
 /// Ignores the signals by which a terminal stops a job, which the program may handle or ignore: this process stops with the program.
-pub(super) fn leave_stops_to_program() {
+pub(crate) fn leave_stops_to_program() {
     for stop in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
         let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
         // SAFETY: it runs no code of ours.
@@ -228,7 +228,7 @@ pub(super) fn leave_stops_to_program() {
 static FAULT_SENT: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// Ends a recording also by signals that the processor raises, where somebody sent them. Raised by the processor, they end us.
-pub(super) fn catch_sent_faults(stop: &Stop) {
+pub(crate) fn catch_sent_faults(stop: &Stop) {
     let _ = FAULT_SENT.set(stop.flag());
     let action = SigAction::new(
         SigHandler::SigAction(fault),
@@ -257,7 +257,7 @@ extern "C" fn fault(signal: libc::c_int, about: *mut libc::siginfo_t, _: *mut li
 }
 
 /// Interrupts [`wait`] of the thread that made it, again and again.
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     timer: Timer,
     period: Option<Duration>,
     before: SigAction,
@@ -274,13 +274,13 @@ extern "C" fn heard(_: libc::c_int) {
 }
 
 /// Number of alarms so far, wrapping around.
-pub(super) fn rings() -> u32 {
+pub(crate) fn rings() -> u32 {
     RINGS.load(Ordering::Relaxed)
 }
 
 impl Alarm {
     /// One that is still.
-    pub(super) fn new() -> Result<Self, Errno> {
+    pub(crate) fn new() -> Result<Self, Errno> {
         let quiet = SigAction::new(SigHandler::Handler(heard), SaFlags::empty(), SigSet::empty());
         // SAFETY: the handler does nothing but count.
         let before = unsafe { sigaction(ALARM, &quiet) }?;
@@ -293,7 +293,7 @@ impl Alarm {
     }
 
     /// Rings with this period from now on.
-    pub(super) fn ring(&mut self, period: Duration) -> Result<(), Errno> {
+    pub(crate) fn ring(&mut self, period: Duration) -> Result<(), Errno> {
         if self.period == Some(period) {
             return Ok(());
         }
@@ -317,13 +317,13 @@ impl Drop for Alarm {
 }
 
 /// True if the SIGTRAP that stopped this thread says that it has executed one instruction.
-pub(super) fn is_step(thread: Pid) -> bool {
+pub(crate) fn is_step(thread: Pid) -> bool {
     const TRAP_TRACE: i32 = 2;
     ptrace::getsiginfo(thread).is_ok_and(|about| about.si_code == TRAP_TRACE)
 }
 
 /// True if the processor raised the SIGTRAP that stopped this thread at a breakpoint; false if somebody sent it.
-pub(super) fn is_breakpoint(thread: Pid) -> bool {
+pub(crate) fn is_breakpoint(thread: Pid) -> bool {
     const TRAP_BRKPT: i32 = 1;
     ptrace::getsiginfo(thread).is_ok_and(|about| matches!(about.si_code, libc::SI_KERNEL | TRAP_BRKPT))
 }

@@ -6,6 +6,7 @@
 
 mod answers;
 mod architectures;
+mod call_sites;
 #[allow(dead_code)] // a part is for other tests
 use crate::compilers;
 mod forms;
@@ -100,6 +101,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     let parts = [
         answers::cases(),
         architectures::cases(),
+        call_sites::cases(),
         forms::cases(),
         harm::cases(),
         means::cases(),

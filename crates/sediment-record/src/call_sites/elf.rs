@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An ELF file of x86-64 as a plan needs it: code, data, symbols, and the linkage to other files.
+
+use super::sites::{Export, PAGE, SlotCallee, TextSegment, Trait};
+use object::elf;
+use object::read::elf::{Dyn as _, ElfFile64, ProgramHeader as _, Rela as _, SectionHeader as _};
+use object::{LittleEndian, Object as _, ObjectSection as _, ObjectSymbol as _, SymbolFlags};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+/// An ELF file of x86-64.
+pub(super) struct PlannedFile<'a> {
+    bytes: &'a [u8],
+    file: ElfFile64<'a, LittleEndian>,
+    pub(super) text: Vec<TextSegment>,
+    /// Other loaded segments: address, and bytes.
+    data: Vec<(u64, &'a [u8])>,
+    pub(super) extent: Range<u64>,
+    /// True if it is linked to one place.
+    pub(super) is_fixed: bool,
+}
+
+impl<'a> PlannedFile<'a> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let file = ElfFile64::<LittleEndian>::parse(bytes).map_err(|_| "not an ELF file of 64 bits")?;
+        let header = file.elf_header();
+        if header.e_machine.get(LittleEndian) != elf::EM_X86_64 {
+            return Err("of another architecture");
+        }
+        let is_fixed = header.e_type.get(LittleEndian) == elf::ET_EXEC;
+        let (mut text, mut data) = (Vec::new(), Vec::new());
+        let mut extent = Range { start: u64::MAX, end: 0 };
+        for segment in file.elf_program_headers() {
+            if segment.p_type(LittleEndian) != elf::PT_LOAD {
+                continue;
+            }
+            let address = segment.p_vaddr(LittleEndian);
+            let end = address.checked_add(segment.p_memsz(LittleEndian)).ok_or("damaged")?;
+            extent.start = extent.start.min(address & !(PAGE - 1));
+            extent.end = extent.end.max(end.checked_next_multiple_of(PAGE).ok_or("damaged")?);
+            let content = segment.data(LittleEndian, bytes).map_err(|()| "damaged")?;
+            let flags = segment.p_flags(LittleEndian);
+            if flags.0 & elf::PF_X.0 == 0 {
+                data.push((address, content));
+            } else if flags.0 & elf::PF_W.0 != 0 {
+                return Err("code that is writable");
+            } else {
+                let code = address..address + content.len() as u64;
+                text.push(TextSegment { code, file_offset: segment.p_offset(LittleEndian) });
+            }
+        }
+        text.sort_by_key(|segment| segment.code.start);
+        let is_disjoint = text.windows(2).all(|pair| pair[0].code.end <= pair[1].code.start);
+        if text.is_empty() || !is_disjoint {
+            return Err("no code, or segments that overlap");
+        }
+        Ok(Self { bytes, file, text, data, extent, is_fixed })
+    }
+
+    /// Code from this address to the end of its segment.
+    pub(super) fn code_at(&self, address: u64) -> Option<&'a [u8]> {
+        let segment = self.text.iter().find(|segment| segment.code.contains(&address))?;
+        let offset = segment.file_offset + (address - segment.code.start);
+        let end = segment.file_offset + (segment.code.end - segment.code.start);
+        self.bytes.get(usize::try_from(offset).ok()?..usize::try_from(end).ok()?)
+    }
+
+    pub(super) fn code(&self, range: &Range<u64>) -> Option<&'a [u8]> {
+        self.code_at(range.start)?.get(..usize::try_from(range.end - range.start).ok()?)
+    }
+
+    pub(super) fn data_at(&self, address: u64) -> Option<&'a [u8]> {
+        self.data.iter().find_map(|(start, bytes)| {
+            let offset = usize::try_from(address.checked_sub(*start)?).ok()?;
+            bytes.get(offset..).filter(|rest| !rest.is_empty())
+        })
+    }
+
+    pub(super) fn is_code(&self, address: u64) -> bool {
+        self.text.iter().any(|segment| segment.code.contains(&address))
+    }
+
+    pub(super) fn section(&self, name: &str) -> Option<(u64, &'a [u8])> {
+        let section = self.file.section_by_name(name)?;
+        Some((section.address(), section.data().ok()?))
+    }
+
+    /// Name that the file gives itself as a library.
+    pub(super) fn soname(&self) -> Option<String> {
+        let dynamic = self.file.elf_section_table().dynamic(LittleEndian, self.bytes).ok()??;
+        let (entries, link) = dynamic;
+        let strings = self.file.elf_section_table().strings(LittleEndian, self.bytes, link).ok()?;
+        let name = entries.iter().find(|entry| entry.d_tag(LittleEndian) == elf::DT_SONAME)?;
+        let name = strings.get(u32::try_from(name.d_val(LittleEndian)).ok()?).ok()?;
+        std::str::from_utf8(name).ok().map(str::to_owned)
+    }
+
+    /// Reason to leave the whole file alone.
+    pub(super) fn left_alone(&self) -> Option<&'static str> {
+        let is_go = |name: &str| name.ends_with(".gopclntab") || name == ".go.buildinfo";
+        if self.file.sections().any(|section| section.name().is_ok_and(is_go)) {
+            return Some("a program of Go");
+        }
+        let relocates_text = self.file.elf_program_headers().iter().any(|segment| {
+            let entries = segment.dynamic(LittleEndian, self.bytes).ok().flatten().unwrap_or_default();
+            entries.iter().any(|entry| {
+                let tag = entry.d_tag(LittleEndian);
+                let value = entry.d_val(LittleEndian);
+                tag == elf::DT_TEXTREL || tag == elf::DT_FLAGS && value & elf::DF_TEXTREL.0 != 0
+            })
+        });
+        relocates_text.then_some("text relocations")
+    }
+}
+
+/// Names of programs that look for leaks of memory, for which they trace themselves.
+const LOOKS_FOR_LEAKS: [&str; 2] = ["__lsan_init", "__asan_init"];
+
+/// Symbols of a file.
+#[derive(Default)]
+pub(super) struct FileSymbols {
+    /// First bytes of functions.
+    pub(super) starts: BTreeSet<u64>,
+    /// First bytes of cold parts, by their names.
+    pub(super) cold: BTreeSet<u64>,
+    pub(super) exports: HashMap<String, Export>,
+    pub(super) traits: BTreeSet<Trait>,
+}
+
+impl FileSymbols {
+    pub(super) fn read(image: &PlannedFile<'_>, is_library: bool) -> Self {
+        let mut found = Self::default();
+        for symbol in image.file.symbols().chain(image.file.dynamic_symbols()) {
+            let Ok(name) = symbol.name() else { continue };
+            // The C library defines these, and a program uses them.
+            let is_used = symbol.is_undefined() || !is_library;
+            let found_trait = match name {
+                "ptrace" if is_used => Some(Trait::Traces),
+                "arch_prctl" if is_used => Some(Trait::UsesGs),
+                "mlockall" if is_used => Some(Trait::LocksMemory),
+                _ => LOOKS_FOR_LEAKS.contains(&name).then_some(Trait::Traces),
+            };
+            found.traits.extend(found_trait);
+            let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { continue };
+            let kind = st_info.0 & 0xf;
+            let is_resolver = kind == elf::STT_GNU_IFUNC.0;
+            let address = symbol.address();
+            if symbol.is_undefined() || !(is_resolver || kind == elf::STT_FUNC.0) || !image.is_code(address) {
+                continue;
+            }
+            if name.ends_with(".cold") || name.contains(".cold.") {
+                found.cold.insert(address);
+            } else {
+                found.starts.insert(address);
+            }
+        }
+        for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+            let (Ok(name), SymbolFlags::Elf { st_info, .. }) = (symbol.name(), symbol.flags()) else {
+                continue;
+            };
+            let is_resolver = st_info.0 & 0xf == elf::STT_GNU_IFUNC.0;
+            let export = Export { address: symbol.address(), is_resolver };
+            found.exports.entry(name.to_owned()).or_insert(export);
+        }
+        found
+    }
+}
+
+/// Slots of the global offset table whose callee is known.
+pub(super) fn slots(image: &PlannedFile<'_>) -> HashMap<u64, SlotCallee> {
+    let names: HashMap<usize, &str> = image
+        .file
+        .dynamic_symbols()
+        .filter_map(|symbol| Some((symbol.index().0, symbol.name().ok()?)))
+        .collect();
+    let mut found = HashMap::new();
+    for section in image.file.elf_section_table().iter() {
+        if section.sh_flags(LittleEndian).0 & elf::SHF_ALLOC.0 == 0 {
+            continue;
+        }
+        let Ok(Some((relocations, _))) = section.rela(LittleEndian, image.bytes) else { continue };
+        for relocation in relocations {
+            let slot = relocation.r_offset(LittleEndian);
+            let callee = match relocation.r_type(LittleEndian, false) {
+                elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT => {
+                    let symbol = relocation.symbol(LittleEndian, false).map(|index| index.0);
+                    symbol
+                        .and_then(|index| names.get(&index))
+                        .map(|name| SlotCallee::Named((*name).to_owned()))
+                }
+                elf::R_X86_64_IRELATIVE => {
+                    Some(SlotCallee::ChosenBy(relocation.r_addend(LittleEndian) as u64))
+                }
+                _ => None,
+            };
+            if let Some(callee) = callee {
+                found.insert(slot, callee);
+            }
+        }
+    }
+    found
+}
+
+/// Sections of linkage stubs.
+const STUBS: [&str; 4] = [".plt", ".plt.sec", ".plt.got", ".iplt"];
+
+/// Linkage stubs: their first bytes, and the slots that they read.
+pub(super) fn linkage_stubs(
+    image: &PlannedFile<'_>,
+    slots: &HashMap<u64, SlotCallee>,
+) -> (Vec<Range<u64>>, HashMap<u64, u64>) {
+    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+    const STEP: usize = 8;
+    let (mut sections, mut found) = (Vec::new(), HashMap::new());
+    for (start, bytes) in STUBS.iter().filter_map(|name| image.section(name)) {
+        sections.push(start..start + bytes.len() as u64);
+        for offset in (0..bytes.len()).step_by(STEP) {
+            let code = &bytes[offset..];
+            let pad = if code.starts_with(&LANDING_PAD) { LANDING_PAD.len() } else { 0 };
+            // bnd jmp *slot(%rip), or without bnd.
+            let bound = usize::from(code.get(pad) == Some(&0xf2));
+            let Some([0xff, 0x25, displacement @ ..]) =
+                code.get(pad + bound..).and_then(|code| code.first_chunk::<6>())
+            else {
+                continue;
+            };
+            let next = start + (offset + pad + bound + 6) as u64;
+            let slot = next.wrapping_add(i32::from_le_bytes(*displacement) as i64 as u64);
+            if slots.contains_key(&slot) {
+                found.insert(start + offset as u64, slot);
+            }
+        }
+    }
+    (sections, found)
+}
+
+/// Addresses of code that words of data may be.
+pub(super) fn words_of_data(image: &PlannedFile<'_>, targets: &mut Vec<u64>) {
+    for (start, bytes) in &image.data {
+        let skip = usize::try_from(start.wrapping_neg() & 7).unwrap_or(0).min(bytes.len());
+        for word in bytes[skip..].chunks_exact(8) {
+            let Some(word) = word.first_chunk().map(|word| u64::from_le_bytes(*word)) else { continue };
+            if image.is_code(word) {
+                targets.push(word);
+            }
+        }
+    }
+    for section in image.file.elf_section_table().iter() {
+        if section.sh_flags(LittleEndian).0 & elf::SHF_ALLOC.0 == 0 {
+            continue;
+        }
+        let Ok(Some((relocations, _))) = section.rela(LittleEndian, image.bytes) else { continue };
+        let addends = relocations.iter().map(|relocation| relocation.r_addend(LittleEndian) as u64);
+        targets.extend(addends.filter(|address| image.is_code(*address)));
+    }
+}

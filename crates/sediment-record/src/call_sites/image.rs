@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
+
+use super::entrance::{Region, find_room};
+use super::modules::Modules;
+use super::plan::Plan;
+use super::shared::{SHARED_PAGE, SharedMemory};
+use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
+use super::stubs::{
+    Changes, Counted, FILES, FileCounters, Placement, Stubs, TARGETS, TARGETS_BYTES, WAITS, size,
+};
+use super::tally::Tally;
+use crate::breakpoints::mappings::Mapping;
+use nix::unistd::Pid;
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+/// Room for stubs near the libraries, in bytes.
+const LIBRARY_STUBS: u64 = 64 << 20;
+/// Distance of that room below the dynamic linker: libraries find their place between them first.
+const BELOW_LIBRARIES: u64 = 1 << 30;
+/// Distance of the room near the program below it, and above a program that lies too low for that: its heap grows there.
+const BELOW_PROGRAM: u64 = 64 << 20;
+const ABOVE_PROGRAM: u64 = 1 << 30;
+/// Bytes of a block for the counters of libraries.
+const LIBRARY_COUNTERS: u64 = 6 << 20;
+/// Blocks of counters: threads beyond that share them.
+const BLOCKS: u64 = 64;
+/// Blocks of a program that locks all its memory, which then has to be there.
+const BLOCKS_OF_LOCKED: u64 = 2;
+
+/// Room for stubs.
+#[derive(Debug, Clone)]
+struct Room {
+    region: Region,
+    used: u64,
+}
+
+/// A file that a program has mapped.
+#[derive(Debug)]
+struct MappedFile {
+    module: usize,
+    /// Added to addresses as linked.
+    bias: u64,
+    /// Where it is in memory.
+    range: Range<u64>,
+    /// None if nothing of it is changed.
+    counters: Option<FileCounters>,
+    /// What changes in its code.
+    changes: Changes,
+    /// Addresses in slots of the global offset table, as last seen.
+    resolved: HashMap<u64, u64>,
+    is_mapped: bool,
+}
+
+/// A program in memory.
+#[derive(Debug)]
+pub(super) struct ProgramImage {
+    rooms: Vec<Room>,
+    blocks: Region,
+    block_length: u64,
+    /// By block: the threads that count there.
+    users: Vec<u32>,
+    /// Offset in each block for the counters of the next file.
+    next_counters: u64,
+    /// Address of the page that the recording shares.
+    shared: u64,
+    files: Vec<MappedFile>,
+    /// Threads of all its processes.
+    pub(super) threads: u32,
+}
+
+/// Memory for a program that begins.
+#[derive(Debug)]
+pub(super) struct Wanted<'a> {
+    pub(super) mapped: &'a [Range<u64>],
+    /// The program's file, and its place.
+    pub(super) program: (&'a Plan, Range<u64>),
+    /// Place of the dynamic linker; None of a static program.
+    pub(super) linker: Option<Range<u64>>,
+}
+
+impl ProgramImage {
+    /// Takes memory for a program; None if there is no room near it.
+    pub(super) fn plan(wanted: &Wanted<'_>, shared: &mut SharedMemory) -> io::Result<Option<Self>> {
+        let (plan, place) = &wanted.program;
+        let locks = plan.traits.contains(&Trait::LocksMemory);
+        let own = FileCounters::of(plan, FILES).end() - FILES;
+        let block_length = (FILES + own + LIBRARY_COUNTERS).next_multiple_of(PAGE);
+        let count = if locks { BLOCKS_OF_LOCKED } else { BLOCKS };
+        let mut mapped = wanted.mapped.to_vec();
+        let own_stubs = size(plan).max(PAGE);
+        // A part of the data segment behind the file's pages is the heap's.
+        let near_program = match place.start.checked_sub(BELOW_PROGRAM + own_stubs) {
+            Some(below) if below > ABOVE_PROGRAM => below & !(PAGE - 1),
+            _ => place.end.next_multiple_of(PAGE) + ABOVE_PROGRAM,
+        };
+        let Some(at) = find_room(&mapped, place, own_stubs, near_program) else { return Ok(None) };
+        let mut rooms = vec![(at, own_stubs)];
+        mapped.push(at..at + own_stubs);
+        let data_length = SHARED_PAGE + block_length * count;
+        let libraries = wanted.linker.as_ref().map_or(place, |linker| linker);
+        let stubs = if wanted.linker.is_some() { LIBRARY_STUBS } else { 0 };
+        let below = (libraries.start & !(PAGE - 1)).saturating_sub(BELOW_LIBRARIES + stubs + data_length);
+        // The data lies behind the stubs; it may be anywhere.
+        let length = stubs + data_length;
+        let at = if stubs > 0 {
+            find_room(&mapped, libraries, length, below)
+        } else {
+            find_room(
+                &mapped,
+                place,
+                length,
+                near_program.saturating_sub(length + BELOW_PROGRAM) & !(PAGE - 1),
+            )
+        };
+        let Some(at) = at else { return Ok(None) };
+        if stubs > 0 {
+            rooms.push((at, stubs));
+        }
+        let mut taken = Vec::new();
+        for (address, length) in rooms {
+            let offset = shared.take(length)?;
+            taken.push(Room { region: Region { address, length, offset, is_code: true }, used: 0 });
+        }
+        let blocks = block_length * count;
+        let offset = shared.take(blocks)?;
+        let address = at + stubs + SHARED_PAGE;
+        Ok(Some(Self {
+            rooms: taken,
+            blocks: Region { address, length: blocks, offset, is_code: false },
+            block_length,
+            users: vec![0; count as usize],
+            next_counters: FILES,
+            shared: at + stubs,
+            files: Vec::new(),
+            threads: 0,
+        }))
+    }
+
+    /// Memory that the program is to map.
+    pub(super) fn regions(&self) -> Vec<Region> {
+        let shared = Region { address: self.shared, length: SHARED_PAGE, offset: 0, is_code: false };
+        self.rooms.iter().map(|room| room.region).chain([shared, self.blocks]).collect()
+    }
+
+    /// Takes a block for a thread: its number.
+    pub(super) fn take_block(&mut self) -> u32 {
+        let least = self.users.iter().enumerate().min_by_key(|(_, users)| **users);
+        let block = least.map_or(0, |(block, _)| block);
+        self.users[block] += 1;
+        block as u32
+    }
+
+    /// A further thread counts in a block.
+    pub(super) fn share_block(&mut self, block: u32) {
+        self.users[block as usize] += 1;
+    }
+
+    pub(super) fn leave_block(&mut self, block: u32) {
+        let users = &mut self.users[block as usize];
+        *users = users.saturating_sub(1);
+    }
+
+    /// Address of a block.
+    pub(super) fn block_address(&self, block: u32) -> u64 {
+        self.blocks.address + self.block_length * u64::from(block)
+    }
+
+    fn block_offset(&self, block: u32) -> u64 {
+        self.blocks.offset + self.block_length * u64::from(block)
+    }
+
+    /// True if a thread with this block waits for us.
+    pub(super) fn waits(&self, block: u32, shared: &SharedMemory) -> bool {
+        shared.number(self.block_offset(block) + WAITS) == 1
+    }
+
+    /// Lets a thread with this block go on that waits.
+    pub(super) fn answer(&self, block: u32, shared: &SharedMemory) {
+        const SEEN: u32 = 2;
+        // Without an answer it goes on later.
+        let _ = shared.write(self.block_offset(block) + WAITS, &SEEN.to_le_bytes());
+    }
+
+    /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
+    pub(super) fn attend(
+        &mut self,
+        process: Pid,
+        mapped: &[Mapping],
+        modules: &mut Modules,
+        shared: &SharedMemory,
+        skipped: &mut Skipped,
+    ) -> io::Result<Vec<Trait>> {
+        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+        let mut traits = Vec::new();
+        for file in &mut self.files {
+            let start = file.range.start;
+            // What comes to its place later is another.
+            file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
+        }
+        for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {
+            if mapping.inode == 0 || mapping.path.starts_with("/memfd:sediment") {
+                continue;
+            }
+            let known =
+                self.files.iter().any(|file| file.is_mapped && file.range.contains(&mapping.range.start));
+            if known {
+                continue;
+            }
+            if mapping.writable {
+                skipped.add(Reason::WritableCode, 0, &mapping.path);
+                continue;
+            }
+            let Some(index) = modules.of(process, mapping) else {
+                skipped.add(Reason::UnreadableMapping, 0, &mapping.path);
+                continue;
+            };
+            let module = modules.get(index).clone();
+            let plan = &module.plan;
+            let is_first = |segment: &&TextSegment| segment.file_offset & !(PAGE - 1) == mapping.offset;
+            let Some(segment) = plan.text.iter().find(is_first) else { continue };
+            let bias = mapping.range.start.wrapping_sub(segment.code.start & !(PAGE - 1));
+            let range = plan.extent.start.wrapping_add(bias)..plan.extent.end.wrapping_add(bias);
+            traits.extend(plan.traits.iter().copied());
+            let mut file = MappedFile {
+                module: index,
+                bias,
+                range: if range.contains(&mapping.range.start) { range } else { mapping.range.clone() },
+                counters: None,
+                changes: Changes::default(),
+                resolved: HashMap::new(),
+                is_mapped: true,
+            };
+            if plan.left_alone.is_none() {
+                self.change(&memory, &mut file, plan, &module.path, shared, skipped)?;
+            }
+            self.files.push(file);
+        }
+        Ok(traits)
+    }
+
+    /// Makes the stubs of a file, and has its code lead to them.
+    fn change(
+        &mut self,
+        memory: &File,
+        file: &mut MappedFile,
+        plan: &Plan,
+        path: &str,
+        shared: &SharedMemory,
+        skipped: &mut Skipped,
+    ) -> io::Result<()> {
+        let counters = FileCounters::of(plan, self.next_counters);
+        let length = size(plan);
+        let reaches = |room: &&mut Room| {
+            let range = room.region.range();
+            let all = range.end.max(file.range.end) - range.start.min(file.range.start);
+            room.used + length <= room.region.length && all < i32::MAX as u64
+        };
+        let room = self.rooms.iter_mut().find(reaches);
+        let (Some(room), true) = (room, counters.end() <= self.block_length) else {
+            skipped.add(Reason::NoRoomForStubs, 0, path);
+            return Ok(());
+        };
+        let placement = Placement {
+            bias: file.bias,
+            stubs: room.region.address + room.used,
+            shared: self.shared,
+            counters,
+            notice: plan.exports.get("_dl_debug_state").map(|export| export.address),
+        };
+        let stubs = Stubs::emit(plan, &placement);
+        debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
+        if stubs.code.len() as u64 > length {
+            skipped.add(Reason::NoRoomForStubs, 0, path);
+            return Ok(());
+        }
+        shared.write(room.region.offset + room.used, &stubs.code)?;
+        room.used += length;
+        self.next_counters = counters.end();
+        let changed = write_changes(memory, file.bias, &stubs.changes, Direction::ToStubs)?;
+        if changed.other > 0 {
+            skipped.add_many(Reason::ChangedCode, 1, 0, path);
+        }
+        file.counters = Some(counters);
+        file.changes = stubs.changes;
+        Ok(())
+    }
+
+    /// Sets the code of all files back to what it was.
+    pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
+        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+        for file in self.files.iter().filter(|file| file.is_mapped) {
+            write_changes(&memory, file.bias, &file.changes, Direction::ToOriginal)?;
+        }
+        Ok(())
+    }
+
+    /// Address that a thread at this one is to go to before its code is set back: it stands between instructions that do nothing and the
+    /// call that follows them.
+    pub(super) fn place_in_original(&self, address: u64) -> u64 {
+        let inside = |file: &&MappedFile| file.is_mapped && file.range.contains(&address);
+        let Some(file) = self.files.iter().find(inside) else { return address };
+        let linked = address.wrapping_sub(file.bias);
+        file.changes.window_at(linked).map_or(address, |start| start.wrapping_add(file.bias))
+    }
+
+    /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
+    pub(super) fn look_at_slots(&mut self, process: Pid, modules: &Modules) {
+        let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { return };
+        for file in self.files.iter_mut().filter(|file| file.counters.is_some() && file.is_mapped) {
+            let slots = &modules.get(file.module).plan.slots;
+            let (Some(first), Some(last)) = (slots.keys().min(), slots.keys().max()) else { continue };
+            /// A table that is longer is read slot by slot.
+            const LONGEST: u64 = 1 << 20;
+            if last - first < LONGEST {
+                let mut bytes = vec![0; (last - first + 8) as usize];
+                if memory.read_exact_at(&mut bytes, first.wrapping_add(file.bias)).is_err() {
+                    continue;
+                }
+                for slot in slots.keys() {
+                    let at = (slot - first) as usize;
+                    if let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+                        file.resolved.insert(*slot, u64::from_le_bytes(*word));
+                    }
+                }
+                continue;
+            }
+            for slot in slots.keys() {
+                let mut word = [0; 8];
+                if memory.read_exact_at(&mut word, slot.wrapping_add(file.bias)).is_ok() {
+                    file.resolved.insert(*slot, u64::from_le_bytes(word));
+                }
+            }
+        }
+    }
+
+    /// The file and the address as linked that an address in memory is.
+    fn linked(&self, address: u64) -> Option<(usize, u64)> {
+        let file = self.files.iter().rev().find(|file| file.range.contains(&address))?;
+        Some((file.module, address.wrapping_sub(file.bias)))
+    }
+
+    /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on.
+    pub(super) fn retire(&self, modules: &Modules, shared: &SharedMemory, tally: &mut Tally) {
+        let blocks = 0..self.users.len() as u32;
+        let used: Vec<u64> = blocks
+            .map(|block| self.block_offset(block))
+            .filter(|offset| shared.has_data(&(*offset..offset + self.block_length)))
+            .collect();
+        let tables: Vec<Vec<u8>> = used
+            .iter()
+            .map(|offset| shared.read(offset + TARGETS..offset + TARGETS + TARGETS_BYTES))
+            .collect();
+        for file in &self.files {
+            let Some(counters) = &file.counters else { continue };
+            let mut counted = Counted::default();
+            for (offset, table) in used.iter().zip(&tables) {
+                counted.add(counters, &|part| shared.read(offset + part.start..offset + part.end));
+                counted.add_targets(counters, table);
+            }
+            self.add_to(tally, file, counted, modules);
+        }
+        // Threads that were let go may still run in stubs.
+        if self.threads > 0 {
+            return;
+        }
+        for region in self.rooms.iter().map(|room| room.region).chain([self.blocks]) {
+            shared.give_back(&(region.offset..region.offset + region.length));
+        }
+    }
+
+    fn add_to(&self, tally: &mut Tally, file: &MappedFile, counted: Counted, modules: &Modules) {
+        let plan = &modules.get(file.module).plan;
+        for (index, (calls, first)) in counted.direct {
+            let site = &plan.direct[index];
+            let callee = match site.slot {
+                None => Some((file.module, site.target)),
+                Some(slot) => self.callee_of_slot(file, slot, modules, tally),
+            };
+            tally.add((file.module, site.at), callee, calls, first);
+        }
+        for ((index, target), (calls, first)) in counted.indirect {
+            let site = &plan.indirect[index];
+            let callee = self.linked(target);
+            if site.is_tail && callee.is_some_and(|callee| !modules.is_function(callee)) {
+                continue;
+            }
+            tally.add((file.module, site.at), callee, calls, first);
+        }
+        for calls in counted.without_target.values() {
+            tally.without_target += calls;
+        }
+    }
+
+    /// The function that a slot leads to: as the program has it, or by its name.
+    fn callee_of_slot(
+        &self,
+        file: &MappedFile,
+        slot: u64,
+        modules: &Modules,
+        tally: &mut Tally,
+    ) -> Option<(usize, u64)> {
+        let callee = modules.get(file.module).plan.slots.get(&slot)?;
+        // The dynamic linker finds it at the first call, and until then the slot leads to a linkage stub of its own file.
+        let resolved = file.resolved.get(&slot).filter(|address| !file.range.contains(address));
+        let resolved = resolved.or_else(|| {
+            let own = file.resolved.get(&slot)?;
+            modules.is_function(self.linked(*own)?).then_some(own)
+        });
+        let found = resolved.and_then(|address| self.linked(*address));
+        let by_name = match callee {
+            SlotCallee::ChosenBy(resolver) => Some((file.module, *resolver)),
+            SlotCallee::Named(name) => self.files.iter().find_map(|file| {
+                let export = modules.get(file.module).plan.exports.get(name)?;
+                Some((file.module, export.address))
+            }),
+        };
+        match (by_name, found) {
+            (Some(by_name), Some(found)) => {
+                tally.chosen.insert(by_name, found);
+                Some(found)
+            }
+            (Some(by_name), None) => Some(tally.chosen.get(&by_name).copied().unwrap_or(by_name)),
+            (None, found) => found,
+        }
+    }
+}
+
+/// Way in which code changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    ToStubs,
+    ToOriginal,
+}
+
+/// Number of changes that were made, and of those whose bytes are others than expected.
+#[derive(Debug, Default)]
+struct Written {
+    other: u64,
+}
+
+/// Bytes that are read and written at once.
+const AT_ONCE: u64 = 64 * PAGE;
+
+/// Makes changes in memory, whole pages at once: no change lies across two.
+fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: Direction) -> io::Result<Written> {
+    let mut written = Written::default();
+    let mut changes = changes.iter().peekable();
+    while let Some((first, ..)) = changes.peek() {
+        let start = first.wrapping_add(bias) & !(PAGE - 1);
+        let mut bytes = Vec::new();
+        let mut end = start;
+        // Pages without a change end a run, so that they stay shared with the file.
+        while let Some((at, original, changed)) =
+            changes.next_if(|(at, ..)| at.wrapping_add(bias) < (end + PAGE).min(start + AT_ONCE))
+        {
+            let at = at.wrapping_add(bias);
+            let page_end = (at | (PAGE - 1)) + 1;
+            if page_end > end {
+                let mut pages = vec![0; (page_end - end) as usize];
+                memory.read_exact_at(&mut pages, end)?;
+                bytes.extend(pages);
+                end = page_end;
+            }
+            let there = &mut bytes[(at - start) as usize..][..changed.len()];
+            let (expected, wanted) = match direction {
+                Direction::ToStubs => (original, changed),
+                Direction::ToOriginal => (changed, original),
+            };
+            if there == expected { there.copy_from_slice(wanted) } else { written.other += 1 }
+        }
+        memory.write_all_at(&bytes, start)?;
+    }
+    Ok(written)
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The files whose code is recorded, each with its plan, made once for all processes that map it.
+
+use super::plan::Plan;
+use crate::breakpoints::mappings::{self, Mapping};
+use nix::unistd::Pid;
+use sediment_core::binary;
+use std::collections::{BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// A file with code.
+#[derive(Debug)]
+pub(super) struct Module {
+    /// Path as the processes know it.
+    pub(super) path: String,
+    pub(super) plan: Plan,
+}
+
+/// A file as the system knows it: path, inode, device, size, time of its last change.
+type Identity = (String, u64, u64, u64, i64, i64);
+
+/// All files that were mapped.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    all: Vec<Rc<Module>>,
+    by_identity: HashMap<Identity, Option<usize>>,
+    /// Base names of files that are left alone.
+    excluded: BTreeSet<String>,
+    /// Time that plans took.
+    pub(super) planning: Duration,
+}
+
+impl Modules {
+    pub(super) fn new(excluded: BTreeSet<String>) -> Self {
+        Self { excluded, ..Self::default() }
+    }
+
+    pub(super) fn get(&self, index: usize) -> &Rc<Module> {
+        &self.all[index]
+    }
+
+    /// True if a function begins at an address of a file.
+    pub(super) fn is_function(&self, (module, address): (usize, u64)) -> bool {
+        self.all[module].plan.functions.binary_search(&address).is_ok()
+    }
+
+    pub(super) fn all(&self) -> &[Rc<Module>] {
+        &self.all
+    }
+
+    /// The file that a process has mapped; None if it cannot be read.
+    pub(super) fn of(&mut self, process: Pid, mapping: &Mapping) -> Option<usize> {
+        let identity = identity(process, mapping);
+        if let Some(known) = self.by_identity.get(&identity) {
+            return *known;
+        }
+        let begun = Instant::now();
+        let found = mappings::content(process, mapping).filter(|bytes| !bytes.is_empty()).map(|bytes| {
+            let mut plan = Plan::of(&bytes, binary::build_id(&bytes));
+            let name = base_name(&mapping.path);
+            let is_excluded = self.excluded.contains(name)
+                || plan.soname.as_ref().is_some_and(|soname| self.excluded.contains(soname));
+            if is_excluded {
+                plan.leave_alone("excluded");
+            }
+            self.all.push(Rc::new(Module { path: mapping.path.clone(), plan }));
+            self.all.len() - 1
+        });
+        self.planning += begun.elapsed();
+        self.by_identity.insert(identity, found);
+        found
+    }
+}
+
+fn identity(process: Pid, mapping: &Mapping) -> Identity {
+    let about = std::fs::metadata(format!("/proc/{process}/root{}", mapping.path)).ok();
+    let about = about.filter(|about| about.ino() == mapping.inode);
+    let (device, size, seconds, nanoseconds) =
+        about.map_or((0, 0, 0, 0), |about| (about.dev(), about.size(), about.mtime(), about.mtime_nsec()));
+    (mapping.path.clone(), mapping.inode, device, size, seconds, nanoseconds)
+}
+
+/// Name of a file without its folder, and without the kernel's word for one that was removed.
+pub(super) fn base_name(path: &str) -> &str {
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    path.rsplit_once('/').map_or(path, |(_, name)| name)
+}

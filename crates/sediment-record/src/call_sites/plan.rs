@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plan of a file: the places in its code where calls are made, and what changes there so that a stub counts them.
+//!
+//! Problem: given an x86-64 file, find call sites that can lead through a stub while the program behaves as before.
+//!
+//! Steps:
+//! 1. The unwind tables have the functions. Each is decoded from its first byte to its last. A function that does not decode to its end, or
+//!    that a branch enters between two instructions, is refused: its bytes are not what they seem. Code without unwind tables is refused as
+//!    a whole: programs copy such code, and assembler code among data looks like it.
+//! 2. A direct call, or a direct jump to the first byte of another function (a tail jump), has a displacement of 4 bytes. Only it changes.
+//!    A call through the global offset table becomes a direct call of the same length.
+//! 3. An indirect call has too few bytes. Instructions before it move to the stub, and a call of the stub takes their place, which ends
+//!    where the old call ended: the return address stays. No branch may lead between the moved instructions. Known targets are those of
+//!    direct branches, jump tables, addresses in data and in `lea`, and landing pads.
+//! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused; compilers keep nothing in flags over a call.
+//! 5. Bytes that change lie in one page: whoever is killed while it changes them leaves whole instructions.
+//!
+//! Ties: sites are in the order of their addresses, and the first of two that need the same byte has it.
+
+use super::elf::{FileSymbols, PlannedFile, linkage_stubs, slots, words_of_data};
+use super::flags::LiveFlags;
+use super::frames::frames;
+use super::sites::{
+    DirectSite, Export, Form, IndirectSite, Refused, SlotCallee, TextSegment, Trait, in_one_page,
+};
+use super::sweep::{DirectBranch, Sweep};
+use super::windows::{FoundSite, WindowChoice};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+/// What changes in a file.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Plan {
+    /// Addresses that the file occupies, in whole pages.
+    pub(super) extent: Range<u64>,
+    pub(super) text: Vec<TextSegment>,
+    /// Direct sites: calls first, then the others.
+    pub(super) direct: Vec<DirectSite>,
+    pub(super) indirect: Vec<IndirectSite>,
+    pub(super) slots: HashMap<u64, SlotCallee>,
+    pub(super) exports: HashMap<String, Export>,
+    /// First bytes of functions, in ascending order.
+    pub(super) functions: Vec<u64>,
+    pub(super) build_id: Option<String>,
+    pub(super) soname: Option<String>,
+    pub(super) traits: BTreeSet<Trait>,
+    /// Why nothing of it changes, if so.
+    pub(super) left_alone: Option<&'static str>,
+    /// Number of sites that change, and of those that do not.
+    pub(super) refused: Refused,
+}
+
+impl Plan {
+    /// Plans a file.
+    pub(super) fn of(bytes: &[u8], build_id: Option<String>) -> Self {
+        let image = match PlannedFile::parse(bytes) {
+            Ok(image) => image,
+            Err(why) => return Self { left_alone: Some(why), build_id, ..Self::default() },
+        };
+        let soname = image.soname();
+        let symbols = FileSymbols::read(&image, soname.is_some());
+        let slots = slots(&image);
+        let mut plan = Self {
+            extent: image.extent.clone(),
+            text: image.text.clone(),
+            build_id,
+            soname,
+            slots,
+            left_alone: image.left_alone(),
+            ..Self::default()
+        };
+        let Some((frames_at, frame_bytes)) = image.section(".eh_frame") else {
+            plan.left_alone = plan.left_alone.or(Some("no unwind tables"));
+            return plan.with_symbols(symbols);
+        };
+        if plan.left_alone.is_some() {
+            return plan.with_symbols(symbols);
+        }
+        plan.find_sites(&image, &symbols, (frames_at, frame_bytes));
+        plan.with_symbols(symbols)
+    }
+
+    fn with_symbols(mut self, symbols: FileSymbols) -> Self {
+        self.exports = symbols.exports;
+        self.traits.extend(symbols.traits);
+        self
+    }
+
+    fn find_sites(
+        &mut self,
+        image: &PlannedFile<'_>,
+        symbols: &FileSymbols,
+        (frames_at, frame_bytes): (u64, &[u8]),
+    ) {
+        let (stub_sections, stubs) = linkage_stubs(image, &self.slots);
+        let in_stubs = |address: u64| stub_sections.iter().any(|section| section.contains(&address));
+        let mut frames = frames(frame_bytes, frames_at);
+        frames.retain(|frame| image.is_code(frame.code.start) && !in_stubs(frame.code.start));
+        let overlaps: Vec<bool> = (0..frames.len())
+            .map(|index| {
+                let with = |other: usize| {
+                    let other = frames.get(other).map(|frame| &frame.code);
+                    let own = &frames[index].code;
+                    other.is_some_and(|other| other.start < own.end && own.start < other.end)
+                };
+                index.checked_sub(1).is_some_and(with) || with(index + 1)
+            })
+            .collect();
+        let parts = frames.iter().filter(|frame| frame.is_part).map(|frame| frame.code.start);
+        let cold: BTreeSet<u64> = parts.chain(symbols.cold.iter().copied()).collect();
+        let starts = frames.iter().map(|frame| frame.code.start).chain(symbols.starts.iter().copied());
+        self.functions =
+            starts.filter(|start| !cold.contains(start)).collect::<BTreeSet<u64>>().into_iter().collect();
+        let mut sweep = Sweep::default();
+        let mut words = Vec::new();
+        words_of_data(image, &mut words);
+        words.sort_unstable();
+        words.dedup();
+        for (frame, overlaps) in frames.iter().zip(overlaps) {
+            let done = if overlaps {
+                sweep.skip();
+                Err("functions that overlap")
+            } else {
+                sweep.unit(image, (frame, frame_bytes), &words)
+            };
+            if let Err(why) = done {
+                sweep.refuse(why, 1);
+            }
+        }
+        sweep.targets.append(&mut words);
+        sweep.targets.sort_unstable();
+        sweep.targets.dedup();
+        if sweep.uses_gs {
+            self.traits.insert(Trait::UsesGs);
+        }
+        let mut flags = LiveFlags::new(image);
+        for branch in &sweep.branches {
+            match self.direct_site(branch, &stubs, &mut flags) {
+                Ok(Some(site)) => self.direct.push(site),
+                Ok(None) => {}
+                Err(why) => *self.refused.entry(why).or_default() += 1,
+            }
+        }
+        let mut chosen = WindowChoice {
+            image,
+            frames: &frames,
+            frame_bytes,
+            sweep: &sweep,
+            functions: &self.functions,
+            bare: None,
+            last: 0,
+        };
+        for indirect in &sweep.indirect {
+            if indirect.short_to.is_some_and(|target| flags.at(target)) {
+                *self.refused.entry("callees that read flags").or_default() += 1;
+                continue;
+            }
+            match chosen.site(indirect, &self.slots) {
+                Ok(FoundSite::Direct(site)) => self.direct.push(site),
+                Ok(FoundSite::Indirect(site)) => self.indirect.push(site),
+                Ok(FoundSite::None) => {}
+                Err(why) => *self.refused.entry(why).or_default() += 1,
+            }
+        }
+        for (why, count) in sweep.refused {
+            *self.refused.entry(why).or_default() += count;
+        }
+        self.direct.sort_by_key(|site| (site.form != Form::Call, site.at));
+    }
+
+    /// Nothing of the file changes.
+    pub(super) fn leave_alone(&mut self, why: &'static str) {
+        self.left_alone = self.left_alone.or(Some(why));
+        self.direct.clear();
+        self.indirect.clear();
+    }
+
+    /// Number of direct sites that are calls; the others come after them.
+    pub(super) fn calls(&self) -> usize {
+        self.direct.partition_point(|site| site.form == Form::Call)
+    }
+
+    /// The site that a branch is; None if it stays inside its function.
+    fn direct_site(
+        &self,
+        branch: &DirectBranch,
+        stubs: &HashMap<u64, u64>,
+        flags: &mut LiveFlags<'_, '_>,
+    ) -> Result<Option<DirectSite>, &'static str> {
+        let DirectBranch { at, form, target } = *branch;
+        let slot = stubs.get(&target).copied();
+        let is_function = self.functions.binary_search(&target).is_ok();
+        if slot.is_none() && !is_function {
+            // A jump between the parts of a function, or code that is no function.
+            return if form == Form::Call { Err("calls of code that is no function") } else { Ok(None) };
+        }
+        if slot.is_none() && flags.at(target) {
+            return Err("callees that read flags");
+        }
+        let displacement = at + form.opcode_length()..at + form.length();
+        if !in_one_page(&displacement) {
+            return Err("sites across two pages");
+        }
+        Ok(Some(DirectSite { at, form, target, slot }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plans this test program itself: whatever the compiler made of it, few sites are refused, and changes never overlap.
+    #[test]
+    fn changes_do_not_overlap() {
+        let path = std::env::var_os("SEDIMENT_PLANNED").map_or_else(
+            || std::env::current_exe().expect("this program has a path"),
+            std::path::PathBuf::from,
+        );
+        let bytes = std::fs::read(path).expect("this program can be read");
+        let plan = Plan::of(&bytes, None);
+        println!("{:?} {:?}", plan.left_alone, plan.refused);
+        let direct = plan.direct.iter().map(|site| site.at..site.at + site.form.length());
+        let indirect = plan.indirect.iter().map(|site| site.window.clone());
+        let mut all: Vec<Range<u64>> = direct.chain(indirect).collect();
+        all.sort_by_key(|range| (range.start, range.end));
+        assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        assert!(all.len() > 100);
+        let refused: u64 = plan.refused.values().sum();
+        assert!(refused * 20 < all.len() as u64, "{:?}", plan.refused);
+    }
+}

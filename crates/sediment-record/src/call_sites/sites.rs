@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Call sites, and what a file has that belongs to them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Bytes of a page, within which the bytes of a site lie.
+pub(super) const PAGE: u64 = 4096;
+
+/// Form of a direct site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Form {
+    /// `call rel32`.
+    Call,
+    /// `jmp rel32`.
+    Jump,
+    /// `jcc rel32`.
+    ConditionalJump,
+    /// `call *slot(%rip)`.
+    CallThroughSlot,
+    /// `jmp *slot(%rip)`.
+    JumpThroughSlot,
+}
+
+impl Form {
+    /// Bytes of the instruction.
+    pub(super) fn length(self) -> u64 {
+        match self {
+            Self::Call | Self::Jump => 5,
+            Self::ConditionalJump | Self::CallThroughSlot | Self::JumpThroughSlot => 6,
+        }
+    }
+
+    /// Bytes of the instruction that stay, before the displacement.
+    pub(super) fn opcode_length(self) -> u64 {
+        self.length() - 4
+    }
+}
+
+/// A call or jump whose target its instruction has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DirectSite {
+    /// Address of the instruction.
+    pub(super) at: u64,
+    /// Form of the instruction.
+    pub(super) form: Form,
+    /// Address that it leads to, or of the slot that it reads.
+    pub(super) target: u64,
+    /// Slot of the global offset table that has the callee, where a linkage stub or the instruction itself reads it.
+    pub(super) slot: Option<u64>,
+}
+
+/// Instructions that run elsewhere than where they were linked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Moved {
+    /// Their bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Displacements that depend on the place: where they are, where their instruction ends, and the address that they lead to.
+    pub(super) relative: Vec<(usize, usize, u64)>,
+}
+
+/// A call or tail jump to an address in a register or in memory, or a tail jump of two bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct IndirectSite {
+    /// Address of the call or jump.
+    pub(super) at: u64,
+    /// The bytes that change. The last instruction in them is the call or jump; behind a jump, padding may follow.
+    pub(super) window: Range<u64>,
+    /// True if it jumps.
+    pub(super) is_tail: bool,
+    /// The bytes as the file has them.
+    pub(super) original: Vec<u8>,
+    /// Instructions before the call.
+    pub(super) before: Moved,
+    /// Loads the target into r11, which lies saved on the stack.
+    pub(super) load: Moved,
+    /// Jumps to the target.
+    pub(super) go: Moved,
+}
+
+/// Callee that a slot of the global offset table has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SlotCallee {
+    /// The function of this name, which the dynamic linker finds.
+    Named(String),
+    /// The function that a resolver of the same file chooses, which is at this address.
+    ChosenBy(u64),
+}
+
+/// A function that other files may call by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Export {
+    pub(super) address: u64,
+    /// True if it is a resolver, which chooses the function.
+    pub(super) is_resolver: bool,
+}
+
+/// A loaded segment with code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct TextSegment {
+    /// Address and end as linked.
+    pub(super) code: Range<u64>,
+    pub(super) file_offset: u64,
+}
+
+/// Property of a program for which its processes are left alone, or followed with care.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Trait {
+    /// It traces other processes, or has others trace it.
+    Traces,
+    /// It may use the register that finds the counters.
+    UsesGs,
+    /// It locks its memory.
+    LocksMemory,
+}
+
+/// Number of sites that are left as they are, by reason.
+pub(super) type Refused = BTreeMap<&'static str, u64>;
+
+/// Bytes of a direct call or jump.
+pub(super) const JUMP: u64 = 5;
+
+/// Bytes that a stub puts on the stack before it loads the target: r11, and behind the red zone if it is jumped to.
+pub(super) const RED_ZONE: i64 = 128;
+
+/// True if these bytes lie in one page.
+pub(super) fn in_one_page(bytes: &Range<u64>) -> bool {
+    bytes.start / PAGE == (bytes.end - 1) / PAGE
+}

@@ -1,0 +1,699 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Stubs of a file at one place in memory, and the bytes of its code that lead to them.
+//!
+//! Each thread has a block of counters, which the register gs finds: a stub counts by one instruction that no other thread shares memory
+//! with. A block has these parts:
+//!
+//! ```text
+//! 0      header: whether the thread waits for the recorder
+//! 4096   targets of indirect calls that have more than two, by a hash
+//! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
+//! ```
+//!
+//! A stub counts down from 0: the first call borrows, and takes a number of the recording's one sequence of first uses.
+//!
+//! The stub of a direct call, of an indirect one (the instructions before the call run first), and of the notice of new libraries:
+//!
+//! ```text
+//!       sub  $1, gs:count            push r11                       gs:waits = 1; lock inc notices
+//!       jc   first                   mov  target, r11               repeat: pause
+//! go:   jmp  callee                  cmp  r11, gs:key0              until gs:waits != 1, or for a while
+//! first: call number                 jne  other                     jmp callee
+//!       jmp  go                      inc  gs:count0
+//!                              out:  pop  r11
+//!                                    jmp  *target
+//! ```
+
+use super::plan::Plan;
+use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Whether a thread waits for the recorder, in the header of its block: 1 if it does.
+pub(super) const WAITS: u64 = 8;
+/// Number of notices of new libraries, on the page that the whole recording shares.
+pub(super) const NOTICES: u64 = 64;
+/// Where the table of further targets begins in a block.
+pub(super) const TARGETS: u64 = 4096;
+/// Bytes of an entry of that table: target, record of the site, first use, count.
+pub(super) const TARGET_BYTES: u64 = 32;
+const TARGET_BITS: u32 = 13;
+/// Entries that are looked at.
+const PROBES: u32 = 16;
+/// Bytes of the table, with room behind its last entry to look on.
+pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
+/// Where the counters of files begin in a block.
+pub(super) const FILES: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
+
+/// Bytes of the record of an indirect site: two targets, each with a count, their first uses, and calls that found no room.
+pub(super) const RECORD_BYTES: u64 = 48;
+
+/// Bytes of a stub of a direct call, and of another direct site.
+const CALL_BYTES: u64 = 24;
+const OTHER_BYTES: u64 = 40;
+/// Repetitions of a wait for the recorder: less than a second.
+const PATIENCE: u32 = 10_000_000;
+
+/// Where the counters of a file are in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileCounters {
+    /// Offset of the first.
+    pub(super) at: u64,
+    direct: u64,
+    indirect: u64,
+}
+
+impl FileCounters {
+    pub(super) fn of(plan: &Plan, at: u64) -> Self {
+        Self { at, direct: plan.direct.len() as u64, indirect: plan.indirect.len() as u64 }
+    }
+
+    /// Offset of the first use of the first direct site.
+    pub(super) fn firsts(&self) -> u64 {
+        self.at + 8 * self.direct
+    }
+
+    /// Offset of the record of the first indirect site.
+    pub(super) fn records(&self) -> u64 {
+        (self.firsts() + 4 * self.direct).next_multiple_of(64)
+    }
+
+    pub(super) fn end(&self) -> u64 {
+        (self.records() + RECORD_BYTES * self.indirect).next_multiple_of(64)
+    }
+}
+
+/// Place of a file and of what belongs to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Placement {
+    /// Added to addresses as linked.
+    pub(super) bias: u64,
+    /// Address of the stubs.
+    pub(super) stubs: u64,
+    /// Address of the page that the recording shares.
+    pub(super) shared: u64,
+    pub(super) counters: FileCounters,
+    /// The function that the dynamic linker calls when libraries have come or gone, as linked.
+    pub(super) notice: Option<u64>,
+}
+
+/// Bytes of code that change, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// Address as linked, and number of bytes, of each change, in ascending order.
+    places: Vec<(u64, u8)>,
+    original: Vec<u8>,
+    changed: Vec<u8>,
+}
+
+/// One change: address as linked, original bytes, changed bytes.
+pub(super) type Change<'a> = (u64, &'a [u8], &'a [u8]);
+
+impl Changes {
+    fn add(&mut self, at: u64, original: &[u8], changed: &[u8]) {
+        self.places.push((at, changed.len() as u8));
+        self.original.extend_from_slice(original);
+        self.changed.extend_from_slice(changed);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        let mut offset = 0;
+        self.places.iter().map(move |(at, length)| {
+            let bytes = offset..offset + usize::from(*length);
+            offset = bytes.end;
+            (*at, &self.original[bytes.clone()], &self.changed[bytes])
+        })
+    }
+
+    /// Start of the change of several instructions in which this address lies, behind its first byte.
+    pub(super) fn window_at(&self, address: u64) -> Option<u64> {
+        let behind = self.places.partition_point(|(at, _)| *at < address);
+        let (at, length) = *self.places.get(behind.checked_sub(1)?)?;
+        (address < at + u64::from(length)).then_some(at)
+    }
+
+    fn sort(&mut self) {
+        let mut all: Vec<(u64, Vec<u8>, Vec<u8>)> =
+            self.iter().map(|(at, original, changed)| (at, original.to_vec(), changed.to_vec())).collect();
+        all.sort();
+        *self = Self::default();
+        for (at, original, changed) in all {
+            self.add(at, &original, &changed);
+        }
+    }
+}
+
+/// Stubs of a file, and the changes that lead to them.
+#[derive(Debug, Default)]
+pub(super) struct Stubs {
+    pub(super) code: Vec<u8>,
+    pub(super) changes: Changes,
+    /// Sites that are left as they are.
+    pub(super) too_far: u64,
+}
+
+/// Machine code at an address.
+struct Assembler {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// Place of a short jump's distance, which is not known yet.
+struct Hole(usize);
+
+/// A displacement does not reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TooFar;
+
+impl Assembler {
+    fn here(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// An instruction that ends with the distance to an address.
+    fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
+        self.put(opcode);
+        let next = self.here() + 4;
+        self.put(&distance(target, next)?);
+        Ok(())
+    }
+
+    fn jump(&mut self, target: u64) -> Result<(), TooFar> {
+        self.relative(&[0xe9], target)
+    }
+
+    fn call(&mut self, target: u64) -> Result<(), TooFar> {
+        self.relative(&[0xe8], target)
+    }
+
+    /// A short jump ahead, by its opcode.
+    fn ahead(&mut self, opcode: u8) -> Hole {
+        self.put(&[opcode, 0]);
+        Hole(self.bytes.len() - 1)
+    }
+
+    /// The jump leads here.
+    fn land(&mut self, hole: &Hole) {
+        let distance = self.bytes.len() - hole.0 - 1;
+        debug_assert!(distance < 128, "a short jump reaches less than 128 bytes");
+        self.bytes[hole.0] = distance as u8;
+    }
+
+    /// A short jump back to an offset.
+    fn back(&mut self, opcode: u8, offset: usize) {
+        let distance = offset as i64 - (self.bytes.len() as i64 + 2);
+        self.put(&[opcode, distance as i8 as u8]);
+    }
+
+    fn moved(&mut self, moved: &Moved, bias: u64) -> Result<(), TooFar> {
+        let (start, first) = (self.here(), self.bytes.len());
+        self.put(&moved.bytes);
+        for (place, end, target) in &moved.relative {
+            let bytes = distance(target.wrapping_add(bias), start + *end as u64)?;
+            self.bytes[first + place..first + place + 4].copy_from_slice(&bytes);
+        }
+        Ok(())
+    }
+
+    /// Rounds up by instructions that do nothing.
+    fn align(&mut self, to: usize) {
+        while self.bytes.len() % to != 0 {
+            self.bytes.push(0x90);
+        }
+    }
+}
+
+fn distance(target: u64, next: u64) -> Result<[u8; 4], TooFar> {
+    let distance = target.wrapping_sub(next) as i64;
+    i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| TooFar)
+}
+
+/// An offset in a block as an instruction has it.
+fn offset(at: u64) -> [u8; 4] {
+    (at as u32).to_le_bytes()
+}
+
+const PUSH_RAX_RCX_RDX: [u8; 3] = [0x50, 0x51, 0x52];
+const POP_RDX_RCX_RAX: [u8; 3] = [0x5a, 0x59, 0x58];
+const JUMP_SHORT: u8 = 0xeb;
+const JUMP_EQUAL: u8 = 0x74;
+const JUMP_NOT_EQUAL: u8 = 0x75;
+const JUMP_CARRY: u8 = 0x72;
+/// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: over the red zone, with the flags as they are.
+const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
+const ABOVE_RED_ZONE: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, RED_ZONE as u8, 0, 0, 0];
+
+/// Bytes of stubs that a plan needs at most.
+pub(super) fn size(plan: &Plan) -> u64 {
+    let calls = plan.calls() as u64;
+    let others = plan.direct.len() as u64 - calls;
+    let indirect: u64 = plan.indirect.iter().map(longest).sum();
+    (COMMON_BYTES + calls * CALL_BYTES + others * OTHER_BYTES + indirect).next_multiple_of(4096)
+}
+
+/// Bytes of the code that all stubs of a file share, at most.
+const COMMON_BYTES: u64 = 1024;
+
+/// Bytes of the stub of an indirect site, at most.
+fn longest(site: &IndirectSite) -> u64 {
+    let program = site.before.bytes.len() + site.load.bytes.len() + site.go.bytes.len();
+    program as u64 + 112
+}
+
+impl Stubs {
+    /// Emits the stubs of a file.
+    pub(super) fn emit(plan: &Plan, placement: &Placement) -> Self {
+        let mut made = Self::default();
+        let mut code = Assembler { start: placement.stubs, bytes: Vec::new() };
+        let calls = plan.calls();
+        let places = Common::emit(&mut code, placement, calls as u64);
+        code.align(64);
+        let Ok(common) = places else {
+            made.too_far = (plan.direct.len() + plan.indirect.len()) as u64;
+            return made;
+        };
+        let (first_call, first_other) = (common.slots, common.slots + CALL_BYTES * calls as u64);
+        let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
+        // Nothing runs there that is not written below.
+        code.bytes.resize((end - placement.stubs) as usize, 0x90);
+        for (index, site) in plan.direct.iter().enumerate() {
+            let at = if index < calls {
+                first_call + CALL_BYTES * index as u64
+            } else {
+                first_other + OTHER_BYTES * (index - calls) as u64
+            };
+            let mut stub = Assembler { start: at, bytes: Vec::new() };
+            let change = direct(&mut stub, site, index as u64, placement, &common)
+                .and_then(|()| changed_site(site, placement, at));
+            let Ok((original, changed)) = change else {
+                made.too_far += 1;
+                continue;
+            };
+            let from = (at - placement.stubs) as usize;
+            code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
+            // The opcode of a plain call or jump stays.
+            let stays = match site.form {
+                Form::Call | Form::Jump => 1,
+                Form::ConditionalJump => 2,
+                Form::CallThroughSlot | Form::JumpThroughSlot => 0,
+            };
+            made.changes.add(site.at + stays as u64, &original[stays..], &changed[stays..]);
+        }
+        for (index, site) in plan.indirect.iter().enumerate() {
+            let record = placement.counters.records() + RECORD_BYTES * index as u64;
+            let before = code.bytes.len();
+            let at = code.here();
+            let done = indirect(&mut code, site, record, placement, &common)
+                .and_then(|()| changed_window(site, placement.bias, at));
+            match done {
+                Ok(changed) => made.changes.add(site.window.start, &site.original, &changed),
+                Err(TooFar) => {
+                    code.bytes.truncate(before);
+                    made.too_far += 1;
+                }
+            }
+        }
+        made.changes.sort();
+        made.code = code.bytes;
+        made
+    }
+}
+
+/// Code that all stubs of a file share.
+struct Common {
+    /// Takes a number of first use for a call, or another direct site.
+    number_call: u64,
+    number_other: u64,
+    /// Counts a target of an indirect site.
+    count_target: u64,
+    /// Waits for the recorder.
+    wait: Option<u64>,
+    /// The function that is called when libraries have come or gone.
+    notice: Option<u64>,
+    /// Where the stubs of direct sites begin.
+    slots: u64,
+}
+
+impl Common {
+    fn emit(code: &mut Assembler, placement: &Placement, calls: u64) -> Result<Self, TooFar> {
+        let slots = (code.here() + COMMON_BYTES).next_multiple_of(64) - 64;
+        let firsts = placement.counters.firsts();
+        let number_call = code.here();
+        // A call of this routine is the third instruction of the stub's second part.
+        number(code, placement.shared, slots + 22, CALL_BYTES, firsts)?;
+        code.align(16);
+        let number_other = code.here();
+        let others = slots + CALL_BYTES * calls;
+        // The distance of the instruction behind that call depends on the form of the jump before it: the quotient does not.
+        number(code, placement.shared, others, OTHER_BYTES, firsts + 4 * calls)?;
+        code.align(16);
+        let sequence = code.here();
+        take_number(code, placement.shared);
+        code.align(16);
+        let count_target = code.here();
+        target(code, sequence)?;
+        code.align(16);
+        let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
+        let wait = notice.map(|notice| {
+            let at = code.here();
+            wait(code, placement.shared, notice).map(|()| at)
+        });
+        let wait = wait.transpose()?;
+        debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
+        code.bytes.resize((slots - code.start) as usize, 0x90);
+        Ok(Self { number_call, number_other, count_target, wait, notice, slots })
+    }
+}
+
+/// `mov $address,%reg` by its opcode.
+fn absolute(code: &mut Assembler, opcode: [u8; 2], address: u64) {
+    code.put(&opcode);
+    code.put(&address.to_le_bytes());
+}
+
+/// The next number of the sequence of first uses, in edx.
+fn take_number(code: &mut Assembler, shared: u64) {
+    code.put(&[0x51]); // push rcx
+    absolute(code, [0x48, 0xb9], shared); // mov rcx, shared
+    code.put(&[0xba, 1, 0, 0, 0]); // mov edx, 1
+    code.put(&[0xf0, 0x0f, 0xc1, 0x11]); // lock xadd [rcx], edx
+    code.put(&[0xff, 0xc2]); // inc edx
+    code.put(&[0x59, 0xc3]); // pop rcx; ret
+}
+
+/// Stores the number of first use of the direct site whose stub calls this.
+fn number(
+    code: &mut Assembler,
+    shared: u64,
+    behind_first: u64,
+    step: u64,
+    firsts: u64,
+) -> Result<(), TooFar> {
+    code.put(&PUSH_RAX_RCX_RDX);
+    code.put(&[0x48, 0x8b, 0x44, 0x24, 24]); // mov rax, [rsp+24]
+    code.relative(&[0x48, 0x8d, 0x0d], behind_first)?; // lea rcx, [behind_first]
+    code.put(&[0x48, 0x29, 0xc8]); // sub rax, rcx
+    code.put(&[0x31, 0xd2]); // xor edx, edx
+    code.put(&[0xb9]); // mov ecx, step
+    code.put(&offset(step));
+    code.put(&[0x48, 0xf7, 0xf1]); // div rcx
+    absolute(code, [0x48, 0xb9], shared);
+    code.put(&[0xba, 1, 0, 0, 0]);
+    code.put(&[0xf0, 0x0f, 0xc1, 0x11]);
+    code.put(&[0xff, 0xc2]);
+    code.put(&[0x65, 0x89, 0x14, 0x85]); // mov gs:[rax*4 + firsts], edx
+    code.put(&offset(firsts));
+    code.put(&POP_RDX_RCX_RAX);
+    code.put(&[0xc3]);
+    Ok(())
+}
+
+/// Counts the target in r11 of the site whose record lies on the stack behind the return address, and takes that off.
+fn target(code: &mut Assembler, sequence: u64) -> Result<(), TooFar> {
+    code.put(&PUSH_RAX_RCX_RDX);
+    code.put(&[0x8b, 0x44, 0x24, 32]); // mov eax, [rsp+32]
+    let mut outs = Vec::new();
+    for (key, count, first) in [(0, 8, 32), (16, 24, 36)] {
+        code.put(&[0x65, 0x48, 0x83, 0x78, key, 0]); // cmp qword gs:[rax+key], 0
+        let other = code.ahead(JUMP_NOT_EQUAL);
+        code.put(&[0x65, 0x4c, 0x89, 0x58, key]); // mov gs:[rax+key], r11
+        code.put(&[0x65, 0x48, 0xff, 0x40, count]); // inc qword gs:[rax+count]
+        code.call(sequence)?;
+        code.put(&[0x65, 0x89, 0x50, first]); // mov gs:[rax+first], edx
+        outs.push(code.ahead(JUMP_SHORT));
+        code.land(&other);
+    }
+    code.put(&[0x44, 0x89, 0xd9]); // mov ecx, r11d
+    code.put(&[0xc1, 0xe9, 4]); // shr ecx, 4
+    code.put(&[0x69, 0xd0]); // imul edx, eax, odd
+    code.put(&0x9e37_79b1u32.to_le_bytes());
+    code.put(&[0x01, 0xd1]); // add ecx, edx
+    code.put(&[0x69, 0xc9]); // imul ecx, ecx, odd
+    code.put(&0x85eb_ca6bu32.to_le_bytes());
+    code.put(&[0xc1, 0xe9, (u32::BITS - TARGET_BITS) as u8]); // shr ecx
+    code.put(&[0xc1, 0xe1, TARGET_BYTES.trailing_zeros() as u8]); // shl ecx
+    code.put(&[0x81, 0xc1]); // add ecx, TARGETS
+    code.put(&offset(TARGETS));
+    code.put(&[0xba]); // mov edx, PROBES
+    code.put(&PROBES.to_le_bytes());
+    let again = code.bytes.len();
+    code.put(&[0x65, 0x4c, 0x39, 0x19]); // cmp gs:[rcx], r11
+    let differs = code.ahead(JUMP_NOT_EQUAL);
+    code.put(&[0x65, 0x39, 0x41, 8]); // cmp gs:[rcx+8], eax
+    let hit = code.ahead(JUMP_EQUAL);
+    code.land(&differs);
+    code.put(&[0x65, 0x48, 0x83, 0x39, 0]); // cmp qword gs:[rcx], 0
+    let empty = code.ahead(JUMP_EQUAL);
+    code.put(&[0x83, 0xc1, TARGET_BYTES as u8]); // add ecx, TARGET_BYTES
+    code.put(&[0xff, 0xca]); // dec edx
+    code.back(JUMP_NOT_EQUAL, again);
+    code.put(&[0x65, 0x48, 0xff, 0x40, 40]); // inc qword gs:[rax+40]
+    outs.push(code.ahead(JUMP_SHORT));
+    code.land(&empty);
+    code.put(&[0x65, 0x4c, 0x89, 0x19]); // mov gs:[rcx], r11
+    code.put(&[0x65, 0x89, 0x41, 8]); // mov gs:[rcx+8], eax
+    code.call(sequence)?;
+    code.put(&[0x65, 0x89, 0x51, 12]); // mov gs:[rcx+12], edx
+    code.land(&hit);
+    code.put(&[0x65, 0x48, 0xff, 0x41, 16]); // inc qword gs:[rcx+16]
+    outs.iter().for_each(|out| code.land(out));
+    code.put(&POP_RDX_RCX_RAX);
+    code.put(&[0xc2, 8, 0]); // ret 8
+    Ok(())
+}
+
+/// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
+fn wait(code: &mut Assembler, shared: u64, notice: u64) -> Result<(), TooFar> {
+    code.put(&[0x50, 0x51]); // push rax; push rcx
+    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
+    code.put(&offset(WAITS));
+    code.put(&1u32.to_le_bytes());
+    absolute(code, [0x48, 0xb8], shared + NOTICES); // mov rax, notices
+    code.put(&[0xf0, 0xff, 0x00]); // lock inc dword [rax]
+    code.put(&[0xb9]); // mov ecx, PATIENCE
+    code.put(&PATIENCE.to_le_bytes());
+    let again = code.bytes.len();
+    code.put(&[0xf3, 0x90]); // pause
+    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], 1
+    code.put(&offset(WAITS));
+    code.put(&[1]);
+    let seen = code.ahead(JUMP_NOT_EQUAL);
+    code.put(&[0xff, 0xc9]); // dec ecx
+    code.back(JUMP_NOT_EQUAL, again);
+    code.land(&seen);
+    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 0
+    code.put(&offset(WAITS));
+    code.put(&0u32.to_le_bytes());
+    code.put(&[0x59, 0x58]); // pop rcx; pop rax
+    code.jump(notice)
+}
+
+/// The stub of a direct site.
+fn direct(
+    code: &mut Assembler,
+    site: &DirectSite,
+    index: u64,
+    placement: &Placement,
+    common: &Common,
+) -> Result<(), TooFar> {
+    code.put(&[0x65, 0x48, 0x83, 0x2c, 0x25]); // sub qword gs:[count], 1
+    code.put(&offset(placement.counters.at + 8 * index));
+    code.put(&[1]);
+    let first = code.ahead(JUMP_CARRY);
+    let go = code.bytes.len();
+    let target = site.target.wrapping_add(placement.bias);
+    match (site.form, common.wait) {
+        (Form::CallThroughSlot | Form::JumpThroughSlot, _) => code.relative(&[0xff, 0x25], target)?,
+        (_, Some(wait)) if common.notice == Some(target) => code.jump(wait)?,
+        _ => code.jump(target)?,
+    }
+    code.land(&first);
+    if site.form == Form::Call {
+        code.call(common.number_call)?;
+    } else {
+        code.put(&BELOW_RED_ZONE);
+        code.call(common.number_other)?;
+        code.put(&ABOVE_RED_ZONE);
+    }
+    code.back(JUMP_SHORT, go);
+    Ok(())
+}
+
+/// Instruction of a direct site, as it is and as it leads to its stub.
+fn changed_site(site: &DirectSite, placement: &Placement, stub: u64) -> Result<(Vec<u8>, Vec<u8>), TooFar> {
+    let at = site.at.wrapping_add(placement.bias);
+    let next = at + site.form.length();
+    let target = site.target.wrapping_add(placement.bias);
+    let with = |opcode: &[u8], next: u64, target: u64| {
+        let mut bytes = opcode.to_vec();
+        bytes.extend(distance(target, next)?);
+        Ok(bytes)
+    };
+    match site.form {
+        Form::Call => Ok((with(&[0xe8], next, target)?, with(&[0xe8], next, stub)?)),
+        Form::Jump => Ok((with(&[0xe9], next, target)?, with(&[0xe9], next, stub)?)),
+        // The condition stays; it is not compared.
+        Form::ConditionalJump => Ok((with(&[0x0f, 0x80], next, target)?, with(&[0x0f, 0x80], next, stub)?)),
+        // With the prefix for addresses of 4 bytes, which does nothing here, the call is as long as before.
+        Form::CallThroughSlot => Ok((with(&[0xff, 0x15], next, target)?, with(&[0x67, 0xe8], next, stub)?)),
+        Form::JumpThroughSlot => {
+            let mut changed = with(&[0xe9], at + JUMP, stub)?;
+            changed.push(0x90);
+            Ok((with(&[0xff, 0x25], next, target)?, changed))
+        }
+    }
+}
+
+/// The stub of an indirect site.
+fn indirect(
+    code: &mut Assembler,
+    site: &IndirectSite,
+    record: u64,
+    placement: &Placement,
+    common: &Common,
+) -> Result<(), TooFar> {
+    let bias = placement.bias;
+    code.moved(&site.before, bias)?;
+    if site.is_tail {
+        code.put(&BELOW_RED_ZONE);
+    }
+    code.put(&[0x41, 0x53]); // push r11
+    code.moved(&site.load, bias)?;
+    code.put(&[0x65, 0x4c, 0x39, 0x1c, 0x25]); // cmp gs:[key0], r11
+    code.put(&offset(record));
+    let second = code.ahead(JUMP_NOT_EQUAL);
+    code.put(&[0x65, 0x48, 0xff, 0x04, 0x25]); // inc qword gs:[count0]
+    code.put(&offset(record + 8));
+    let out = code.bytes.len();
+    code.put(&[0x41, 0x5b]); // pop r11
+    if site.is_tail {
+        code.put(&ABOVE_RED_ZONE);
+    }
+    code.moved(&site.go, bias)?;
+    code.land(&second);
+    code.put(&[0x65, 0x4c, 0x39, 0x1c, 0x25]); // cmp gs:[key1], r11
+    code.put(&offset(record + 16));
+    let other = code.ahead(JUMP_NOT_EQUAL);
+    code.put(&[0x65, 0x48, 0xff, 0x04, 0x25]); // inc qword gs:[count1]
+    code.put(&offset(record + 24));
+    code.back(JUMP_SHORT, out);
+    code.land(&other);
+    code.put(&[0x68]); // push record
+    code.put(&offset(record));
+    code.call(common.count_target)?;
+    code.back(JUMP_SHORT, out);
+    Ok(())
+}
+
+/// Instructions of 1 to 9 bytes that do nothing.
+const NOTHING: [&[u8]; 10] = [
+    &[],
+    &[0x90],
+    &[0x66, 0x90],
+    &[0x0f, 0x1f, 0x00],
+    &[0x0f, 0x1f, 0x40, 0x00],
+    &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+    &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+];
+
+/// The bytes of an indirect site as they lead to its stub.
+fn changed_window(site: &IndirectSite, bias: u64, stub: u64) -> Result<Vec<u8>, TooFar> {
+    let Range { start, end } = site.window;
+    let (start, end) = (start.wrapping_add(bias), end.wrapping_add(bias));
+    let length = site.original.len();
+    let mut changed = Vec::with_capacity(length);
+    if site.is_tail {
+        changed.push(0xe9);
+        changed.extend(distance(stub, start + JUMP)?);
+        changed.resize(length, 0x90);
+        return Ok(changed);
+    }
+    let mut rest = length - JUMP as usize;
+    while rest > 0 {
+        let nothing = NOTHING[rest.min(NOTHING.len() - 1)];
+        changed.extend_from_slice(nothing);
+        rest -= nothing.len();
+    }
+    changed.push(0xe8);
+    changed.extend(distance(stub, end)?);
+    Ok(changed)
+}
+
+/// Numbers of calls that a block has of one file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Counted {
+    /// By index of a direct site: calls, and first use.
+    pub(super) direct: BTreeMap<usize, (u64, u32)>,
+    /// By index of an indirect site and target: calls, and first use.
+    pub(super) indirect: BTreeMap<(usize, u64), (u64, u32)>,
+    /// By index of an indirect site: calls whose targets found no room.
+    pub(super) without_target: BTreeMap<usize, u64>,
+}
+
+impl Counted {
+    /// Adds the counters of a file. `read` gives bytes of a block.
+    pub(super) fn add(&mut self, counters: &FileCounters, read: &dyn Fn(Range<u64>) -> Vec<u8>) {
+        let numbers = read(counters.at..counters.end());
+        let number = |at: u64| word(&numbers, at - counters.at);
+        for index in 0..counters.direct {
+            // Counted down from 0.
+            let calls = number(counters.at + 8 * index).wrapping_neg();
+            if calls != 0 {
+                let first = number_of_4(&numbers, counters.firsts() + 4 * index - counters.at);
+                add(self.direct.entry(index as usize).or_default(), calls, first);
+            }
+        }
+        for index in 0..counters.indirect {
+            let record = counters.records() + RECORD_BYTES * index;
+            for (key, count, first) in [(0, 8, 32), (16, 24, 36)] {
+                let target = number(record + key);
+                if target != 0 {
+                    let first = number_of_4(&numbers, record + first - counters.at);
+                    add(
+                        self.indirect.entry((index as usize, target)).or_default(),
+                        number(record + count),
+                        first,
+                    );
+                }
+            }
+            let without = number(record + 40);
+            if without > 0 {
+                *self.without_target.entry(index as usize).or_default() += without;
+            }
+        }
+    }
+
+    /// Adds what the table of further targets has of a file.
+    pub(super) fn add_targets(&mut self, counters: &FileCounters, table: &[u8]) {
+        for entry in table.chunks_exact(TARGET_BYTES as usize) {
+            let (target, record) = (word(entry, 0), u64::from(number_of_4(entry, 8)));
+            let records = counters.records()..counters.records() + RECORD_BYTES * counters.indirect;
+            if target != 0 && records.contains(&record) {
+                let index = ((record - records.start) / RECORD_BYTES) as usize;
+                let first = number_of_4(entry, 12);
+                add(self.indirect.entry((index, target)).or_default(), word(entry, 16), first);
+            }
+        }
+    }
+}
+
+fn add(sum: &mut (u64, u32), calls: u64, first: u32) {
+    sum.0 = sum.0.saturating_add(calls);
+    // A thread that was ended while it took its number has none.
+    sum.1 = [sum.1, first].into_iter().filter(|first| *first > 0).min().unwrap_or(0);
+}
+
+fn word(bytes: &[u8], at: u64) -> u64 {
+    bytes.get(at as usize..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+fn number_of_4(bytes: &[u8], at: u64) -> u32 {
+    bytes.get(at as usize..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
+}

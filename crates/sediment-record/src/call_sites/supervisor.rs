@@ -1,0 +1,613 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Follows a program and all that it starts.
+//!
+//! The kernel stops a thread for us when its process becomes another program, when it makes a process or thread, and when it ends.
+//! Between these it runs untouched. Three things are done at such stops:
+//!
+//! - a program that begins maps our memory, and its code leads to stubs from then on: `entrance`, `image`
+//! - a new thread or process has a block of counters of its own, by the register gs
+//! - at the end of a process the callees of its linkage stubs are read
+//!
+//! The dynamic linker calls a function for debuggers when libraries have come or gone. Its stub waits for a moment, in the program's own
+//! code: we look for that with each tick, stop the thread, change the new libraries, and let it go on. No thread makes a system call that
+//! it would not make without us, but for those at its beginning.
+//!
+//! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
+
+use super::entrance::{self, DONE, LAST_CALL};
+use super::image::{ProgramImage, Wanted};
+use super::modules::Modules;
+use super::shared::SharedMemory;
+use super::sites::Trait;
+use super::stubs::NOTICES;
+use super::tally::Tally;
+use crate::breakpoints::machine::Registers;
+use crate::breakpoints::mappings::{
+    Mapping, all_mappings, auxiliary_value, is_filtered, process_of, status_field,
+};
+use crate::breakpoints::system::{self, Alarm, Resume, Status};
+use crate::{Progress, Settings, Until};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::ptrace::{self, Options};
+use nix::unistd::Pid;
+use sediment_core::error::{Error, ErrorCode, Result};
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::{BTreeSet, HashMap};
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// Events at which a thread stops for us.
+pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
+    .union(Options::PTRACE_O_TRACEFORK)
+    .union(Options::PTRACE_O_TRACEVFORK)
+    .union(Options::PTRACE_O_TRACEEXEC)
+    .union(Options::PTRACE_O_TRACEEXIT)
+    .union(Options::PTRACE_O_TRACESYSGOOD);
+
+/// Time from tick to tick, and for a while after programs began or libraries came.
+const TICK: Duration = Duration::from_millis(1);
+const SHORT_TICK: Duration = Duration::from_micros(100);
+const WHILE: Duration = Duration::from_millis(30);
+/// Time for threads to stop when the recording ends before the program.
+const STOPPING: Duration = Duration::from_secs(2);
+/// Interval of progress.
+const PROGRESS: Duration = Duration::from_millis(50);
+
+/// A followed thread.
+#[derive(Debug, Clone, Copy)]
+struct Thread {
+    process: Pid,
+    /// Its program and block; None if the program is not recorded.
+    place: Option<(usize, u32)>,
+    /// True until its block was set.
+    is_new: bool,
+    /// True if it was interrupted because it waits for us.
+    asked: bool,
+}
+
+/// Follows processes.
+pub(super) struct Supervisor<'a> {
+    settings: &'a Settings,
+    watch: &'a mut dyn FnMut(Progress),
+    shared: SharedMemory,
+    pub(super) modules: Modules,
+    images: Vec<Option<ProgramImage>>,
+    threads: HashMap<Pid, Thread>,
+    /// Threads that stopped before their parent told of them.
+    early: BTreeSet<Pid>,
+    pub(super) tally: Tally,
+    pub(super) skipped: Skipped,
+    begun: Instant,
+    told: Instant,
+    short_until: Instant,
+    notices: u32,
+    alarm: Alarm,
+    /// Programs that were recorded.
+    pub(super) programs: u64,
+    /// Time in which threads stood still for us.
+    pub(super) changing: Duration,
+}
+
+fn failed(what: &str, error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorCode::TracingFailed, format!("cannot {what}: {error}"))
+}
+
+impl<'a> Supervisor<'a> {
+    pub(super) fn new(settings: &'a Settings, watch: &'a mut dyn FnMut(Progress)) -> Result<Self> {
+        let shared = SharedMemory::new().map_err(|error| failed("make shared memory", error))?;
+        let now = Instant::now();
+        Ok(Self {
+            settings,
+            watch,
+            shared,
+            modules: Modules::new(settings.exclude.clone()),
+            images: Vec::new(),
+            threads: HashMap::new(),
+            early: BTreeSet::new(),
+            tally: Tally::default(),
+            skipped: Skipped::default(),
+            begun: now,
+            told: now,
+            short_until: now + WHILE,
+            notices: 0,
+            alarm: Alarm::new().map_err(|error| failed("set a timer", error))?,
+            programs: 0,
+            changing: Duration::ZERO,
+        })
+    }
+
+    /// Takes on a process that waits to become a program.
+    pub(super) fn expect(&mut self, process: Pid) -> nix::Result<()> {
+        ptrace::seize(process, FOLLOW)?;
+        let thread = Thread { process, place: None, is_new: false, asked: false };
+        self.threads.insert(process, thread);
+        self.begun = Instant::now();
+        Ok(())
+    }
+
+    /// Follows until nothing is left to follow, or the recording is to end.
+    pub(super) fn run(&mut self) -> Result<()> {
+        while !self.threads.is_empty() {
+            let period = if Instant::now() < self.short_until { SHORT_TICK } else { TICK };
+            self.alarm.ring(period).map_err(|error| failed("set a timer", error))?;
+            match system::wait() {
+                Ok(Some((thread, status))) => self.handle(thread, status),
+                Ok(None) => self.tick(),
+                Err(Errno::ECHILD) => break,
+                Err(error) => return Err(failed("follow the program", error)),
+            }
+            if self.is_over() {
+                self.let_go();
+                break;
+            }
+        }
+        for image in 0..self.images.len() {
+            self.retire(image);
+        }
+        Ok(())
+    }
+
+    fn is_over(&self) -> bool {
+        let late = matches!(self.settings.until, Until::After(limit) if self.begun.elapsed() >= limit);
+        late || self.settings.stop.asked()
+    }
+
+    /// Looks whether threads wait for us.
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if now - self.told > PROGRESS {
+            self.told = now;
+            let progress =
+                Progress { elapsed: now - self.begun, functions: None, waiting: false, warning: None };
+            (self.watch)(progress);
+        }
+        let notices = self.shared.number(NOTICES);
+        if notices == self.notices {
+            return;
+        }
+        self.notices = notices;
+        self.short_until = now + WHILE;
+        for (id, thread) in &mut self.threads {
+            let Some((image, block)) = thread.place else { continue };
+            let waits = self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.shared));
+            if waits && !thread.asked {
+                // One that is stopped already, or gone, is looked at when it goes on.
+                thread.asked = ptrace::interrupt(*id).is_ok();
+            }
+        }
+    }
+
+    fn handle(&mut self, thread: Pid, status: Status) {
+        match status {
+            Status::Exited(_) | Status::Killed(_) => self.forget(thread),
+            Status::Event(libc::PTRACE_EVENT_EXEC) => self.begin(thread),
+            Status::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
+                self.adopt(thread, status);
+                self.answer(thread);
+                self.go_on(thread, 0);
+            }
+            Status::Event(libc::PTRACE_EVENT_EXIT) => {
+                self.look_at_slots(thread);
+                self.go_on(thread, 0);
+            }
+            Status::Signal(signal) => {
+                self.answer(thread);
+                self.call_again(thread);
+                self.go_on(thread, signal);
+            }
+            Status::GroupStop => {
+                self.answer(thread);
+                let _ = system::resume(thread, Resume::Listen, 0);
+            }
+            Status::Trapped if !self.threads.contains_key(&thread) => drop(self.early.insert(thread)),
+            Status::Trapped => {
+                self.welcome(thread);
+                self.answer(thread);
+                self.call_again(thread);
+                self.go_on(thread, 0);
+            }
+            Status::Event(_) | Status::SystemCall => {
+                self.answer(thread);
+                self.go_on(thread, 0);
+            }
+        }
+    }
+
+    fn go_on(&self, thread: Pid, signal: i32) {
+        // One that has ended meanwhile is told of next.
+        let _ = system::resume(thread, Resume::Run, signal);
+    }
+
+    /// Has a thread call the kernel again where our stop alone has ended its call.
+    fn call_again(&self, thread: Pid) {
+        let Ok(registers) = Registers::of(thread) else { return };
+        if let Some(changed) = registers.calling_again(|| is_filtered(thread)) {
+            let _ = changed.put(thread);
+        }
+    }
+
+    /// Follows a new thread or process.
+    fn adopt(&mut self, parent: Pid, status: Status) {
+        let Ok(id) = ptrace::getevent(parent) else { return };
+        let child = Pid::from_raw(id as i32);
+        let Some(of_parent) = self.threads.get(&parent).copied() else { return };
+        let is_process = status != Status::Event(libc::PTRACE_EVENT_CLONE);
+        let process = if is_process { child } else { process_of(child).unwrap_or(of_parent.process) };
+        let place = of_parent.place.and_then(|(number, block)| {
+            let image = self.images[number].as_mut()?;
+            image.threads += 1;
+            // The parent of a vfork waits for its child.
+            let block = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
+                image.share_block(block);
+                block
+            } else {
+                image.take_block()
+            };
+            Some((number, block))
+        });
+        self.threads.insert(child, Thread { process, place, is_new: true, asked: false });
+        if self.early.remove(&child) {
+            self.welcome(child);
+            self.go_on(child, 0);
+        }
+    }
+
+    /// Gives a new thread its block.
+    fn welcome(&mut self, thread: Pid) {
+        let Some(found) = self.threads.get_mut(&thread).filter(|found| found.is_new) else { return };
+        found.is_new = false;
+        let Some((image, block)) = found.place else { return };
+        if let Some(image) = &self.images[image] {
+            // Without it, it counts where its parent does.
+            let _ = set_counters(thread, image.block_address(block));
+        }
+    }
+
+    /// Changes the code of new libraries if a stopped thread waits for that.
+    fn answer(&mut self, thread: Pid) {
+        let Some(found) = self.threads.get_mut(&thread) else { return };
+        let Some((number, block)) = found.place.filter(|_| found.asked) else { return };
+        found.asked = false;
+        let process = found.process;
+        let Some(image) = &mut self.images[number] else { return };
+        if !image.waits(block, &self.shared) {
+            return;
+        }
+        let begun = Instant::now();
+        let attended = all_mappings(thread).and_then(|mapped| {
+            image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)
+        });
+        image.answer(block, &self.shared);
+        match attended {
+            Ok(traits) if traits.contains(&Trait::UsesGs) => self.leave(thread, Reason::OccupiedRegister),
+            Ok(_) => {}
+            Err(error) => self.skipped.add(Reason::LeftProcess, 0, error.to_string()),
+        }
+        self.changing += begun.elapsed();
+        self.short_until = Instant::now() + WHILE;
+    }
+
+    /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
+    fn leave(&mut self, thread: Pid, why: Reason) {
+        let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
+        if let Some(image) = &self.images[place.0] {
+            self.skipped.add(why, 0, program_of(thread));
+            let _ = image.restore(thread);
+        }
+    }
+
+    fn look_at_slots(&mut self, thread: Pid) {
+        let Some(found) = self.threads.get(&thread) else { return };
+        let process = found.process;
+        let alone = self.threads.values().filter(|other| other.process == process).count() == 1;
+        if let (true, Some((image, _))) = (alone, found.place) {
+            if let Some(image) = &mut self.images[image] {
+                image.look_at_slots(thread, &self.modules);
+            }
+        }
+    }
+
+    /// A thread has ended, or has become another program.
+    fn forget(&mut self, thread: Pid) {
+        self.early.remove(&thread);
+        let Some((number, block)) = self.threads.remove(&thread).and_then(|found| found.place) else {
+            return;
+        };
+        let Some(image) = &mut self.images[number] else { return };
+        image.leave_block(block);
+        image.threads -= 1;
+        if image.threads == 0 {
+            self.retire(number);
+        }
+    }
+
+    /// Adds what a program has counted, of which nothing runs any more.
+    fn retire(&mut self, number: usize) {
+        if let Some(image) = self.images[number].take() {
+            image.retire(&self.modules, &self.shared, &mut self.tally);
+        }
+    }
+
+    /// A process has become another program.
+    fn begin(&mut self, process: Pid) {
+        let others = self.threads.iter().filter(|(_, thread)| thread.process == process);
+        let others: Vec<Pid> = others.map(|(id, _)| *id).collect();
+        others.into_iter().for_each(|thread| self.forget(thread));
+        self.threads.insert(process, Thread { process, place: None, is_new: false, asked: false });
+        let begun = Instant::now();
+        match self.enter(process) {
+            Ok(()) => self.go_on(process, 0),
+            Err(Left::Followed(reason)) => {
+                self.skipped.add(reason, 0, program_of(process));
+                self.go_on(process, 0);
+            }
+            Err(Left::Free(reason)) => {
+                self.skipped.add(reason, 0, program_of(process));
+                let _ = system::resume(process, Resume::Detach, 0);
+                self.forget(process);
+            }
+        }
+        self.changing += begun.elapsed();
+        self.short_until = Instant::now() + WHILE;
+    }
+
+    /// Has a program that begins map our memory, and changes its code.
+    fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
+        let unreadable = |_| Left::Followed(Reason::UnreadableProgram);
+        let auxiliary = std::fs::read(format!("/proc/{process}/auxv")).map_err(unreadable)?;
+        let mapped = all_mappings(process).map_err(unreadable)?;
+        let value = |key| auxiliary_value(&auxiliary, key);
+        if value(libc::AT_SECURE).is_some_and(|secure| secure != 0) {
+            return Err(Left::Free(Reason::OtherRights));
+        }
+        if is_filtered(process) || has_memory_limit(process) {
+            return Err(Left::Followed(Reason::LimitedProgram));
+        }
+        let entry = value(libc::AT_ENTRY).unwrap_or_default();
+        let at = |address: u64| mapped.iter().find(|mapping| mapping.range.contains(&address));
+        let mapping = at(entry)
+            .filter(|mapping| mapping.inode != 0)
+            .ok_or(Left::Followed(Reason::UnreadableProgram))?;
+        let module = self.modules.of(process, mapping).ok_or(Left::Followed(Reason::UnreadableProgram))?;
+        let module = self.modules.get(module).clone();
+        let plan = &module.plan;
+        match plan.left_alone {
+            Some("of another architecture" | "not an ELF file of 64 bits") => {
+                return Err(Left::Followed(Reason::OtherArchitecture));
+            }
+            Some("a program of Go") => return Err(Left::Followed(Reason::LeftFile)),
+            _ => {}
+        }
+        if plan.traits.contains(&Trait::Traces) {
+            return Err(Left::Free(Reason::TracingProgram));
+        }
+        if plan.traits.contains(&Trait::UsesGs) {
+            return Err(Left::Followed(Reason::OccupiedRegister));
+        }
+        let program = extent(&mapped, mapping);
+        let linker =
+            value(libc::AT_BASE).filter(|base| *base != 0).and_then(at).map(|first| extent(&mapped, first));
+        let ranges: Vec<Range<u64>> = mapped.iter().map(|mapping| mapping.range.clone()).collect();
+        let wanted = Wanted { mapped: &ranges, program: (plan, program), linker };
+        let unentered = Left::Followed(Reason::UnenteredProgram);
+        let mut image = ProgramImage::plan(&wanted, &mut self.shared)
+            .map_err(|_| unentered)?
+            .ok_or(Left::Followed(Reason::NoRoomForStubs))?;
+        let block = image.take_block();
+        let counters = image.block_address(block);
+        self.map(process, &image, &mapped, counters).map_err(|_| unentered)?;
+        image.threads = 1;
+        let traits = image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped);
+        if traits.is_err() {
+            self.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
+        }
+        self.programs += 1;
+        self.images.push(Some(image));
+        let place = Some((self.images.len() - 1, block));
+        self.threads.insert(process, Thread { process, place, is_new: false, asked: false });
+        Ok(())
+    }
+
+    /// Has a program that begins map the memory of its image, and sets where its first thread counts.
+    fn map(&self, process: Pid, image: &ProgramImage, mapped: &[Mapping], counters: u64) -> io::Result<()> {
+        let mut registers = ptrace::getregs(process)?;
+        let code = entrance::code(&self.shared.path(), &image.regions(), registers.rip);
+        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+        let place = padding(&memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
+        memory.write_all_at(&code, place)?;
+        let begins = registers;
+        registers.rip = place;
+        ptrace::setregs(process, registers)?;
+        let last = follow_entrance(process)?;
+        let mut begins = begins;
+        if last.r15 == DONE {
+            begins.gs_base = counters;
+        }
+        // No call is made again.
+        begins.orig_rax = u64::MAX;
+        ptrace::setregs(process, begins)?;
+        memory.write_all_at(&vec![0; code.len()], place)?;
+        if last.r15 == DONE { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+    }
+
+    /// Lets all threads go on without us: the code of their programs is as it was before.
+    fn let_go(&mut self) {
+        let begun = Instant::now();
+        let mut running: BTreeSet<Pid> = self.threads.keys().copied().collect();
+        let mut stopped: HashMap<Pid, i32> = HashMap::new();
+        for thread in &running {
+            let _ = ptrace::interrupt(*thread);
+        }
+        while !running.is_empty() && begun.elapsed() < STOPPING {
+            let Ok(found) = system::wait() else { break };
+            let Some((thread, status)) = found else { continue };
+            match status {
+                Status::Exited(_) | Status::Killed(_) => {
+                    running.remove(&thread);
+                    self.forget(thread);
+                    continue;
+                }
+                Status::Event(
+                    libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
+                ) => {
+                    self.adopt(thread, status);
+                    if let Ok(id) = ptrace::getevent(thread) {
+                        let child = Pid::from_raw(id as i32);
+                        if !stopped.contains_key(&child) {
+                            running.insert(child);
+                        }
+                    }
+                }
+                Status::Event(libc::PTRACE_EVENT_EXEC) => {
+                    // What it was is gone.
+                    let others: Vec<Pid> = self
+                        .threads
+                        .iter()
+                        .filter(|(_, other)| other.process == thread)
+                        .map(|(id, _)| *id)
+                        .collect();
+                    for other in others {
+                        running.remove(&other);
+                        stopped.remove(&other);
+                        self.forget(other);
+                    }
+                    self.threads
+                        .insert(thread, Thread { process: thread, place: None, is_new: false, asked: false });
+                }
+                Status::Trapped => {
+                    self.welcome(thread);
+                    self.call_again(thread);
+                }
+                Status::Signal(_) => self.call_again(thread),
+                _ => {}
+            }
+            self.threads.entry(thread).or_insert(Thread {
+                process: thread,
+                place: None,
+                is_new: false,
+                asked: false,
+            });
+            running.remove(&thread);
+            let signal = if let Status::Signal(signal) = status { signal } else { 0 };
+            stopped.insert(thread, signal);
+        }
+        self.set_back(&stopped);
+        for (thread, signal) in stopped {
+            self.look_at_slots_of(thread);
+            let _ = system::resume(thread, Resume::Detach, signal);
+        }
+    }
+
+    fn look_at_slots_of(&mut self, thread: Pid) {
+        let place = self.threads.get(&thread).and_then(|found| found.place);
+        if let Some(image) = place.and_then(|(image, _)| self.images[image].as_mut()) {
+            image.look_at_slots(thread, &self.modules);
+        }
+    }
+
+    /// Sets the code of all processes back whose threads all stand still.
+    fn set_back(&mut self, stopped: &HashMap<Pid, i32>) {
+        let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();
+        for process in processes {
+            let own: Vec<(&Pid, &Thread)> =
+                self.threads.iter().filter(|(_, thread)| thread.process == process).collect();
+            let Some((image, _)) = own.iter().find_map(|(_, thread)| thread.place) else { continue };
+            let Some(image) = &self.images[image] else { continue };
+            if !own.iter().all(|(id, _)| stopped.contains_key(id)) {
+                continue;
+            }
+            for (id, _) in &own {
+                let Ok(mut registers) = ptrace::getregs(**id) else { continue };
+                let place = image.place_in_original(registers.rip);
+                if place != registers.rip {
+                    registers.rip = place;
+                    let _ = ptrace::setregs(**id, registers);
+                }
+            }
+            let _ = own.first().map(|(id, _)| image.restore(**id));
+        }
+    }
+}
+
+/// Why a program is not recorded.
+#[derive(Debug, Clone, Copy)]
+enum Left {
+    /// What it starts may be recorded.
+    Followed(Reason),
+    /// It is traced no longer.
+    Free(Reason),
+}
+
+/// Follows the code that maps our memory to its last system call; the registers there.
+fn follow_entrance(process: Pid) -> io::Result<libc::user_regs_struct> {
+    const UNKNOWN_CALL: u64 = (libc::ENOSYS as u64).wrapping_neg();
+    let mut signal = 0;
+    let mut how = Resume::ToSystemCall;
+    loop {
+        system::resume(process, how, signal)?;
+        (signal, how) = (0, Resume::ToSystemCall);
+        match system::wait_for(process)? {
+            Status::SystemCall => {
+                let registers = ptrace::getregs(process)?;
+                if registers.orig_rax as i64 == LAST_CALL && registers.rax != UNKNOWN_CALL {
+                    return Ok(registers);
+                }
+            }
+            Status::Signal(number) => signal = number,
+            Status::GroupStop => how = Resume::Listen,
+            Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
+            Status::Event(_) | Status::Trapped => {}
+        }
+    }
+}
+
+/// Sets where a stopped thread counts.
+fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
+    let place =
+        std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, gs_base);
+    ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
+}
+
+/// Zeros behind the code of a mapping, as much as this and a little more.
+fn padding(memory: &File, mapped: &[Mapping], length: u64) -> Option<u64> {
+    const ALIGNED: u64 = 16;
+    mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
+        let from = mapping
+            .range
+            .end
+            .checked_sub(length + 2 * ALIGNED)
+            .filter(|from| *from >= mapping.range.start)?;
+        let mut bytes = vec![1; (mapping.range.end - from) as usize];
+        memory.read_exact_at(&mut bytes, from).ok()?;
+        let place = (mapping.range.end - length) & !(ALIGNED - 1);
+        // What begins right behind code may belong to it.
+        bytes.iter().all(|byte| *byte == 0).then_some(place)
+    })
+}
+
+/// Place of a file of which this is one mapping: from its first mapping to its last.
+fn extent(mapped: &[Mapping], of: &Mapping) -> Range<u64> {
+    let same = mapped.iter().filter(|mapping| mapping.inode == of.inode && mapping.path == of.path);
+    let (mut start, mut end) = (of.range.start, of.range.end);
+    for mapping in same {
+        start = start.min(mapping.range.start);
+        end = end.max(mapping.range.end);
+    }
+    start..end
+}
+
+fn program_of(process: Pid) -> String {
+    std::fs::read_link(format!("/proc/{process}/exe"))
+        .map_or_else(|_| status_field(process, "Name").unwrap_or_default(), |path| path.display().to_string())
+}
+
+/// True if the address space of a process is limited: what we map would be missing.
+fn has_memory_limit(process: Pid) -> bool {
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    line.is_some_and(|line| !line.trim_start().starts_with("unlimited"))
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What all programs of a recording have counted, and the recording made of it.
+
+use super::modules::Modules;
+use sediment_core::plural::counted;
+use sediment_core::profile::source::Source;
+use sediment_core::skipped::{Reason, Skipped};
+use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
+use std::collections::BTreeMap;
+
+/// A file's number and an address as linked.
+pub(super) type Place = (usize, u64);
+
+/// Calls and first uses.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// By call site and callee.
+    calls: BTreeMap<(Place, Place), u64>,
+    /// Number of the first call of a function.
+    first: BTreeMap<Place, u32>,
+    /// Functions that resolvers have chosen, by resolver or by the name's first function.
+    pub(super) chosen: BTreeMap<Place, Place>,
+    /// Calls whose callee is in no file.
+    outside: u64,
+    /// Indirect calls without a place for their target.
+    pub(super) without_target: u64,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, site: Place, callee: Option<Place>, calls: u64, first: u32) {
+        let Some(callee) = callee else {
+            self.outside = self.outside.saturating_add(calls);
+            return;
+        };
+        let sum = self.calls.entry((site, callee)).or_default();
+        *sum = sum.saturating_add(calls);
+        if first > 0 {
+            let kept = self.first.entry(callee).or_insert(first);
+            *kept = (*kept).min(first);
+        }
+    }
+
+    /// The recording.
+    pub(super) fn recording(&self, modules: &Modules, source: Source, skipped: &Skipped) -> Recording {
+        let mut recording = Recording::default();
+        recording.source = source;
+        recording.arch = Some("x86_64".to_owned());
+        recording.skipped.append(skipped);
+        let dsos: Vec<_> = modules
+            .all()
+            .iter()
+            .map(|module| {
+                let (path, build_id) = (module.path.clone(), module.plan.build_id.clone());
+                recording.dso(RecordedDso { path, build_id })
+            })
+            .collect();
+        let mut ids: BTreeMap<Place, AddressId> = BTreeMap::new();
+        let mut id = |recording: &mut Recording, (module, address): Place| {
+            *ids.entry((module, address)).or_insert_with(|| {
+                recording.place(RecordedAddress { dso: Some(dsos[module]), spot: Spot::Address(address) })
+            })
+        };
+        let mut by_rank: Vec<(u32, Place)> =
+            self.first.iter().map(|(place, first)| (*first, *place)).collect();
+        by_rank.sort_unstable();
+        for (rank, (_, place)) in by_rank.into_iter().enumerate() {
+            let callee = id(&mut recording, place);
+            recording.set_first(callee, rank as u64);
+        }
+        let mut calls = 0u128;
+        for ((site, callee), count) in &self.calls {
+            let (from, to) = (id(&mut recording, *site), id(&mut recording, *callee));
+            recording.add_transfer(from, to, TransferKind::Call, u128::from(*count));
+            calls += u128::from(*count);
+        }
+        recording.skipped.add_many(Reason::CallIntoMemory, self.outside.min(1), u128::from(self.outside), "");
+        let without = self.without_target;
+        recording.skipped.add_many(Reason::UncountedTarget, without.min(1), u128::from(without), "");
+        recording.total = calls + u128::from(self.outside) + u128::from(without);
+        recording.seen = format!("{}, {}", counted(self.first.len(), "function"), counted(calls, "call"));
+        recording
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The bytes that an indirect call changes, and what moves from them to its stub.
+
+use super::elf::PlannedFile;
+use super::frames::Frame;
+use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE, SlotCallee, in_one_page};
+use super::sweep::{IndirectBranch, Sweep};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Encoder, FlowControl, Instruction, InstructionInfoFactory, MemoryOperand,
+    Mnemonic, OpKind, Register,
+};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Outcome of a look at an indirect call or jump.
+pub(super) enum FoundSite {
+    Direct(DirectSite),
+    Indirect(IndirectSite),
+    /// It jumps inside its function.
+    None,
+}
+
+/// Choice of the bytes that indirect sites change.
+pub(super) struct WindowChoice<'a, 'b> {
+    pub(super) image: &'b PlannedFile<'a>,
+    pub(super) frames: &'b [Frame],
+    pub(super) frame_bytes: &'b [u8],
+    pub(super) sweep: &'b Sweep,
+    pub(super) functions: &'b [u64],
+    /// Bare code of the function that was looked at last.
+    pub(super) bare: Option<(usize, Vec<Range<u64>>)>,
+    /// End of the last chosen bytes.
+    pub(super) last: u64,
+}
+
+impl WindowChoice<'_, '_> {
+    pub(super) fn site(
+        &mut self,
+        indirect: &IndirectBranch,
+        slots: &HashMap<u64, SlotCallee>,
+    ) -> Result<FoundSite, &'static str> {
+        let last = self.decode(indirect.at).ok_or("calls that cannot be read")?;
+        if let Some(target) = indirect.short_to {
+            if self.functions.binary_search(&target).is_err() {
+                return Ok(FoundSite::None);
+            }
+        } else if !indirect.is_jump || self.is_bare(indirect) {
+            if let Some(site) = through_slot(&last, indirect, slots) {
+                let bytes = site.at..site.at + site.form.length();
+                return if in_one_page(&bytes) {
+                    Ok(FoundSite::Direct(site))
+                } else {
+                    Err("sites across two pages")
+                };
+            }
+        } else {
+            return Ok(FoundSite::None);
+        }
+        if last.segment_prefix() != Register::None {
+            return Err("calls through a segment");
+        }
+        let end = indirect.at + indirect.length;
+        let end = if indirect.is_jump { self.end_with_padding(indirect.unit, end, indirect.at) } else { end };
+        let mut start = indirect.at;
+        let mut moved = Vec::new();
+        let mut before = indirect.before.iter().rev();
+        if indirect.is_jump && indirect.short_to.is_none() {
+            // A table's entry may be added to the table's address.
+            if indirect.reads_table {
+                return Ok(FoundSite::None);
+            }
+        }
+        while end - start < JUMP {
+            if self.sweep.unknown_tables[indirect.unit] {
+                return Err("indirect calls beside unknown jump tables");
+            }
+            let address = *before.next().ok_or("indirect calls with too few bytes before them")?;
+            let instruction = self.decode(address).ok_or("calls that cannot be read")?;
+            let follows = moved.is_empty() && instruction.next_ip() == indirect.at;
+            if !follows && instruction.next_ip() != start {
+                return Err("indirect calls with too few bytes before them");
+            }
+            let step = match instruction.flow_control() {
+                FlowControl::ConditionalBranch => {
+                    // One to another function is a site of its own.
+                    if !self.frames[indirect.unit].code.contains(&instruction.near_branch64()) {
+                        return Err("indirect calls after an unusual jump");
+                    }
+                    let code = self.image.code_at(address).unwrap_or_default();
+                    condition(code, &instruction).ok_or("indirect calls after an unusual jump")?
+                }
+                _ => {
+                    movable(&instruction, indirect.is_jump)?;
+                    MovedStep::Plain(instruction)
+                }
+            };
+            start = address;
+            moved.insert(0, step);
+        }
+        let window = start..end;
+        let first_inside = self.sweep.targets.partition_point(|target| *target <= start);
+        if self.sweep.targets.get(first_inside).is_some_and(|target| *target < end) {
+            return Err("indirect calls with a branch into the bytes before them");
+        }
+        if start < self.last {
+            return Err("indirect calls that share bytes");
+        }
+        if !in_one_page(&window) {
+            return Err("sites across two pages");
+        }
+        let original = self.image.code(&window).ok_or("calls that cannot be read")?.to_vec();
+        let site = encode(indirect.at, window.clone(), indirect.is_jump, original, &moved, &last)
+            .ok_or("indirect calls that cannot be encoded")?;
+        self.last = window.end;
+        Ok(FoundSite::Indirect(site))
+    }
+
+    /// Where the bytes end that a jump may change: behind the last instruction of a function, padding is as good as its own bytes.
+    fn end_with_padding(&self, unit: usize, end: u64, at: u64) -> u64 {
+        if end != self.frames[unit].code.end || end - at >= JUMP {
+            return end;
+        }
+        let next_function = self.functions.get(self.functions.partition_point(|start| *start < end));
+        let next_frame = self.frames.get(unit + 1).map(|frame| frame.code.start);
+        let next = next_function.copied().into_iter().chain(next_frame).min().unwrap_or(end);
+        let mut place = end;
+        while place < next && place < at + JUMP {
+            match self.decode(place) {
+                Some(nothing) if matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) => {
+                    place = nothing.next_ip();
+                }
+                _ => return end,
+            }
+        }
+        place.min(next).min(at + JUMP)
+    }
+
+    fn decode(&self, address: u64) -> Option<Instruction> {
+        let code = self.image.code_at(address)?;
+        let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
+        (!instruction.is_invalid()).then_some(instruction)
+    }
+
+    /// True if a jump leaves nothing on the stack but the return address, as one to another function does.
+    fn is_bare(&mut self, indirect: &IndirectBranch) -> bool {
+        let frame = &self.frames[indirect.unit];
+        if self.bare.as_ref().is_none_or(|(unit, _)| *unit != indirect.unit) {
+            self.bare = Some((indirect.unit, frame.bare(self.frame_bytes)));
+        }
+        self.bare.iter().flat_map(|(_, ranges)| ranges).any(|range| range.contains(&indirect.at))
+    }
+}
+
+/// An instruction that moves to a stub.
+#[derive(Debug, Clone, Copy)]
+enum MovedStep {
+    Plain(Instruction),
+    /// A jump to this address, on this condition (the last four bits of its opcode).
+    Jump(u8, u64),
+}
+
+/// A conditional jump.
+fn condition(code: &[u8], instruction: &Instruction) -> Option<MovedStep> {
+    let condition = match (code, instruction.len()) {
+        ([opcode @ 0x70..=0x7f, ..], 2) | ([0x0f, opcode @ 0x80..=0x8f, ..], 6) => opcode & 0xf,
+        _ => return None,
+    };
+    Some(MovedStep::Jump(condition, instruction.near_branch64()))
+}
+
+/// A call or jump through a slot of the global offset table whose callee is known.
+fn through_slot(
+    last: &Instruction,
+    indirect: &IndirectBranch,
+    slots: &HashMap<u64, SlotCallee>,
+) -> Option<DirectSite> {
+    if indirect.length != 6 || !last.is_ip_rel_memory_operand() || last.segment_prefix() != Register::None {
+        return None;
+    }
+    let slot = last.ip_rel_memory_address();
+    slots.contains_key(&slot).then(|| {
+        let form = if indirect.is_jump { Form::JumpThroughSlot } else { Form::CallThroughSlot };
+        DirectSite { at: indirect.at, form, target: slot, slot: Some(slot) }
+    })
+}
+
+/// Checks that an instruction does the same in a stub, where the return address lies on the stack already unless the stub is jumped to.
+fn movable(instruction: &Instruction, is_jump: bool) -> Result<(), &'static str> {
+    if instruction.has_lock_prefix() || instruction.has_rep_prefix() || instruction.has_repne_prefix() {
+        return Err("indirect calls after an instruction with a prefix");
+    }
+    if is_jump {
+        return Ok(());
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(instruction);
+    let is_stack = |register: Register| register.full_register() == Register::RSP;
+    let as_operand = (0..instruction.op_count()).any(|index| {
+        instruction.op_kind(index) == OpKind::Register && is_stack(instruction.op_register(index))
+    });
+    let implicit = instruction.is_stack_instruction();
+    let below = is_stack(instruction.memory_base()) && (instruction.memory_displacement64() as i64) < 0;
+    if as_operand || implicit || below || is_stack(instruction.memory_index()) {
+        return Err("indirect calls after a use of the stack");
+    }
+    let uses = info.used_memory().iter().any(|memory| is_stack(memory.base()));
+    if uses && !is_stack(instruction.memory_base()) {
+        return Err("indirect calls after a use of the stack");
+    }
+    Ok(())
+}
+
+/// The same instruction where the stack is deeper by some bytes.
+fn deeper(instruction: &Instruction, by: i64) -> Instruction {
+    let mut instruction = *instruction;
+    if instruction.memory_base() == Register::RSP {
+        let displacement = (instruction.memory_displacement64() as i64).wrapping_add(by);
+        instruction.set_memory_displacement64(displacement as u64);
+        instruction.set_memory_displ_size(8);
+    }
+    instruction
+}
+
+/// Memory from which a call reads its target; None if that is in a register.
+fn memory_of(instruction: &Instruction) -> Option<MemoryOperand> {
+    (instruction.op0_kind() == OpKind::Memory).then(|| {
+        MemoryOperand::new(
+            instruction.memory_base(),
+            instruction.memory_index(),
+            instruction.memory_index_scale(),
+            instruction.memory_displacement64() as i64,
+            instruction.memory_displ_size(),
+            false,
+            Register::None,
+        )
+    })
+}
+
+/// Encodes instructions near an address.
+fn encode_steps(steps: &[MovedStep], near: u64, is_tail: bool) -> Option<Moved> {
+    let mut encoder = Encoder::new(64);
+    let mut moved = Moved::default();
+    for step in steps {
+        let start = moved.bytes.len();
+        match step {
+            MovedStep::Plain(instruction) => {
+                encoder.encode(instruction, near).ok()?;
+                let place = encoder.get_constant_offsets().displacement_offset();
+                moved.bytes.extend(encoder.take_buffer());
+                if instruction.is_ip_rel_memory_operand() {
+                    let target = instruction.ip_rel_memory_address();
+                    moved.relative.push((start + place, moved.bytes.len(), target));
+                }
+            }
+            MovedStep::Jump(condition, target) => {
+                if is_tail {
+                    moved.bytes.extend([0x0f, 0x80 | condition]);
+                } else {
+                    // Over it on the opposite condition; it takes the return address off, with the flags as they are.
+                    moved.bytes.extend([0x70 | (condition ^ 1), 10, 0x48, 0x8d, 0x64, 0x24, 8, 0xe9]);
+                }
+                let place = moved.bytes.len();
+                moved.bytes.extend([0; 4]);
+                moved.relative.push((place, place + 4, *target));
+            }
+        }
+    }
+    Some(moved)
+}
+
+/// Encodes what a stub executes of the program.
+fn encode(
+    at: u64,
+    window: Range<u64>,
+    is_tail: bool,
+    original: Vec<u8>,
+    moved: &[MovedStep],
+    last: &Instruction,
+) -> Option<IndirectSite> {
+    /// The return address of a call.
+    const RETURN_ADDRESS: i64 = 8;
+    const SAVED: i64 = 8;
+    let encoded = |steps: &[MovedStep]| encode_steps(steps, window.start, is_tail);
+    let before: Vec<MovedStep> = moved
+        .iter()
+        .map(|step| match step {
+            MovedStep::Plain(instruction) if !is_tail => {
+                MovedStep::Plain(deeper(instruction, RETURN_ADDRESS))
+            }
+            step => *step,
+        })
+        .collect();
+    let (while_saved, at_end) =
+        if is_tail { (RED_ZONE + SAVED, 0) } else { (RETURN_ADDRESS + SAVED, RETURN_ADDRESS) };
+    if last.op0_kind() == OpKind::NearBranch64 {
+        let target = last.near_branch64();
+        // lea target(%rip),%r11; jmp target
+        let load = Moved { bytes: vec![0x4c, 0x8d, 0x1d, 0, 0, 0, 0], relative: vec![(3, 7, target)] };
+        let go = Moved { bytes: vec![0xe9, 0, 0, 0, 0], relative: vec![(1, 5, target)] };
+        return Some(IndirectSite { at, is_tail, original, before: encoded(&before)?, load, go, window });
+    }
+    // The stack pointer as a target is not code.
+    if last.op0_kind() == OpKind::Register && last.op0_register() == Register::RSP {
+        return None;
+    }
+    let deep = deeper(last, while_saved);
+    let load = match memory_of(&deep) {
+        Some(operand) => Instruction::with2(Code::Mov_r64_rm64, Register::R11, operand),
+        None => Instruction::with2(Code::Mov_r64_rm64, Register::R11, last.op0_register()),
+    };
+    let end = deeper(last, at_end);
+    let go = match memory_of(&end) {
+        Some(operand) => Instruction::with1(Code::Jmp_rm64, operand),
+        None => Instruction::with1(Code::Jmp_rm64, end.op0_register()),
+    };
+    let (load, go) = (load.ok()?, go.ok()?);
+    Some(IndirectSite {
+        at,
+        is_tail,
+        original,
+        before: encoded(&before)?,
+        load: encoded(&[MovedStep::Plain(load)])?,
+        go: encoded(&[MovedStep::Plain(go)])?,
+        window,
+    })
+}
