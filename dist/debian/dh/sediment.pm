@@ -62,6 +62,8 @@ sub has_functions {
     for my $name (glob 'debian/sediment-profiles/*') {
         next if $name =~ m{/sediment\.conf$};
         return 1 if $name !~ /\.(?:gv|prof)$/;
+        # A device may have no end.
+        next if !-f $name;
         open(my $file, '<', $name) or return 1;
         while (my $line = <$file>) {
             return 1 if $line !~ m{^\s*(?:[{};\s]*|(?:\#|//).*|(?:digraph|subgraph)\b[^\[\]{}]*\{?\s*|(?:graph|node|edge)\s*\[[^\]]*\];?\s*)$};
@@ -125,7 +127,7 @@ if (get_buildoption('sediment-blocks')) {
 # True if a profile has counts inside functions, as an attribute of this name.
 sub counts {
     my ($attribute) = @_;
-    for my $name (glob 'debian/sediment-profiles/*.gv debian/sediment-profiles/*.prof') {
+    for my $name (grep { -f } glob 'debian/sediment-profiles/*.gv debian/sediment-profiles/*.prof') {
         open(my $file, '<', $name) or next;
         while (my $line = <$file>) {
             return 1 if $line =~ /[\[, ]$attribute="/;

@@ -45,7 +45,9 @@ pub(super) fn read(line: &LinkLine) -> Objects {
         match files::read_at_most(&path, LARGEST_INPUT.min(left)) {
             Ok(bytes) => {
                 left -= bytes.len() as u64;
-                objects.add(&path.to_string_lossy(), &bytes, lto);
+                let folder = path.parent().unwrap_or(Path::new(""));
+                let member = |name: &str| files::read_at_most(&folder.join(name), LARGEST_INPUT).ok();
+                objects.add_with_members(&path.to_string_lossy(), &bytes, lto, &member);
             }
             Err(_) => objects.unknown += 1,
         }

@@ -8,6 +8,7 @@ mod own_packages;
 mod package_deb;
 #[path = "../projects/mod.rs"]
 mod projects;
+mod recipes;
 mod rpm;
 mod rpm_flags;
 #[path = "../running/mod.rs"]
@@ -20,6 +21,7 @@ fn main() {
     let suites = [
         suite("own_packages", own_packages::cases),
         suite("package_deb", package_deb::cases),
+        suite("recipes", recipes::cases),
         suite("rpm", rpm::cases),
         suite("rpm_flags", rpm_flags::cases),
     ];

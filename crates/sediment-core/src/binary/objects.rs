@@ -3,7 +3,7 @@
 //!
 //! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
-//! do thin archives and what cannot be read.
+//! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
 use super::{BinaryFunction, file_evidence, names};
 use object::read::archive::ArchiveFile;
@@ -88,7 +88,36 @@ impl Objects {
     /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
     /// code are compiled again by this link. Shared libraries add nothing.
     pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
-        if bytes.starts_with(b"!<arch>\n") {
+        self.add_with_members(path, bytes, lto, &|_| None);
+    }
+
+    /// As [`Self::add`]; `member` reads a member of a thin archive, by its path from the archive's folder. Without it, the functions of
+    /// such an archive are unknown.
+    pub fn add_with_members(
+        &mut self,
+        path: &str,
+        bytes: &[u8],
+        lto: bool,
+        member: &dyn Fn(&str) -> Option<Vec<u8>>,
+    ) {
+        if bytes.starts_with(b"!<thin>\n") {
+            let base = path.rsplit('/').next().unwrap_or(path);
+            let Ok(archive) = ArchiveFile::parse(bytes) else {
+                self.unknown += 1;
+                return;
+            };
+            for found in archive.members() {
+                let name = found.ok().map(|found| String::from_utf8_lossy(found.name()).into_owned());
+                let data = name.as_deref().and_then(member);
+                let (Some(name), Some(data)) = (name, data) else {
+                    self.unknown += 1;
+                    continue;
+                };
+                let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
+                self.paths.push(ObjectPath::Member { archive: base.to_owned(), member: name });
+                self.add_object(&data, lto);
+            }
+        } else if bytes.starts_with(b"!<arch>\n") {
             let Ok(archive) = ArchiveFile::parse(bytes) else {
                 self.unknown += 1;
                 return;
@@ -106,8 +135,6 @@ impl Objects {
                     Err(_) => self.unknown += 1,
                 }
             }
-        } else if bytes.starts_with(b"!<thin>\n") {
-            self.unknown += 1;
         } else {
             self.paths.push(ObjectPath::File(path.to_owned()));
             self.add_object(bytes, lto);

@@ -18,7 +18,7 @@ mod sections;
 
 pub use align::aligned;
 pub use linked::placements;
-pub use objects::placements_in;
+pub use objects::{add_sections_of_clones, placements_in};
 use sediment_core::skipped::{Reason, Skipped};
 
 use sediment_core::binary::names;

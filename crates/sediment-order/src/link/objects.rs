@@ -92,6 +92,22 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (V
     (placed, skipped)
 }
 
+/// Adds to placements that were made by names alone the sections that link-time optimisation may give the functions, as the wrapper lists
+/// them where it cannot read its inputs.
+pub fn add_sections_of_clones(placements: &mut [Placement]) {
+    let names: HashSet<String> = placements.iter().map(|placement| placement.name.clone()).collect();
+    let mut clones: HashMap<&str, usize> = HashMap::new();
+    for name in &names {
+        *clones.entry(names::stem(name)).or_default() += 1;
+    }
+    for placement in placements {
+        let by_lto = compiled_by_lto(&placement.name, placement.weight, &clones);
+        let more = by_lto.sections.into_iter().filter(|section| !placement.sections.contains(section));
+        let more: Vec<String> = more.collect();
+        placement.sections.extend(more);
+    }
+}
+
 /// Objects that a compiler adds to each program, by their base names.
 const START_FILES: &[&str] = &[
     "crt1.o",

@@ -23,7 +23,36 @@ pub(crate) fn cases() -> Vec<Trial> {
             }));
         }
     }
+    let needs = [Need::Program("gcc"), Need::Program("ar")];
+    cases.push(case("section_names::thin_archives", &needs, thin_archives_are_read_as_others));
     cases
+}
+
+/// Meson's default for static libraries inside a project.
+fn thin_archives_are_read_as_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::create_dir(folder.join("sub")).unwrap();
+    std::fs::write(folder.join("sub/a.c"), "int f(int x) { return x; }\nint g(int x) { return f(x) + 1; }\n")
+        .unwrap();
+    let compile = ["-c", "-O1", "-ffunction-sections", "-o", "sub/a.o", "sub/a.c"];
+    run(Command::new("gcc").args(compile).current_dir(folder));
+    run(Command::new("ar").args(["crs", "full.a", "sub/a.o"]).current_dir(folder));
+    run(Command::new("ar").args(["crsT", "thin.a", "sub/a.o"]).current_dir(folder));
+    let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
+    let functions = |archive: &str| {
+        let mut objects = Objects::default();
+        objects.add_with_members(archive, &read(archive), false, &|member| {
+            std::fs::read(folder.join(member)).ok()
+        });
+        assert_eq!(objects.unknown, 0, "{archive}");
+        objects.functions.iter().map(|f| (f.name.clone(), f.section.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(functions("thin.a"), functions("full.a"));
+    assert_eq!(functions("thin.a").len(), 2);
+    let mut objects = Objects::default();
+    objects.add("thin.a", &read("thin.a"), false);
+    assert!(objects.unknown > 0 && objects.functions.is_empty());
 }
 
 /// The folder of the compilers that `scripts/toolchain` makes, and how they are called here.

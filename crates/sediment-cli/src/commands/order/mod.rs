@@ -177,6 +177,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         align_hot: options.align_hot,
         explain: &options.explain,
         linker: linker(&options.linker, ui)?,
+        may_be_lto: false,
     };
     let binary = options.binary.as_deref().map(read_binary).transpose()?;
     let inputs = arguments
@@ -319,6 +320,8 @@ pub(crate) struct Plan<'a> {
     align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
+    /// True for a program of which nothing is known: it may be compiled as it is linked.
+    may_be_lto: bool,
 }
 
 impl Plan<'_> {
@@ -374,6 +377,7 @@ impl<'a> Plan<'a> {
             align_hot: None,
             explain: &[],
             linker,
+            may_be_lto: true,
         }
     }
 }
@@ -491,9 +495,12 @@ fn text_of(ordering: &Ordering, selection: &Selection<'_>, plan: &Plan<'_>, ui: 
             ui.note(line);
         }
     }
-    let (placements, skipped) =
+    let (mut placements, skipped) =
         link::placements(&ordering.order, &ordering.built, binary_of(selection), plan.linker.wants_calls);
     ui.skipped("placing", &skipped);
+    if plan.may_be_lto {
+        link::add_sections_of_clones(&mut placements);
+    }
     let (text, skipped) = (plan.linker.write)(&placements);
     ui.skipped(plan.linker.name, &skipped);
     match plan.align_hot {

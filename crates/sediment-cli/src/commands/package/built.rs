@@ -156,13 +156,22 @@ impl Built {
             || self.describes(label)
     }
 
+    /// True if nothing shows that the package builds the only program of a profile.
+    pub(super) fn is_doubtful(&self, profile: &Profile) -> bool {
+        let dsos = profile.dsos();
+        dsos.len() == 1 && dsos.keys().all(|label| !self.has(label))
+    }
+
     /// The part of a profile that is the package's, and the labels of the rest; None where all of it is.
     ///
     /// # Errors
     /// Where none of several programs is known to be the package's, and where the tree is too large to tell of some.
     pub(super) fn part_of(&self, profile: &Profile, only: &[Glob]) -> Result<Option<(Profile, Vec<String>)>> {
         let labels: BTreeSet<&str> = profile.dsos().keys().map(String::as_str).collect();
-        if only.is_empty() && labels.len() < 2 {
+        // A profile of one program is taken at its word while nothing is known of what the package builds.
+        if only.is_empty()
+            && (labels.is_empty() || labels.len() == 1 && (self.is_cut || self.files.is_empty()))
+        {
             return Ok(None);
         }
         let is_own = |label: &&str| match only {
@@ -268,7 +277,10 @@ mod tests {
             all.iter().copied().filter(|label| !["bash", "libc.so.6", "sh"].contains(label)).collect();
         assert_eq!(kept(&built, &all, &[]).unwrap(), own);
         assert_eq!(kept(&built, &own, &[]), None);
-        assert_eq!(kept(&built, &["other"], &[]), None);
+        let other = built.part_of(&profile(&["other"]), &[]);
+        assert_eq!(other.unwrap_err().code(), ErrorCode::Unsupported);
+        assert_eq!(kept(&Built::default(), &["other"], &[]), None);
+        assert_eq!(kept(&built, &["other"], &[values::glob("other").unwrap()]), None);
         assert_eq!(kept(&built, &["bash", "made"], &[values::glob("ba*").unwrap()]).unwrap(), ["bash"]);
         let none = built.part_of(&profile(&["bash", "libc.so.6"]), &[]);
         assert_eq!(none.unwrap_err().code(), ErrorCode::Unsupported);

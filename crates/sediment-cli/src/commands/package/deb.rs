@@ -3,7 +3,7 @@
 //! debian/sediment-profiles.
 
 use super::built::Built;
-use super::{Addition, Change, Common, Inputs, inputs_for, is_profile, propose, read_recipe};
+use super::{Addition, Change, Common, inputs_for, is_profile, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, counts_before, labels_of};
@@ -55,8 +55,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let after = with_threshold(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
-    let Inputs { additions, .. } =
-        inputs_for(&debian.join(FOLDER), &arguments.common, built(&debian, &before), ui)?;
+    let additions = inputs_for(&debian.join(FOLDER), &arguments.common, built(&debian, &before), ui)?;
     tell_of_others(&debian.join(FOLDER), &additions, ui)?;
     if arguments.common.apply {
         files::folder(&debian.join(FOLDER))?;

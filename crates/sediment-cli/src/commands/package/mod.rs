@@ -68,7 +68,7 @@ struct Common {
     #[arg(long)]
     json: bool,
     /// Smallest share of the weight that the build must place as asked, in per cent, 0 to 100; the build fails below it
-    /// [default: from the settings; without one, rpm fails and deb warns below 50]
+    /// [default: from the settings; without one, the build warns below 50]
     #[arg(long, value_name = "PERCENT", value_parser = values::whole_percent)]
     min_coverage: Option<u8>,
 }
@@ -225,21 +225,15 @@ fn read_recipe(path: &Path) -> Result<String> {
         .map_err(|_| Error::new(ErrorCode::Damaged, "not UTF-8 text").with_input(files::display(path)))
 }
 
-/// Profiles and settings of a package, as files to put into it.
-struct Inputs {
-    additions: Vec<Addition>,
-    settings: Settings,
-}
-
 /// The profiles and settings as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
 /// Without settings among them, those count that the folder has already.
-fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Result<Inputs> {
+fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Result<Vec<Addition>> {
     for folder in common.profiles.iter().map(PathBuf::as_path).chain([folder]) {
         let map = files::read_regular(&folder.join(MAP)).unwrap_or_default();
         built.add_mapped(&identity::read_map(&String::from_utf8_lossy(&map)).0);
     }
     let mut additions: Vec<Addition> = Vec::new();
-    let mut found: Option<Settings> = None;
+    let mut has_settings = false;
     for path in common.profiles.iter().chain(&common.settings) {
         let files = if path.is_dir() { in_folder(path)? } else { vec![path.clone()] };
         for file in files {
@@ -248,7 +242,7 @@ fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Resu
             let new = if is_settings || path.is_dir() && name == settings::FILE {
                 let read = package_settings::read(&file)?;
                 let new = settings_for(folder, &file, &read)?;
-                found = Some(read);
+                has_settings = true;
                 new
             } else if path.is_dir() && name == MAP {
                 vec![Addition::of(&file, folder.join(MAP), "maps outputs to profiles")?]
@@ -263,8 +257,11 @@ fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Resu
             additions.extend(new);
         }
     }
-    let settings = found.map_or_else(|| package_settings::of_folder(folder), Ok)?;
-    Ok(Inputs { additions, settings })
+    if !has_settings {
+        // Those that are there already are to be sound, too.
+        package_settings::of_folder(folder)?;
+    }
+    Ok(additions)
 }
 
 /// A settings file and the older orders that it names, which lie beside it.
@@ -318,6 +315,14 @@ fn place_for_old(path: &Path, content: &[u8]) -> PathBuf {
 fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: &Ui) -> Result<Addition> {
     let mut read = read_profile(profile, ui)?;
     let part = built.part_of(&read, only).map_err(|error| error.with_input(files::display(profile)))?;
+    if only.is_empty() && built.is_doubtful(&read) {
+        let labels: Vec<&str> = read.dsos().keys().map(String::as_str).collect();
+        ui.warn(&format!(
+            "{}: nothing shows that the package builds {}; is it the profile of another package?",
+            files::display(profile),
+            labels.join(", ")
+        ));
+    }
     let mut content = None;
     if let Some((part, rest)) = part {
         ui.note(&format!(

@@ -4,7 +4,7 @@
 use super::built::Built;
 use super::conditions::counts;
 use super::spec::{SECTIONS, Spec, Tag};
-use super::{Change, Common, Inputs, inputs_for, propose, read_recipe};
+use super::{Change, Common, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -17,8 +17,6 @@ use std::time::Duration;
 /// Time and bytes for the answer of rpm: a spec may run programs while it is parsed.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
-/// Default threshold: per cent of the weight that must be placed.
-const THRESHOLD: u8 = 50;
 
 /// Change the spec file of an RPM package
 #[derive(Debug, Args)]
@@ -43,11 +41,10 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         error.with_input(files::display(path)).with_hint(hint)
     };
     let before = read_recipe(path)?;
-    let Inputs { additions, settings } =
-        inputs_for(&sources_of(path), &arguments.common, built(&before), ui)?;
+    let additions = inputs_for(&sources_of(path), &arguments.common, built(&before), ui)?;
     let names: Vec<String> = additions.iter().map(|addition| files::base_name(&addition.path)).collect();
-    // What the settings say is not said again in the spec.
-    let threshold = arguments.common.min_coverage.or(settings.min_coverage.is_none().then_some(THRESHOLD));
+    // Without a threshold the check warns: a build that worked is not broken by a profile that has become old.
+    let threshold = arguments.common.min_coverage;
     let by_rpm = || built_as_noarch(path);
     let changed = change(&before, &names, threshold, &by_rpm).map_err(named)?;
     for note in &changed.notes {

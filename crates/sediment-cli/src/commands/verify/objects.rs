@@ -48,7 +48,9 @@ fn found(folder: &Path, most: usize) -> Objects {
             {
                 let Ok(bytes) = files::read_at_most(&path, MOST_BYTES) else { continue };
                 let name = path.strip_prefix(folder).unwrap_or(&path);
-                objects.add(&name.to_string_lossy(), &bytes, true);
+                let beside = path.parent().unwrap_or(folder);
+                let member = |name: &str| files::read_at_most(&beside.join(name), MOST_BYTES).ok();
+                objects.add_with_members(&name.to_string_lossy(), &bytes, true, &member);
             }
         }
     }
