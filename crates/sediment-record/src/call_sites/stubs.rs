@@ -5,7 +5,7 @@
 //! with. A block has these parts:
 //!
 //! ```text
-//! 0      header: whether the thread waits for the recorder
+//! 0      header: whether the thread waits for the recorder, and the address of the page that all share
 //! 4096   targets of indirect calls that have more than two, by a hash
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
@@ -31,6 +31,8 @@ use std::ops::Range;
 
 /// Whether a thread waits for the recorder, in the header of its block: 1 if it does.
 pub(super) const WAITS: u64 = 8;
+/// Address of the page that the recording shares, in the header of each block.
+pub(super) const SHARED: u64 = 16;
 /// Number of notices of new libraries, on the page that the whole recording shares.
 pub(super) const NOTICES: u64 = 64;
 /// Where the table of further targets begins in a block.
@@ -90,8 +92,6 @@ pub(super) struct Placement {
     pub(super) bias: u64,
     /// Address of the stubs.
     pub(super) stubs: u64,
-    /// Address of the page that the recording shares.
-    pub(super) shared: u64,
     pub(super) counters: FileCounters,
     /// The function that the dynamic linker calls when libraries have come or gone, as linked.
     pub(super) notice: Option<u64>,
@@ -132,14 +132,14 @@ impl Changes {
         (address < at + u64::from(length)).then_some(at)
     }
 
-    fn sort(&mut self) {
-        let mut all: Vec<(u64, Vec<u8>, Vec<u8>)> =
-            self.iter().map(|(at, original, changed)| (at, original.to_vec(), changed.to_vec())).collect();
-        all.sort();
-        *self = Self::default();
+    fn sorted(&self) -> Self {
+        let mut all: Vec<Change<'_>> = self.iter().collect();
+        all.sort_unstable_by_key(|(at, ..)| *at);
+        let mut sorted = Self::default();
         for (at, original, changed) in all {
-            self.add(at, &original, &changed);
+            sorted.add(at, original, changed);
         }
+        sorted
     }
 }
 
@@ -280,13 +280,15 @@ impl Stubs {
         let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
         // Nothing runs there that is not written below.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
+        let mut stub = Assembler { start: 0, bytes: Vec::new() };
         for (index, site) in plan.direct.iter().enumerate() {
             let at = if index < calls {
                 first_call + CALL_BYTES * index as u64
             } else {
                 first_other + OTHER_BYTES * (index - calls) as u64
             };
-            let mut stub = Assembler { start: at, bytes: Vec::new() };
+            stub.start = at;
+            stub.bytes.clear();
             let change = direct(&mut stub, site, index as u64, placement, &common)
                 .and_then(|()| changed_site(site, placement, at));
             let Ok((original, changed)) = change else {
@@ -301,7 +303,8 @@ impl Stubs {
                 Form::ConditionalJump => 2,
                 Form::CallThroughSlot | Form::JumpThroughSlot => 0,
             };
-            made.changes.add(site.at + stays as u64, &original[stays..], &changed[stays..]);
+            let length = site.form.length() as usize;
+            made.changes.add(site.at + stays as u64, &original[stays..length], &changed[stays..length]);
         }
         for (index, site) in plan.indirect.iter().enumerate() {
             let record = placement.counters.records() + RECORD_BYTES * index as u64;
@@ -317,7 +320,7 @@ impl Stubs {
                 }
             }
         }
-        made.changes.sort();
+        made.changes = made.changes.sorted();
         made.code = code.bytes;
         made
     }
@@ -344,15 +347,15 @@ impl Common {
         let firsts = placement.counters.firsts();
         let number_call = code.here();
         // A call of this routine is the third instruction of the stub's second part.
-        number(code, placement.shared, slots + 22, CALL_BYTES, firsts)?;
+        number(code, slots + 22, CALL_BYTES, firsts)?;
         code.align(16);
         let number_other = code.here();
         let others = slots + CALL_BYTES * calls;
         // The distance of the instruction behind that call depends on the form of the jump before it: the quotient does not.
-        number(code, placement.shared, others, OTHER_BYTES, firsts + 4 * calls)?;
+        number(code, others, OTHER_BYTES, firsts + 4 * calls)?;
         code.align(16);
         let sequence = code.here();
-        take_number(code, placement.shared);
+        take_number(code);
         code.align(16);
         let count_target = code.here();
         target(code, sequence)?;
@@ -360,7 +363,7 @@ impl Common {
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
             let at = code.here();
-            wait(code, placement.shared, notice).map(|()| at)
+            wait(code, notice).map(|()| at)
         });
         let wait = wait.transpose()?;
         debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
@@ -369,16 +372,19 @@ impl Common {
     }
 }
 
-/// `mov $address,%reg` by its opcode.
-fn absolute(code: &mut Assembler, opcode: [u8; 2], address: u64) {
-    code.put(&opcode);
-    code.put(&address.to_le_bytes());
+/// Loads the address of the page that the recording shares, by the opcode for its register.
+fn load_shared(code: &mut Assembler, register: u8) {
+    code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
+    code.put(&offset(SHARED));
 }
 
+const RAX: u8 = 0x04;
+const RCX: u8 = 0x0c;
+
 /// The next number of the sequence of first uses, in edx.
-fn take_number(code: &mut Assembler, shared: u64) {
+fn take_number(code: &mut Assembler) {
     code.put(&[0x51]); // push rcx
-    absolute(code, [0x48, 0xb9], shared); // mov rcx, shared
+    load_shared(code, RCX);
     code.put(&[0xba, 1, 0, 0, 0]); // mov edx, 1
     code.put(&[0xf0, 0x0f, 0xc1, 0x11]); // lock xadd [rcx], edx
     code.put(&[0xff, 0xc2]); // inc edx
@@ -386,13 +392,7 @@ fn take_number(code: &mut Assembler, shared: u64) {
 }
 
 /// Stores the number of first use of the direct site whose stub calls this.
-fn number(
-    code: &mut Assembler,
-    shared: u64,
-    behind_first: u64,
-    step: u64,
-    firsts: u64,
-) -> Result<(), TooFar> {
+fn number(code: &mut Assembler, behind_first: u64, step: u64, firsts: u64) -> Result<(), TooFar> {
     code.put(&PUSH_RAX_RCX_RDX);
     code.put(&[0x48, 0x8b, 0x44, 0x24, 24]); // mov rax, [rsp+24]
     code.relative(&[0x48, 0x8d, 0x0d], behind_first)?; // lea rcx, [behind_first]
@@ -401,7 +401,7 @@ fn number(
     code.put(&[0xb9]); // mov ecx, step
     code.put(&offset(step));
     code.put(&[0x48, 0xf7, 0xf1]); // div rcx
-    absolute(code, [0x48, 0xb9], shared);
+    load_shared(code, RCX);
     code.put(&[0xba, 1, 0, 0, 0]);
     code.put(&[0xf0, 0x0f, 0xc1, 0x11]);
     code.put(&[0xff, 0xc2]);
@@ -467,13 +467,13 @@ fn target(code: &mut Assembler, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut Assembler, shared: u64, notice: u64) -> Result<(), TooFar> {
+fn wait(code: &mut Assembler, notice: u64) -> Result<(), TooFar> {
     code.put(&[0x50, 0x51]); // push rax; push rcx
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
     code.put(&offset(WAITS));
     code.put(&1u32.to_le_bytes());
-    absolute(code, [0x48, 0xb8], shared + NOTICES); // mov rax, notices
-    code.put(&[0xf0, 0xff, 0x00]); // lock inc dword [rax]
+    load_shared(code, RAX);
+    code.put(&[0xf0, 0xff, 0x40, NOTICES as u8]); // lock inc dword [rax+NOTICES]
     code.put(&[0xb9]); // mov ecx, PATIENCE
     code.put(&PATIENCE.to_le_bytes());
     let again = code.bytes.len();
@@ -523,28 +523,34 @@ fn direct(
     Ok(())
 }
 
-/// Instruction of a direct site, as it is and as it leads to its stub.
-fn changed_site(site: &DirectSite, placement: &Placement, stub: u64) -> Result<(Vec<u8>, Vec<u8>), TooFar> {
+/// Bytes of the longest instruction of a direct site.
+const LONGEST: usize = 6;
+
+/// Instruction of a direct site, as it is and as it leads to its stub; the last byte of shorter ones means nothing.
+fn changed_site(
+    site: &DirectSite,
+    placement: &Placement,
+    stub: u64,
+) -> Result<([u8; LONGEST], [u8; LONGEST]), TooFar> {
     let at = site.at.wrapping_add(placement.bias);
     let next = at + site.form.length();
     let target = site.target.wrapping_add(placement.bias);
-    let with = |opcode: &[u8], next: u64, target: u64| {
-        let mut bytes = opcode.to_vec();
-        bytes.extend(distance(target, next)?);
-        Ok(bytes)
+    let short = |opcode: u8, target: u64| {
+        let [a, b, c, d] = distance(target, at + JUMP)?;
+        Ok([opcode, a, b, c, d, 0x90])
+    };
+    let long = |first: u8, second: u8, target: u64| {
+        let [a, b, c, d] = distance(target, next)?;
+        Ok([first, second, a, b, c, d])
     };
     match site.form {
-        Form::Call => Ok((with(&[0xe8], next, target)?, with(&[0xe8], next, stub)?)),
-        Form::Jump => Ok((with(&[0xe9], next, target)?, with(&[0xe9], next, stub)?)),
+        Form::Call => Ok((short(0xe8, target)?, short(0xe8, stub)?)),
+        Form::Jump => Ok((short(0xe9, target)?, short(0xe9, stub)?)),
         // The condition stays; it is not compared.
-        Form::ConditionalJump => Ok((with(&[0x0f, 0x80], next, target)?, with(&[0x0f, 0x80], next, stub)?)),
+        Form::ConditionalJump => Ok((long(0x0f, 0x80, target)?, long(0x0f, 0x80, stub)?)),
         // With the prefix for addresses of 4 bytes, which does nothing here, the call is as long as before.
-        Form::CallThroughSlot => Ok((with(&[0xff, 0x15], next, target)?, with(&[0x67, 0xe8], next, stub)?)),
-        Form::JumpThroughSlot => {
-            let mut changed = with(&[0xe9], at + JUMP, stub)?;
-            changed.push(0x90);
-            Ok((with(&[0xff, 0x25], next, target)?, changed))
-        }
+        Form::CallThroughSlot => Ok((long(0xff, 0x15, target)?, long(0x67, 0xe8, stub)?)),
+        Form::JumpThroughSlot => Ok((long(0xff, 0x25, target)?, short(0xe9, stub)?)),
     }
 }
 
