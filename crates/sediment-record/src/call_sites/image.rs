@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
+use super::counters::{Counted, FILES, FileCounters, SHARED, TARGETS, TARGETS_BYTES, WAITS};
 use super::entrance::{Region, find_room};
 use super::modules::Modules;
 use super::plan::Plan;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{
-    Changes, Counted, FILES, FileCounters, Placement, SHARED, Stubs, TARGETS, TARGETS_BYTES, WAITS, size,
-};
+use super::stubs::{Changes, Placement, Stubs, size};
 use super::tally::Tally;
 use crate::breakpoints::mappings::Mapping;
 use nix::unistd::Pid;

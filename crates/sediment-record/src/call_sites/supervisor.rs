@@ -14,12 +14,12 @@
 //!
 //! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
 
+use super::counters::NOTICES;
 use super::entrance::{self, DONE, LAST_CALL};
 use super::image::{ProgramImage, Wanted};
 use super::modules::Modules;
 use super::shared::SharedMemory;
 use super::sites::Trait;
-use super::stubs::NOTICES;
 use super::tally::Tally;
 use crate::breakpoints::machine::Registers;
 use crate::breakpoints::mappings::{
