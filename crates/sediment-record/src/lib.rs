@@ -5,7 +5,7 @@
 //! Target, Settings ─ Recorder ─► a recorder's files in a folder ─► Recording (of sediment-read)
 //! ```
 //!
-//! Each recorder runs a program, or watches one that runs. [`breakpoints`] needs no tool; the others run perf or valgrind.
+//! Each recorder runs a program, or watches one that runs. [`breakpoints`] and `call_sites` need no tool; the others run perf or valgrind.
 //! A recording has paths and command lines in it: its files are readable by their owner alone, and are removed once read.
 //!
 //! To add a recorder: one file here, one row in [`RECORDERS`], a case in the program's tests.
@@ -18,6 +18,7 @@
 
 mod attend;
 pub mod breakpoints;
+#[cfg(target_arch = "x86_64")]
 pub mod call_sites;
 mod perf;
 pub mod valgrind;
@@ -206,8 +207,14 @@ pub enum RecordedData {
 }
 
 /// Every recorder there is, the best first.
-pub const RECORDERS: &[Recorder] =
-    &[perf::BRANCHES, breakpoints::RECORDER, call_sites::RECORDER, perf::STACKS, valgrind::RECORDER];
+pub const RECORDERS: &[Recorder] = &[
+    perf::BRANCHES,
+    breakpoints::RECORDER,
+    #[cfg(target_arch = "x86_64")]
+    call_sites::RECORDER,
+    perf::STACKS,
+    valgrind::RECORDER,
+];
 
 /// True if this machine counts the cycles by which samples are best taken; false also without perf.
 #[must_use]

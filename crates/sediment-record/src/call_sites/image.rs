@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
+use super::counters::{Counted, FILES, FileCounters, SHARED, TARGETS, TARGETS_BYTES, WAITS};
 use super::entrance::{Region, find_room};
 use super::modules::Modules;
 use super::plan::Plan;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{
-    Changes, Counted, FILES, FileCounters, Placement, Stubs, TARGETS, TARGETS_BYTES, WAITS, size,
-};
+use super::stubs::{Changes, Placement, Stubs, size};
 use super::tally::Tally;
 use crate::breakpoints::mappings::Mapping;
 use nix::unistd::Pid;
@@ -18,6 +17,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 /// Room for stubs near the libraries, in bytes.
 const LIBRARY_STUBS: u64 = 64 << 20;
@@ -51,7 +51,7 @@ struct MappedFile {
     /// None if nothing of it is changed.
     counters: Option<FileCounters>,
     /// What changes in its code.
-    changes: Changes,
+    stubs: Rc<Stubs>,
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
     is_mapped: bool,
@@ -65,7 +65,10 @@ pub(super) struct ProgramImage {
     block_length: u64,
     /// By block: the threads that count there.
     users: Vec<u32>,
-    /// Offset in each block for the counters of the next file.
+    /// Place of the program's own file.
+    program: Range<u64>,
+    /// Offset in each block for the counters of the next library. Those of the program come after all of these, so that libraries have the
+    /// same place in many programs.
     next_counters: u64,
     /// Address of the page that the recording shares.
     shared: u64,
@@ -135,6 +138,7 @@ impl ProgramImage {
             blocks: Region { address, length: blocks, offset, is_code: false },
             block_length,
             users: vec![0; count as usize],
+            program: place.clone(),
             next_counters: FILES,
             shared: at + stubs,
             files: Vec::new(),
@@ -149,11 +153,13 @@ impl ProgramImage {
     }
 
     /// Takes a block for a thread: its number.
-    pub(super) fn take_block(&mut self) -> u32 {
+    pub(super) fn take_block(&mut self, shared: &SharedMemory) -> io::Result<u32> {
         let least = self.users.iter().enumerate().min_by_key(|(_, users)| **users);
         let block = least.map_or(0, |(block, _)| block);
         self.users[block] += 1;
-        block as u32
+        let block = block as u32;
+        shared.write(self.block_offset(block) + SHARED, &self.shared.to_le_bytes())?;
+        Ok(block)
     }
 
     /// A further thread counts in a block.
@@ -232,12 +238,12 @@ impl ProgramImage {
                 bias,
                 range: if range.contains(&mapping.range.start) { range } else { mapping.range.clone() },
                 counters: None,
-                changes: Changes::default(),
+                stubs: Rc::default(),
                 resolved: HashMap::new(),
                 is_mapped: true,
             };
             if plan.left_alone.is_none() {
-                self.change(&memory, &mut file, plan, &module.path, shared, skipped)?;
+                self.change(&memory, &mut file, (plan, &module.path), modules, shared, skipped)?;
             }
             self.files.push(file);
         }
@@ -249,12 +255,15 @@ impl ProgramImage {
         &mut self,
         memory: &File,
         file: &mut MappedFile,
-        plan: &Plan,
-        path: &str,
+        (plan, path): (&Plan, &str),
+        modules: &mut Modules,
         shared: &SharedMemory,
         skipped: &mut Skipped,
     ) -> io::Result<()> {
-        let counters = FileCounters::of(plan, self.next_counters);
+        let is_program = self.program.contains(&file.range.start);
+        let counters =
+            FileCounters::of(plan, if is_program { FILES + LIBRARY_COUNTERS } else { self.next_counters });
+        let end = if is_program { self.block_length } else { FILES + LIBRARY_COUNTERS };
         let length = size(plan);
         let reaches = |room: &&mut Room| {
             let range = room.region.range();
@@ -262,18 +271,17 @@ impl ProgramImage {
             room.used + length <= room.region.length && all < i32::MAX as u64
         };
         let room = self.rooms.iter_mut().find(reaches);
-        let (Some(room), true) = (room, counters.end() <= self.block_length) else {
+        let (Some(room), true) = (room, counters.end() <= end) else {
             skipped.add(Reason::NoRoomForStubs, 0, path);
             return Ok(());
         };
         let placement = Placement {
             bias: file.bias,
             stubs: room.region.address + room.used,
-            shared: self.shared,
             counters,
             notice: plan.exports.get("_dl_debug_state").map(|export| export.address),
         };
-        let stubs = Stubs::emit(plan, &placement);
+        let stubs = modules.stubs(file.module, &placement);
         debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
         if stubs.code.len() as u64 > length {
             skipped.add(Reason::NoRoomForStubs, 0, path);
@@ -281,13 +289,15 @@ impl ProgramImage {
         }
         shared.write(room.region.offset + room.used, &stubs.code)?;
         room.used += length;
-        self.next_counters = counters.end();
+        if !is_program {
+            self.next_counters = counters.end();
+        }
         let changed = write_changes(memory, file.bias, &stubs.changes, Direction::ToStubs)?;
         if changed.other > 0 {
             skipped.add_many(Reason::ChangedCode, 1, 0, path);
         }
         file.counters = Some(counters);
-        file.changes = stubs.changes;
+        file.stubs = stubs;
         Ok(())
     }
 
@@ -295,7 +305,7 @@ impl ProgramImage {
     pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
         let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
         for file in self.files.iter().filter(|file| file.is_mapped) {
-            write_changes(&memory, file.bias, &file.changes, Direction::ToOriginal)?;
+            write_changes(&memory, file.bias, &file.stubs.changes, Direction::ToOriginal)?;
         }
         Ok(())
     }
@@ -306,7 +316,7 @@ impl ProgramImage {
         let inside = |file: &&MappedFile| file.is_mapped && file.range.contains(&address);
         let Some(file) = self.files.iter().find(inside) else { return address };
         let linked = address.wrapping_sub(file.bias);
-        file.changes.window_at(linked).map_or(address, |start| start.wrapping_add(file.bias))
+        file.stubs.changes.window_at(linked).map_or(address, |start| start.wrapping_add(file.bias))
     }
 
     /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.

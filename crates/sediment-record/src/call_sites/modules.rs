@@ -2,6 +2,7 @@
 //! The files whose code is recorded, each with its plan, made once for all processes that map it.
 
 use super::plan::Plan;
+use super::stubs::{Placement, Stubs};
 use crate::breakpoints::mappings::{self, Mapping};
 use nix::unistd::Pid;
 use sediment_core::binary;
@@ -21,6 +22,12 @@ pub(super) struct Module {
 /// A file as the system knows it: path, inode, device, size, time of its last change.
 type Identity = (String, u64, u64, u64, i64, i64);
 
+/// Distance of stubs from their file, and offset of its counters in a block.
+type StubsPlace = (u64, u64);
+
+/// Places of a file whose stubs are kept.
+const KEPT: usize = 8;
+
 /// All files that were mapped.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
@@ -28,6 +35,8 @@ pub(super) struct Modules {
     by_identity: HashMap<Identity, Option<usize>>,
     /// Base names of files that are left alone.
     excluded: BTreeSet<String>,
+    /// Stubs by file, their distance from it, and the offset of their counters: of the places that a file had last.
+    stubs: HashMap<usize, Vec<(StubsPlace, Rc<Stubs>)>>,
     /// Time that plans took.
     pub(super) planning: Duration,
 }
@@ -39,6 +48,21 @@ impl Modules {
 
     pub(super) fn get(&self, index: usize) -> &Rc<Module> {
         &self.all[index]
+    }
+
+    /// The stubs of a file at a place. They depend on distances alone, so programs that map it alike share them.
+    pub(super) fn stubs(&mut self, module: usize, placement: &Placement) -> Rc<Stubs> {
+        let place = (placement.stubs.wrapping_sub(placement.bias), placement.counters.at);
+        let kept = self.stubs.entry(module).or_default();
+        if let Some((_, stubs)) = kept.iter().find(|(known, _)| *known == place) {
+            return Rc::clone(stubs);
+        }
+        let stubs = Rc::new(Stubs::emit(&self.all[module].plan, placement));
+        if kept.len() >= KEPT {
+            kept.remove(0);
+        }
+        kept.push((place, Rc::clone(&stubs)));
+        stubs
     }
 
     /// True if a function begins at an address of a file.

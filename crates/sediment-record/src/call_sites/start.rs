@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, and says why where that is not possible.
 
+use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::breakpoints::apart::Link;
 use crate::breakpoints::{refusal, start, system};
 use crate::{Job, Progress, Recorded, RecordedData, Settings, Target, Until};
-use sediment_core::binary::NoFiles;
+use nix::sys::ptrace;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{Source, Unknown::OwnCost};
 use sediment_process::command::Outcome;
 use std::ffi::OsString;
-use std::path::Path;
 
 /// Name of the recorder.
 pub(super) const NAME: &str = "call-sites";
@@ -38,19 +38,20 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
     }
 }
 
-/// Records a program that does nothing.
+/// Traces a program that does nothing, until its first instruction.
 pub(super) fn available() -> Result<()> {
-    let target = Target::Program(vec!["true".into()]);
-    let settings = Settings::default();
-    let mut job = Job {
-        target: &target,
-        settings: &settings,
-        folder: Path::new("/"),
-        files: &NoFiles,
-        watch: &mut |_| {},
-        link: None,
+    let failed = |error: std::io::Error| {
+        Error::new(ErrorCode::TracingFailed, format!("cannot count call sites: {error}"))
     };
-    record(&mut job).map(drop)
+    SharedMemory::new().map_err(failed)?;
+    let waiting = system::fork_program(&["true".into()]).map_err(failed)?;
+    let process = waiting.process;
+    let seized = ptrace::seize(process, ptrace::Options::empty())
+        .map_err(|error| refusal::not_allowed(process, true, error));
+    // It ends as it is not let go.
+    drop(waiting);
+    start::wait_for_end(process);
+    seized
 }
 
 /// Records in a thread of its own, as all that traces a program must be one thread.

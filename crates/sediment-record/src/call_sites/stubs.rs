@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Stubs of a file at one place in memory, and the bytes of its code that lead to them.
 //!
-//! Each thread has a block of counters, which the register gs finds: a stub counts by one instruction that no other thread shares memory
-//! with. A block has these parts:
-//!
-//! ```text
-//! 0      header: whether the thread waits for the recorder
-//! 4096   targets of indirect calls that have more than two, by a hash
-//! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
-//! ```
-//!
 //! A stub counts down from 0: the first call borrows, and takes a number of the recording's one sequence of first uses.
 //!
 //! The stub of a direct call, of an indirect one (the instructions before the call run first), and of the notice of new libraries:
@@ -24,64 +15,18 @@
 //!                                    jmp  *target
 //! ```
 
+use super::counters::{
+    FileCounters, NOTICES, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
+};
 use super::plan::Plan;
 use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE};
-use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// Whether a thread waits for the recorder, in the header of its block: 1 if it does.
-pub(super) const WAITS: u64 = 8;
-/// Number of notices of new libraries, on the page that the whole recording shares.
-pub(super) const NOTICES: u64 = 64;
-/// Where the table of further targets begins in a block.
-pub(super) const TARGETS: u64 = 4096;
-/// Bytes of an entry of that table: target, record of the site, first use, count.
-pub(super) const TARGET_BYTES: u64 = 32;
-const TARGET_BITS: u32 = 13;
-/// Entries that are looked at.
-const PROBES: u32 = 16;
-/// Bytes of the table, with room behind its last entry to look on.
-pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
-/// Where the counters of files begin in a block.
-pub(super) const FILES: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
-
-/// Bytes of the record of an indirect site: two targets, each with a count, their first uses, and calls that found no room.
-pub(super) const RECORD_BYTES: u64 = 48;
 
 /// Bytes of a stub of a direct call, and of another direct site.
 const CALL_BYTES: u64 = 24;
 const OTHER_BYTES: u64 = 40;
 /// Repetitions of a wait for the recorder: less than a second.
 const PATIENCE: u32 = 10_000_000;
-
-/// Where the counters of a file are in a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct FileCounters {
-    /// Offset of the first.
-    pub(super) at: u64,
-    direct: u64,
-    indirect: u64,
-}
-
-impl FileCounters {
-    pub(super) fn of(plan: &Plan, at: u64) -> Self {
-        Self { at, direct: plan.direct.len() as u64, indirect: plan.indirect.len() as u64 }
-    }
-
-    /// Offset of the first use of the first direct site.
-    pub(super) fn firsts(&self) -> u64 {
-        self.at + 8 * self.direct
-    }
-
-    /// Offset of the record of the first indirect site.
-    pub(super) fn records(&self) -> u64 {
-        (self.firsts() + 4 * self.direct).next_multiple_of(64)
-    }
-
-    pub(super) fn end(&self) -> u64 {
-        (self.records() + RECORD_BYTES * self.indirect).next_multiple_of(64)
-    }
-}
 
 /// Place of a file and of what belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -90,8 +35,6 @@ pub(super) struct Placement {
     pub(super) bias: u64,
     /// Address of the stubs.
     pub(super) stubs: u64,
-    /// Address of the page that the recording shares.
-    pub(super) shared: u64,
     pub(super) counters: FileCounters,
     /// The function that the dynamic linker calls when libraries have come or gone, as linked.
     pub(super) notice: Option<u64>,
@@ -132,14 +75,14 @@ impl Changes {
         (address < at + u64::from(length)).then_some(at)
     }
 
-    fn sort(&mut self) {
-        let mut all: Vec<(u64, Vec<u8>, Vec<u8>)> =
-            self.iter().map(|(at, original, changed)| (at, original.to_vec(), changed.to_vec())).collect();
-        all.sort();
-        *self = Self::default();
+    fn sorted(&self) -> Self {
+        let mut all: Vec<Change<'_>> = self.iter().collect();
+        all.sort_unstable_by_key(|(at, ..)| *at);
+        let mut sorted = Self::default();
         for (at, original, changed) in all {
-            self.add(at, &original, &changed);
+            sorted.add(at, original, changed);
         }
+        sorted
     }
 }
 
@@ -280,13 +223,15 @@ impl Stubs {
         let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
         // Nothing runs there that is not written below.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
+        let mut stub = Assembler { start: 0, bytes: Vec::new() };
         for (index, site) in plan.direct.iter().enumerate() {
             let at = if index < calls {
                 first_call + CALL_BYTES * index as u64
             } else {
                 first_other + OTHER_BYTES * (index - calls) as u64
             };
-            let mut stub = Assembler { start: at, bytes: Vec::new() };
+            stub.start = at;
+            stub.bytes.clear();
             let change = direct(&mut stub, site, index as u64, placement, &common)
                 .and_then(|()| changed_site(site, placement, at));
             let Ok((original, changed)) = change else {
@@ -301,7 +246,8 @@ impl Stubs {
                 Form::ConditionalJump => 2,
                 Form::CallThroughSlot | Form::JumpThroughSlot => 0,
             };
-            made.changes.add(site.at + stays as u64, &original[stays..], &changed[stays..]);
+            let length = site.form.length() as usize;
+            made.changes.add(site.at + stays as u64, &original[stays..length], &changed[stays..length]);
         }
         for (index, site) in plan.indirect.iter().enumerate() {
             let record = placement.counters.records() + RECORD_BYTES * index as u64;
@@ -317,7 +263,7 @@ impl Stubs {
                 }
             }
         }
-        made.changes.sort();
+        made.changes = made.changes.sorted();
         made.code = code.bytes;
         made
     }
@@ -344,15 +290,15 @@ impl Common {
         let firsts = placement.counters.firsts();
         let number_call = code.here();
         // A call of this routine is the third instruction of the stub's second part.
-        number(code, placement.shared, slots + 22, CALL_BYTES, firsts)?;
+        number(code, slots + 22, CALL_BYTES, firsts)?;
         code.align(16);
         let number_other = code.here();
         let others = slots + CALL_BYTES * calls;
         // The distance of the instruction behind that call depends on the form of the jump before it: the quotient does not.
-        number(code, placement.shared, others, OTHER_BYTES, firsts + 4 * calls)?;
+        number(code, others, OTHER_BYTES, firsts + 4 * calls)?;
         code.align(16);
         let sequence = code.here();
-        take_number(code, placement.shared);
+        take_number(code);
         code.align(16);
         let count_target = code.here();
         target(code, sequence)?;
@@ -360,7 +306,7 @@ impl Common {
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
             let at = code.here();
-            wait(code, placement.shared, notice).map(|()| at)
+            wait(code, notice).map(|()| at)
         });
         let wait = wait.transpose()?;
         debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
@@ -369,16 +315,19 @@ impl Common {
     }
 }
 
-/// `mov $address,%reg` by its opcode.
-fn absolute(code: &mut Assembler, opcode: [u8; 2], address: u64) {
-    code.put(&opcode);
-    code.put(&address.to_le_bytes());
+/// Loads the address of the page that the recording shares, by the opcode for its register.
+fn load_shared(code: &mut Assembler, register: u8) {
+    code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
+    code.put(&offset(SHARED));
 }
 
+const RAX: u8 = 0x04;
+const RCX: u8 = 0x0c;
+
 /// The next number of the sequence of first uses, in edx.
-fn take_number(code: &mut Assembler, shared: u64) {
+fn take_number(code: &mut Assembler) {
     code.put(&[0x51]); // push rcx
-    absolute(code, [0x48, 0xb9], shared); // mov rcx, shared
+    load_shared(code, RCX);
     code.put(&[0xba, 1, 0, 0, 0]); // mov edx, 1
     code.put(&[0xf0, 0x0f, 0xc1, 0x11]); // lock xadd [rcx], edx
     code.put(&[0xff, 0xc2]); // inc edx
@@ -386,13 +335,7 @@ fn take_number(code: &mut Assembler, shared: u64) {
 }
 
 /// Stores the number of first use of the direct site whose stub calls this.
-fn number(
-    code: &mut Assembler,
-    shared: u64,
-    behind_first: u64,
-    step: u64,
-    firsts: u64,
-) -> Result<(), TooFar> {
+fn number(code: &mut Assembler, behind_first: u64, step: u64, firsts: u64) -> Result<(), TooFar> {
     code.put(&PUSH_RAX_RCX_RDX);
     code.put(&[0x48, 0x8b, 0x44, 0x24, 24]); // mov rax, [rsp+24]
     code.relative(&[0x48, 0x8d, 0x0d], behind_first)?; // lea rcx, [behind_first]
@@ -401,7 +344,7 @@ fn number(
     code.put(&[0xb9]); // mov ecx, step
     code.put(&offset(step));
     code.put(&[0x48, 0xf7, 0xf1]); // div rcx
-    absolute(code, [0x48, 0xb9], shared);
+    load_shared(code, RCX);
     code.put(&[0xba, 1, 0, 0, 0]);
     code.put(&[0xf0, 0x0f, 0xc1, 0x11]);
     code.put(&[0xff, 0xc2]);
@@ -467,13 +410,13 @@ fn target(code: &mut Assembler, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut Assembler, shared: u64, notice: u64) -> Result<(), TooFar> {
+fn wait(code: &mut Assembler, notice: u64) -> Result<(), TooFar> {
     code.put(&[0x50, 0x51]); // push rax; push rcx
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
     code.put(&offset(WAITS));
     code.put(&1u32.to_le_bytes());
-    absolute(code, [0x48, 0xb8], shared + NOTICES); // mov rax, notices
-    code.put(&[0xf0, 0xff, 0x00]); // lock inc dword [rax]
+    load_shared(code, RAX);
+    code.put(&[0xf0, 0xff, 0x40, NOTICES as u8]); // lock inc dword [rax+NOTICES]
     code.put(&[0xb9]); // mov ecx, PATIENCE
     code.put(&PATIENCE.to_le_bytes());
     let again = code.bytes.len();
@@ -523,28 +466,34 @@ fn direct(
     Ok(())
 }
 
-/// Instruction of a direct site, as it is and as it leads to its stub.
-fn changed_site(site: &DirectSite, placement: &Placement, stub: u64) -> Result<(Vec<u8>, Vec<u8>), TooFar> {
+/// Bytes of the longest instruction of a direct site.
+const LONGEST: usize = 6;
+
+/// Instruction of a direct site, as it is and as it leads to its stub; the last byte of shorter ones means nothing.
+fn changed_site(
+    site: &DirectSite,
+    placement: &Placement,
+    stub: u64,
+) -> Result<([u8; LONGEST], [u8; LONGEST]), TooFar> {
     let at = site.at.wrapping_add(placement.bias);
     let next = at + site.form.length();
     let target = site.target.wrapping_add(placement.bias);
-    let with = |opcode: &[u8], next: u64, target: u64| {
-        let mut bytes = opcode.to_vec();
-        bytes.extend(distance(target, next)?);
-        Ok(bytes)
+    let short = |opcode: u8, target: u64| {
+        let [a, b, c, d] = distance(target, at + JUMP)?;
+        Ok([opcode, a, b, c, d, 0x90])
+    };
+    let long = |first: u8, second: u8, target: u64| {
+        let [a, b, c, d] = distance(target, next)?;
+        Ok([first, second, a, b, c, d])
     };
     match site.form {
-        Form::Call => Ok((with(&[0xe8], next, target)?, with(&[0xe8], next, stub)?)),
-        Form::Jump => Ok((with(&[0xe9], next, target)?, with(&[0xe9], next, stub)?)),
+        Form::Call => Ok((short(0xe8, target)?, short(0xe8, stub)?)),
+        Form::Jump => Ok((short(0xe9, target)?, short(0xe9, stub)?)),
         // The condition stays; it is not compared.
-        Form::ConditionalJump => Ok((with(&[0x0f, 0x80], next, target)?, with(&[0x0f, 0x80], next, stub)?)),
+        Form::ConditionalJump => Ok((long(0x0f, 0x80, target)?, long(0x0f, 0x80, stub)?)),
         // With the prefix for addresses of 4 bytes, which does nothing here, the call is as long as before.
-        Form::CallThroughSlot => Ok((with(&[0xff, 0x15], next, target)?, with(&[0x67, 0xe8], next, stub)?)),
-        Form::JumpThroughSlot => {
-            let mut changed = with(&[0xe9], at + JUMP, stub)?;
-            changed.push(0x90);
-            Ok((with(&[0xff, 0x25], next, target)?, changed))
-        }
+        Form::CallThroughSlot => Ok((long(0xff, 0x15, target)?, long(0x67, 0xe8, stub)?)),
+        Form::JumpThroughSlot => Ok((long(0xff, 0x25, target)?, short(0xe9, stub)?)),
     }
 }
 
@@ -624,76 +573,4 @@ fn changed_window(site: &IndirectSite, bias: u64, stub: u64) -> Result<Vec<u8>, 
     changed.push(0xe8);
     changed.extend(distance(stub, end)?);
     Ok(changed)
-}
-
-/// Numbers of calls that a block has of one file.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
-    /// By index of a direct site: calls, and first use.
-    pub(super) direct: BTreeMap<usize, (u64, u32)>,
-    /// By index of an indirect site and target: calls, and first use.
-    pub(super) indirect: BTreeMap<(usize, u64), (u64, u32)>,
-    /// By index of an indirect site: calls whose targets found no room.
-    pub(super) without_target: BTreeMap<usize, u64>,
-}
-
-impl Counted {
-    /// Adds the counters of a file. `read` gives bytes of a block.
-    pub(super) fn add(&mut self, counters: &FileCounters, read: &dyn Fn(Range<u64>) -> Vec<u8>) {
-        let numbers = read(counters.at..counters.end());
-        let number = |at: u64| word(&numbers, at - counters.at);
-        for index in 0..counters.direct {
-            // Counted down from 0.
-            let calls = number(counters.at + 8 * index).wrapping_neg();
-            if calls != 0 {
-                let first = number_of_4(&numbers, counters.firsts() + 4 * index - counters.at);
-                add(self.direct.entry(index as usize).or_default(), calls, first);
-            }
-        }
-        for index in 0..counters.indirect {
-            let record = counters.records() + RECORD_BYTES * index;
-            for (key, count, first) in [(0, 8, 32), (16, 24, 36)] {
-                let target = number(record + key);
-                if target != 0 {
-                    let first = number_of_4(&numbers, record + first - counters.at);
-                    add(
-                        self.indirect.entry((index as usize, target)).or_default(),
-                        number(record + count),
-                        first,
-                    );
-                }
-            }
-            let without = number(record + 40);
-            if without > 0 {
-                *self.without_target.entry(index as usize).or_default() += without;
-            }
-        }
-    }
-
-    /// Adds what the table of further targets has of a file.
-    pub(super) fn add_targets(&mut self, counters: &FileCounters, table: &[u8]) {
-        for entry in table.chunks_exact(TARGET_BYTES as usize) {
-            let (target, record) = (word(entry, 0), u64::from(number_of_4(entry, 8)));
-            let records = counters.records()..counters.records() + RECORD_BYTES * counters.indirect;
-            if target != 0 && records.contains(&record) {
-                let index = ((record - records.start) / RECORD_BYTES) as usize;
-                let first = number_of_4(entry, 12);
-                add(self.indirect.entry((index, target)).or_default(), word(entry, 16), first);
-            }
-        }
-    }
-}
-
-fn add(sum: &mut (u64, u32), calls: u64, first: u32) {
-    sum.0 = sum.0.saturating_add(calls);
-    // A thread that was ended while it took its number has none.
-    sum.1 = [sum.1, first].into_iter().filter(|first| *first > 0).min().unwrap_or(0);
-}
-
-fn word(bytes: &[u8], at: u64) -> u64 {
-    bytes.get(at as usize..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
-}
-
-fn number_of_4(bytes: &[u8], at: u64) -> u32 {
-    bytes.get(at as usize..).and_then(|rest| rest.first_chunk()).map_or(0, |word| u32::from_le_bytes(*word))
 }

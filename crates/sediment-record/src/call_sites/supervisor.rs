@@ -14,12 +14,12 @@
 //!
 //! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
 
+use super::counters::NOTICES;
 use super::entrance::{self, DONE, LAST_CALL};
 use super::image::{ProgramImage, Wanted};
 use super::modules::Modules;
 use super::shared::SharedMemory;
 use super::sites::Trait;
-use super::stubs::NOTICES;
 use super::tally::Tally;
 use crate::breakpoints::machine::Registers;
 use crate::breakpoints::mappings::{
@@ -41,7 +41,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Events at which a thread stops for us.
-pub(super) const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
+const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACEFORK)
     .union(Options::PTRACE_O_TRACEVFORK)
     .union(Options::PTRACE_O_TRACEEXEC)
@@ -241,13 +241,15 @@ impl<'a> Supervisor<'a> {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
             // The parent of a vfork waits for its child.
-            let block = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
-                image.share_block(block);
-                block
+            let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
+                None
             } else {
-                image.take_block()
+                image.take_block(&self.shared).ok()
             };
-            Some((number, block))
+            if own.is_none() {
+                image.share_block(block);
+            }
+            Some((number, own.unwrap_or(block)))
         });
         self.threads.insert(child, Thread { process, place, is_new: true, asked: false });
         if self.early.remove(&child) {
@@ -397,7 +399,7 @@ impl<'a> Supervisor<'a> {
         let mut image = ProgramImage::plan(&wanted, &mut self.shared)
             .map_err(|_| unentered)?
             .ok_or(Left::Followed(Reason::NoRoomForStubs))?;
-        let block = image.take_block();
+        let block = image.take_block(&self.shared).map_err(|_| unentered)?;
         let counters = image.block_address(block);
         self.map(process, &image, &mapped, counters).map_err(|_| unentered)?;
         image.threads = 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all programs of a recording have counted, and the recording made of it.
 
-use super::modules::Modules;
+use super::modules::{Modules, base_name};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::Source;
 use sediment_core::skipped::{Reason, Skipped};
@@ -72,6 +72,15 @@ impl Tally {
             let (from, to) = (id(&mut recording, *site), id(&mut recording, *callee));
             recording.add_transfer(from, to, TransferKind::Call, u128::from(*count));
             calls += u128::from(*count);
+        }
+        for module in modules.all() {
+            let name = base_name(&module.path);
+            if let Some(why) = module.plan.left_alone {
+                recording.skipped.add(Reason::LeftFile, 0, format!("{name}: {why}"));
+            }
+            for (why, count) in &module.plan.refused {
+                recording.skipped.add_many(Reason::RefusedSite, *count, 0, format!("{why} in {name}"));
+            }
         }
         recording.skipped.add_many(Reason::CallIntoMemory, self.outside.min(1), u128::from(self.outside), "");
         let without = self.without_target;
