@@ -109,6 +109,14 @@ pub(crate) struct Recorded {
     pub(crate) time: Duration,
 }
 
+/// A program that is left alone is not harmed: its end is that of this command, too. `outcome` is that end; None for other errors.
+fn left_alone(error: Error, outcome: Option<Outcome>, ui: &Ui) -> Result<Side> {
+    let Some(outcome) = outcome else { return Err(error) };
+    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+    ui.warn(&format!("{error}{hint}; no profile was written"));
+    Ok(Side::Front(exit::as_the_program(outcome)))
+}
+
 impl Options {
     /// Records with the chosen method and resolves the recording. `only`: None for all files; methods other than breakpoints
     /// record all of them.
@@ -173,14 +181,10 @@ impl Options {
             RecordedData::Here(recording, steps) => {
                 let mut resolved = match resolve_here(&recording, &files, (only, fault.as_deref()), ui) {
                     Ok(resolved) => resolved,
-                    // A program that is left alone is not harmed: its end is that of this command, too.
-                    Err(error) if recorder.name == CALL_SITES && recording.addresses().is_empty() => {
-                        let Some(outcome) = recorded.outcome else { return Err(error) };
-                        let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
-                        ui.warn(&format!("{error}{hint}; no profile was written"));
-                        return Ok(Side::Front(exit::as_the_program(outcome)));
+                    Err(error) => {
+                        let is_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
+                        return left_alone(error, recorded.outcome.filter(|_| is_alone), ui);
                     }
-                    Err(error) => return Err(error),
                 };
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
