@@ -10,8 +10,7 @@ use std::process::Command;
 use support::{Need, case};
 
 pub(crate) fn cases() -> Vec<Trial> {
-    let arch =
-        [Need::Program("makepkg"), Need::Program("fakeroot"), Need::Program("gcc"), Need::Program("setpriv")];
+    let arch = ["makepkg", "fakeroot", "bsdtar", "gcc", "setpriv"].map(Need::Program);
     vec![
         case("arch_builds_in_order", &arch, arch_builds_in_order),
         case("shells_read_the_recipes", &[Need::Program("bash")], shells_read_the_recipes),
