@@ -214,5 +214,5 @@ fn a_replaced_program_is_found() {
     std::fs::rename(folder.join("copy"), folder.join("kept")).unwrap();
     let profile = imported(folder, "p.data", &["--binary", "kept"]);
     assert!(samples(folder, "hot") > 0);
-    assert!(profile.list("dsos").len() >= 1);
+    assert!(!profile.list("dsos").is_empty());
 }

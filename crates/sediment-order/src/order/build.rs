@@ -77,21 +77,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     if nodes.is_empty() {
         return Err(without_names());
     }
-    nodes.retain(|node| {
-        let key = profile.key(node.function);
-        let stays = names::is_of_ocaml(&key.name);
-        if stays {
-            skipped.add(Reason::RangedCode, profile.facts(node.function).samples.unwrap_or(0), &key.name);
-        }
-        !stays
-    });
-    if nodes.is_empty() {
-        return Err(Error::new(
-            ErrorCode::NotOrdered,
-            "all functions of the profile are of OCaml: they stay in place, as the runtime finds code by address ranges",
-        )
-        .with_hint("link without an order; the C code of a program can be ordered"));
-    }
+    leave_in_place(profile, &mut nodes, &mut skipped)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
@@ -147,6 +133,26 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let table = FunctionTable { keys, aliases, counted: counted.collect(), addresses };
     let graph = CallGraph::new(sizes, weights, edges)?.with_affinity(affinity)?;
     Ok(BuiltGraph { graph, table, skipped, is_in_input_order })
+}
+
+/// Takes out the functions that no linker may move.
+fn leave_in_place(profile: &Profile, nodes: &mut Vec<Node>, skipped: &mut Skipped) -> Result<()> {
+    nodes.retain(|node| {
+        let key = profile.key(node.function);
+        let stays = names::is_of_ocaml(&key.name);
+        if stays {
+            skipped.add(Reason::RangedCode, profile.facts(node.function).samples.unwrap_or(0), &key.name);
+        }
+        !stays
+    });
+    if nodes.is_empty() {
+        return Err(Error::new(
+            ErrorCode::NotOrdered,
+            "all functions of the profile are of OCaml: they stay in place, as the runtime finds code by address ranges",
+        )
+        .with_hint("link without an order; the C code of a program can be ordered"));
+    }
+    Ok(())
 }
 
 /// Weight of a profile's functions of one program, and the part of it in functions that an order places.
