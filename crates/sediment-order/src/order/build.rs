@@ -65,7 +65,19 @@ pub struct BuiltGraph {
 /// When the selection holds no function: the programs that the profile does hold are named. When none of them has a name.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
     let mut skipped = Skipped::default();
-    let nodes = movable(profile, selection, &mut skipped)?;
+    let mut nodes = select(profile, selection, &mut skipped)?;
+    nodes.retain(|node| {
+        let is_nameless = profile.is_nameless(node.function);
+        if is_nameless {
+            let samples = profile.facts(node.function).samples.unwrap_or(0);
+            skipped.add(Reason::NamelessFunction, samples, &profile.key(node.function).name);
+        }
+        !is_nameless
+    });
+    if nodes.is_empty() {
+        return Err(without_names());
+    }
+    leave_in_place(profile, &mut nodes, &mut skipped)?;
     let mut ids: Vec<Option<FunctionId>> = vec![None; profile.function_count()];
     let mut aliases = Vec::new();
     for (id, node) in nodes.iter().enumerate() {
@@ -123,20 +135,8 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     Ok(BuiltGraph { graph, table, skipped, is_in_input_order })
 }
 
-/// The selected functions that have a name and may move.
-fn movable(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
-    let mut nodes = select(profile, selection, skipped)?;
-    nodes.retain(|node| {
-        let is_nameless = profile.is_nameless(node.function);
-        if is_nameless {
-            let samples = profile.facts(node.function).samples.unwrap_or(0);
-            skipped.add(Reason::NamelessFunction, samples, &profile.key(node.function).name);
-        }
-        !is_nameless
-    });
-    if nodes.is_empty() {
-        return Err(without_names());
-    }
+/// Takes out the functions that no linker may move.
+fn leave_in_place(profile: &Profile, nodes: &mut Vec<Node>, skipped: &mut Skipped) -> Result<()> {
     nodes.retain(|node| {
         let key = profile.key(node.function);
         let stays = names::is_of_ocaml(&key.name);
@@ -152,7 +152,7 @@ fn movable(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) 
         )
         .with_hint("link without an order; the C code of a program can be ordered"));
     }
-    Ok(nodes)
+    Ok(())
 }
 
 /// Weight of a profile's functions of one program, and the part of it in functions that an order places.
