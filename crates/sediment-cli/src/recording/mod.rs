@@ -171,16 +171,11 @@ impl Options {
         let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
         let (recording, resolved) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
-                let mut resolved = match resolve_here(&recording, &files, (only, fault.as_deref()), ui) {
-                    Ok(resolved) => resolved,
-                    // A program that is left alone is not harmed: its end is that of this command, too.
-                    Err(error) if recorder.name == CALL_SITES && recording.addresses().is_empty() => {
-                        let Some(outcome) = recorded.outcome else { return Err(error) };
-                        let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
-                        ui.warn(&format!("{error}{hint}; no profile was written"));
-                        return Ok(Side::Front(exit::as_the_program(outcome)));
-                    }
-                    Err(error) => return Err(error),
+                let resolved = resolve_here(&recording, &files, (only, fault.as_deref()), ui);
+                let is_left_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
+                let mut resolved = match (resolved, recorded.outcome.filter(|_| is_left_alone)) {
+                    (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
+                    (resolved, _) => resolved?,
                 };
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
@@ -265,6 +260,13 @@ impl Options {
         ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
     }
+}
+
+/// A program that is left alone is not harmed: its end is that of this command, too.
+fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> Side {
+    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+    ui.warn(&format!("{error}{hint}; no profile was written"));
+    Side::Front(exit::as_the_program(outcome))
 }
 
 /// Resolves a recording by breakpoints. `fault`: the warning of a program that ended by one.
