@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
-    /// With breakpoints: also find executed blocks of programs that map them (docs/beyond-functions.md): auto, within a fifth of
+    /// With breakpoints: also find executed blocks of programs that map them (docs/blocks.md): auto, within a fifth of
     /// the program's processor time; always; or never [default: auto; never with --startup]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "always", "never"])]
     blocks: Option<String>,
@@ -107,14 +107,6 @@ pub(crate) struct Recorded {
     pub(crate) resolved: Resolved,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) time: Duration,
-}
-
-/// A program that is left alone is not harmed: its end is that of this command, too. `outcome` is that end; None for other errors.
-fn left_alone(error: Error, outcome: Option<Outcome>, ui: &Ui) -> Result<Side> {
-    let Some(outcome) = outcome else { return Err(error) };
-    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
-    ui.warn(&format!("{error}{hint}; no profile was written"));
-    Ok(Side::Front(exit::as_the_program(outcome)))
 }
 
 impl Options {
@@ -179,12 +171,11 @@ impl Options {
         let fault = recorded.outcome.filter(|_| recorder.traces).and_then(ended_by_fault);
         let (recording, resolved) = match recorded.kept {
             RecordedData::Here(recording, steps) => {
-                let mut resolved = match resolve_here(&recording, &files, (only, fault.as_deref()), ui) {
-                    Ok(resolved) => resolved,
-                    Err(error) => {
-                        let is_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
-                        return left_alone(error, recorded.outcome.filter(|_| is_alone), ui);
-                    }
+                let resolved = resolve_here(&recording, &files, (only, fault.as_deref()), ui);
+                let is_left_alone = recorder.name == CALL_SITES && recording.addresses().is_empty();
+                let mut resolved = match (resolved, recorded.outcome.filter(|_| is_left_alone)) {
+                    (Err(error), Some(outcome)) => return Ok(left_alone(&error, outcome, ui)),
+                    (resolved, _) => resolved?,
                 };
                 if !steps.is_empty() {
                     let mut sequence = Sequence::new(&resolved.functions);
@@ -269,6 +260,13 @@ impl Options {
         ui.detail(&format!("recording by {}{why}", recorder.name));
         Ok(recorder)
     }
+}
+
+/// A program that is left alone is not harmed: its end is that of this command, too.
+fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> Side {
+    let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
+    ui.warn(&format!("{error}{hint}; no profile was written"));
+    Side::Front(exit::as_the_program(outcome))
 }
 
 /// Resolves a recording by breakpoints. `fault`: the warning of a program that ended by one.
