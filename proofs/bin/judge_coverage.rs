@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// What is planted, in parts of a run without: [`planted`] is at the place of each one.
+/// What is planted, in parts of a run without.
 const PLANTED: [f64; 4] = [0.0, 0.01, 0.02, 0.05];
 /// Processor time of one value, in seconds.
 const LEAST: f64 = 0.06;
