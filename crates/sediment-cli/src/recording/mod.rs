@@ -53,7 +53,7 @@ pub(crate) struct Options {
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
-    /// With breakpoints: also find executed blocks of programs that map them (docs/blocks.md): auto, within a fifth of
+    /// With breakpoints: also find executed blocks of programs that map them (docs/beyond-functions.md): auto, within a fifth of
     /// the program's processor time; always; or never [default: auto; never with --startup]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "always", "never"])]
     blocks: Option<String>,
