@@ -5,7 +5,7 @@
 //! Target, Settings ─ Recorder ─► a recorder's files in a folder ─► Recording (of sediment-read)
 //! ```
 //!
-//! Each recorder runs a program, or watches one that runs. [`breakpoints`] and `call_sites` need no tool; the others run perf or valgrind.
+//! Each recorder runs a program, or watches one that runs. [`breakpoints`] and `call_sites` need no tool, and follow processes by [`tracing`]; the others run perf or valgrind.
 //! A recording has paths and command lines in it: its files are readable by their owner alone, and are removed once read.
 //!
 //! To add a recorder: one file here, one row in [`RECORDERS`], a case in the program's tests.
@@ -21,6 +21,7 @@ pub mod breakpoints;
 #[cfg(target_arch = "x86_64")]
 pub mod call_sites;
 mod perf;
+pub mod tracing;
 pub mod valgrind;
 
 use sediment_core::binary::Files;
@@ -170,7 +171,7 @@ pub struct Job<'a> {
     /// Callback for the progress of the recording, now and then.
     pub watch: &'a mut (dyn FnMut(Progress) + Send),
     /// The front that has started the program, for breakpoints; None to start it here.
-    pub link: Option<&'a mut breakpoints::apart::Link>,
+    pub link: Option<&'a mut tracing::apart::Link>,
 }
 
 /// Progress of a recording.

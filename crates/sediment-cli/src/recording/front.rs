@@ -9,7 +9,7 @@ use nix::unistd::{getpid, getsid};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Stop;
 use sediment_process::command::Outcome;
-use sediment_record::breakpoints::apart::Front;
+use sediment_record::tracing::apart::Front;
 use signal_hook::consts::signal;
 use signal_hook::iterator::Signals;
 

@@ -12,7 +12,8 @@ use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
 use sediment_read::resolve::{self, Resolved};
 use sediment_read::trace::Sequence;
-use sediment_record::breakpoints::{BlockCoverage, Rates, apart};
+use sediment_record::breakpoints::{BlockCoverage, Rates};
+use sediment_record::tracing::apart;
 use sediment_record::{
     self, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until,
 };

@@ -4,8 +4,8 @@
 //! A map is believed where the code agrees: a block has a breakpoint if the instructions from a function symbol on, decoded one after
 //! the other, lead to its first byte. Of all other blocks nothing is known afterwards.
 
-use super::machine::{ISA, TRAP};
 use super::modules::{Entry, MappedFunction, Module};
+use crate::tracing::machine::{ISA, TRAP};
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::isa::Isa;
 use std::collections::BTreeMap;

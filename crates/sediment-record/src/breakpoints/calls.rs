@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls that a traced thread makes for the recorder. Signals wait meanwhile.
 
-use super::machine::Registers;
-use super::system::{self, Resume, Status};
 use super::waiting::Waiting;
+use crate::tracing::machine::Registers;
+use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;

@@ -2,7 +2,7 @@
 //! Changes of code that nobody executes or writes to meanwhile, in runs of pages.
 
 use super::budget::PAGE;
-use super::memory::Memory;
+use crate::tracing::memory::Memory;
 
 /// Pages that are read or written at once.
 pub(super) const PAGES_AT_ONCE: u64 = 64;

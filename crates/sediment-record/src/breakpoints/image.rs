@@ -7,10 +7,10 @@
 
 use super::budget::{OwnPages, PAGE, Purpose};
 use super::changes::{Change, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
-use super::machine::{TRAP, replace, restore};
-use super::memory::Memory;
 use super::modules::{Entry, Module};
 use super::pairing::leave_pair;
+use crate::tracing::machine::{TRAP, replace, restore};
+use crate::tracing::memory::Memory;
 use sediment_core::isa::JUMP;
 use std::collections::BTreeSet;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Takes on processes that run already: all their threads, and all that descends from them.
 
-use super::mappings::{status_field, threads};
-use super::refusal;
-use super::system::FOLLOW;
 use super::tracer::Tracer;
+use crate::tracing::mappings::{status_field, threads};
+use crate::tracing::refusal;
+use crate::tracing::system::FOLLOW;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode, Result};

@@ -2,13 +2,13 @@
 //! Operating system as the tracer sees it, and the Linux kernel behind it. Tests put a model in its place.
 
 use super::calls::{Caller, Requests};
-use super::machine::Registers;
-use super::mappings::{self, Mapping};
-use super::memory::{Memory, ProcessMemory, TracedMemory};
 use super::pairing::Pair;
 use super::signals;
-use super::system::{self, Alarm, Resume, Status};
 use super::waiting::Waiting;
+use crate::tracing::machine::Registers;
+use crate::tracing::mappings::{self, Mapping};
+use crate::tracing::memory::{Memory, ProcessMemory, TracedMemory};
+use crate::tracing::system::{self, Alarm, Resume, Status};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
@@ -402,6 +402,6 @@ impl Kernel for Linux {
     }
 
     fn may_trace_everything(&self) -> bool {
-        super::rights::may_trace_everything()
+        crate::tracing::rights::may_trace_everything()
     }
 }

@@ -3,11 +3,11 @@
 
 use super::block_log::Blocks;
 use super::image::Image;
-use super::machine::ARCH;
 use super::modules::Site;
 use super::modules::{Calls, Modules, base_name};
 use super::space::Space;
 use super::step_times::StepTimes;
+use crate::tracing::machine::ARCH;
 use sediment_core::plural::counted;
 use sediment_core::profile::source::Source;
 use sediment_core::random::Generator;

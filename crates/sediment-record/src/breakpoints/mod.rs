@@ -6,9 +6,9 @@
 //! [`Rates`], it arms some of the functions again in short windows, which estimates how often they are called, for a share of the
 //! program's time that is given beforehand.
 //!
-//! - what is asked of the system: `kernel`, on `system`, `waiting`, `mappings` and `memory`; `machine` knows the processor
+//! - what is asked of the system: `kernel` and `waiting`, on the room `tracing`
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
-//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts, `apart` has the two processes
+//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts
 //! - what was seen: `rates` opens windows, of which `sequences` and `walks` are some, `log` keeps what was met, `block_log` blocks,
 //!   `step_times` what tells how often the program calls
 //! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
@@ -17,7 +17,6 @@
 //!
 //! docs/recording.md says what a user should know.
 
-pub mod apart;
 mod block_log;
 mod blocks;
 mod budget;
@@ -27,25 +26,18 @@ mod coverage;
 mod detours;
 mod heard;
 mod image;
-mod jobs;
 mod join;
 mod kernel;
 mod log;
-pub(crate) mod machine;
-pub(crate) mod mappings;
-mod memory;
 mod modules;
 mod needed;
 mod pairing;
 mod rates;
-pub(crate) mod refusal;
-mod rights;
 mod sequences;
 mod signals;
 mod space;
-pub(crate) mod start;
+mod start;
 mod step_times;
-pub(crate) mod system;
 mod tasks;
 mod tracer;
 mod trampolines;

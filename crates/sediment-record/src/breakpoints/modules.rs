@@ -6,12 +6,12 @@ use super::heard::{
     CHANGES, HANDLE_SIGNALS, MAKE_WRITABLE, addresses_of, has_runtime_of_go, has_text_relocations,
     looks_for_leaks,
 };
-use super::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
-use super::mappings::{LARGEST_FILE, Mapping};
 use super::needed::libraries;
 use super::pairing::TELL_PROCESSORS;
 use super::unmapped;
 use crate::FileFilter;
+use crate::tracing::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
+use crate::tracing::mappings::{LARGEST_FILE, Mapping};
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::binary::gcc_early_map::EarlyMap;
 use sediment_core::binary::inlined::InlineFrames;

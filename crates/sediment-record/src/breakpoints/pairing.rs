@@ -99,7 +99,10 @@ impl Pair {
         let this = Pid::from_raw(0);
         let (before, ours) = (sched_getaffinity(thread)?, sched_getaffinity(this)?);
         let number = sched_getcpu()?;
-        if count(&before) < 2 || !before.is_set(number)? || !super::system::is_scheduled_as_usual(thread) {
+        if count(&before) < 2
+            || !before.is_set(number)?
+            || !crate::tracing::system::is_scheduled_as_usual(thread)
+        {
             return Err(Errno::EINVAL);
         }
         let mut processor = CpuSet::new();

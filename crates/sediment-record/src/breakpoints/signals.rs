@@ -2,7 +2,7 @@
 //! SIGTRAP, which breakpoints raise. Where a program blocks or ignores it at a breakpoint, the kernel unblocks it and resets its handling to
 //! the default (`force_sig_info_to_task` in Linux's kernel/signal.c).
 
-use super::mappings::status_field;
+use crate::tracing::mappings::status_field;
 use nix::libc;
 use nix::unistd::Pid;
 

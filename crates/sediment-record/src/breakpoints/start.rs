@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
-use super::apart::Link;
 use super::coverage::BlockCoverage;
 use super::join::join;
 use super::kernel::Linux;
-use super::machine::ISA;
-use super::mappings::mappings;
 use super::modules::{KnownBlocks, Module, Modules, Wanted};
-use super::refusal;
-use super::rights::has_other_rights;
-use super::system::{self, FOLLOW_AND_END, Status};
 use super::tracer::{Ending, Tracer};
+use crate::tracing::apart::Link;
+use crate::tracing::machine::ISA;
+use crate::tracing::mappings::mappings;
+use crate::tracing::refusal;
+use crate::tracing::starting::{found_on_search_path, not_started, refuse_other_rights};
+use crate::tracing::system::{self, FOLLOW_AND_END, Status};
 use crate::{Job, Progress, Recorded, RecordedData, Settings, Target};
 use nix::errno::Errno;
 use nix::sys::ptrace;
@@ -147,16 +147,6 @@ fn prepare(words: &[OsString], process: Pid, tracer: &mut Tracer<'_>) -> Result<
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace the program: {error}")))
 }
 
-pub(crate) fn not_started(words: &[OsString], error: &std::io::Error) -> Error {
-    let name = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
-    match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::new(ErrorCode::ProgramFailed, format!("{name}: program not found"))
-        }
-        _ => Error::new(ErrorCode::ProgramFailed, format!("{name}: cannot start: {error}")),
-    }
-}
-
 /// The program's end, which the tracer may have heard of first.
 fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
     loop {
@@ -176,30 +166,6 @@ fn wait_for(process: Pid, ending: Ending) -> Result<Outcome> {
             }
         }
     }
-}
-
-/// The end of a child that is no longer traced; None where somebody else has waited for it.
-pub(crate) fn wait_for_end(process: Pid) -> Option<Outcome> {
-    loop {
-        match system::wait_for(process) {
-            Ok(Status::Exited(code)) => return Some(Outcome::Exited(code)),
-            Ok(Status::Killed(signal)) => return Some(Outcome::Signalled(signal)),
-            Ok(_) => {}
-            Err(_) => return None,
-        }
-    }
-}
-
-/// A traced program gets no rights of another user from its file, so one that needs them would not do what it does.
-pub(crate) fn refuse_other_rights(program: &OsString) -> Result<()> {
-    if nix::unistd::geteuid().is_root() {
-        return Ok(());
-    }
-    let Some(path) = found_on_search_path(program) else { return Ok(()) };
-    if !has_other_rights(path.clone()) {
-        return Ok(());
-    }
-    Err(refusal::other_rights(&path))
 }
 
 /// Files that are read beforehand, at most; one that several need counts for each.
@@ -223,13 +189,4 @@ fn read_beforehand(words: &[OsString], modules: &mut Modules<'_>) {
             files.extend(modules.read_beforehand(&path, &folders));
         }
     }
-}
-
-fn found_on_search_path(program: &OsString) -> Option<PathBuf> {
-    let path = Path::new(program);
-    if path.components().count() > 1 {
-        return Some(path.to_path_buf());
-    }
-    let folders = std::env::var_os("PATH")?;
-    std::env::split_paths(&folders).map(|folder| folder.join(path)).find(|path| path.is_file())
 }

@@ -5,7 +5,7 @@
 //! to wake as the stop takes to handle. Stops come in bursts: so after each we look for the next for a moment before we sleep. That
 //! takes time of a processor that has nothing else to do; where others want it, we sleep at once for a while.
 
-use super::system::{self, Status};
+use crate::tracing::system::{self, Status};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};

@@ -9,7 +9,7 @@ use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Changes, Placement, Stubs, size};
 use super::tally::Tally;
-use crate::breakpoints::mappings::Mapping;
+use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 
 use super::plan::Plan;
 use super::stubs::{Placement, Stubs};
-use crate::breakpoints::mappings::{self, Mapping};
+use crate::tracing::mappings::{self, Mapping};
 use nix::unistd::Pid;
 use sediment_core::binary;
 use std::collections::{BTreeSet, HashMap};

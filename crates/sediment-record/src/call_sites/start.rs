@@ -3,8 +3,8 @@
 
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
-use crate::breakpoints::apart::Link;
-use crate::breakpoints::{refusal, start, system};
+use crate::tracing::apart::Link;
+use crate::tracing::{refusal, starting, system};
 use crate::{Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -50,7 +50,7 @@ pub(super) fn available() -> Result<()> {
         .map_err(|error| refusal::not_allowed(process, true, error));
     // It ends as it is not let go.
     drop(waiting);
-    start::wait_for_end(process);
+    starting::wait_for_end(process);
     seized
 }
 
@@ -95,10 +95,10 @@ fn follow(
     link: Option<&mut Link>,
     supervisor: &mut Supervisor<'_>,
 ) -> Result<Option<Outcome>> {
-    let failed = |error: std::io::Error| start::not_started(words, &error);
+    let failed = |error: std::io::Error| starting::not_started(words, &error);
     let seize = |supervisor: &mut Supervisor<'_>, process| {
         if let Some(program) = words.first() {
-            start::refuse_other_rights(program)?;
+            starting::refuse_other_rights(program)?;
         }
         supervisor.expect(process).map_err(|error| refusal::not_allowed(process, true, error))
     };
@@ -114,7 +114,7 @@ fn follow(
     seize(supervisor, process)?;
     let going = std::thread::spawn(|| program.go());
     let followed = supervisor.run();
-    let outcome = start::wait_for_end(process);
+    let outcome = starting::wait_for_end(process);
     going
         .join()
         .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?

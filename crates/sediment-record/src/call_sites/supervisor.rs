@@ -21,11 +21,11 @@ use super::modules::Modules;
 use super::shared::SharedMemory;
 use super::sites::Trait;
 use super::tally::Tally;
-use crate::breakpoints::machine::Registers;
-use crate::breakpoints::mappings::{
+use crate::tracing::machine::Registers;
+use crate::tracing::mappings::{
     Mapping, all_mappings, auxiliary_value, is_filtered, process_of, status_field,
 };
-use crate::breakpoints::system::{self, Alarm, Resume, Status};
+use crate::tracing::system::{self, Alarm, Resume, Status};
 use crate::{Progress, Settings, Until};
 use nix::errno::Errno;
 use nix::libc;

@@ -10,11 +10,11 @@ mod world;
 
 use super::super::calls::Requests;
 use super::super::coverage::BlockCoverage;
-use super::super::machine::{Registers, TRAP};
-use super::super::mappings::Mapping;
-use super::super::memory::Memory;
 use super::super::modules::{KnownBlocks, Module, Wanted};
 use super::*;
+use crate::tracing::machine::{Registers, TRAP};
+use crate::tracing::mappings::Mapping;
+use crate::tracing::memory::Memory;
 use sediment_core::binary::NoFiles;
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::random::Generator;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The modelled processes: threads that run little programs in memories of few bytes, and the choice of what happens next.
 
-use super::super::super::machine::TRAP;
-use crate::breakpoints::system::Status;
+use crate::tracing::machine::TRAP;
+use crate::tracing::system::Status;
 use nix::libc;
 use sediment_core::random::Generator;
 use std::cell::RefCell;

@@ -17,7 +17,7 @@ const LINES: &[(&str, &str)] = &[
     ("sediment-read", "static_graph counters read resolve trace"),
     ("sediment-order", "model blocks order link wrapper verify advise report"),
     ("sediment-process", "command left_behind background inherited ptrace"),
-    ("sediment-record", "attend perf valgrind breakpoints call_sites"),
+    ("sediment-record", "attend tracing perf valgrind breakpoints call_sites"),
     (
         "sediment-measure",
         "clock pace samples statistics judge padding page_cache processor perf_stat machine pairs cachegrind peak_memory rusage",
@@ -55,8 +55,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     // The affinity layout chooses among the others.
     ("sediment-order", "order/algorithms", &["mod", "chains", "starts", "affinity"]),
     ("sediment-order", "link", &["mod", "sections", "objects", "align"]),
-    // Call sites follow processes by what breakpoints have for it.
-    ("sediment-record", "", &["lib", "attend", "breakpoints"]),
+    ("sediment-record", "", &["lib", "attend", "tracing"]),
     ("sediment-measure", "", &["lib", "processor", "statistics"]),
 ];
 

@@ -4,10 +4,10 @@
 use super::Space;
 use crate::breakpoints::changes::{Change, write_at_rest};
 use crate::breakpoints::image::{Image, MANY};
-use crate::breakpoints::machine::TRAP;
 use crate::breakpoints::modules::{Module, Modules};
 use crate::breakpoints::pairing::leave_pair;
 use crate::breakpoints::trampolines::{Note, State, Stub, Trampolines};
+use crate::tracing::machine::TRAP;
 use sediment_core::isa::JUMP;
 use std::rc::Rc;
 

@@ -2,7 +2,7 @@
 //! New threads and processes, and those that may not be read.
 
 use super::{Ending, State, Tracer, ignore_gone, unreadable};
-use crate::breakpoints::system::{Resume, Status};
+use crate::tracing::system::{Resume, Status};
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use sediment_core::error::Result;

@@ -4,10 +4,10 @@
 use super::Tracer;
 use crate::breakpoints::coverage::BlockCoverage;
 use crate::breakpoints::kernel::Stepped;
-use crate::breakpoints::machine::Registers;
 use crate::breakpoints::modules::Site;
 use crate::breakpoints::sequences::WindowHit;
 use crate::breakpoints::tasks::Task;
+use crate::tracing::machine::Registers;
 use nix::unistd::Pid;
 use sediment_core::skipped::Reason;
 use std::collections::BTreeSet;

@@ -6,7 +6,7 @@
 
 use super::Tracer;
 use super::halts::Purpose;
-use crate::breakpoints::machine::Registers;
+use crate::tracing::machine::Registers;
 use nix::libc;
 use nix::unistd::Pid;
 use sediment_core::skipped::Reason;

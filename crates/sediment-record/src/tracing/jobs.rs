@@ -17,14 +17,14 @@ const LOOKS: u32 = 3;
 const WITH_ITS_JOB: Duration = Duration::from_millis(200);
 
 /// True if a child has stopped, and was not said to have before.
-pub(super) fn has_stopped(child: Pid) -> bool {
+pub(crate) fn has_stopped(child: Pid) -> bool {
     let stopped = waitid(Id::Pid(child), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
     matches!(stopped, Ok(WaitStatus::Stopped(..)))
 }
 
 /// Stops this process, which has one thread, until the program goes on, or somebody lets this process go on: then the program goes on, too.
 /// True if it has.
-pub(super) fn stop_with(program: Pid) -> bool {
+pub(crate) fn stop_with(program: Pid) -> bool {
     let us = Pid::this();
     let Ok((told, tell)) = pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK) else { return false };
     match fork_ourselves() {
@@ -55,7 +55,7 @@ pub(super) fn stop_with(program: Pid) -> bool {
 }
 
 /// Lets a stopped program go on, unless the signal that let us go on does so, too.
-pub(super) fn go_on(program: Pid) {
+pub(crate) fn go_on(program: Pid) {
     let begun = Instant::now();
     while !has_gone_on(program) && stands_still(program) {
         if begun.elapsed() > WITH_ITS_JOB {

@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// True if we have the capability CAP_SYS_PTRACE.
-pub(super) fn may_trace_everything() -> bool {
+pub(crate) fn may_trace_everything() -> bool {
     const CAP_SYS_PTRACE: u32 = 19;
     let ours = status_field(Pid::this(), "CapEff").and_then(|mask| u64::from_str_radix(&mask, 16).ok());
     ours.is_some_and(|mask| mask >> CAP_SYS_PTRACE & 1 == 1)
@@ -18,7 +18,7 @@ pub(super) fn may_trace_everything() -> bool {
 
 /// True if a program runs with the rights of its owner or group, or with capabilities of its file, not with those of
 /// its caller. False where that is not known soon: a program that we trace may serve the file, and wait for us.
-pub(super) fn has_other_rights(path: PathBuf) -> bool {
+pub(crate) fn has_other_rights(path: PathBuf) -> bool {
     const SOON: Duration = Duration::from_millis(500);
     let (answer, answers) = channel();
     let ask = move || answer.send(file_has_other_rights(&path)).unwrap_or_default();
