@@ -134,7 +134,7 @@ impl Timings {
 
 /// What came of comparisons.
 #[derive(Default, Clone, Copy)]
-struct Counts {
+struct Outcomes {
     all: f64,
     holds: f64,
     said: f64,
@@ -144,7 +144,7 @@ struct Counts {
     width: f64,
 }
 
-impl Counts {
+impl Outcomes {
     fn add(&mut self, other: Self) {
         self.all += other.all;
         self.holds += other.holds;
@@ -157,8 +157,8 @@ impl Counts {
 }
 
 /// Compares builds with two planted changes in drawn layouts and rounds.
-fn counts(timings: &Timings, before: usize, after: usize, random: &mut Generator) -> Counts {
-    let mut counts = Counts::default();
+fn counts(timings: &Timings, before: usize, after: usize, random: &mut Generator) -> Outcomes {
+    let mut counts = Outcomes::default();
     let cost = |change: usize| timings.without() + timings.planted[change];
     let truth = 1.0 - cost(after) / cost(before);
     for _ in 0..COMPARISONS {
@@ -186,7 +186,7 @@ fn counts(timings: &Timings, before: usize, after: usize, random: &mut Generator
         let count = |is: bool| f64::from(u8::from(is));
         let is_said = matches!(judgement.answer(), Answer::Saves | Answer::Costs);
         let is_announced = truth != 0.0 && judgement.detectable <= truth.abs();
-        counts.add(Counts {
+        counts.add(Outcomes {
             all: 1.0,
             holds: count(judgement.saved.lower <= truth && truth <= judgement.saved.upper),
             said: count(is_said),
@@ -209,10 +209,10 @@ fn compare(tables: &[String]) {
         "| planted | comparisons | interval holds it | said to differ | said wrongly | announced | of these found |"
     );
     println!("|--:|--:|--:|--:|--:|--:|--:|");
-    let mut by_program = vec![Counts::default(); programs.len()];
-    let (mut all, mut equal, mut planted) = (Counts::default(), Counts::default(), Counts::default());
+    let mut by_program = vec![Outcomes::default(); programs.len()];
+    let (mut all, mut equal, mut planted) = (Outcomes::default(), Outcomes::default(), Outcomes::default());
     for (before, after) in [(0, 0), (1, 0), (0, 1), (2, 0), (0, 2), (3, 0), (0, 3)] {
-        let mut sum = Counts::default();
+        let mut sum = Outcomes::default();
         for (timings, own) in programs.iter().zip(&mut by_program) {
             let counts = counts(timings, before, after, &mut random);
             sum.add(counts);

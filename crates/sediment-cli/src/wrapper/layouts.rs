@@ -72,10 +72,10 @@ pub(super) fn link_unordered(link: &Link<'_>) -> Option<PathBuf> {
 }
 
 /// A side: its name, its further arguments, and whether it is in an order.
-type Side<'a> = (&'a str, &'a [OsString], bool);
+type LinkSide<'a> = (&'a str, &'a [OsString], bool);
 
 /// Links each side with each padding object of a folder into another.
-fn link_sides(link: &Link<'_>, objects: &Path, folder: &Path, sides: &[Side<'_>]) -> Option<()> {
+fn link_sides(link: &Link<'_>, objects: &Path, folder: &Path, sides: &[LinkSide<'_>]) -> Option<()> {
     for number in 1.. {
         let object = objects.join(format!("{number}.o"));
         if !object.is_file() {

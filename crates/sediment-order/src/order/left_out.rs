@@ -20,12 +20,12 @@ pub const MOST_PARTS: usize = 8;
 
 /// Misses of the parts that were left out, with 64 entries, as the program is linked and in the orders of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct LeftOut {
+pub struct LeftOutMisses {
     before: f64,
     after: f64,
 }
 
-impl LeftOut {
+impl LeftOutMisses {
     /// Adds a part.
     pub fn add(&mut self, gain: &Gain) {
         self.before += gain.before.common_misses();
@@ -48,9 +48,9 @@ pub fn over_traces(
     built: &BuiltGraph,
     workloads: &[Workload<'_>],
     mut order: impl FnMut(BuiltGraph, &[Workload<'_>]) -> Result<Vec<FunctionId>>,
-) -> Result<LeftOut> {
+) -> Result<LeftOutMisses> {
     let parts = parts(workloads);
-    let mut sum = LeftOut::default();
+    let mut sum = LeftOutMisses::default();
     for (left, (part, _)) in parts.iter().enumerate().take(MOST_PARTS) {
         let rest: Vec<Workload<'_>> = parts
             .iter()

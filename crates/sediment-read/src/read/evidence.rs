@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 /// Machine and time of a recording.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct RecordingOrigin {
     /// Name of the machine (`uname -n`).
     pub host: Option<String>,
     /// Beginning, in nanoseconds since 1970.
@@ -14,7 +14,7 @@ pub struct Origin {
     pub duration: u64,
 }
 
-impl Origin {
+impl RecordingOrigin {
     /// Takes another part of the same recording in: the earlier beginning, and the machine if both name the same.
     pub(super) fn append(&mut self, part: &Self) {
         if self.host != part.host {
@@ -55,14 +55,14 @@ impl Inode {
 
 /// What a recording has of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RecordedFile {
+pub struct FileEvidence {
     /// Its inode.
     pub inode: Inode,
     /// Offset and length of parts that were mapped to be run, the first ones met.
     pub mapped: BTreeSet<(u64, u64)>,
 }
 
-impl RecordedFile {
+impl FileEvidence {
     /// Parts that are kept of one file. A linker makes one or two.
     const MOST: usize = 16;
 

@@ -35,7 +35,7 @@ mod stacks;
 mod temporal_profile;
 mod uftrace;
 
-pub use evidence::{Inode, Origin, RecordedFile};
+pub use evidence::{FileEvidence, Inode, RecordingOrigin};
 pub use executed::{Executed, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};
 pub use input::Input;
@@ -325,8 +325,8 @@ pub struct Recording {
     /// Number of samples taken; 0 where the source counts, or does not say.
     pub samples_taken: u64,
     /// Machine and time of the recording.
-    pub origin: Origin,
-    files: BTreeMap<DsoId, RecordedFile>,
+    pub origin: RecordingOrigin,
+    files: BTreeMap<DsoId, FileEvidence>,
 }
 
 impl Recording {
@@ -342,13 +342,13 @@ impl Recording {
     }
 
     /// What the recording has of the file of a DSO, to be completed.
-    pub(crate) fn file_mut(&mut self, dso: DsoId) -> &mut RecordedFile {
+    pub(crate) fn file_mut(&mut self, dso: DsoId) -> &mut FileEvidence {
         self.files.entry(dso).or_default()
     }
 
     /// What the recording has of the file of a DSO.
     #[must_use]
-    pub fn file(&self, dso: DsoId) -> Option<&RecordedFile> {
+    pub fn file(&self, dso: DsoId) -> Option<&FileEvidence> {
         self.files.get(&dso)
     }
 

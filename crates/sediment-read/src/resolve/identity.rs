@@ -93,7 +93,7 @@ impl Fit {
 
 /// Files without a build-id to compare that are not proved to be the recorded ones.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct FileDoubts {
     /// Those that may be, the heaviest first.
     pub(super) unproven: Vec<Unproven>,
     /// Those that are not, and that the user did not ask for.
@@ -104,11 +104,11 @@ pub(super) struct Findings {
 ///
 /// # Errors
 /// When one that was asked for is certainly another file.
-pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Result<Findings> {
+pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Result<FileDoubts> {
     let (mut unproven, mut others) = (Vec::new(), Vec::new());
     let ids = dsos.without_build_id(recording);
     if ids.is_empty() {
-        return Ok(Findings::default());
+        return Ok(FileDoubts::default());
     }
     let found = addresses(recording, &ids);
     for id in ids {
@@ -151,7 +151,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos, files: &dyn Files) -> Re
         unproven.push(Unproven { path: recorded.path.clone(), doubt, calls, cost });
     }
     unproven.sort_by(|a, b| (b.calls, b.cost, &a.path).cmp(&(a.calls, a.cost, &b.path)));
-    Ok(Findings { unproven, others })
+    Ok(FileDoubts { unproven, others })
 }
 
 /// What the file system says against a file; None if it proves that the file is the recorded one.

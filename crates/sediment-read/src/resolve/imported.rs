@@ -7,7 +7,7 @@ use sediment_core::skipped::{Reason, Skipped};
 
 /// Weight of a recording that came into the profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Imported {
+pub struct ImportedShare {
     /// True for own cost: the recording has no calls.
     pub is_own_cost: bool,
     /// Weight that came into the profile.
@@ -18,7 +18,7 @@ pub struct Imported {
     pub largest_loss: Option<(Reason, u128)>,
 }
 
-impl Imported {
+impl ImportedShare {
     pub(super) fn of(
         recording: &Recording,
         profile: &Profile,

@@ -26,7 +26,7 @@ pub use stripped::{Stripped, stripped};
 
 use crate::read::{AddressId, RecordedAddress, Recording, Spot, TransferKind};
 use dsos::Dsos;
-pub use imported::Imported;
+pub use imported::ImportedShare;
 use sediment_core::binary::{Files, names};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::isa::Flow;
@@ -64,7 +64,7 @@ pub struct Resolved {
     /// The DSOs in which something was lost because they are stripped.
     pub stripped: Vec<Stripped>,
     /// Calls or own cost of the recording that came into the profile.
-    pub imported: Imported,
+    pub imported: ImportedShare,
     /// The files that were used though nothing shows that they are the recorded ones.
     pub unproven: Vec<Unproven>,
 }
@@ -113,7 +113,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     describe_dsos(&mut profile, &dsos, &mut skipped);
     refuse_beyond_unit(&profile)?;
     let stripped = stripped::lost_in(recording, &dsos, &ends);
-    let imported = Imported::of(recording, &profile, through_stubs, &skipped);
+    let imported = ImportedShare::of(recording, &profile, through_stubs, &skipped);
     Ok(Resolved { profile, functions, skipped, stripped, imported, unproven })
 }
 

@@ -10,7 +10,7 @@
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
 
-use super::plan::Plan;
+use super::plan::SitePlan;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub(super) struct FileCounters {
 }
 
 impl FileCounters {
-    pub(super) fn of(plan: &Plan, at: u64) -> Self {
+    pub(super) fn of(plan: &SitePlan, at: u64) -> Self {
         Self { at, direct: plan.direct.len() as u64, indirect: plan.indirect.len() as u64 }
     }
 
@@ -66,7 +66,7 @@ impl FileCounters {
 
 /// Numbers of calls that a block has of one file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct SiteCounts {
     /// By index of a direct site: calls, and first use.
     pub(super) direct: BTreeMap<usize, (u64, u32)>,
     /// By index of an indirect site and target: calls, and first use.
@@ -75,7 +75,7 @@ pub(super) struct Counted {
     pub(super) without_target: BTreeMap<usize, u64>,
 }
 
-impl Counted {
+impl SiteCounts {
     /// Adds the counters of a file. `read` gives bytes of a block.
     pub(super) fn add(&mut self, counters: &FileCounters, read: &dyn Fn(Range<u64>) -> Vec<u8>) {
         let numbers = read(counters.at..counters.end());

@@ -2,260 +2,133 @@
 //! Functions of an x86-64 file by its unwind tables (`.eh_frame`), with the data that a plan needs of each: whether it begins as a
 //! function does, where it has nothing but the return address on the stack, and where its landing pads are.
 //!
-//! Compilers write these tables as the Linux Standard Base describes them (part "Exception Frames"). Only the encoding that they use on
-//! x86-64 is read: addresses relative to their place, in 4 bytes. A table in another encoding has no functions.
+//! The tables are those of the Linux Standard Base (part "Exception Frames").
 
-use std::collections::HashMap;
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice,
+    LittleEndian, Pointer, Reader as _, UnwindContext, UnwindSection as _, X86_64,
+};
 use std::ops::Range;
 
-/// A function, or a part of one, that a compiler emitted in one piece.
+/// Code that a compiler emitted in one piece: a function, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct CodeUnit {
     /// Its code, by address as linked.
     pub(super) code: Range<u64>,
     /// True if its frame is set up before its first instruction, as in the cold part of a function.
     pub(super) is_part: bool,
     /// Address of its table of landing pads, if it has one.
     pub(super) exceptions: Option<u64>,
-    /// Where its unwind instructions are in the section.
-    instructions: Range<usize>,
+    /// Its entry.
+    entry: EhFrameOffset,
 }
 
-/// Bytes that are read one after the other; None beyond their end.
-#[derive(Debug, Clone, Copy)]
-struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// The unwind tables of a file.
+#[derive(Debug, Clone)]
+pub(super) struct UnwindTables<'a> {
+    section: EhFrame<EndianSlice<'a, LittleEndian>>,
+    bases: BaseAddresses,
+    /// Addresses of the section.
+    range: Range<u64>,
 }
 
-impl Cursor<'_> {
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    fn number<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let bytes = self.bytes.get(self.at..)?.first_chunk::<N>()?;
-        self.at += N;
-        Some(*bytes)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.number().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.number().map(u32::from_le_bytes)
-    }
-
-    /// A number of any length (LEB128); of a signed one, its bits.
-    fn leb128(&mut self) -> Option<u64> {
-        let (mut value, mut shift) = (0u64, 0);
-        loop {
-            let byte = self.byte()?;
-            if shift < u64::BITS {
-                value |= u64::from(byte & 0x7f) << shift;
-            }
-            shift += 7;
-            if byte & 0x80 == 0 {
-                return Some(value);
-            }
+impl<'a> UnwindTables<'a> {
+    /// Those in a section `.eh_frame` at this address.
+    pub(super) fn new(section: &'a [u8], address: u64) -> Self {
+        Self {
+            section: EhFrame::new(section, LittleEndian),
+            bases: BaseAddresses::default().set_eh_frame(address),
+            range: address..address.saturating_add(section.len() as u64),
         }
     }
-}
 
-/// Bytes of a pointer relative to its place, in 4 bytes with a sign (DW_EH_PE_pcrel | DW_EH_PE_sdata4).
-const RELATIVE_4: u8 = 0x1b;
-/// No pointer at all (DW_EH_PE_omit).
-const OMITTED: u8 = 0xff;
-
-/// Facts of a CIE, which many functions share.
-#[derive(Debug, Clone, Copy, Default)]
-struct Common {
-    /// True if its functions can be read.
-    is_known: bool,
-    has_exceptions: bool,
-}
-
-fn common(section: &[u8], at: usize) -> Option<Common> {
-    let mut cursor = Cursor { bytes: section, at: at.checked_add(8)? };
-    cursor.byte()?;
-    let start = cursor.at;
-    let length = section.get(start..)?.iter().position(|byte| *byte == 0)?;
-    let augmentation = section.get(start..start + length)?;
-    cursor.at = start + length + 1;
-    cursor.leb128()?;
-    cursor.leb128()?;
-    cursor.leb128()?;
-    let mut found = Common::default();
-    let Some((b'z', letters)) = augmentation.split_first().map(|(first, rest)| (*first, rest)) else {
-        return Some(found);
-    };
-    cursor.leb128()?;
-    for letter in letters {
-        match letter {
-            b'R' => found.is_known = cursor.byte()? == RELATIVE_4,
-            b'L' => {
-                found.has_exceptions = true;
-                found.is_known &= matches!(cursor.byte()?, RELATIVE_4 | OMITTED);
+    /// All units, in ascending order. What cannot be read ends the list.
+    pub(super) fn units(&self) -> Vec<CodeUnit> {
+        let mut units = Vec::new();
+        let mut entries = self.section.entries(&self.bases);
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(entry) = entry else { continue };
+            let Ok(entry) = entry.parse(EhFrame::cie_from_offset) else { continue };
+            let code = entry.initial_address()..entry.initial_address().saturating_add(entry.len());
+            // The entry of a signal frame begins a byte before the code that it describes.
+            if code.is_empty() || entry.is_signal_trampoline() {
+                continue;
             }
-            b'P' => {
-                let bytes = match cursor.byte()? & 7 {
-                    2 => 2,
-                    3 => 4,
-                    0 | 4 => 8,
-                    _ => return Some(Common::default()),
-                };
-                cursor.at += bytes;
-            }
-            // A signal frame (S) begins a byte before the code that it describes.
-            _ => return Some(Common::default()),
+            let first = entry.instructions(&self.section, &self.bases).next();
+            // A frame that is described before any instruction has run was set up by somebody else.
+            let is_part = matches!(
+                first,
+                Ok(Some(
+                    CallFrameInstruction::DefCfa { .. }
+                        | CallFrameInstruction::DefCfaRegister { .. }
+                        | CallFrameInstruction::DefCfaOffset { .. }
+                        | CallFrameInstruction::DefCfaExpression { .. }
+                        | CallFrameInstruction::Expression { .. }
+                        | CallFrameInstruction::Offset { .. }
+                        | CallFrameInstruction::Restore { .. }
+                ))
+            );
+            let exceptions = match entry.lsda() {
+                // No table: a distance of 0 to itself.
+                Some(Pointer::Direct(table)) if self.range.contains(&table) => None,
+                Some(Pointer::Direct(table)) => Some(table),
+                // It cannot be read from the file.
+                Some(Pointer::Indirect(_)) => Some(u64::MAX),
+                None => None,
+            };
+            units.push(CodeUnit { code, is_part, exceptions, entry: EhFrameOffset(entry.offset()) });
         }
-    }
-    Some(found)
-}
-
-/// The functions of a section at this address, in ascending order. What cannot be read ends the list.
-pub(super) fn frames(section: &[u8], address: u64) -> Vec<Frame> {
-    let mut found = Vec::new();
-    let mut commons: HashMap<usize, Common> = HashMap::new();
-    let mut cursor = Cursor { bytes: section, at: 0 };
-    while let Some(length) = cursor.u32() {
-        let start = cursor.at;
-        let Some(end) = start.checked_add(length as usize).filter(|end| *end <= section.len()) else { break };
-        if length == u32::MAX {
-            break;
-        }
-        if length > 0 {
-            found.extend(frame(section, address, start..end, &mut commons));
-        }
-        cursor.at = end;
-    }
-    found.sort_by_key(|frame| (frame.code.start, frame.code.end));
-    found
-}
-
-fn frame(
-    section: &[u8],
-    address: u64,
-    entry: Range<usize>,
-    commons: &mut HashMap<usize, Common>,
-) -> Option<Frame> {
-    let mut cursor = Cursor { bytes: section, at: entry.start };
-    let back = cursor.u32()? as usize;
-    if back == 0 {
-        return None;
-    }
-    // The length of the CIE stands before what the distance leads to.
-    let owner = entry.start.checked_sub(back)?;
-    let Common { is_known, has_exceptions } =
-        *commons.entry(owner).or_insert_with(|| common(section, owner).unwrap_or_default());
-    if !is_known {
-        return None;
-    }
-    let relative = |cursor: &mut Cursor<'_>| {
-        let place = address + cursor.at as u64;
-        cursor.u32().map(|distance| (distance, place.wrapping_add(distance as i32 as i64 as u64)))
-    };
-    let (_, start) = relative(&mut cursor)?;
-    let end = start.checked_add(u64::from(cursor.u32()?))?;
-    let augmentation = cursor.leb128()? as usize;
-    let instructions = cursor.at.checked_add(augmentation)?..entry.end;
-    let exceptions = if has_exceptions && augmentation >= 4 {
-        relative(&mut cursor).filter(|(distance, _)| *distance != 0).map(|(_, place)| place)
-    } else {
-        None
-    };
-    let first = section.get(instructions.clone())?.first();
-    // A frame that is described before any instruction has run was set up by somebody else.
-    let is_part = first.is_some_and(|first| matches!(first, 0x0c..=0x10 | 0x80..));
-    (end > start).then_some(Frame { code: start..end, is_part, exceptions, instructions })
-}
-
-impl Frame {
-    /// Code that runs with nothing but the return address on the stack, as before a function's first instruction and before a tail jump.
-    pub(super) fn bare(&self, section: &[u8]) -> Vec<Range<u64>> {
-        self.bare_or_none(section).unwrap_or_default()
+        units.sort_by_key(|unit| (unit.code.start, unit.code.end));
+        units
     }
 
-    fn bare_or_none(&self, section: &[u8]) -> Option<Vec<Range<u64>>> {
-        /// The frame address is the stack pointer (register 7) and 8 bytes.
-        const BARE: (u64, u64) = (7, 8);
-        /// A frame address that is computed.
-        const OTHER: (u64, u64) = (u64::MAX, 0);
-        let mut cursor = Cursor { bytes: section.get(self.instructions.clone())?, at: 0 };
-        let (mut rule, mut kept) = (BARE, Vec::new());
-        let (mut at, mut found) = (self.code.start, Vec::new());
-        while let Some(operation) = cursor.byte() {
-            let mut advance = 0;
-            match operation {
-                0x40..=0x7f => advance = u64::from(operation & 0x3f),
-                0x80..=0xbf => drop(cursor.leb128()?),
-                0x00 | 0xc0..=0xff => {}
-                0x02 => advance = u64::from(cursor.byte()?),
-                0x03 => advance = u64::from(cursor.u16()?),
-                0x04 => advance = u64::from(cursor.u32()?),
-                0x05 | 0x09 | 0x11 | 0x14 | 0x15 => {
-                    cursor.leb128()?;
-                    cursor.leb128()?;
-                }
-                0x06..=0x08 | 0x2e => drop(cursor.leb128()?),
-                0x0a => kept.push(rule),
-                0x0b => rule = kept.pop()?,
-                0x0c => rule = (cursor.leb128()?, cursor.leb128()?),
-                0x0d => rule.0 = cursor.leb128()?,
-                0x0e => rule.1 = cursor.leb128()?,
-                0x0f => {
-                    let length = cursor.leb128()?;
-                    cursor.at = cursor.at.checked_add(length as usize)?;
-                    rule = OTHER;
-                }
-                0x10 | 0x16 => {
-                    cursor.leb128()?;
-                    let length = cursor.leb128()?;
-                    cursor.at = cursor.at.checked_add(length as usize)?;
-                }
-                _ => return None,
-            }
-            if advance > 0 {
-                if rule == BARE {
-                    found.push(at..at.saturating_add(advance));
-                }
-                at = at.saturating_add(advance);
+    /// Code of a unit that runs with nothing but the return address on the stack, as before a function's first instruction and before a
+    /// tail jump: the frame address is the stack pointer and 8 bytes.
+    pub(super) fn bare(&self, unit: &CodeUnit) -> Vec<Range<u64>> {
+        self.bare_or_none(unit).unwrap_or_default()
+    }
+
+    fn bare_or_none(&self, unit: &CodeUnit) -> Option<Vec<Range<u64>>> {
+        let entry = self.section.fde_from_offset(&self.bases, unit.entry, EhFrame::cie_from_offset).ok()?;
+        let mut context = UnwindContext::new();
+        let mut rows = entry.rows(&self.section, &self.bases, &mut context).ok()?;
+        let mut bare = Vec::new();
+        while let Some(row) = rows.next_row().ok()? {
+            if *row.cfa() == (CfaRule::RegisterAndOffset { register: X86_64::RSP, offset: 8 }) {
+                bare.push(row.start_address()..row.end_address().min(unit.code.end));
             }
         }
-        if rule == BARE && at < self.code.end {
-            found.push(at..self.code.end);
-        }
-        Some(found)
+        Some(bare)
     }
 }
 
 /// Landing pads of a function that begins at `start`, by its table (LSDA) in a section at `address`; None if it cannot be read.
 pub(super) fn landing_pads(section: &[u8], address: u64, table: u64, start: u64) -> Option<Vec<u64>> {
+    /// No pointer at all (DW_EH_PE_omit), and forms of numbers.
+    const OMITTED: u8 = 0xff;
     const ULEB128: u8 = 1;
     const UDATA4: u8 = 3;
-    let mut cursor = Cursor { bytes: section, at: usize::try_from(table.checked_sub(address)?).ok()? };
+    let place = usize::try_from(table.checked_sub(address)?).ok()?;
+    let mut reader = EndianSlice::new(section.get(place..)?, LittleEndian);
     // The pads are counted from the function's start.
-    if cursor.byte()? != OMITTED {
+    if reader.read_u8().ok()? != OMITTED {
         return None;
     }
-    if cursor.byte()? != OMITTED {
-        cursor.leb128()?;
+    if reader.read_u8().ok()? != OMITTED {
+        reader.read_uleb128().ok()?;
     }
-    let encoding = cursor.byte()?;
-    let length = cursor.leb128()?;
-    let end = cursor.at.checked_add(usize::try_from(length).ok()?)?;
+    let encoding = reader.read_u8().ok()?;
+    let length = reader.read_uleb128().ok()?;
+    let mut sites = reader.split(usize::try_from(length).ok()?).ok()?;
     let mut pads = Vec::new();
-    while cursor.at < end {
+    while !sites.is_empty() {
         let mut number = || match encoding {
-            ULEB128 => cursor.leb128(),
-            UDATA4 => cursor.u32().map(u64::from),
+            ULEB128 => sites.read_uleb128().ok(),
+            UDATA4 => sites.read_u32().ok().map(u64::from),
             _ => None,
         };
         let (_, _, pad) = (number()?, number()?, number()?);
-        cursor.leb128()?;
+        sites.read_uleb128().ok()?;
         if pad != 0 {
             pads.push(start.checked_add(pad)?);
         }
@@ -296,25 +169,28 @@ mod tests {
         let pushes: &[u8] = &[0x41, 0x0e, 16, 0x86, 2, 0x44, 0x0e, 8];
         let part: &[u8] = &[0x0e, 32];
         let section = section(&[(0x2000, 0x10, pushes), (0x3000, 8, part), (0x1800, 4, &[])]);
-        let found = frames(&section, 0x1000);
-        let code: Vec<_> = found.iter().map(|frame| (frame.code.clone(), frame.is_part)).collect();
+        let tables = UnwindTables::new(&section, 0x1000);
+        let found = tables.units();
+        let code: Vec<_> = found.iter().map(|unit| (unit.code.clone(), unit.is_part)).collect();
         assert_eq!(code, [(0x1800..0x1804, false), (0x2000..0x2010, false), (0x3000..0x3008, true)]);
-        assert_eq!(found[1].bare(&section), [0x2000..0x2001, 0x2005..0x2010]);
-        assert_eq!(found[2].bare(&section), []);
+        assert_eq!(tables.bare(&found[1]), [0x2000..0x2001, 0x2005..0x2010]);
+        assert_eq!(tables.bare(&found[2]), []);
     }
 
     #[test]
     fn damaged_tables_end_the_list() {
         let whole = section(&[(0x2000, 0x10, &[]), (0x3000, 8, &[])]);
         for length in 0..whole.len() {
-            let found = frames(&whole[..length], 0x1000);
+            let tables = UnwindTables::new(&whole[..length], 0x1000);
+            let found = tables.units();
             assert!(found.len() <= 2);
-            found.iter().for_each(|frame| drop(frame.bare(&whole[..length])));
+            found.iter().for_each(|unit| drop(tables.bare(unit)));
         }
         for place in 0..whole.len() {
             let mut other = whole.clone();
             other[place] ^= 0xff;
-            frames(&other, 0x1000).iter().for_each(|frame| drop(frame.bare(&other)));
+            let tables = UnwindTables::new(&other, 0x1000);
+            tables.units().iter().for_each(|unit| drop(tables.bare(unit)));
         }
     }
 

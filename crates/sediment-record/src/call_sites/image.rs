@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
-use super::counters::{Counted, FILES, FileCounters, SHARED, TARGETS, TARGETS_BYTES, WAITS};
+use super::counters::{FILES, FileCounters, SHARED, SiteCounts, TARGETS, TARGETS_BYTES, WAITS};
 use super::entrance::{Region, find_room};
-use super::modules::Modules;
-use super::plan::Plan;
+use super::modules::PlannedModules;
+use super::plan::SitePlan;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{Changes, Placement, Stubs, size};
-use super::tally::Tally;
+use super::stubs::{Changes, StubPlacement, Stubs, size};
+use super::tally::CallTally;
 use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
@@ -42,7 +42,7 @@ struct Room {
 
 /// A file that a program has mapped.
 #[derive(Debug)]
-struct MappedFile {
+struct FileInMemory {
     module: usize,
     /// Added to addresses as linked.
     bias: u64,
@@ -72,24 +72,24 @@ pub(super) struct ProgramImage {
     next_counters: u64,
     /// Address of the page that the recording shares.
     shared: u64,
-    files: Vec<MappedFile>,
+    files: Vec<FileInMemory>,
     /// Threads of all its processes.
     pub(super) threads: u32,
 }
 
 /// Memory for a program that begins.
 #[derive(Debug)]
-pub(super) struct Wanted<'a> {
+pub(super) struct NewProgram<'a> {
     pub(super) mapped: &'a [Range<u64>],
     /// The program's file, and its place.
-    pub(super) program: (&'a Plan, Range<u64>),
+    pub(super) program: (&'a SitePlan, Range<u64>),
     /// Place of the dynamic linker; None of a static program.
     pub(super) linker: Option<Range<u64>>,
 }
 
 impl ProgramImage {
     /// Takes memory for a program; None if there is no room near it.
-    pub(super) fn plan(wanted: &Wanted<'_>, shared: &mut SharedMemory) -> io::Result<Option<Self>> {
+    pub(super) fn plan(wanted: &NewProgram<'_>, shared: &mut SharedMemory) -> io::Result<Option<Self>> {
         let (plan, place) = &wanted.program;
         let locks = plan.traits.contains(&Trait::LocksMemory);
         let own = FileCounters::of(plan, FILES).end() - FILES;
@@ -198,7 +198,7 @@ impl ProgramImage {
         &mut self,
         process: Pid,
         mapped: &[Mapping],
-        modules: &mut Modules,
+        modules: &mut PlannedModules,
         shared: &SharedMemory,
         skipped: &mut Skipped,
     ) -> io::Result<Vec<Trait>> {
@@ -233,7 +233,7 @@ impl ProgramImage {
             let bias = mapping.range.start.wrapping_sub(segment.code.start & !(PAGE - 1));
             let range = plan.extent.start.wrapping_add(bias)..plan.extent.end.wrapping_add(bias);
             traits.extend(plan.traits.iter().copied());
-            let mut file = MappedFile {
+            let mut file = FileInMemory {
                 module: index,
                 bias,
                 range: if range.contains(&mapping.range.start) { range } else { mapping.range.clone() },
@@ -254,9 +254,9 @@ impl ProgramImage {
     fn change(
         &mut self,
         memory: &File,
-        file: &mut MappedFile,
-        (plan, path): (&Plan, &str),
-        modules: &mut Modules,
+        file: &mut FileInMemory,
+        (plan, path): (&SitePlan, &str),
+        modules: &mut PlannedModules,
         shared: &SharedMemory,
         skipped: &mut Skipped,
     ) -> io::Result<()> {
@@ -275,7 +275,7 @@ impl ProgramImage {
             skipped.add(Reason::NoRoomForStubs, 0, path);
             return Ok(());
         };
-        let placement = Placement {
+        let placement = StubPlacement {
             bias: file.bias,
             stubs: room.region.address + room.used,
             counters,
@@ -292,7 +292,7 @@ impl ProgramImage {
         if !is_program {
             self.next_counters = counters.end();
         }
-        let changed = write_changes(memory, file.bias, &stubs.changes, Direction::ToStubs)?;
+        let changed = write_changes(memory, file.bias, &stubs.changes, CodeState::ToStubs)?;
         if changed.other > 0 {
             skipped.add_many(Reason::ChangedCode, 1, 0, path);
         }
@@ -305,7 +305,7 @@ impl ProgramImage {
     pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
         let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
         for file in self.files.iter().filter(|file| file.is_mapped) {
-            write_changes(&memory, file.bias, &file.stubs.changes, Direction::ToOriginal)?;
+            write_changes(&memory, file.bias, &file.stubs.changes, CodeState::ToOriginal)?;
         }
         Ok(())
     }
@@ -313,14 +313,14 @@ impl ProgramImage {
     /// Address that a thread at this one is to go to before its code is set back: it stands between instructions that do nothing and the
     /// call that follows them.
     pub(super) fn place_in_original(&self, address: u64) -> u64 {
-        let inside = |file: &&MappedFile| file.is_mapped && file.range.contains(&address);
+        let inside = |file: &&FileInMemory| file.is_mapped && file.range.contains(&address);
         let Some(file) = self.files.iter().find(inside) else { return address };
         let linked = address.wrapping_sub(file.bias);
         file.stubs.changes.window_at(linked).map_or(address, |start| start.wrapping_add(file.bias))
     }
 
     /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
-    pub(super) fn look_at_slots(&mut self, process: Pid, modules: &Modules) {
+    pub(super) fn look_at_slots(&mut self, process: Pid, modules: &PlannedModules) {
         let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { return };
         for file in self.files.iter_mut().filter(|file| file.counters.is_some() && file.is_mapped) {
             let slots = &modules.get(file.module).plan.slots;
@@ -356,7 +356,7 @@ impl ProgramImage {
     }
 
     /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on.
-    pub(super) fn retire(&self, modules: &Modules, shared: &SharedMemory, tally: &mut Tally) {
+    pub(super) fn retire(&self, modules: &PlannedModules, shared: &SharedMemory, tally: &mut CallTally) {
         let blocks = 0..self.users.len() as u32;
         let used: Vec<u64> = blocks
             .map(|block| self.block_offset(block))
@@ -368,7 +368,7 @@ impl ProgramImage {
             .collect();
         for file in &self.files {
             let Some(counters) = &file.counters else { continue };
-            let mut counted = Counted::default();
+            let mut counted = SiteCounts::default();
             for (offset, table) in used.iter().zip(&tables) {
                 counted.add(counters, &|part| shared.read(offset + part.start..offset + part.end));
                 counted.add_targets(counters, table);
@@ -384,7 +384,13 @@ impl ProgramImage {
         }
     }
 
-    fn add_to(&self, tally: &mut Tally, file: &MappedFile, counted: Counted, modules: &Modules) {
+    fn add_to(
+        &self,
+        tally: &mut CallTally,
+        file: &FileInMemory,
+        counted: SiteCounts,
+        modules: &PlannedModules,
+    ) {
         let plan = &modules.get(file.module).plan;
         for (index, (calls, first)) in counted.direct {
             let site = &plan.direct[index];
@@ -410,10 +416,10 @@ impl ProgramImage {
     /// The function that a slot leads to: as the program has it, or by its name.
     fn callee_of_slot(
         &self,
-        file: &MappedFile,
+        file: &FileInMemory,
         slot: u64,
-        modules: &Modules,
-        tally: &mut Tally,
+        modules: &PlannedModules,
+        tally: &mut CallTally,
     ) -> Option<(usize, u64)> {
         let callee = modules.get(file.module).plan.slots.get(&slot)?;
         // The dynamic linker finds it at the first call, and until then the slot leads to a linkage stub of its own file.
@@ -443,14 +449,14 @@ impl ProgramImage {
 
 /// Way in which code changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum CodeState {
     ToStubs,
     ToOriginal,
 }
 
 /// Number of changes that were made, and of those whose bytes are others than expected.
 #[derive(Debug, Default)]
-struct Written {
+struct Rewritten {
     other: u64,
 }
 
@@ -458,8 +464,8 @@ struct Written {
 const AT_ONCE: u64 = 64 * PAGE;
 
 /// Makes changes in memory, whole pages at once: no change lies across two.
-fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: Direction) -> io::Result<Written> {
-    let mut written = Written::default();
+fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: CodeState) -> io::Result<Rewritten> {
+    let mut written = Rewritten::default();
     let mut changes = changes.iter().peekable();
     while let Some((first, ..)) = changes.peek() {
         let start = first.wrapping_add(bias) & !(PAGE - 1);
@@ -479,8 +485,8 @@ fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: Directi
             }
             let there = &mut bytes[(at - start) as usize..][..changed.len()];
             let (expected, wanted) = match direction {
-                Direction::ToStubs => (original, changed),
-                Direction::ToOriginal => (changed, original),
+                CodeState::ToStubs => (original, changed),
+                CodeState::ToOriginal => (changed, original),
             };
             if there == expected { there.copy_from_slice(wanted) } else { written.other += 1 }
         }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code is recorded, each with its plan, made once for all processes that map it.
 
-use super::plan::Plan;
-use super::stubs::{Placement, Stubs};
+use super::plan::SitePlan;
+use super::stubs::{StubPlacement, Stubs};
 use crate::tracing::mappings::{self, Mapping};
 use nix::unistd::Pid;
 use sediment_core::binary;
@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 /// A file with code.
 #[derive(Debug)]
-pub(super) struct Module {
+pub(super) struct PlannedModule {
     /// Path as the processes know it.
     pub(super) path: String,
-    pub(super) plan: Plan,
+    pub(super) plan: SitePlan,
 }
 
 /// A file as the system knows it: path, inode, device, size, time of its last change.
@@ -30,8 +30,8 @@ const KEPT: usize = 8;
 
 /// All files that were mapped.
 #[derive(Debug, Default)]
-pub(super) struct Modules {
-    all: Vec<Rc<Module>>,
+pub(super) struct PlannedModules {
+    all: Vec<Rc<PlannedModule>>,
     by_identity: HashMap<Identity, Option<usize>>,
     /// Base names of files that are left alone.
     excluded: BTreeSet<String>,
@@ -41,17 +41,17 @@ pub(super) struct Modules {
     pub(super) planning: Duration,
 }
 
-impl Modules {
+impl PlannedModules {
     pub(super) fn new(excluded: BTreeSet<String>) -> Self {
         Self { excluded, ..Self::default() }
     }
 
-    pub(super) fn get(&self, index: usize) -> &Rc<Module> {
+    pub(super) fn get(&self, index: usize) -> &Rc<PlannedModule> {
         &self.all[index]
     }
 
     /// The stubs of a file at a place. They depend on distances alone, so programs that map it alike share them.
-    pub(super) fn stubs(&mut self, module: usize, placement: &Placement) -> Rc<Stubs> {
+    pub(super) fn stubs(&mut self, module: usize, placement: &StubPlacement) -> Rc<Stubs> {
         let place = (placement.stubs.wrapping_sub(placement.bias), placement.counters.at);
         let kept = self.stubs.entry(module).or_default();
         if let Some((_, stubs)) = kept.iter().find(|(known, _)| *known == place) {
@@ -70,7 +70,7 @@ impl Modules {
         self.all[module].plan.functions.binary_search(&address).is_ok()
     }
 
-    pub(super) fn all(&self) -> &[Rc<Module>] {
+    pub(super) fn all(&self) -> &[Rc<PlannedModule>] {
         &self.all
     }
 
@@ -82,14 +82,14 @@ impl Modules {
         }
         let begun = Instant::now();
         let found = mappings::content(process, mapping).filter(|bytes| !bytes.is_empty()).map(|bytes| {
-            let mut plan = Plan::of(&bytes, binary::build_id(&bytes));
+            let mut plan = SitePlan::of(&bytes, binary::build_id(&bytes));
             let name = base_name(&mapping.path);
             let is_excluded = self.excluded.contains(name)
                 || plan.soname.as_ref().is_some_and(|soname| self.excluded.contains(soname));
             if is_excluded {
                 plan.leave_alone("excluded");
             }
-            self.all.push(Rc::new(Module { path: mapping.path.clone(), plan }));
+            self.all.push(Rc::new(PlannedModule { path: mapping.path.clone(), plan }));
             self.all.len() - 1
         });
         self.planning += begun.elapsed();

@@ -19,9 +19,9 @@
 
 use super::elf::{FileSymbols, PlannedFile, linkage_stubs, slots, words_of_data};
 use super::flags::LiveFlags;
-use super::frames::frames;
+use super::frames::UnwindTables;
 use super::sites::{
-    DirectSite, Export, Form, IndirectSite, Refused, SlotCallee, TextSegment, Trait, in_one_page,
+    DirectForm, DirectSite, Export, IndirectSite, RefusedSites, SlotCallee, TextSegment, Trait, in_one_page,
 };
 use super::sweep::{DirectBranch, Sweep};
 use super::windows::{FoundSite, WindowChoice};
@@ -30,7 +30,7 @@ use std::ops::Range;
 
 /// What changes in a file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Plan {
+pub(super) struct SitePlan {
     /// Addresses that the file occupies, in whole pages.
     pub(super) extent: Range<u64>,
     pub(super) text: Vec<TextSegment>,
@@ -47,10 +47,10 @@ pub(super) struct Plan {
     /// Why nothing of it changes, if so.
     pub(super) left_alone: Option<&'static str>,
     /// Number of sites that change, and of those that do not.
-    pub(super) refused: Refused,
+    pub(super) refused: RefusedSites,
 }
 
-impl Plan {
+impl SitePlan {
     /// Plans a file.
     pub(super) fn of(bytes: &[u8], build_id: Option<String>) -> Self {
         let image = match PlannedFile::parse(bytes) {
@@ -76,7 +76,7 @@ impl Plan {
         if plan.left_alone.is_some() {
             return plan.with_symbols(symbols);
         }
-        plan.find_sites(&image, &symbols, (frames_at, frame_bytes));
+        plan.find_sites(&image, &symbols, &UnwindTables::new(frame_bytes, frames_at));
         plan.with_symbols(symbols)
     }
 
@@ -86,29 +86,24 @@ impl Plan {
         self
     }
 
-    fn find_sites(
-        &mut self,
-        image: &PlannedFile<'_>,
-        symbols: &FileSymbols,
-        (frames_at, frame_bytes): (u64, &[u8]),
-    ) {
+    fn find_sites(&mut self, image: &PlannedFile<'_>, symbols: &FileSymbols, tables: &UnwindTables<'_>) {
         let (stub_sections, stubs) = linkage_stubs(image, &self.slots);
         let in_stubs = |address: u64| stub_sections.iter().any(|section| section.contains(&address));
-        let mut frames = frames(frame_bytes, frames_at);
-        frames.retain(|frame| image.is_code(frame.code.start) && !in_stubs(frame.code.start));
-        let overlaps: Vec<bool> = (0..frames.len())
+        let mut units = tables.units();
+        units.retain(|unit| image.is_code(unit.code.start) && !in_stubs(unit.code.start));
+        let overlaps: Vec<bool> = (0..units.len())
             .map(|index| {
                 let with = |other: usize| {
-                    let other = frames.get(other).map(|frame| &frame.code);
-                    let own = &frames[index].code;
+                    let other = units.get(other).map(|unit| &unit.code);
+                    let own = &units[index].code;
                     other.is_some_and(|other| other.start < own.end && own.start < other.end)
                 };
                 index.checked_sub(1).is_some_and(with) || with(index + 1)
             })
             .collect();
-        let parts = frames.iter().filter(|frame| frame.is_part).map(|frame| frame.code.start);
+        let parts = units.iter().filter(|unit| unit.is_part).map(|unit| unit.code.start);
         let cold: BTreeSet<u64> = parts.chain(symbols.cold.iter().copied()).collect();
-        let starts = frames.iter().map(|frame| frame.code.start).chain(symbols.starts.iter().copied());
+        let starts = units.iter().map(|unit| unit.code.start).chain(symbols.starts.iter().copied());
         self.functions =
             starts.filter(|start| !cold.contains(start)).collect::<BTreeSet<u64>>().into_iter().collect();
         let mut sweep = Sweep::default();
@@ -116,12 +111,12 @@ impl Plan {
         words_of_data(image, &mut words);
         words.sort_unstable();
         words.dedup();
-        for (frame, overlaps) in frames.iter().zip(overlaps) {
+        for (unit, overlaps) in units.iter().zip(overlaps) {
             let done = if overlaps {
                 sweep.skip();
                 Err("functions that overlap")
             } else {
-                sweep.unit(image, (frame, frame_bytes), &words)
+                sweep.unit(image, (unit, tables), &words)
             };
             if let Err(why) = done {
                 sweep.refuse(why, 1);
@@ -143,8 +138,8 @@ impl Plan {
         }
         let mut chosen = WindowChoice {
             image,
-            frames: &frames,
-            frame_bytes,
+            units: &units,
+            tables,
             sweep: &sweep,
             functions: &self.functions,
             bare: None,
@@ -165,7 +160,7 @@ impl Plan {
         for (why, count) in sweep.refused {
             *self.refused.entry(why).or_default() += count;
         }
-        self.direct.sort_by_key(|site| (site.form != Form::Call, site.at));
+        self.direct.sort_by_key(|site| (site.form != DirectForm::Call, site.at));
     }
 
     /// Nothing of the file changes.
@@ -177,7 +172,7 @@ impl Plan {
 
     /// Number of direct sites that are calls; the others come after them.
     pub(super) fn calls(&self) -> usize {
-        self.direct.partition_point(|site| site.form == Form::Call)
+        self.direct.partition_point(|site| site.form == DirectForm::Call)
     }
 
     /// The site that a branch is; None if it stays inside its function.
@@ -192,7 +187,11 @@ impl Plan {
         let is_function = self.functions.binary_search(&target).is_ok();
         if slot.is_none() && !is_function {
             // A jump between the parts of a function, or code that is no function.
-            return if form == Form::Call { Err("calls of code that is no function") } else { Ok(None) };
+            return if form == DirectForm::Call {
+                Err("calls of code that is no function")
+            } else {
+                Ok(None)
+            };
         }
         if slot.is_none() && flags.at(target) {
             return Err("callees that read flags");
@@ -217,7 +216,7 @@ mod tests {
             std::path::PathBuf::from,
         );
         let bytes = std::fs::read(path).expect("this program can be read");
-        let plan = Plan::of(&bytes, None);
+        let plan = SitePlan::of(&bytes, None);
         println!("{:?} {:?}", plan.left_alone, plan.refused);
         let direct = plan.direct.iter().map(|site| site.at..site.at + site.form.length());
         let indirect = plan.indirect.iter().map(|site| site.window.clone());

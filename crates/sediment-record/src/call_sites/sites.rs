@@ -9,7 +9,7 @@ pub(super) const PAGE: u64 = 4096;
 
 /// Form of a direct site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Form {
+pub(super) enum DirectForm {
     /// `call rel32`.
     Call,
     /// `jmp rel32`.
@@ -22,7 +22,7 @@ pub(super) enum Form {
     JumpThroughSlot,
 }
 
-impl Form {
+impl DirectForm {
     /// Bytes of the instruction.
     pub(super) fn length(self) -> u64 {
         match self {
@@ -43,7 +43,7 @@ pub(super) struct DirectSite {
     /// Address of the instruction.
     pub(super) at: u64,
     /// Form of the instruction.
-    pub(super) form: Form,
+    pub(super) form: DirectForm,
     /// Address that it leads to, or of the slot that it reads.
     pub(super) target: u64,
     /// Slot of the global offset table that has the callee, where a linkage stub or the instruction itself reads it.
@@ -52,7 +52,7 @@ pub(super) struct DirectSite {
 
 /// Instructions that run elsewhere than where they were linked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Moved {
+pub(super) struct RelocatedCode {
     /// Their bytes.
     pub(super) bytes: Vec<u8>,
     /// Displacements that depend on the place: where they are, where their instruction ends, and the address that they lead to.
@@ -71,11 +71,11 @@ pub(super) struct IndirectSite {
     /// The bytes as the file has them.
     pub(super) original: Vec<u8>,
     /// Instructions before the call.
-    pub(super) before: Moved,
+    pub(super) before: RelocatedCode,
     /// Loads the target into r11, which lies saved on the stack.
-    pub(super) load: Moved,
+    pub(super) load: RelocatedCode,
     /// Jumps to the target.
-    pub(super) go: Moved,
+    pub(super) go: RelocatedCode,
 }
 
 /// Callee that a slot of the global offset table has.
@@ -115,7 +115,7 @@ pub(super) enum Trait {
 }
 
 /// Number of sites that are left as they are, by reason.
-pub(super) type Refused = BTreeMap<&'static str, u64>;
+pub(super) type RefusedSites = BTreeMap<&'static str, u64>;
 
 /// Bytes of a direct call or jump.
 pub(super) const JUMP: u64 = 5;

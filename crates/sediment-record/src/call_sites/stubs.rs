@@ -18,8 +18,8 @@
 use super::counters::{
     FileCounters, NOTICES, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
 };
-use super::plan::Plan;
-use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE};
+use super::plan::SitePlan;
+use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
 use std::ops::Range;
 
 /// Bytes of a stub of a direct call, and of another direct site.
@@ -30,7 +30,7 @@ const PATIENCE: u32 = 10_000_000;
 
 /// Place of a file and of what belongs to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Placement {
+pub(super) struct StubPlacement {
     /// Added to addresses as linked.
     pub(super) bias: u64,
     /// Address of the stubs.
@@ -50,7 +50,7 @@ pub(super) struct Changes {
 }
 
 /// One change: address as linked, original bytes, changed bytes.
-pub(super) type Change<'a> = (u64, &'a [u8], &'a [u8]);
+pub(super) type SiteChange<'a> = (u64, &'a [u8], &'a [u8]);
 
 impl Changes {
     fn add(&mut self, at: u64, original: &[u8], changed: &[u8]) {
@@ -59,7 +59,7 @@ impl Changes {
         self.changed.extend_from_slice(changed);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = SiteChange<'_>> {
         let mut offset = 0;
         self.places.iter().map(move |(at, length)| {
             let bytes = offset..offset + usize::from(*length);
@@ -76,7 +76,7 @@ impl Changes {
     }
 
     fn sorted(&self) -> Self {
-        let mut all: Vec<Change<'_>> = self.iter().collect();
+        let mut all: Vec<SiteChange<'_>> = self.iter().collect();
         all.sort_unstable_by_key(|(at, ..)| *at);
         let mut sorted = Self::default();
         for (at, original, changed) in all {
@@ -96,7 +96,7 @@ pub(super) struct Stubs {
 }
 
 /// Machine code at an address.
-struct Assembler {
+struct CodeWriter {
     start: u64,
     bytes: Vec<u8>,
 }
@@ -108,7 +108,7 @@ struct Hole(usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TooFar;
 
-impl Assembler {
+impl CodeWriter {
     fn here(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -152,7 +152,7 @@ impl Assembler {
         self.put(&[opcode, distance as i8 as u8]);
     }
 
-    fn moved(&mut self, moved: &Moved, bias: u64) -> Result<(), TooFar> {
+    fn moved(&mut self, moved: &RelocatedCode, bias: u64) -> Result<(), TooFar> {
         let (start, first) = (self.here(), self.bytes.len());
         self.put(&moved.bytes);
         for (place, end, target) in &moved.relative {
@@ -191,7 +191,7 @@ const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 const ABOVE_RED_ZONE: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, RED_ZONE as u8, 0, 0, 0];
 
 /// Bytes of stubs that a plan needs at most.
-pub(super) fn size(plan: &Plan) -> u64 {
+pub(super) fn size(plan: &SitePlan) -> u64 {
     let calls = plan.calls() as u64;
     let others = plan.direct.len() as u64 - calls;
     let indirect: u64 = plan.indirect.iter().map(longest).sum();
@@ -209,11 +209,11 @@ fn longest(site: &IndirectSite) -> u64 {
 
 impl Stubs {
     /// Emits the stubs of a file.
-    pub(super) fn emit(plan: &Plan, placement: &Placement) -> Self {
+    pub(super) fn emit(plan: &SitePlan, placement: &StubPlacement) -> Self {
         let mut made = Self::default();
-        let mut code = Assembler { start: placement.stubs, bytes: Vec::new() };
+        let mut code = CodeWriter { start: placement.stubs, bytes: Vec::new() };
         let calls = plan.calls();
-        let places = Common::emit(&mut code, placement, calls as u64);
+        let places = SharedCode::emit(&mut code, placement, calls as u64);
         code.align(64);
         let Ok(common) = places else {
             made.too_far = (plan.direct.len() + plan.indirect.len()) as u64;
@@ -223,7 +223,7 @@ impl Stubs {
         let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
         // Nothing runs there that is not written below.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
-        let mut stub = Assembler { start: 0, bytes: Vec::new() };
+        let mut stub = CodeWriter { start: 0, bytes: Vec::new() };
         for (index, site) in plan.direct.iter().enumerate() {
             let at = if index < calls {
                 first_call + CALL_BYTES * index as u64
@@ -242,9 +242,9 @@ impl Stubs {
             code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
             // The opcode of a plain call or jump stays.
             let stays = match site.form {
-                Form::Call | Form::Jump => 1,
-                Form::ConditionalJump => 2,
-                Form::CallThroughSlot | Form::JumpThroughSlot => 0,
+                DirectForm::Call | DirectForm::Jump => 1,
+                DirectForm::ConditionalJump => 2,
+                DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => 0,
             };
             let length = site.form.length() as usize;
             made.changes.add(site.at + stays as u64, &original[stays..length], &changed[stays..length]);
@@ -270,7 +270,7 @@ impl Stubs {
 }
 
 /// Code that all stubs of a file share.
-struct Common {
+struct SharedCode {
     /// Takes a number of first use for a call, or another direct site.
     number_call: u64,
     number_other: u64,
@@ -284,8 +284,8 @@ struct Common {
     slots: u64,
 }
 
-impl Common {
-    fn emit(code: &mut Assembler, placement: &Placement, calls: u64) -> Result<Self, TooFar> {
+impl SharedCode {
+    fn emit(code: &mut CodeWriter, placement: &StubPlacement, calls: u64) -> Result<Self, TooFar> {
         let slots = (code.here() + COMMON_BYTES).next_multiple_of(64) - 64;
         let firsts = placement.counters.firsts();
         let number_call = code.here();
@@ -316,7 +316,7 @@ impl Common {
 }
 
 /// Loads the address of the page that the recording shares, by the opcode for its register.
-fn load_shared(code: &mut Assembler, register: u8) {
+fn load_shared(code: &mut CodeWriter, register: u8) {
     code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
     code.put(&offset(SHARED));
 }
@@ -325,7 +325,7 @@ const RAX: u8 = 0x04;
 const RCX: u8 = 0x0c;
 
 /// The next number of the sequence of first uses, in edx.
-fn take_number(code: &mut Assembler) {
+fn take_number(code: &mut CodeWriter) {
     code.put(&[0x51]); // push rcx
     load_shared(code, RCX);
     code.put(&[0xba, 1, 0, 0, 0]); // mov edx, 1
@@ -335,7 +335,7 @@ fn take_number(code: &mut Assembler) {
 }
 
 /// Stores the number of first use of the direct site whose stub calls this.
-fn number(code: &mut Assembler, behind_first: u64, step: u64, firsts: u64) -> Result<(), TooFar> {
+fn number(code: &mut CodeWriter, behind_first: u64, step: u64, firsts: u64) -> Result<(), TooFar> {
     code.put(&PUSH_RAX_RCX_RDX);
     code.put(&[0x48, 0x8b, 0x44, 0x24, 24]); // mov rax, [rsp+24]
     code.relative(&[0x48, 0x8d, 0x0d], behind_first)?; // lea rcx, [behind_first]
@@ -356,7 +356,7 @@ fn number(code: &mut Assembler, behind_first: u64, step: u64, firsts: u64) -> Re
 }
 
 /// Counts the target in r11 of the site whose record lies on the stack behind the return address, and takes that off.
-fn target(code: &mut Assembler, sequence: u64) -> Result<(), TooFar> {
+fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
     code.put(&PUSH_RAX_RCX_RDX);
     code.put(&[0x8b, 0x44, 0x24, 32]); // mov eax, [rsp+32]
     let mut outs = Vec::new();
@@ -410,7 +410,7 @@ fn target(code: &mut Assembler, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut Assembler, notice: u64) -> Result<(), TooFar> {
+fn wait(code: &mut CodeWriter, notice: u64) -> Result<(), TooFar> {
     code.put(&[0x50, 0x51]); // push rax; push rcx
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
     code.put(&offset(WAITS));
@@ -437,11 +437,11 @@ fn wait(code: &mut Assembler, notice: u64) -> Result<(), TooFar> {
 
 /// The stub of a direct site.
 fn direct(
-    code: &mut Assembler,
+    code: &mut CodeWriter,
     site: &DirectSite,
     index: u64,
-    placement: &Placement,
-    common: &Common,
+    placement: &StubPlacement,
+    common: &SharedCode,
 ) -> Result<(), TooFar> {
     code.put(&[0x65, 0x48, 0x83, 0x2c, 0x25]); // sub qword gs:[count], 1
     code.put(&offset(placement.counters.at + 8 * index));
@@ -450,12 +450,14 @@ fn direct(
     let go = code.bytes.len();
     let target = site.target.wrapping_add(placement.bias);
     match (site.form, common.wait) {
-        (Form::CallThroughSlot | Form::JumpThroughSlot, _) => code.relative(&[0xff, 0x25], target)?,
+        (DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot, _) => {
+            code.relative(&[0xff, 0x25], target)?
+        }
         (_, Some(wait)) if common.notice == Some(target) => code.jump(wait)?,
         _ => code.jump(target)?,
     }
     code.land(&first);
-    if site.form == Form::Call {
+    if site.form == DirectForm::Call {
         code.call(common.number_call)?;
     } else {
         code.put(&BELOW_RED_ZONE);
@@ -472,7 +474,7 @@ const LONGEST: usize = 6;
 /// Instruction of a direct site, as it is and as it leads to its stub; the last byte of shorter ones means nothing.
 fn changed_site(
     site: &DirectSite,
-    placement: &Placement,
+    placement: &StubPlacement,
     stub: u64,
 ) -> Result<([u8; LONGEST], [u8; LONGEST]), TooFar> {
     let at = site.at.wrapping_add(placement.bias);
@@ -487,23 +489,23 @@ fn changed_site(
         Ok([first, second, a, b, c, d])
     };
     match site.form {
-        Form::Call => Ok((short(0xe8, target)?, short(0xe8, stub)?)),
-        Form::Jump => Ok((short(0xe9, target)?, short(0xe9, stub)?)),
+        DirectForm::Call => Ok((short(0xe8, target)?, short(0xe8, stub)?)),
+        DirectForm::Jump => Ok((short(0xe9, target)?, short(0xe9, stub)?)),
         // The condition stays; it is not compared.
-        Form::ConditionalJump => Ok((long(0x0f, 0x80, target)?, long(0x0f, 0x80, stub)?)),
+        DirectForm::ConditionalJump => Ok((long(0x0f, 0x80, target)?, long(0x0f, 0x80, stub)?)),
         // With the prefix for addresses of 4 bytes, which does nothing here, the call is as long as before.
-        Form::CallThroughSlot => Ok((long(0xff, 0x15, target)?, long(0x67, 0xe8, stub)?)),
-        Form::JumpThroughSlot => Ok((long(0xff, 0x25, target)?, short(0xe9, stub)?)),
+        DirectForm::CallThroughSlot => Ok((long(0xff, 0x15, target)?, long(0x67, 0xe8, stub)?)),
+        DirectForm::JumpThroughSlot => Ok((long(0xff, 0x25, target)?, short(0xe9, stub)?)),
     }
 }
 
 /// The stub of an indirect site.
 fn indirect(
-    code: &mut Assembler,
+    code: &mut CodeWriter,
     site: &IndirectSite,
     record: u64,
-    placement: &Placement,
-    common: &Common,
+    placement: &StubPlacement,
+    common: &SharedCode,
 ) -> Result<(), TooFar> {
     let bias = placement.bias;
     code.moved(&site.before, bias)?;

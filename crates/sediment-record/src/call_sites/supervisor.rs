@@ -16,11 +16,11 @@
 
 use super::counters::NOTICES;
 use super::entrance::{self, DONE, LAST_CALL};
-use super::image::{ProgramImage, Wanted};
-use super::modules::Modules;
+use super::image::{NewProgram, ProgramImage};
+use super::modules::PlannedModules;
 use super::shared::SharedMemory;
 use super::sites::Trait;
-use super::tally::Tally;
+use super::tally::CallTally;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
     Mapping, all_mappings, auxiliary_value, is_filtered, process_of, status_field,
@@ -59,7 +59,7 @@ const PROGRESS: Duration = Duration::from_millis(50);
 
 /// A followed thread.
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct FollowedThread {
     process: Pid,
     /// Its program and block; None if the program is not recorded.
     place: Option<(usize, u32)>,
@@ -74,12 +74,12 @@ pub(super) struct Supervisor<'a> {
     settings: &'a Settings,
     watch: &'a mut dyn FnMut(Progress),
     shared: SharedMemory,
-    pub(super) modules: Modules,
+    pub(super) modules: PlannedModules,
     images: Vec<Option<ProgramImage>>,
-    threads: HashMap<Pid, Thread>,
+    threads: HashMap<Pid, FollowedThread>,
     /// Threads that stopped before their parent told of them.
     early: BTreeSet<Pid>,
-    pub(super) tally: Tally,
+    pub(super) tally: CallTally,
     pub(super) skipped: Skipped,
     begun: Instant,
     told: Instant,
@@ -104,11 +104,11 @@ impl<'a> Supervisor<'a> {
             settings,
             watch,
             shared,
-            modules: Modules::new(settings.exclude.clone()),
+            modules: PlannedModules::new(settings.exclude.clone()),
             images: Vec::new(),
             threads: HashMap::new(),
             early: BTreeSet::new(),
-            tally: Tally::default(),
+            tally: CallTally::default(),
             skipped: Skipped::default(),
             begun: now,
             told: now,
@@ -123,7 +123,7 @@ impl<'a> Supervisor<'a> {
     /// Takes on a process that waits to become a program.
     pub(super) fn expect(&mut self, process: Pid) -> nix::Result<()> {
         ptrace::seize(process, FOLLOW)?;
-        let thread = Thread { process, place: None, is_new: false, asked: false };
+        let thread = FollowedThread { process, place: None, is_new: false, asked: false };
         self.threads.insert(process, thread);
         self.begun = Instant::now();
         Ok(())
@@ -251,7 +251,7 @@ impl<'a> Supervisor<'a> {
             }
             Some((number, own.unwrap_or(block)))
         });
-        self.threads.insert(child, Thread { process, place, is_new: true, asked: false });
+        self.threads.insert(child, FollowedThread { process, place, is_new: true, asked: false });
         if self.early.remove(&child) {
             self.welcome(child);
             self.go_on(child, 0);
@@ -339,7 +339,7 @@ impl<'a> Supervisor<'a> {
         let others = self.threads.iter().filter(|(_, thread)| thread.process == process);
         let others: Vec<Pid> = others.map(|(id, _)| *id).collect();
         others.into_iter().for_each(|thread| self.forget(thread));
-        self.threads.insert(process, Thread { process, place: None, is_new: false, asked: false });
+        self.threads.insert(process, FollowedThread { process, place: None, is_new: false, asked: false });
         let begun = Instant::now();
         match self.enter(process) {
             Ok(()) => self.go_on(process, 0),
@@ -394,7 +394,7 @@ impl<'a> Supervisor<'a> {
         let linker =
             value(libc::AT_BASE).filter(|base| *base != 0).and_then(at).map(|first| extent(&mapped, first));
         let ranges: Vec<Range<u64>> = mapped.iter().map(|mapping| mapping.range.clone()).collect();
-        let wanted = Wanted { mapped: &ranges, program: (plan, program), linker };
+        let wanted = NewProgram { mapped: &ranges, program: (plan, program), linker };
         let unentered = Left::Followed(Reason::UnenteredProgram);
         let mut image = ProgramImage::plan(&wanted, &mut self.shared)
             .map_err(|_| unentered)?
@@ -410,7 +410,7 @@ impl<'a> Supervisor<'a> {
         self.programs += 1;
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
-        self.threads.insert(process, Thread { process, place, is_new: false, asked: false });
+        self.threads.insert(process, FollowedThread { process, place, is_new: false, asked: false });
         Ok(())
     }
 
@@ -477,8 +477,10 @@ impl<'a> Supervisor<'a> {
                         stopped.remove(&other);
                         self.forget(other);
                     }
-                    self.threads
-                        .insert(thread, Thread { process: thread, place: None, is_new: false, asked: false });
+                    self.threads.insert(
+                        thread,
+                        FollowedThread { process: thread, place: None, is_new: false, asked: false },
+                    );
                 }
                 Status::Trapped => {
                     self.welcome(thread);
@@ -487,7 +489,7 @@ impl<'a> Supervisor<'a> {
                 Status::Signal(_) => self.call_again(thread),
                 _ => {}
             }
-            self.threads.entry(thread).or_insert(Thread {
+            self.threads.entry(thread).or_insert(FollowedThread {
                 process: thread,
                 place: None,
                 is_new: false,
@@ -515,7 +517,7 @@ impl<'a> Supervisor<'a> {
     fn set_back(&mut self, stopped: &HashMap<Pid, i32>) {
         let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();
         for process in processes {
-            let own: Vec<(&Pid, &Thread)> =
+            let own: Vec<(&Pid, &FollowedThread)> =
                 self.threads.iter().filter(|(_, thread)| thread.process == process).collect();
             let Some((image, _)) = own.iter().find_map(|(_, thread)| thread.place) else { continue };
             let Some(image) = &self.images[image] else { continue };

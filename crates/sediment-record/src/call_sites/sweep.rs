@@ -2,15 +2,15 @@
 //! One pass over all functions of a file: the branches that may be sites, and every address that code may lead to.
 
 use super::elf::PlannedFile;
-use super::frames::{Frame, landing_pads};
-use super::sites::{Form, Refused};
+use super::frames::{CodeUnit, UnwindTables, landing_pads};
+use super::sites::{DirectForm, RefusedSites};
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, OpKind, Register};
 use std::ops::Range;
 
 /// A direct branch to elsewhere than its own function.
 pub(super) struct DirectBranch {
     pub(super) at: u64,
-    pub(super) form: Form,
+    pub(super) form: DirectForm,
     pub(super) target: u64,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Sweep {
     /// By function: it jumps by tables that were not found.
     pub(super) unknown_tables: Vec<bool>,
     pub(super) uses_gs: bool,
-    pub(super) refused: Refused,
+    pub(super) refused: RefusedSites,
 }
 
 /// Instructions before an indirect call that may move with it, at most.
@@ -48,7 +48,7 @@ const MOST_MOVED: usize = 5;
 const LONGEST_TABLE: usize = 1 << 14;
 
 /// A function while it is decoded.
-struct Unit<'a, 'b> {
+struct DecodedUnit<'a, 'b> {
     file: &'b PlannedFile<'a>,
     range: &'b Range<u64>,
     /// Where it has nothing but the return address on the stack.
@@ -80,17 +80,17 @@ impl Sweep {
     pub(super) fn unit(
         &mut self,
         file: &PlannedFile<'_>,
-        (frame, frame_bytes): (&Frame, &[u8]),
+        (unwound, tables): (&CodeUnit, &UnwindTables<'_>),
         words: &[u64],
     ) -> Result<(), &'static str> {
-        let range = &frame.code;
+        let range = &unwound.code;
         let number = self.unknown_tables.len();
         self.unknown_tables.push(true);
         let code = file.code(range).ok_or("functions outside code")?;
         let first = words.partition_point(|word| *word <= range.start);
         let has_labels = words.get(first).is_some_and(|word| *word < range.end);
-        let bare = || frame.bare(frame_bytes);
-        let mut unit = Unit::new(file, range, &bare, number, has_labels);
+        let bare = || tables.bare(unwound);
+        let mut unit = DecodedUnit::new(file, range, &bare, number, has_labels);
         let decoded = unit.decode(code);
         self.targets.append(&mut unit.inner);
         self.targets.append(&mut unit.outer);
@@ -101,7 +101,7 @@ impl Sweep {
         let mut unknown = false;
         if !unit.indirect.is_empty() {
             unknown = unit.jumps && !self.read_tables(file, range, &unit.tables) && !has_labels;
-            match frame.exceptions.map(|table| pads(file, table, range.start)) {
+            match unwound.exceptions.map(|table| pads(file, table, range.start)) {
                 Some(Some(pads)) => self.targets.extend(pads),
                 Some(None) => unknown = true,
                 None => {}
@@ -143,7 +143,7 @@ impl Sweep {
     }
 }
 
-impl<'a, 'b> Unit<'a, 'b> {
+impl<'a, 'b> DecodedUnit<'a, 'b> {
     fn new(
         file: &'b PlannedFile<'a>,
         range: &'b Range<u64>,
@@ -254,9 +254,9 @@ impl<'a, 'b> Unit<'a, 'b> {
         }
         self.outer.push(target);
         let form = match (flow, instruction.len()) {
-            (FlowControl::Call, 5) => Form::Call,
-            (FlowControl::UnconditionalBranch, 5) => Form::Jump,
-            (FlowControl::ConditionalBranch, 6) => Form::ConditionalJump,
+            (FlowControl::Call, 5) => DirectForm::Call,
+            (FlowControl::UnconditionalBranch, 5) => DirectForm::Jump,
+            (FlowControl::ConditionalBranch, 6) => DirectForm::ConditionalJump,
             (FlowControl::Call, _) => {
                 self.unusual += 1;
                 return Ok(());

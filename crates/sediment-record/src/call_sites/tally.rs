@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What all programs of a recording have counted, and the recording made of it.
 
-use super::modules::{Modules, base_name};
+use super::modules::{PlannedModules, base_name};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::Source;
 use sediment_core::skipped::{Reason, Skipped};
@@ -9,25 +9,25 @@ use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Sp
 use std::collections::BTreeMap;
 
 /// A file's number and an address as linked.
-pub(super) type Place = (usize, u64);
+pub(super) type FileAddress = (usize, u64);
 
 /// Calls and first uses.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CallTally {
     /// By call site and callee.
-    calls: BTreeMap<(Place, Place), u64>,
+    calls: BTreeMap<(FileAddress, FileAddress), u64>,
     /// Number of the first call of a function.
-    first: BTreeMap<Place, u32>,
+    first: BTreeMap<FileAddress, u32>,
     /// Functions that resolvers have chosen, by resolver or by the name's first function.
-    pub(super) chosen: BTreeMap<Place, Place>,
+    pub(super) chosen: BTreeMap<FileAddress, FileAddress>,
     /// Calls whose callee is in no file.
     outside: u64,
     /// Indirect calls without a place for their target.
     pub(super) without_target: u64,
 }
 
-impl Tally {
-    pub(super) fn add(&mut self, site: Place, callee: Option<Place>, calls: u64, first: u32) {
+impl CallTally {
+    pub(super) fn add(&mut self, site: FileAddress, callee: Option<FileAddress>, calls: u64, first: u32) {
         let Some(callee) = callee else {
             self.outside = self.outside.saturating_add(calls);
             return;
@@ -41,7 +41,7 @@ impl Tally {
     }
 
     /// The recording.
-    pub(super) fn recording(&self, modules: &Modules, source: Source, skipped: &Skipped) -> Recording {
+    pub(super) fn recording(&self, modules: &PlannedModules, source: Source, skipped: &Skipped) -> Recording {
         let mut recording = Recording::default();
         recording.source = source;
         recording.arch = Some("x86_64".to_owned());
@@ -54,13 +54,13 @@ impl Tally {
                 recording.dso(RecordedDso { path, build_id })
             })
             .collect();
-        let mut ids: BTreeMap<Place, AddressId> = BTreeMap::new();
-        let mut id = |recording: &mut Recording, (module, address): Place| {
+        let mut ids: BTreeMap<FileAddress, AddressId> = BTreeMap::new();
+        let mut id = |recording: &mut Recording, (module, address): FileAddress| {
             *ids.entry((module, address)).or_insert_with(|| {
                 recording.place(RecordedAddress { dso: Some(dsos[module]), spot: Spot::Address(address) })
             })
         };
-        let mut by_rank: Vec<(u32, Place)> =
+        let mut by_rank: Vec<(u32, FileAddress)> =
             self.first.iter().map(|(place, first)| (*first, *place)).collect();
         by_rank.sort_unstable();
         for (rank, (_, place)) in by_rank.into_iter().enumerate() {

@@ -2,8 +2,10 @@
 //! The bytes that an indirect call changes, and what moves from them to its stub.
 
 use super::elf::PlannedFile;
-use super::frames::Frame;
-use super::sites::{DirectSite, Form, IndirectSite, JUMP, Moved, RED_ZONE, SlotCallee, in_one_page};
+use super::frames::{CodeUnit, UnwindTables};
+use super::sites::{
+    DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee, in_one_page,
+};
 use super::sweep::{IndirectBranch, Sweep};
 use iced_x86::{
     Code, Decoder, DecoderOptions, Encoder, FlowControl, Instruction, InstructionInfoFactory, MemoryOperand,
@@ -23,8 +25,8 @@ pub(super) enum FoundSite {
 /// Choice of the bytes that indirect sites change.
 pub(super) struct WindowChoice<'a, 'b> {
     pub(super) image: &'b PlannedFile<'a>,
-    pub(super) frames: &'b [Frame],
-    pub(super) frame_bytes: &'b [u8],
+    pub(super) units: &'b [CodeUnit],
+    pub(super) tables: &'b UnwindTables<'a>,
     pub(super) sweep: &'b Sweep,
     pub(super) functions: &'b [u64],
     /// Bare code of the function that was looked at last.
@@ -83,7 +85,7 @@ impl WindowChoice<'_, '_> {
             let step = match instruction.flow_control() {
                 FlowControl::ConditionalBranch => {
                     // One to another function is a site of its own.
-                    if !self.frames[indirect.unit].code.contains(&instruction.near_branch64()) {
+                    if !self.units[indirect.unit].code.contains(&instruction.near_branch64()) {
                         return Err("indirect calls after an unusual jump");
                     }
                     let code = self.image.code_at(address).unwrap_or_default();
@@ -117,12 +119,12 @@ impl WindowChoice<'_, '_> {
 
     /// Where the bytes end that a jump may change: behind the last instruction of a function, padding is as good as its own bytes.
     fn end_with_padding(&self, unit: usize, end: u64, at: u64) -> u64 {
-        if end != self.frames[unit].code.end || end - at >= JUMP {
+        if end != self.units[unit].code.end || end - at >= JUMP {
             return end;
         }
         let next_function = self.functions.get(self.functions.partition_point(|start| *start < end));
-        let next_frame = self.frames.get(unit + 1).map(|frame| frame.code.start);
-        let next = next_function.copied().into_iter().chain(next_frame).min().unwrap_or(end);
+        let next_unit = self.units.get(unit + 1).map(|unit| unit.code.start);
+        let next = next_function.copied().into_iter().chain(next_unit).min().unwrap_or(end);
         let mut place = end;
         while place < next && place < at + JUMP {
             match self.decode(place) {
@@ -143,9 +145,9 @@ impl WindowChoice<'_, '_> {
 
     /// True if a jump leaves nothing on the stack but the return address, as one to another function does.
     fn is_bare(&mut self, indirect: &IndirectBranch) -> bool {
-        let frame = &self.frames[indirect.unit];
+        let unit = &self.units[indirect.unit];
         if self.bare.as_ref().is_none_or(|(unit, _)| *unit != indirect.unit) {
-            self.bare = Some((indirect.unit, frame.bare(self.frame_bytes)));
+            self.bare = Some((indirect.unit, self.tables.bare(unit)));
         }
         self.bare.iter().flat_map(|(_, ranges)| ranges).any(|range| range.contains(&indirect.at))
     }
@@ -179,7 +181,7 @@ fn through_slot(
     }
     let slot = last.ip_rel_memory_address();
     slots.contains_key(&slot).then(|| {
-        let form = if indirect.is_jump { Form::JumpThroughSlot } else { Form::CallThroughSlot };
+        let form = if indirect.is_jump { DirectForm::JumpThroughSlot } else { DirectForm::CallThroughSlot };
         DirectSite { at: indirect.at, form, target: slot, slot: Some(slot) }
     })
 }
@@ -237,9 +239,9 @@ fn memory_of(instruction: &Instruction) -> Option<MemoryOperand> {
 }
 
 /// Encodes instructions near an address.
-fn encode_steps(steps: &[MovedStep], near: u64, is_tail: bool) -> Option<Moved> {
+fn encode_steps(steps: &[MovedStep], near: u64, is_tail: bool) -> Option<RelocatedCode> {
     let mut encoder = Encoder::new(64);
-    let mut moved = Moved::default();
+    let mut moved = RelocatedCode::default();
     for step in steps {
         let start = moved.bytes.len();
         match step {
@@ -295,8 +297,9 @@ fn encode(
     if last.op0_kind() == OpKind::NearBranch64 {
         let target = last.near_branch64();
         // lea target(%rip),%r11; jmp target
-        let load = Moved { bytes: vec![0x4c, 0x8d, 0x1d, 0, 0, 0, 0], relative: vec![(3, 7, target)] };
-        let go = Moved { bytes: vec![0xe9, 0, 0, 0, 0], relative: vec![(1, 5, target)] };
+        let load =
+            RelocatedCode { bytes: vec![0x4c, 0x8d, 0x1d, 0, 0, 0, 0], relative: vec![(3, 7, target)] };
+        let go = RelocatedCode { bytes: vec![0xe9, 0, 0, 0, 0], relative: vec![(1, 5, target)] };
         return Some(IndirectSite { at, is_tail, original, before: encoded(&before)?, load, go, window });
     }
     // The stack pointer as a target is not code.

@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let built = match (&arguments.build, &arguments.file) {
-        (Some(build), Some(file)) => Some(Built::make(build, file, arguments, ui)?),
+        (Some(build), Some(file)) => Some(PaddedLinks::make(build, file, arguments, ui)?),
         _ => None,
     };
     let text = plan_text(arguments, built.as_ref())?;
@@ -113,7 +113,7 @@ fn usage(message: impl Into<String>) -> Error {
 }
 
 /// A plan of one variant whose links differ by padding only.
-fn plan_text(arguments: &Arguments, built: Option<&Built>) -> Result<String> {
+fn plan_text(arguments: &Arguments, built: Option<&PaddedLinks>) -> Result<String> {
     let command = benchmark(&texts(&arguments.command)?)?;
     let (build, programs) = match &arguments.link {
         Some(link) => (link_table(arguments, link)?, String::new()),
@@ -146,13 +146,13 @@ fn layouts(arguments: &Arguments) -> Result<u32> {
 const LONGEST_BUILD: Duration = Duration::from_secs(24 * 3600);
 
 /// Links that the wrapper made in a build.
-struct Built {
+struct PaddedLinks {
     programs: Vec<PathBuf>,
     /// Holds them.
     _folder: TemporaryFolder,
 }
 
-impl Built {
+impl PaddedLinks {
     fn make(build: &str, file: &Path, arguments: &Arguments, ui: &Ui) -> Result<Self> {
         let folder = TemporaryFolder::new()?;
         let stop = Stop::new();

@@ -6,7 +6,7 @@
 //! A level that cannot be built is skipped with the reason; the rest is compared.
 
 use super::links::Output;
-use super::progress::{Progress, Step};
+use super::progress::{RunProgress, RunStep};
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::stand_ins::{StandIns, under_own_names};
@@ -192,7 +192,7 @@ impl Job<'_> {
     ) -> Result<(Job<'j>, Vec<Output>)> {
         let folder = self.folder_of(name)?;
         let mut job = Job::begin(arguments, self.original.clone(), &folder, words, self.stop, self.ui)?;
-        job.progress = Progress::of_level(name);
+        job.progress = RunProgress::of_level(name);
         job.prepare()?;
         job.build()?;
         let outputs = job.outputs()?;
@@ -294,7 +294,7 @@ impl Job<'_> {
     fn train(&self, doing: &str, limit: std::time::Duration) -> Result<f64> {
         let mut seconds = 0.0;
         for (index, (line, _)) in self.arguments.trainings().enumerate() {
-            let bar = self.progress.begin(Step::Training(index), &format!("{doing}: {line}"), self.ui);
+            let bar = self.progress.begin(RunStep::Training(index), &format!("{doing}: {line}"), self.ui);
             let log = self.state.path(&format!("counting-{}.log", index + 1));
             let what = format!("the {} (`{line}`)", step(index));
             let done = self.place(Vec::new()).run(&what, &runs::in_shell(line), limit, &log);

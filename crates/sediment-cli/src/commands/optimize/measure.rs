@@ -4,7 +4,7 @@
 //! differ by padding only.
 
 use super::links::Output;
-use super::progress::{self, Progress, Step};
+use super::progress::{self, RunProgress, RunStep};
 use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
@@ -53,7 +53,7 @@ pub(super) struct Bench<'a> {
     /// Time to measure all commands.
     pub(super) measure_for: Duration,
     pub(super) scratch: PathBuf,
-    pub(super) progress: &'a Progress,
+    pub(super) progress: &'a RunProgress,
     pub(super) ui: &'a Ui,
 }
 
@@ -97,7 +97,7 @@ impl Bench<'_> {
 
     fn command(&self, index: usize, line: &str, time: Duration) -> Result<Value> {
         let doing = format!("measuring for up to {}: {line}", progress::in_words(time));
-        let bar = self.progress.begin(Step::Measurement(index), &doing, self.ui);
+        let bar = self.progress.begin(RunStep::Measurement(index), &doing, self.ui);
         let done = self.figures(line, time);
         bar.finish_and_clear();
         done

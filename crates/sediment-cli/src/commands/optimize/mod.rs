@@ -32,7 +32,7 @@ use crate::values;
 pub(super) use cargo::as_cargo_command;
 use clap::Args;
 use links::Output;
-use progress::{Progress, Step};
+use progress::{RunProgress, RunStep};
 use runs::{Place, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
@@ -190,7 +190,7 @@ struct Job<'a> {
     /// Further words for the compiler, of a level of --pgo.
     words: Vec<String>,
     state: State,
-    progress: Progress,
+    progress: RunProgress,
     stop: &'a Stop,
     ui: &'a Ui,
 }
@@ -223,7 +223,7 @@ impl<'a> Job<'a> {
         }
         let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
-        let progress = Progress::of(arguments);
+        let progress = RunProgress::of(arguments);
         Ok(Self { arguments, tree, original, found: files, words, state, progress, stop, ui })
     }
 
@@ -262,7 +262,7 @@ impl<'a> Job<'a> {
             ));
         } else {
             let _ = std::fs::remove_dir_all(&self.tree);
-            let bar = self.progress.begin(Step::Copy, "copying the tree", self.ui);
+            let bar = self.progress.begin(RunStep::Copy, "copying the tree", self.ui);
             let left_out = tree::copy(&self.original, &work, &self.tree, self.stop)?;
             bar.finish_and_clear();
             for folder in &left_out.folders {
@@ -285,7 +285,7 @@ impl<'a> Job<'a> {
         let (profiles, log) =
             (files::folder(&self.state.path(entries::NO_PROFILES))?, self.state.path(entries::LINKS_BEFORE));
         let before = self.files();
-        let took = self.run_build(Step::Build, entries::BUILDING, &profiles, &log)?;
+        let took = self.run_build(RunStep::Build, entries::BUILDING, &profiles, &log)?;
         let outside = self.must_stay_in_copy(&log);
         if outside.is_err() {
             self.state.give_up()?;
@@ -393,7 +393,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn run_build(&self, step: Step, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
+    fn run_build(&self, step: RunStep, said: &str, profiles: &Path, log: &Path) -> Result<f64> {
         let mut environment = toolbox::environment(&self.work(), profiles, log);
         let layouts = self.state.path(layouts::FOLDER);
         if layouts.is_dir() {
@@ -403,7 +403,7 @@ impl<'a> Job<'a> {
         links::begin(log)?;
         let words = runs::build_words(&self.arguments.build);
         let shown: Vec<_> = self.arguments.build.iter().map(|word| word.to_string_lossy()).collect();
-        let doing = if step == Step::Link { "linking in order" } else { "building" };
+        let doing = if step == RunStep::Link { "linking in order" } else { "building" };
         let bar = self.progress.begin(step, &format!("{doing}: {}", shown.join(" ")), self.ui);
         let usage = place.run("the build", &words, UNLIMITED, &self.state.path(said));
         bar.finish_and_clear();
@@ -447,7 +447,7 @@ impl<'a> Job<'a> {
         links::remove(outputs.iter())?;
         layouts::make_objects(&self.state.path(layouts::FOLDER), self.stop, self.ui)?;
         let (profiles, log) = (self.state.path(entries::PROFILES), self.state.path(entries::LINKS_AFTER));
-        let took = self.run_build(Step::Link, entries::LINKING, &profiles, &log)?;
+        let took = self.run_build(RunStep::Link, entries::LINKING, &profiles, &log)?;
         if let Some(missing) = outputs.iter().find(|output| !output.path.is_file()) {
             return Err(Error::new(
                 ErrorCode::ProgramFailed,

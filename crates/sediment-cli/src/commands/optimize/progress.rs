@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A step of a run, with its place among those of its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RunStep {
     Copy,
     Build,
     Training(usize),
@@ -17,7 +17,7 @@ pub(super) enum Step {
 }
 
 /// Steps of a run, or of the builds of a level.
-pub(super) struct Progress {
+pub(super) struct RunProgress {
     begun: Instant,
     /// Number of steps that copy, of training commands, and of measured commands; None in a level.
     counts: Option<[usize; 3]>,
@@ -25,7 +25,7 @@ pub(super) struct Progress {
     level: String,
 }
 
-impl Progress {
+impl RunProgress {
     /// Of a run.
     pub(super) fn of(arguments: &Arguments) -> Self {
         let counts =
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// Begins a step.
-    pub(super) fn begin(&self, step: Step, doing: &str, ui: &Ui) -> ProgressBar {
+    pub(super) fn begin(&self, step: RunStep, doing: &str, ui: &Ui) -> ProgressBar {
         let text = format!("{}: {doing}", self.label(step));
         if ui.is_terminal() {
             return ui.spinner(&text);
@@ -49,16 +49,16 @@ impl Progress {
         ProgressBar::hidden()
     }
 
-    fn label(&self, step: Step) -> String {
+    fn label(&self, step: RunStep) -> String {
         let Some([copies, trainings, measurements]) = self.counts else {
             return format!("level {}", self.level);
         };
         let number = match step {
-            Step::Copy => 1,
-            Step::Build => copies + 1,
-            Step::Training(index) => copies + 2 + index,
-            Step::Link => copies + 2 + trainings,
-            Step::Measurement(index) => copies + 3 + trainings + index,
+            RunStep::Copy => 1,
+            RunStep::Build => copies + 1,
+            RunStep::Training(index) => copies + 2 + index,
+            RunStep::Link => copies + 2 + trainings,
+            RunStep::Measurement(index) => copies + 3 + trainings + index,
         };
         format!("step {number} of {}", copies + 2 + trainings + measurements)
     }
@@ -79,22 +79,22 @@ mod tests {
 
     #[test]
     fn steps_have_numbers() {
-        let progress = Progress { begun: Instant::now(), counts: Some([1, 2, 2]), level: String::new() };
+        let progress = RunProgress { begun: Instant::now(), counts: Some([1, 2, 2]), level: String::new() };
         let steps = [
-            Step::Copy,
-            Step::Build,
-            Step::Training(0),
-            Step::Training(1),
-            Step::Link,
-            Step::Measurement(0),
-            Step::Measurement(1),
+            RunStep::Copy,
+            RunStep::Build,
+            RunStep::Training(0),
+            RunStep::Training(1),
+            RunStep::Link,
+            RunStep::Measurement(0),
+            RunStep::Measurement(1),
         ];
         for (index, step) in steps.into_iter().enumerate() {
             assert_eq!(progress.label(step), format!("step {} of 7", index + 1));
         }
-        let in_place = Progress { counts: Some([0, 1, 1]), ..progress };
-        assert_eq!(in_place.label(Step::Measurement(0)), "step 4 of 4");
-        assert_eq!(Progress::of_level("counts").label(Step::Build), "level counts");
+        let in_place = RunProgress { counts: Some([0, 1, 1]), ..progress };
+        assert_eq!(in_place.label(RunStep::Measurement(0)), "step 4 of 4");
+        assert_eq!(RunProgress::of_level("counts").label(RunStep::Build), "level counts");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
 
 use super::links::{self, Output};
-use super::progress::Step;
+use super::progress::RunStep;
 use super::{Job, entries, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
@@ -47,7 +47,7 @@ impl Job<'_> {
             if self.state.has_done(&step) {
                 continue;
             }
-            let bar = self.progress.begin(Step::Training(index), &format!("recording: {line}"), self.ui);
+            let bar = self.progress.begin(RunStep::Training(index), &format!("recording: {line}"), self.ui);
             let (profile, log) =
                 (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
             // Of other commands.

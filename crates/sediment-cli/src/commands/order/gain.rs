@@ -9,7 +9,7 @@ use sediment_core::profile::{Profile, WeightUnit};
 use sediment_measure::judge;
 use sediment_order::order::Ordering;
 use sediment_order::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
-use sediment_order::order::left_out::LeftOut;
+use sediment_order::order::left_out::LeftOutMisses;
 use serde::Serialize;
 
 /// Said where calls are missing.
@@ -49,7 +49,7 @@ pub(crate) struct Forecast<'a> {
     /// Misses are counted over a trace.
     pub(crate) is_counted: bool,
     /// Misses of recorded work that the order did not know.
-    pub(crate) left_out: Option<LeftOut>,
+    pub(crate) left_out: Option<LeftOutMisses>,
 }
 
 impl Forecast<'_> {

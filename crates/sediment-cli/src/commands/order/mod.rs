@@ -34,7 +34,7 @@ use sediment_order::link::{self, LINKERS, Linker, Placement};
 use sediment_order::order::algorithms::affinity::Workload;
 use sediment_order::order::algorithms::{self, ALGORITHMS};
 use sediment_order::order::forecast::Program;
-use sediment_order::order::left_out::{self, LeftOut};
+use sediment_order::order::left_out::{self, LeftOutMisses};
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{
     self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, PlacedShare, Request, Selection,
@@ -431,7 +431,7 @@ fn ordering_of(
     profile: &Profile,
     selection: &Selection<'_>,
     plan: &Plan<'_>,
-    left_out: Option<LeftOut>,
+    left_out: Option<LeftOutMisses>,
     ui: &Ui,
 ) -> Result<(Ordering, Option<GainOutput>, PlacedShare)> {
     let built = order::build(profile, selection)?;

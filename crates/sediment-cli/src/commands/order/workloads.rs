@@ -10,7 +10,7 @@ use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{self, Weight};
 use sediment_order::order::algorithms::affinity::{self, Workload};
 use sediment_order::order::forecast::Program;
-use sediment_order::order::left_out::{LeftOut, MOST_PARTS};
+use sediment_order::order::left_out::{LeftOutMisses, MOST_PARTS};
 use sediment_order::order::versions::Engine;
 use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
 use std::path::PathBuf;
@@ -77,8 +77,8 @@ pub(super) fn left_out(
     selection: &Selection<'_>,
     plan: &Plan<'_>,
     ui: &Ui,
-) -> Result<LeftOut> {
-    let mut sum = LeftOut::default();
+) -> Result<LeftOutMisses> {
+    let mut sum = LeftOutMisses::default();
     for which in 0..inputs.len().min(MOST_PARTS) {
         let weight = |at: usize, input: &Input| if at == which { Weight::ZERO } else { input.weight };
         let rest: Vec<(&Profile, Weight)> =

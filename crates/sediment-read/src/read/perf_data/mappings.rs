@@ -10,7 +10,7 @@
 //! unmapping. Neither a fork nor a new space copies anything: what both have in common becomes a layer under each. Layers of
 //! like size are made one, as in a log-structured merge tree, so that an address is found through few of them.
 
-use crate::read::{Inode, RecordedFile};
+use crate::read::{FileEvidence, Inode};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::collections::{BTreeMap, HashMap};
@@ -111,7 +111,7 @@ struct Files {
     /// True if it was ever mapped executable.
     executable: Vec<bool>,
     /// What was recorded of each besides its path and build-id.
-    recorded: Vec<RecordedFile>,
+    recorded: Vec<FileEvidence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,7 +223,7 @@ impl Spaces {
     }
 
     /// What was recorded of a file besides its path and build-id.
-    pub(super) fn recorded(&self, file: FileId) -> &RecordedFile {
+    pub(super) fn recorded(&self, file: FileId) -> &FileEvidence {
         &self.files.recorded[file.index()]
     }
 
@@ -246,7 +246,7 @@ impl Files {
                 let id = FileId(self.files.len() as u32);
                 self.kinds.push(kind_of(&file.path));
                 self.executable.push(false);
-                self.recorded.push(RecordedFile::default());
+                self.recorded.push(FileEvidence::default());
                 self.files.push(file.clone());
                 self.ids.insert(file, id);
                 id
@@ -262,7 +262,7 @@ impl Follower {
         let Mapping { process, start, length, file_offset, file, kernel, executable, inode } = mapping;
         let file = self.spaces.files.id(file, executable && !kernel);
         if executable && !kernel {
-            let mut recorded = RecordedFile { inode, ..RecordedFile::default() };
+            let mut recorded = FileEvidence { inode, ..FileEvidence::default() };
             recorded.add_mapped(file_offset, length);
             self.spaces.files.recorded[file.index()].append(&recorded);
         }
