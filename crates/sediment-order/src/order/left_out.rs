@@ -7,9 +7,9 @@
 //!
 //! Parts are the recordings, or the halves of a single trace. A half is less unlike the other than another run would be.
 
-use super::BuiltGraph;
 use super::algorithms::affinity::Workload;
 use super::forecast::{Gain, Program};
+use super::{BuiltGraph, Request, compute_built};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_core::error::Result;
 use sediment_core::profile::Profile;
@@ -39,17 +39,12 @@ impl LeftOutMisses {
     }
 }
 
-/// Leaves out each trace, or each half of a single one. `order` orders a graph by the others.
+/// Leaves out each trace of a request, or each half of a single one. The others make an order.
 ///
 /// # Errors
-/// Those of `order` and [`Program::new`].
-pub fn over_traces(
-    profile: &Profile,
-    built: &BuiltGraph,
-    workloads: &[Workload<'_>],
-    mut order: impl FnMut(BuiltGraph, &[Workload<'_>]) -> Result<Vec<FunctionId>>,
-) -> Result<LeftOutMisses> {
-    let parts = parts(workloads);
+/// Those of [`compute_built`] and [`Program::new`].
+pub fn over_traces(profile: &Profile, built: &BuiltGraph, request: &Request<'_>) -> Result<LeftOutMisses> {
+    let parts = parts(request.workloads);
     let mut sum = LeftOutMisses::default();
     for (left, (part, _)) in parts.iter().enumerate().take(MOST_PARTS) {
         let rest: Vec<Workload<'_>> = parts
@@ -59,10 +54,10 @@ pub fn over_traces(
             .map(|(_, (trace, weight))| Workload { trace, weight: *weight })
             .collect();
         let known = BuiltGraph { graph: without(&built.graph, part, &rest)?, ..built.clone() };
-        let order = order(known, &rest)?;
+        let made = compute_built(profile, known, &Request { workloads: &rest, older: None, ..*request })?;
+        let order: Vec<FunctionId> = made.order.functions().collect();
         let part: &Trace = part;
-        let traces = [part];
-        if let Some(gain) = Program::new(profile, built, &traces)?.gain(&order) {
+        if let Some(gain) = Program::new(profile, built, &[part])?.gain(&order) {
             sum.add(&gain);
         }
     }

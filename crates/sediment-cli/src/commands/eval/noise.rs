@@ -7,6 +7,7 @@ use crate::exit::{BELOW_THRESHOLD, ExitCode};
 use crate::files::{self, TemporaryFolder};
 use crate::output::Schema;
 use crate::padding_object;
+use crate::start;
 use crate::ui::Ui;
 use crate::values;
 use crate::wrapper::{LINKS, LoggedLink, layouts};
@@ -18,8 +19,8 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::plan::{self, CommandLine};
 use sediment_eval::{Experiment, LEAST_LINKS, LayoutNoise, analyse};
 use sediment_measure::padding;
+use sediment_process::Command;
 use sediment_process::command::observe;
-use sediment_process::{Command, Stop};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -155,7 +156,7 @@ struct PaddedLinks {
 impl PaddedLinks {
     fn make(build: &str, file: &Path, arguments: &Arguments, ui: &Ui) -> Result<Self> {
         let folder = TemporaryFolder::new()?;
-        let stop = Stop::new();
+        let stop = start::stop_on_signals()?;
         let [objects, log, none] =
             ["objects", "log", "none"].map(|name| files::folder(&folder.path().join(name)));
         let (objects, log, none) = (objects?, log?, none?);
@@ -170,15 +171,17 @@ impl PaddedLinks {
         let mut environment = toolbox::environment(folder.path(), &none, &log);
         environment.push((layouts::NOISE.into(), objects.into()));
         let here = std::env::current_dir().unwrap_or_default();
-        let mut command = Command::new("sh", here, LONGEST_BUILD).with_arguments(["-c", build]);
+        let mut command =
+            Command::new("sh", here, LONGEST_BUILD).with_arguments(["-c", build]).stopped_by(&stop);
         command.environment = environment;
         ui.note("building");
         observe(&command, 0)?.successful(&command)?;
         let programs = last_link(&log, name).map_or_else(Vec::new, |made| layouts::of_side(&made, "before"));
-        if programs.is_empty() {
+        if programs.len() < LEAST_LINKS as usize {
+            let made = counted(programs.len(), "layout");
             return Err(Error::new(
                 ErrorCode::NotMeasured,
-                "the build did not link this file, or linked it without the wrapper",
+                format!("the build made {made} of this file, and at least {LEAST_LINKS} are needed: it was not linked through the wrapper, or not with the padding"),
             )
             .with_input(files::display(file))
             .with_hint(

@@ -451,13 +451,16 @@ fn ordering_of(
         plan.traces.iter().map(|(path, _)| read_trace(path, &built)).collect::<Result<Vec<Trace>>>()?;
     let older = |(path, threshold)| kept_order::read(path, &files::read(path)?, threshold);
     let older = plan.keep.map(older).transpose()?.flatten();
-    let left_out = match selection {
-        Selection::Binary { .. } if plan.engine.is_some() && !traces.is_empty() => {
+    let left_out = match (selection, plan.engine) {
+        (Selection::Binary { .. }, Some(engine)) if !traces.is_empty() => {
             let workloads = plan.workloads(&traces);
-            Some(left_out::over_traces(profile, &built, &workloads, |known, rest| {
-                let request = Request { aim: plan.goal, workloads: rest, ..Request::default() };
-                Ok(order::compute_built(profile, known, &request)?.order.functions().collect())
-            })?)
+            let request = Request {
+                method: Method::Engine(engine),
+                aim: plan.goal,
+                workloads: &workloads,
+                older: None,
+            };
+            Some(left_out::over_traces(profile, &built, &request)?)
         }
         _ => left_out,
     };

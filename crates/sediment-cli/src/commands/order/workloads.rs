@@ -29,8 +29,10 @@ struct Fare {
 impl Fare {
     /// Ratio of the misses in the common order to those in its own.
     fn ratio(&self) -> f64 {
-        if self.together <= self.alone {
-            1.0_f64.min(self.together / self.alone.max(f64::MIN_POSITIVE))
+        if self.alone == 0.0 && self.together == 0.0 {
+            1.0
+        } else if self.together <= self.alone {
+            self.together / self.alone
         } else {
             self.together / self.alone
         }

@@ -107,11 +107,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let gain = judged.and_then(|order| program.gain(order));
     let left_out = match (&trace, &gain, orders.is_empty()) {
         (Some(trace), Some(_), true) => {
-            let workloads = [Workload { trace, weight: 1 }];
-            Some(left_out::over_traces(&profile, &built, &workloads, |known, rest| {
-                let request = Request { workloads: rest, ..Request::default() };
-                Ok(order::compute_built(&profile, known, &request)?.order.functions().collect())
-            })?)
+            let request = Request { workloads: &[Workload { trace, weight: 1 }], ..Request::default() };
+            Some(left_out::over_traces(&profile, &built, &request)?)
         }
         _ => None,
     };
