@@ -29,13 +29,7 @@ struct Fare {
 impl Fare {
     /// Ratio of the misses in the common order to those in its own.
     fn ratio(&self) -> f64 {
-        if self.alone == 0.0 && self.together == 0.0 {
-            1.0
-        } else if self.together <= self.alone {
-            self.together / self.alone
-        } else {
-            self.together / self.alone
-        }
+        if self.alone == 0.0 && self.together == 0.0 { 1.0 } else { self.together / self.alone }
     }
 }
 
