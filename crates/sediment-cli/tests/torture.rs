@@ -7,6 +7,7 @@
 //!   SEDIMENT_REPEATS=N           runs each scenario N times, with seeds from SEDIMENT_SEED (1) on
 //!   SEDIMENT_JOURNAL=FILE        keeps what was run, and does not run it again
 //!   SEDIMENT_MINUTES=N           begins no further run after so long
+//!   SEDIMENT_METHOD=NAME         tests another recorder than breakpoints
 //!   SEDIMENT_LOAD=N              brings the machine to this load average first
 //!   SEDIMENT_PARAMETERS="…"      replaces drawn parameters, as they are printed where a run fails
 //!   SEDIMENT_KILLS=N             measures how often SIGKILL of the tracing process kills a program, N times in each setting

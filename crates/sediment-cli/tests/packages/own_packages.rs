@@ -21,8 +21,8 @@ pub(crate) fn cases() -> Vec<Trial> {
         case("spec_under_its_conditions", &[Need::Program("rpmspec")], spec_under_its_conditions),
         long("debian_packages_without_plugin", &debian, debian_packages_without_plugin),
         case("workflow_calls_scripts", &[], workflow_calls_scripts),
-        case("rpm_packages", &more(&[Need::Program("rpmbuild")]), rpm_packages),
-        case(
+        long("rpm_packages", &more(&[Need::Program("rpmbuild")]), rpm_packages),
+        long(
             "debian_packages",
             &more(&[Need::Program("dpkg-buildpackage"), Need::Program("dh")]),
             debian_packages,

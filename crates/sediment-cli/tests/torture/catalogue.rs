@@ -131,19 +131,14 @@ const KEYS: &[u32] = &[2, 3];
 fn signals() -> Vec<Scenario> {
     let to = |program, mode, end| plan(program, mode, end);
     vec![
-        row("signals_to_a_recorder", to(THREADS, Mode::Start, End::Front)).signals(ALL).short(3),
-        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front))
-            .signals(ALL)
-            .short(4),
-        row("signals_to_the_tracing_process", to(WORKS, Mode::Start, End::Tracer)).signals(CAUGHT).short(2),
+        row("signals_to_a_recorder", to(THREADS, Mode::Start, End::Front)).signals(ALL),
+        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front)).signals(ALL),
+        row("signals_to_the_tracing_process", to(WORKS, Mode::Start, End::Tracer)).signals(CAUGHT),
         row("signals_to_the_tracing_process_that_attached", to(FORKS, Mode::Attach, End::Tracer))
-            .signals(CAUGHT)
-            .short(2),
-        row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL).short(3),
-        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program))
-            .signals(ALL)
-            .short(3),
-        row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS).short(2),
+            .signals(CAUGHT),
+        row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL),
+        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program)).signals(ALL),
+        row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS),
         row("a_recorder_killed", to(THREADS, Mode::Start, End::Front)).signals(&[9]),
         row("a_recorder_killed_that_attached", to(FORKS, Mode::Attach, End::Front)).signals(&[9]),
         row("interrupted_in_dlopen", to(LOADS, Mode::Attach, End::Front)).signals(&[2, 15, 1]).threads(0, 4),

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::fault::Fault;
 use super::parameters::{Parameters, Ranges};
-use super::plan::{Plan, is_root};
+use super::plan::{BREAKPOINTS, End, Mode, Plan, is_root, method};
 use std::time::{Duration, Instant};
 use support::Need;
 
@@ -14,6 +14,8 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) needs: Vec<Need>,
     pub(crate) as_root: bool,
+    /// True if it records a program that runs already, or until its first output: breakpoints alone can.
+    pub(crate) by_breakpoints: bool,
     pub(crate) ranges: Ranges,
     /// Runs of the short form; 0: of the long one alone.
     pub(crate) short: usize,
@@ -24,8 +26,9 @@ pub(crate) struct Scenario {
 
 /// A scenario of a plan.
 pub(crate) fn row(name: &'static str, plan: Plan) -> Scenario {
+    let by_breakpoints = plan.mode == Mode::Attach || plan.end == End::Output;
     let mut made = special(name, move |bench, parameters| plan.run(bench, parameters));
-    made.needs = vec![Need::Program("cc")];
+    made.by_breakpoints = by_breakpoints;
     made
 }
 
@@ -38,6 +41,7 @@ pub(crate) fn special(
         name,
         needs: vec![Need::Program("cc")],
         as_root: false,
+        by_breakpoints: false,
         ranges: Ranges::default(),
         short: 1,
         at_most: usize::MAX,
@@ -71,6 +75,12 @@ impl Scenario {
         self.ranges(|ranges| ranges.threads = (low, high))
     }
 
+    /// Records a program that runs already.
+    pub(crate) fn attaches(mut self) -> Self {
+        self.by_breakpoints = true;
+        self
+    }
+
     /// With call rates.
     pub(crate) fn rates(self) -> Self {
         self.ranges(|ranges| ranges.startup = (0, 0))
@@ -92,6 +102,9 @@ impl Scenario {
 
     /// Why it cannot be run here, beyond what it needs.
     pub(crate) fn impossible(&self) -> Option<&'static str> {
+        if self.by_breakpoints && method() != BREAKPOINTS {
+            return Some("is for breakpoints alone");
+        }
         (self.as_root && !is_root()).then_some("needs root")
     }
 

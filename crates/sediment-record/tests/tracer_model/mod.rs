@@ -498,13 +498,13 @@ fn run(
     (world.chooser, world.wrong, world.trail)
 }
 
-/// Tries all runs, up to a number, and as many at random.
+/// Tries all runs, up to a number, and as many at random. SEDIMENT_LONG tries six times as many.
 fn check(steps: &'static [Step]) {
     check_from(&[Start::Begun, Start::Attached], steps);
 }
 
 fn check_from(starts: &[Start], steps: &'static [Step]) {
-    const RUNS: usize = 6000;
+    let runs = if std::env::var_os("SEDIMENT_LONG").is_some() { 6000 } else { 1000 };
     let patiences = [Patience::None, Patience::Short, Patience::Endless];
     let patiences = &patiences[..if waits(steps) { 2 } else { 3 }];
     let of_start = |start: &Start| [(*start, Second::Function), (*start, Second::Block)];
@@ -513,7 +513,7 @@ fn check_from(starts: &[Start], steps: &'static [Step]) {
         ways.flat_map(|(start, second)| patiences.iter().map(move |patience| (start, second, *patience)));
     for start in ways {
         let mut chooser = Chooser { taken: Vec::new(), at: 0, random: None };
-        for _ in 0..RUNS {
+        for _ in 0..runs {
             let (after, wrong, trail) = run(steps, start, chooser);
             assert!(wrong.is_empty(), "{start:?}: {wrong:?} after {trail:?}");
             chooser = after;
@@ -521,7 +521,7 @@ fn check_from(starts: &[Start], steps: &'static [Step]) {
                 break;
             }
         }
-        for seed in 0..RUNS as u64 {
+        for seed in 0..runs as u64 {
             let random = Chooser { taken: Vec::new(), at: 0, random: Some(Generator::new(seed)) };
             let (_, wrong, trail) = run(steps, start, random);
             assert!(wrong.is_empty(), "{start:?}, seed {seed}: {wrong:?} after {trail:?}");

@@ -4,7 +4,7 @@
 use super::forms::Form;
 use super::{
     Running, Workshop, assert_untouched, code, compilers, err, number_in, patience, programs, repeated,
-    repeats, rounds, text,
+    repeated_alone, repeats, rounds, text,
 };
 use libtest_mimic::Trial;
 use std::fs::Permissions;
@@ -18,7 +18,7 @@ pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     let another_user = [Need::Program("cc"), Need::Program("setpriv"), Need::Root];
     vec![
-        repeated("libraries_come_and_go_while_rates_are_estimated", &compiler, libraries_come_and_go),
+        repeated_alone("libraries_come_and_go_while_rates_are_estimated", &compiler, libraries_come_and_go),
         repeated("a_program_is_let_go_while_it_loads_libraries", &compiler, let_go_while_it_loads),
         repeated(
             "program_that_becomes_unreadable_runs_on",

@@ -30,7 +30,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use support::{Need, case};
+use support::{Need, case, long};
 
 /// Factor by which this machine is slower than usual ones: SEDIMENT_SLOWER, for emulated processors.
 fn slower() -> u64 {
@@ -61,8 +61,8 @@ pub(crate) fn cases() -> Vec<Trial> {
     let strips = [Need::Program("cc"), Need::Program("strip")];
     let cases = vec![
         case("first_uses_stand_in_their_order", &compiler, first_uses_stand_in_their_order),
-        case("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
-        case("calls_come_in_runs", &compiler, calls_come_in_runs),
+        long("rates_tell_frequent_from_rare", &compiler, rates_tell_frequent_from_rare),
+        long("calls_come_in_runs", &compiler, calls_come_in_runs),
         repeated("libraries_loaded_late_are_recorded", &compiler, libraries_loaded_late_are_recorded),
         repeated("a_server_is_recorded_under_load", &compiler, || {
             a_server_is_recorded_under_load(Form::Whole)
@@ -139,6 +139,14 @@ fn repeated(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
         assert!(has_asked, "it ran once");
     };
     case(name, needs, asks).with_kind("repeated")
+}
+
+/// A [`repeated`] case that takes long even once: it runs where repetitions are asked for.
+fn repeated_alone(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> Trial {
+    match number_of("SEDIMENT_REPEATS") {
+        Some(_) => repeated(name, needs, run),
+        None => support::ignored(name, "runs with SEDIMENT_REPEATS alone"),
+    }
 }
 
 struct Workshop(tempfile::TempDir);

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
-use support::{self, Need, case};
+use support::{self, Need, case, long};
 
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Trial> {
         case("ends_are_told_when_they_can_be_waited_for", &compiler, ends_told_to_a_pidfd),
         case("descriptors_are_closed_with_the_program", &compiler, descriptors),
         case("programs_end_by_their_own_signals", &compiler, real_time_signal),
-        case(
+        long(
             "a_limit_of_processor_time_ends_the_recording",
             &[Need::Program("prlimit")],
             limit_of_processor_time,

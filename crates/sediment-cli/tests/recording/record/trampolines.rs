@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
 
-use super::{Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeats, text};
+use super::{
+    Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeated_alone, repeats,
+    text,
+};
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,7 +18,7 @@ pub fn cases() -> Vec<Trial> {
     let of_cpp = [Need::Program("cc"), Need::Program("c++")];
     vec![
         repeated("trampolines_record_what_breakpoints_do", &compiler, trampolines_record_what_breakpoints_do),
-        repeated("trampolines_end_with_the_first_thread_or_process", &compiler, || {
+        repeated_alone("trampolines_end_with_the_first_thread_or_process", &compiler, || {
             for (name, source) in [
                 ("threads", programs::threads()),
                 ("forks", programs::forks()),

@@ -47,14 +47,16 @@ const NEEDS: &[(&str, &[Need])] = &[
 ];
 
 /// Pages whose commands compile and record for long, and whose claims other tests hold: of the plugin and of clang, of packages, of the
-/// algorithms, and of `optimize`.
-const LONG: [&str; 6] = [
+/// algorithms, of `eval`, and of `optimize`.
+const LONG: [&str; 8] = [
     "../gcc-plugin/README.md",
     "algorithms.md",
     "formats/entry-trace.md",
+    "measuring.md",
     "optimize.md",
     "tutorial/debian-package.md",
     "tutorial/rust-program.md",
+    "tutorial/server.md",
 ];
 
 pub(crate) fn cases() -> Vec<Trial> {
