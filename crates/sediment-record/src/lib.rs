@@ -52,6 +52,9 @@ pub struct Recorder {
     pub available: fn() -> Result<()>,
     /// Checks that it can record such a target, ended so; otherwise an error that names one that can.
     pub suits: fn(&Target, &Settings) -> Result<()>,
+    /// Checks, where nobody has chosen a recorder, that none that comes later serves a target that suits better; otherwise an error that
+    /// says why.
+    pub serves_best: fn(&Target, &Settings) -> Result<()>,
     /// Records until the recording is over.
     pub record: fn(&mut Job<'_>) -> Result<Recorded>,
 }
@@ -83,8 +86,10 @@ pub struct Settings {
     pub trampolines: bool,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
+    /// True if time or memory of the recording is to stay within bounds that somebody gave: breakpoints keep them.
+    pub bounded: bool,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
-    pub blocks: breakpoints::BlockCoverage,
+    pub blocks: BlockCoverage,
     /// Search for them in every program with a line table, for executions by line.
     pub lines: bool,
     /// When the recording is over, if nothing ends it before.
@@ -138,12 +143,25 @@ impl Default for Settings {
             share_processor: false,
             trampolines: false,
             rates: None,
-            blocks: breakpoints::BlockCoverage::Never,
+            bounded: false,
+            blocks: BlockCoverage::Never,
             lines: false,
             until: Until::default(),
             stop: Stop::default(),
         }
     }
+}
+
+/// Extent of the search for executed blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BlockCoverage {
+    /// Blocks are not looked at.
+    #[default]
+    Never,
+    /// For a share of the program's processor time. Functions whose turn has not come have no counts of blocks.
+    WithinBudget,
+    /// All blocks of all functions that run.
+    Always,
 }
 
 /// When a recording is over. It always is when the program has ended.
@@ -210,9 +228,9 @@ pub enum RecordedData {
 /// Every recorder there is, the best first.
 pub const RECORDERS: &[Recorder] = &[
     perf::BRANCHES,
-    breakpoints::RECORDER,
     #[cfg(target_arch = "x86_64")]
     call_sites::RECORDER,
+    breakpoints::RECORDER,
     perf::STACKS,
     valgrind::RECORDER,
 ];
@@ -221,6 +239,10 @@ pub const RECORDERS: &[Recorder] = &[
 #[must_use]
 pub fn counts_cycles() -> bool {
     perf::counts_cycles()
+}
+
+fn always(_: &Target, _: &Settings) -> Result<()> {
+    Ok(())
 }
 
 /// The recorder of this name.
@@ -239,7 +261,9 @@ pub fn best(
 ) -> Result<(&'static Recorder, Vec<(&'static Recorder, Error)>)> {
     let mut passed = Vec::new();
     for recorder in RECORDERS {
-        match (recorder.suits)(target, settings).and_then(|()| (recorder.available)()) {
+        let suits =
+            (recorder.suits)(target, settings).and_then(|()| (recorder.serves_best)(target, settings));
+        match suits.and_then(|()| (recorder.available)()) {
             Ok(()) => return Ok((recorder, passed)),
             Err(why) => passed.push((recorder, why)),
         }

@@ -22,6 +22,7 @@ pub(super) const BRANCHES: Recorder = Recorder {
     tells_addresses: true,
     available: branches_available,
     suits,
+    serves_best: crate::always,
     record: record_branches,
 };
 
@@ -34,6 +35,7 @@ pub(crate) const STACKS: Recorder = Recorder {
     tells_addresses: true,
     available: stacks_available,
     suits,
+    serves_best: crate::always,
     record: record_stacks,
 };
 

@@ -24,6 +24,7 @@ pub const RECORDER: Recorder = Recorder {
     tells_addresses: false,
     available,
     suits,
+    serves_best: crate::always,
     record,
 };
 

@@ -12,10 +12,11 @@ use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
 use sediment_read::resolve::{self, Resolved};
 use sediment_read::trace::Sequence;
-use sediment_record::breakpoints::{BlockCoverage, Rates};
+use sediment_record::breakpoints::Rates;
 use sediment_record::tracing::apart;
 use sediment_record::{
-    self, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target, Until,
+    self, BlockCoverage, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target,
+    Until,
 };
 use signal_hook::consts::signal;
 use signal_hook::low_level::signal_name;
@@ -36,13 +37,14 @@ pub(crate) struct Options {
     /// Recording method [default: the best that works here, see `sediment doctor`]
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
-    /// With breakpoints: largest share of the program's time for estimates of call rates, in per cent, above 0 and up
-    /// to 90
-    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = values::overhead)]
-    overhead: f64,
+    /// Largest share of the program's time for the recording, in per cent, above 0 and up to 90: breakpoints then
+    /// estimate call rates [default: all calls are counted; with breakpoints 5]
+    #[arg(long, value_name = "PERCENT", value_parser = values::overhead)]
+    overhead: Option<f64>,
     /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
-    #[arg(long, value_name = "BYTES", default_value = "32M", value_parser = values::bytes)]
-    max_memory: u64,
+    /// [default: 32M]
+    #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
+    max_memory: Option<u64>,
     /// With breakpoints: put a started program on the recorder's processor while it hits many breakpoints, which makes
     /// them cheaper; it shows in /proc/PID/status
     #[arg(long)]
@@ -68,6 +70,9 @@ const AWAITED: Duration = Duration::from_secs(10);
 
 /// Time that breakpoints take to see the rates of most functions: rare ones are armed one after the other.
 pub(crate) const FEW_SECONDS: Duration = Duration::from_secs(3);
+
+/// Share of a program's time that breakpoints take where nobody says.
+const USUAL_OVERHEAD: f64 = 0.05;
 
 /// The method that sees the order of first uses.
 const OF_STARTS: &str = "breakpoints";
@@ -212,7 +217,8 @@ impl Options {
             let why = "--format of lines needs what --blocks never leaves out";
             return Err(Error::new(ErrorCode::Usage, why).with_hint("use --blocks auto or always"));
         }
-        let rates = (!startup).then_some(Rates { overhead: self.overhead, seed: self.seed });
+        let rates = (!startup)
+            .then_some(Rates { overhead: self.overhead.unwrap_or(USUAL_OVERHEAD), seed: self.seed });
         let blocks = match self.blocks.as_deref() {
             Some("always") => BlockCoverage::Always,
             Some("never") => BlockCoverage::Never,
@@ -224,10 +230,11 @@ impl Options {
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
             recorded: only.map_or_else(FileFilter::default, |only| only.files.clone()),
-            max_memory: self.max_memory,
+            max_memory: self.max_memory.unwrap_or(Settings::default().max_memory),
             share_processor: self.share_processor,
             trampolines: self.trampolines,
             rates,
+            bounded: self.overhead.is_some() || self.max_memory.is_some() || self.share_processor,
             blocks,
             lines: wanted == Wanted::Lines,
             until,

@@ -11,7 +11,7 @@ use super::section::Numbers;
 use crate::error::{Error, ErrorCode, Result};
 use object::{Object as _, ObjectSection as _};
 
-const SECTION: &str = ".llvm_bb_addr_map";
+pub(super) const SECTION: &str = ".llvm_bb_addr_map";
 const HAS_ENTRY_COUNT: u16 = 1;
 const HAS_FREQUENCIES: u16 = 2;
 const HAS_PROBABILITIES: u16 = 4;

@@ -7,6 +7,7 @@ use super::gcc_block_map::{self, Stretch, WhyWhole};
 use super::{Files, debug_data::in_file_or_debug_file};
 use crate::error::Result;
 use crate::profile::blocks::OF_CLANG;
+use object::Object;
 use std::collections::BTreeMap;
 
 /// Code from one address to the next row's.
@@ -33,6 +34,13 @@ pub struct BlockMap {
     rows: Vec<Row>,
     /// By the address at which the function begins.
     graphs: BTreeMap<u64, Graph>,
+}
+
+/// True if a file itself has a map of its blocks, of whatever version.
+#[must_use]
+pub fn has_map(bytes: &[u8]) -> bool {
+    let Ok(file) = object::File::parse(bytes) else { return false };
+    [gcc_block_map::SECTION, bb_addr_map::SECTION].iter().any(|name| file.section_by_name(name).is_some())
 }
 
 impl BlockMap {

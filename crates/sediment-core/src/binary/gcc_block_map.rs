@@ -12,7 +12,7 @@ use super::section::{Numbers, unpacked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 
-const SECTION: &str = ".debug.sediment_blocks";
+pub(super) const SECTION: &str = ".debug.sediment_blocks";
 /// The version whose functions say why they stay whole.
 const WITH_REASON: u8 = 2;
 

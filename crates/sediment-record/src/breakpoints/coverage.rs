@@ -2,20 +2,9 @@
 //! Limit on the cost of finding executed blocks, and the functions whose blocks wait for their turn.
 
 use super::modules::Site;
+use crate::BlockCoverage;
 use std::collections::VecDeque;
 use std::time::Duration;
-
-/// Extent of the search for executed blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum BlockCoverage {
-    /// Blocks are not looked at.
-    #[default]
-    Never,
-    /// For a share of the program's processor time. Functions whose turn has not come have no counts of blocks.
-    WithinBudget,
-    /// All blocks of all functions that run.
-    Always,
-}
 
 /// The functions whose blocks are to have breakpoints, and what those have cost.
 #[derive(Debug, Default)]

@@ -45,7 +45,6 @@ mod unmapped;
 mod waiting;
 mod walks;
 
-pub use coverage::BlockCoverage;
 pub use rates::Rates;
 
 use super::Recorder;
@@ -59,5 +58,6 @@ pub const RECORDER: Recorder = Recorder {
     tells_addresses: false,
     available: start::available,
     suits: start::suits,
+    serves_best: crate::always,
     record: start::record,
 };

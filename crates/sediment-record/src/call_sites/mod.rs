@@ -5,7 +5,7 @@
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites
 //! - `stubs` has the code that counts, `counters` what it counts in
 //! - `shared`: memory that recorder and programs share; `entrance` maps it into a program that begins
-//! - `modules` are files, `image` is a program with its memory, `supervisor` follows the processes, `tally` has what was counted
+//! - `modules` are files, `image` is a program with its memory, `supervisor` follows the processes, `release` lets them go, `tally` has what was counted
 //!
 //! docs/recording.md says what a user should know.
 
@@ -17,6 +17,7 @@ mod frames;
 mod image;
 mod modules;
 mod plan;
+mod release;
 mod shared;
 mod sites;
 mod start;
@@ -37,5 +38,6 @@ pub const RECORDER: Recorder = Recorder {
     tells_addresses: false,
     available: start::available,
     suits: start::suits,
+    serves_best: start::serves_best,
     record: start::record,
 };

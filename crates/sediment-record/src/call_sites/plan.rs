@@ -80,6 +80,16 @@ impl SitePlan {
         plan.with_symbols(symbols)
     }
 
+    /// Why nothing of a file would change, as far as its headers tell.
+    pub(super) fn reason_to_leave(bytes: &[u8]) -> Option<&'static str> {
+        match PlannedFile::parse(bytes) {
+            Err(why) => Some(why),
+            Ok(image) => {
+                image.left_alone().or(image.section(".eh_frame").is_none().then_some("no unwind tables"))
+            }
+        }
+    }
+
     fn with_symbols(mut self, symbols: FileSymbols) -> Self {
         self.exports = symbols.exports;
         self.traits.extend(symbols.traits);

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, and says why where that is not possible.
 
+use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
 use crate::tracing::{refusal, starting, system};
-use crate::{Job, Progress, Recorded, RecordedData, Settings, Target, Until};
+use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
+use nix::unistd::Pid;
+use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{Source, Unknown::OwnCost};
-use sediment_process::command::Outcome;
+use sediment_read::read::Recording;
 use std::ffi::OsString;
 
 /// Name of the recorder.
@@ -34,7 +37,35 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
         Target::Program(_) if settings.lines => {
             usage("call sites tell no executed lines", "use --method breakpoints")
         }
+        Target::Program(_) if settings.blocks == BlockCoverage::Always => {
+            usage("call sites tell no executed blocks", "use --method breakpoints")
+        }
         Target::Program(_) => Ok(()),
+    }
+}
+
+/// As [`suits`], for the choice among recorders: breakpoints keep bounds, see the blocks of a program that has a map of them, and first
+/// uses alone cost less by them.
+pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
+    suits(target, settings)?;
+    let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
+    if settings.bounded {
+        return no("call sites have no bound of time or memory");
+    }
+    if settings.rates.is_none() {
+        return no("breakpoints record first uses alone in less time");
+    }
+    let Target::Program(words) = target else { return Ok(()) };
+    let file =
+        words.first().and_then(starting::found_on_search_path).and_then(|path| std::fs::read(path).ok());
+    // A script is run by a program of its own.
+    let Some(bytes) = file.filter(|bytes| bytes.starts_with(b"\x7fELF")) else { return Ok(()) };
+    match SitePlan::reason_to_leave(&bytes) {
+        Some(why) => no(&format!("the program is left alone: {why}")),
+        None if settings.blocks != BlockCoverage::Never && block_map::has_map(&bytes) => {
+            no("the program has a map of its blocks, which breakpoints see")
+        }
+        None => Ok(()),
     }
 }
 
@@ -54,30 +85,71 @@ pub(super) fn available() -> Result<()> {
     seized
 }
 
-/// Records in a thread of its own, as all that traces a program must be one thread.
+/// Records in a thread of its own, as all that traces a program must be one thread. It ends with the recording: until then the dead of what
+/// was let go meanwhile are not told to their parents.
 pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
     let Job { target, settings, watch, link, .. } = job;
     suits(target, settings)?;
-    std::thread::scope(|scope| {
-        scope
-            .spawn(|| record_here(target, settings, *watch, link.as_deref_mut()))
-            .join()
-            .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
-    })
-}
-
-fn record_here(
-    target: &Target,
-    settings: &Settings,
-    watch: &mut (dyn FnMut(Progress) + Send),
-    link: Option<&mut Link>,
-) -> Result<Recorded> {
     let Target::Program(words) = target else {
         return Err(Error::new(ErrorCode::Internal, "no program to record"));
     };
+    let traced = std::thread::scope(|scope| {
+        scope
+            .spawn(|| trace(words, settings, *watch, link.as_deref_mut()))
+            .join()
+            .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
+    })?;
+    let outcome = match (traced.own, link) {
+        (Some(process), _) => starting::wait_for_end(process),
+        (None, Some(link)) => link.outcome().map_err(|error| starting::not_started(words, &error))?,
+        (None, None) => None,
+    };
+    let recording = traced.recording?;
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), Vec::new()), outcome, worked: None })
+}
+
+/// A recording, and the program's process if it was started here.
+struct Traced {
+    recording: Result<Recording>,
+    own: Option<Pid>,
+}
+
+/// Starts a program, or lets the front start the one that waits there, and follows it.
+fn trace(
+    words: &[OsString],
+    settings: &Settings,
+    watch: &mut (dyn FnMut(Progress) + Send),
+    link: Option<&mut Link>,
+) -> Result<Traced> {
+    let failed = |error: std::io::Error| starting::not_started(words, &error);
     let mut watch = |progress| watch(progress);
     let mut supervisor = Supervisor::new(settings, &mut watch)?;
-    let outcome = follow(words, link, &mut supervisor)?;
+    let seize = |supervisor: &mut Supervisor<'_>, process| {
+        if let Some(program) = words.first() {
+            starting::refuse_other_rights(program)?;
+        }
+        supervisor.expect(process).map_err(|error| refusal::not_allowed(process, true, error))
+    };
+    if let Some((process, link)) = link.and_then(|link| Some((link.process()?, link))) {
+        seize(&mut supervisor, process)?;
+        link.go().map_err(failed)?;
+        let followed = supervisor.run();
+        return Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None });
+    }
+    let program = system::fork_program(words).map_err(failed)?;
+    let process = program.process;
+    seize(&mut supervisor, process)?;
+    let going = std::thread::spawn(|| program.go());
+    let followed = supervisor.run();
+    going
+        .join()
+        .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
+        .map_err(failed)?;
+    Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: Some(process) })
+}
+
+/// What was counted.
+fn recording(supervisor: &Supervisor<'_>) -> Recording {
     let source = Source::new(NAME, "calls", &[OwnCost]);
     let mut recording = supervisor.tally.recording(&supervisor.modules, source, &supervisor.skipped);
     recording.seen += &format!(
@@ -86,38 +158,5 @@ fn record_here(
         supervisor.changing.as_millis(),
         supervisor.modules.planning.as_millis()
     );
-    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), Vec::new()), outcome, worked: None })
-}
-
-/// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
-fn follow(
-    words: &[OsString],
-    link: Option<&mut Link>,
-    supervisor: &mut Supervisor<'_>,
-) -> Result<Option<Outcome>> {
-    let failed = |error: std::io::Error| starting::not_started(words, &error);
-    let seize = |supervisor: &mut Supervisor<'_>, process| {
-        if let Some(program) = words.first() {
-            starting::refuse_other_rights(program)?;
-        }
-        supervisor.expect(process).map_err(|error| refusal::not_allowed(process, true, error))
-    };
-    if let Some((process, link)) = link.and_then(|link| Some((link.process()?, link))) {
-        seize(supervisor, process)?;
-        link.go().map_err(failed)?;
-        let followed = supervisor.run();
-        let outcome = link.outcome().map_err(failed)?;
-        return followed.map(|()| outcome);
-    }
-    let program = system::fork_program(words).map_err(failed)?;
-    let process = program.process;
-    seize(supervisor, process)?;
-    let going = std::thread::spawn(|| program.go());
-    let followed = supervisor.run();
-    let outcome = starting::wait_for_end(process);
-    going
-        .join()
-        .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
-        .map_err(failed)?;
-    followed.map(|()| outcome)
+    recording
 }

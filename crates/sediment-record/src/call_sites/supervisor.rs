@@ -49,24 +49,29 @@ const FOLLOW: Options = Options::PTRACE_O_TRACECLONE
     .union(Options::PTRACE_O_TRACESYSGOOD);
 
 /// Time from tick to tick, and for a while after programs began or libraries came.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 const SHORT_TICK: Duration = Duration::from_micros(100);
 const WHILE: Duration = Duration::from_millis(30);
-/// Time for threads to stop when the recording ends before the program.
-const STOPPING: Duration = Duration::from_secs(2);
 /// Interval of progress.
 const PROGRESS: Duration = Duration::from_millis(50);
 
 /// A followed thread.
 #[derive(Debug, Clone, Copy)]
-struct FollowedThread {
-    process: Pid,
+pub(super) struct FollowedThread {
+    pub(super) process: Pid,
     /// Its program and block; None if the program is not recorded.
-    place: Option<(usize, u32)>,
+    pub(super) place: Option<(usize, u32)>,
     /// True until its block was set.
     is_new: bool,
     /// True if it was interrupted because it waits for us.
     asked: bool,
+}
+
+impl FollowedThread {
+    /// The first thread of a program that is not recorded.
+    pub(super) fn unrecorded(process: Pid) -> Self {
+        Self { process, place: None, is_new: false, asked: false }
+    }
 }
 
 /// Follows processes.
@@ -75,17 +80,19 @@ pub(super) struct Supervisor<'a> {
     watch: &'a mut dyn FnMut(Progress),
     shared: SharedMemory,
     pub(super) modules: PlannedModules,
-    images: Vec<Option<ProgramImage>>,
-    threads: HashMap<Pid, FollowedThread>,
+    pub(super) images: Vec<Option<ProgramImage>>,
+    pub(super) threads: HashMap<Pid, FollowedThread>,
     /// Threads that stopped before their parent told of them.
-    early: BTreeSet<Pid>,
+    pub(super) early: BTreeSet<Pid>,
+    /// Children of vfork, each with the thread that waits until it ends or becomes another program.
+    pub(super) vforks: HashMap<Pid, Pid>,
     pub(super) tally: CallTally,
     pub(super) skipped: Skipped,
     begun: Instant,
     told: Instant,
     short_until: Instant,
     notices: u32,
-    alarm: Alarm,
+    pub(super) alarm: Alarm,
     /// Programs that were recorded.
     pub(super) programs: u64,
     /// Time in which threads stood still for us.
@@ -108,6 +115,7 @@ impl<'a> Supervisor<'a> {
             images: Vec::new(),
             threads: HashMap::new(),
             early: BTreeSet::new(),
+            vforks: HashMap::new(),
             tally: CallTally::default(),
             skipped: Skipped::default(),
             begun: now,
@@ -123,7 +131,7 @@ impl<'a> Supervisor<'a> {
     /// Takes on a process that waits to become a program.
     pub(super) fn expect(&mut self, process: Pid) -> nix::Result<()> {
         ptrace::seize(process, FOLLOW)?;
-        let thread = FollowedThread { process, place: None, is_new: false, asked: false };
+        let thread = FollowedThread::unrecorded(process);
         self.threads.insert(process, thread);
         self.begun = Instant::now();
         Ok(())
@@ -186,7 +194,10 @@ impl<'a> Supervisor<'a> {
             Status::Exited(_) | Status::Killed(_) => self.forget(thread),
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.begin(thread),
             Status::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
-                self.adopt(thread, status);
+                if let Some(child) = self.adopt(thread, status) {
+                    self.welcome(child);
+                    self.go_on(child, 0);
+                }
                 self.answer(thread);
                 self.go_on(thread, 0);
             }
@@ -217,30 +228,28 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn go_on(&self, thread: Pid, signal: i32) {
+    pub(super) fn go_on(&self, thread: Pid, signal: i32) {
         // One that has ended meanwhile is told of next.
         let _ = system::resume(thread, Resume::Run, signal);
     }
 
     /// Has a thread call the kernel again where our stop alone has ended its call.
-    fn call_again(&self, thread: Pid) {
+    pub(super) fn call_again(&self, thread: Pid) {
         let Ok(registers) = Registers::of(thread) else { return };
         if let Some(changed) = registers.calling_again(|| is_filtered(thread)) {
             let _ = changed.put(thread);
         }
     }
 
-    /// Follows a new thread or process.
-    fn adopt(&mut self, parent: Pid, status: Status) {
-        let Ok(id) = ptrace::getevent(parent) else { return };
-        let child = Pid::from_raw(id as i32);
-        let Some(of_parent) = self.threads.get(&parent).copied() else { return };
+    /// Follows a new thread or process; which, if it has stopped already.
+    pub(super) fn adopt(&mut self, parent: Pid, status: Status) -> Option<Pid> {
+        let child = Pid::from_raw(ptrace::getevent(parent).ok()? as i32);
+        let of_parent = self.threads.get(&parent).copied()?;
         let is_process = status != Status::Event(libc::PTRACE_EVENT_CLONE);
         let process = if is_process { child } else { process_of(child).unwrap_or(of_parent.process) };
         let place = of_parent.place.and_then(|(number, block)| {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
-            // The parent of a vfork waits for its child.
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
                 None
             } else {
@@ -251,15 +260,15 @@ impl<'a> Supervisor<'a> {
             }
             Some((number, own.unwrap_or(block)))
         });
-        self.threads.insert(child, FollowedThread { process, place, is_new: true, asked: false });
-        if self.early.remove(&child) {
-            self.welcome(child);
-            self.go_on(child, 0);
+        if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
+            self.vforks.insert(child, parent);
         }
+        self.threads.insert(child, FollowedThread { process, place, is_new: true, asked: false });
+        self.early.remove(&child).then_some(child)
     }
 
     /// Gives a new thread its block.
-    fn welcome(&mut self, thread: Pid) {
+    pub(super) fn welcome(&mut self, thread: Pid) {
         let Some(found) = self.threads.get_mut(&thread).filter(|found| found.is_new) else { return };
         found.is_new = false;
         let Some((image, block)) = found.place else { return };
@@ -302,20 +311,26 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn look_at_slots(&mut self, thread: Pid) {
-        let Some(found) = self.threads.get(&thread) else { return };
-        let process = found.process;
-        let alone = self.threads.values().filter(|other| other.process == process).count() == 1;
-        if let (true, Some((image, _))) = (alone, found.place) {
-            if let Some(image) = &mut self.images[image] {
-                image.look_at_slots(thread, &self.modules);
-            }
+    /// Reads the callees of linkage stubs where the last thread of a process ends.
+    pub(super) fn look_at_slots(&mut self, thread: Pid) {
+        let Some(process) = self.threads.get(&thread).map(|found| found.process) else { return };
+        if self.threads.values().filter(|other| other.process == process).count() == 1 {
+            self.read_slots(thread);
+        }
+    }
+
+    /// Reads the callees of linkage stubs in the process of a stopped thread.
+    pub(super) fn read_slots(&mut self, thread: Pid) {
+        let place = self.threads.get(&thread).and_then(|found| found.place);
+        if let Some(image) = place.and_then(|(image, _)| self.images[image].as_mut()) {
+            image.look_at_slots(thread, &self.modules);
         }
     }
 
     /// A thread has ended, or has become another program.
-    fn forget(&mut self, thread: Pid) {
+    pub(super) fn forget(&mut self, thread: Pid) {
         self.early.remove(&thread);
+        self.vforks.remove(&thread);
         let Some((number, block)) = self.threads.remove(&thread).and_then(|found| found.place) else {
             return;
         };
@@ -339,7 +354,7 @@ impl<'a> Supervisor<'a> {
         let others = self.threads.iter().filter(|(_, thread)| thread.process == process);
         let others: Vec<Pid> = others.map(|(id, _)| *id).collect();
         others.into_iter().for_each(|thread| self.forget(thread));
-        self.threads.insert(process, FollowedThread { process, place: None, is_new: false, asked: false });
+        self.threads.insert(process, FollowedThread::unrecorded(process));
         let begun = Instant::now();
         match self.enter(process) {
             Ok(()) => self.go_on(process, 0),
@@ -434,106 +449,6 @@ impl<'a> Supervisor<'a> {
         ptrace::setregs(process, begins)?;
         memory.write_all_at(&vec![0; code.len()], place)?;
         if last.r15 == DONE { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
-    }
-
-    /// Lets all threads go on without us: the code of their programs is as it was before.
-    fn let_go(&mut self) {
-        let begun = Instant::now();
-        let mut running: BTreeSet<Pid> = self.threads.keys().copied().collect();
-        let mut stopped: HashMap<Pid, i32> = HashMap::new();
-        for thread in &running {
-            let _ = ptrace::interrupt(*thread);
-        }
-        while !running.is_empty() && begun.elapsed() < STOPPING {
-            let Ok(found) = system::wait() else { break };
-            let Some((thread, status)) = found else { continue };
-            match status {
-                Status::Exited(_) | Status::Killed(_) => {
-                    running.remove(&thread);
-                    self.forget(thread);
-                    continue;
-                }
-                Status::Event(
-                    libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE,
-                ) => {
-                    self.adopt(thread, status);
-                    if let Ok(id) = ptrace::getevent(thread) {
-                        let child = Pid::from_raw(id as i32);
-                        if !stopped.contains_key(&child) {
-                            running.insert(child);
-                        }
-                    }
-                }
-                Status::Event(libc::PTRACE_EVENT_EXEC) => {
-                    // What it was is gone.
-                    let others: Vec<Pid> = self
-                        .threads
-                        .iter()
-                        .filter(|(_, other)| other.process == thread)
-                        .map(|(id, _)| *id)
-                        .collect();
-                    for other in others {
-                        running.remove(&other);
-                        stopped.remove(&other);
-                        self.forget(other);
-                    }
-                    self.threads.insert(
-                        thread,
-                        FollowedThread { process: thread, place: None, is_new: false, asked: false },
-                    );
-                }
-                Status::Trapped => {
-                    self.welcome(thread);
-                    self.call_again(thread);
-                }
-                Status::Signal(_) => self.call_again(thread),
-                _ => {}
-            }
-            self.threads.entry(thread).or_insert(FollowedThread {
-                process: thread,
-                place: None,
-                is_new: false,
-                asked: false,
-            });
-            running.remove(&thread);
-            let signal = if let Status::Signal(signal) = status { signal } else { 0 };
-            stopped.insert(thread, signal);
-        }
-        self.set_back(&stopped);
-        for (thread, signal) in stopped {
-            self.look_at_slots_of(thread);
-            let _ = system::resume(thread, Resume::Detach, signal);
-        }
-    }
-
-    fn look_at_slots_of(&mut self, thread: Pid) {
-        let place = self.threads.get(&thread).and_then(|found| found.place);
-        if let Some(image) = place.and_then(|(image, _)| self.images[image].as_mut()) {
-            image.look_at_slots(thread, &self.modules);
-        }
-    }
-
-    /// Sets the code of all processes back whose threads all stand still.
-    fn set_back(&mut self, stopped: &HashMap<Pid, i32>) {
-        let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();
-        for process in processes {
-            let own: Vec<(&Pid, &FollowedThread)> =
-                self.threads.iter().filter(|(_, thread)| thread.process == process).collect();
-            let Some((image, _)) = own.iter().find_map(|(_, thread)| thread.place) else { continue };
-            let Some(image) = &self.images[image] else { continue };
-            if !own.iter().all(|(id, _)| stopped.contains_key(id)) {
-                continue;
-            }
-            for (id, _) in &own {
-                let Ok(mut registers) = ptrace::getregs(**id) else { continue };
-                let place = image.place_in_original(registers.rip);
-                if place != registers.rip {
-                    registers.rip = place;
-                    let _ = ptrace::setregs(**id, registers);
-                }
-            }
-            let _ = own.first().map(|(id, _)| image.restore(**id));
-        }
     }
 }
 

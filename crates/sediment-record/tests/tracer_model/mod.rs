@@ -9,9 +9,9 @@
 mod world;
 
 use super::super::calls::Requests;
-use super::super::coverage::BlockCoverage;
 use super::super::modules::{KnownBlocks, Module, Wanted};
 use super::*;
+use crate::BlockCoverage;
 use crate::tracing::machine::{Registers, TRAP};
 use crate::tracing::mappings::Mapping;
 use crate::tracing::memory::Memory;

@@ -25,6 +25,8 @@ pub(super) enum Why {
     OnlyOrder,
     /// The processor records branches.
     BranchRecords,
+    /// Call sites count every call.
+    EveryCall,
     /// Samples give no better orders, and need frame pointers.
     SamplesNoBetter,
     /// Samples miss executed blocks, and programs compiled by them take more jumps.
@@ -44,6 +46,7 @@ const BEST: [(Goal, &[(&str, Why)]); 3] = [
         Goal::Calls,
         &[
             ("perf-branches", Why::BranchRecords),
+            ("call-sites", Why::EveryCall),
             ("breakpoints", Why::SamplesNoBetter),
             ("perf-stacks", Why::Cycles),
             ("perf-stacks", Why::Clock),
@@ -92,6 +95,9 @@ impl Why {
         match self {
             Self::OnlyOrder => "no other method tells the order of first uses",
             Self::BranchRecords => "the processor's branch records count at nearly full speed",
+            Self::EveryCall => {
+                "it counts every call of a program that it starts; running ones have breakpoints"
+            }
             Self::SamplesNoBetter => "samples gave no better orders, and need frame pointers",
             Self::SamplesMissBlocks => {
                 "samples missed executed blocks, and programs compiled by them took more jumps"
@@ -136,9 +142,17 @@ mod tests {
         let all: Vec<&str> = RECORDERS.iter().map(|recorder| recorder.name).collect();
         assert_eq!(chosen(&all, true), [starts, branches, branches]);
         let without_branches: Vec<&str> = all.into_iter().filter(|name| *name != "perf-branches").collect();
-        let measured = [starts, breakpoints(Why::SamplesNoBetter), breakpoints(Why::SamplesMissBlocks)];
-        assert_eq!(chosen(&without_branches, true), measured, "cycles alone are no reason");
-        assert_eq!(chosen(&without_branches, false), measured);
+        let without_sites = |name: &&str| *name != "call-sites";
+        let by_breakpoints: Vec<&str> = without_branches.iter().copied().filter(without_sites).collect();
+        let measured = |calls| [starts, calls, breakpoints(Why::SamplesMissBlocks)];
+        for counts_cycles in [true, false] {
+            let calls = breakpoints(Why::SamplesNoBetter);
+            assert_eq!(chosen(&by_breakpoints, counts_cycles), measured(calls), "cycles alone are no reason");
+            if cfg!(target_arch = "x86_64") {
+                let calls = Some(("call-sites", Why::EveryCall));
+                assert_eq!(chosen(&without_branches, counts_cycles), measured(calls));
+            }
+        }
         let stacks = |why| Some(("perf-stacks", why));
         assert_eq!(
             chosen(&["perf-stacks", "valgrind"], true),
@@ -154,7 +168,10 @@ mod tests {
 
     #[test]
     fn methods_of_goals_are_recorders() {
-        let known = |name: &str| RECORDERS.iter().any(|recorder| recorder.name == name);
+        let known = |name: &str| {
+            name == "call-sites" && !cfg!(target_arch = "x86_64")
+                || RECORDERS.iter().any(|recorder| recorder.name == name)
+        };
         assert!(BEST.iter().all(|(_, methods)| methods.iter().all(|(name, _)| known(name))));
     }
 }

@@ -29,16 +29,6 @@ pub(crate) fn cases() -> Vec<Trial> {
         ("meson_builds_in_order", more(&[Need::Program("meson"), Need::Program("ninja")]), || {
             ordered(Kind::Meson)
         }),
-        (
-            "units_are_compiled_by_counters",
-            more(&[
-                Need::Program("make"),
-                Need::Program("g++"),
-                Need::Program("ccache"),
-                Need::GccPluginHeaders("gcc"),
-            ]),
-            counters,
-        ),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
         ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
         ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
@@ -79,6 +69,16 @@ pub(crate) fn cases() -> Vec<Trial> {
                 Need::GccPluginHeaders("gcc"),
             ]),
             blocks,
+        ),
+        (
+            "units_are_compiled_by_counters",
+            more(&[
+                Need::Program("make"),
+                Need::Program("g++"),
+                Need::Program("ccache"),
+                Need::GccPluginHeaders("gcc"),
+            ]),
+            counters,
         ),
         ("left_out_it_is_the_stock_build", debhelper.to_vec(), left_out),
         ("flags_in_included_makefiles_stay", debhelper.to_vec(), included_flags_stay),

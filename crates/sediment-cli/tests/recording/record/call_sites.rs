@@ -29,11 +29,13 @@ pub fn cases() -> Vec<Trial> {
         case("exceptions_pass_call_sites", &cxx, exceptions),
         case("signals_and_seccomp_pass_call_sites", &compiler, signals_and_seccomp),
         case("programs_run_on_when_the_recording_ends", &compiler, recording_ends_before),
+        case("a_recording_ends_while_programs_begin", &compiler, ends_while_programs_begin),
         case("programs_run_on_when_the_recorder_is_killed", &compiler, recorder_is_killed),
         case("programs_with_other_rights_are_left_alone", &another_user, other_rights),
         case("tracers_work_under_call_sites", &tracer, tracers_work),
         case("debuggers_work_under_call_sites", &debugger, debuggers_work),
         case("what_call_sites_cannot_record_is_refused", &compiler, refusals),
+        case("the_method_is_chosen_by_what_is_asked", &compiler, chosen_method),
     ]
 }
 
@@ -403,6 +405,59 @@ fn recording_ends_before() {
     assert!(calls(&profile, "main", "called") > 1000 && calls(&profile, "through", "called") > 1000);
 }
 
+/// Threads that start programs: while the recording ends, some wait for a child in the kernel, and some end for a program that begins.
+const BEGINS: &str = r#"
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+extern char **environ;
+static char *self;
+static void *waits(void *none) { for (;;) pause(); }
+static void *becomes(void *none) { execl(self, self, "last", NULL); abort(); }
+static void *spawns(void *none) {
+    char *words[] = { self, "last", NULL };
+    for (int i = 0; i < 400; i++) {
+        pid_t child; int status;
+        if (posix_spawn(&child, self, NULL, NULL, words, environ) || waitpid(child, &status, 0) != child || status) abort();
+    }
+    return NULL;
+}
+int main(int count, char **words) {
+    self = words[0];
+    if (count > 1 && words[1][0] == 'l') return 0;
+    pthread_t thread;
+    if (count > 1) {
+        for (int i = 0; i < 4; i++) pthread_create(&thread, 0, waits, 0);
+        pthread_create(&thread, 0, becomes, 0);
+        for (;;) pause();
+    }
+    pthread_create(&thread, 0, spawns, 0);
+    for (int i = 0; i < 300; i++) {
+        pid_t child = fork(); int status;
+        if (child == 0) { execl(self, self, "threads", NULL); abort(); }
+        if (waitpid(child, &status, 0) != child || status) abort();
+    }
+    pthread_join(thread, 0);
+    puts("well");
+    return 5;
+}
+"#;
+
+fn ends_while_programs_begin() {
+    let shop = Workshop::new();
+    let program = shop.compile("begins", BEGINS, &["-O2"]);
+    for seconds in ["0.2", "0.3", "0.37", "0.45", "0.52"] {
+        let recorded = record(&shop, &["--seconds", seconds], &[text(&program)]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&recorded.stdout), "well\n", "{}", err(&recorded));
+        assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+    }
+}
+
 /// The recorder is killed at any moment of a start: the program and those that it starts run on.
 fn recorder_is_killed() {
     let shop = Workshop::new();
@@ -489,4 +544,39 @@ fn refusals() {
     let recorded = record(&shop, &[], &["sh", "-c", &limited]).output().unwrap();
     assert_eq!(code(&recorded), 5, "{}", err(&recorded));
     assert!(err(&recorded).contains("limit of address space"), "{}", err(&recorded));
+}
+
+/// Nobody names a method: every call is counted, unless something is asked that breakpoints alone do.
+fn chosen_method() {
+    let shop = Workshop::new();
+    let program = shop.compile("kinds", KINDS, &["-O2"]);
+    let method = |options: &[&str]| {
+        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        record.args(["record", "-v", "-o", "recorded.gv"]).args(options).arg("--").arg(&program);
+        let recorded = record.current_dir(shop.path()).output().unwrap();
+        let said = err(&recorded);
+        let line = said.lines().find_map(|line| line.split_once("recording by ")).expect(&said).1.to_owned();
+        line.split(' ').next().unwrap().to_owned()
+    };
+    let usual = method(&[]);
+    // Or by branch records, where the processor has them.
+    assert!(["call-sites", "perf-branches"].contains(&&*usual), "{usual}");
+    assert_eq!(method(&["--exclude", "libc.so.6"]), usual);
+    for asked in
+        [&["--overhead", "5"][..], &["--max-memory", "64M"], &["--blocks", "always"], &["--until", "OUTPUT"]]
+    {
+        assert!(
+            ["breakpoints", &*usual].contains(&&*method(asked)) && method(asked) != "call-sites",
+            "{asked:?}"
+        );
+    }
+    assert!(
+        Command::new("objcopy")
+            .args(["--remove-section", ".eh_frame"])
+            .arg(&program)
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert_ne!(method(&[]), "call-sites", "without unwind tables");
 }

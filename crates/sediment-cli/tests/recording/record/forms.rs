@@ -2,7 +2,9 @@
 //! Programs that are hard on a tracer, in the forms that are recorded in different ways: as built, stripped, with a map of blocks, and
 //! with lines alone.
 
-use super::{Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeats, text};
+use super::{
+    Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeated_alone, repeats, text,
+};
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::Profile;
@@ -30,7 +32,9 @@ pub fn cases() -> Vec<Trial> {
             Form::Stripped => &strips,
             Form::Mapped => COMPILERS[0].needs,
         };
-        repeated(name, needs, move || same_as_without(form, program, &source(), expected))
+        // Programs that start others take longest, and are whole in each run.
+        let case = if form != Form::Whole && program == "spawns" { repeated_alone } else { repeated };
+        case(name, needs, move || same_as_without(form, program, &source(), expected))
     };
     let lines = |name, program: &'static str, source: fn() -> String, expected| {
         repeated(name, &compiler, move || lines_are_the_same(program, &source(), expected))

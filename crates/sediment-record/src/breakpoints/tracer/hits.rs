@@ -2,7 +2,7 @@
 //! Consequences of a breakpoint that was hit: first uses, callers, windows, and breakpoints at the blocks of a function.
 
 use super::Tracer;
-use crate::breakpoints::coverage::BlockCoverage;
+use crate::BlockCoverage;
 use crate::breakpoints::kernel::Stepped;
 use crate::breakpoints::modules::Site;
 use crate::breakpoints::sequences::WindowHit;
