@@ -82,6 +82,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) modules: PlannedModules,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
+    /// The process that was started; None once it has ended. What outlives it runs on without us.
+    first: Option<Pid>,
     /// Threads that stopped before their parent told of them.
     pub(super) early: BTreeSet<Pid>,
     /// Children of vfork, each with the thread that waits until it ends or becomes another program.
@@ -114,6 +116,7 @@ impl<'a> Supervisor<'a> {
             modules: PlannedModules::new(settings.exclude.clone()),
             images: Vec::new(),
             threads: HashMap::new(),
+            first: None,
             early: BTreeSet::new(),
             vforks: HashMap::new(),
             tally: CallTally::default(),
@@ -133,6 +136,7 @@ impl<'a> Supervisor<'a> {
         ptrace::seize(process, FOLLOW)?;
         let thread = FollowedThread::unrecorded(process);
         self.threads.insert(process, thread);
+        self.first = Some(process);
         self.begun = Instant::now();
         Ok(())
     }
@@ -161,7 +165,7 @@ impl<'a> Supervisor<'a> {
 
     fn is_over(&self) -> bool {
         let late = matches!(self.settings.until, Until::After(limit) if self.begun.elapsed() >= limit);
-        late || self.settings.stop.asked()
+        late || self.settings.stop.asked() || self.first.is_none()
     }
 
     /// Looks whether threads wait for us.
@@ -191,7 +195,10 @@ impl<'a> Supervisor<'a> {
 
     fn handle(&mut self, thread: Pid, status: Status) {
         match status {
-            Status::Exited(_) | Status::Killed(_) => self.forget(thread),
+            Status::Exited(_) | Status::Killed(_) => {
+                self.first = self.first.filter(|first| *first != thread);
+                self.forget(thread);
+            }
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.begin(thread),
             Status::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
                 if let Some(child) = self.adopt(thread, status) {

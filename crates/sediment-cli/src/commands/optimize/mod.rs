@@ -511,7 +511,7 @@ impl<'a> Job<'a> {
                 outputs,
                 sides: &sides,
                 tells_sides: self.arguments.pgo,
-                events: if self.arguments.pgo { measure::events(&scratch, self.stop)? } else { Vec::new() },
+                events: measure::events(&scratch, self.stop)?,
                 limit: self.arguments.timeout,
                 measure_for: self.arguments.measure_for,
                 scratch,

@@ -7,7 +7,7 @@ use sediment_core::profile::Profile;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Trial> {
         case("signals_and_seccomp_pass_call_sites", &compiler, signals_and_seccomp),
         case("programs_run_on_when_the_recording_ends", &compiler, recording_ends_before),
         case("a_recording_ends_while_programs_begin", &compiler, ends_while_programs_begin),
+        case("what_outlives_the_program_runs_on", &[Need::Program("setsid")], outlived),
         case("programs_run_on_when_the_recorder_is_killed", &compiler, recorder_is_killed),
         case("programs_with_other_rights_are_left_alone", &another_user, other_rights),
         case("tracers_work_under_call_sites", &tracer, tracers_work),
@@ -405,6 +406,23 @@ fn recording_ends_before() {
     assert!(calls(&profile, "main", "called") > 1000 && calls(&profile, "through", "called") > 1000);
 }
 
+/// A recording is over when the program has ended that was started, whatever it leaves behind.
+fn outlived() {
+    let shop = Workshop::new();
+    let begun = Instant::now();
+    let script = "setsid sleep 300 <&- >&- 2>&- & echo $!; exit 3";
+    let recorded = record(&shop, &[], &["sh", "-c", script]).output().unwrap();
+    let took = begun.elapsed();
+    let child = String::from_utf8_lossy(&recorded.stdout).trim().to_owned();
+    let status = std::fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+    let _ = Command::new("kill").arg(&child).status();
+    assert_eq!(code(&recorded), 3, "{}", err(&recorded));
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    let untraced = status.contains("TracerPid:\t0\n") && status.contains("State:\tS");
+    assert!(untraced, "{status}");
+    shop.profile();
+}
+
 /// Threads that start programs: while the recording ends, some wait for a child in the kernel, and some end for a program that begins.
 const BEGINS: &str = r#"
 #define _GNU_SOURCE
@@ -421,7 +439,7 @@ static void *waits(void *none) { for (;;) pause(); }
 static void *becomes(void *none) { execl(self, self, "last", NULL); abort(); }
 static void *spawns(void *none) {
     char *words[] = { self, "last", NULL };
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 150; i++) {
         pid_t child; int status;
         if (posix_spawn(&child, self, NULL, NULL, words, environ) || waitpid(child, &status, 0) != child || status) abort();
     }
@@ -437,7 +455,7 @@ int main(int count, char **words) {
         for (;;) pause();
     }
     pthread_create(&thread, 0, spawns, 0);
-    for (int i = 0; i < 300; i++) {
+    for (int i = 0; i < 120; i++) {
         pid_t child = fork(); int status;
         if (child == 0) { execl(self, self, "threads", NULL); abort(); }
         if (waitpid(child, &status, 0) != child || status) abort();
@@ -451,7 +469,7 @@ int main(int count, char **words) {
 fn ends_while_programs_begin() {
     let shop = Workshop::new();
     let program = shop.compile("begins", BEGINS, &["-O2"]);
-    for seconds in ["0.2", "0.3", "0.37", "0.45", "0.52"] {
+    for seconds in ["0.2", "0.4"] {
         let recorded = record(&shop, &["--seconds", seconds], &[text(&program)]).output().unwrap();
         assert_eq!(String::from_utf8_lossy(&recorded.stdout), "well\n", "{}", err(&recorded));
         assert_eq!(code(&recorded), 5, "{}", err(&recorded));

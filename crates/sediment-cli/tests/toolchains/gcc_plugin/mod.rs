@@ -252,7 +252,7 @@ const OF_ONE: &[OfOne] = &[
     ("a_plugin_of_another_gcc_is_a_note", of_another_gcc, COMPILERS[2].needs),
 ];
 
-/// Those of the tests with several compilers that a new compiler and one for another machine have to pass, too: whether the plugin
+/// Those of the tests with several compilers that a new compiler has to pass in every run, too: whether the plugin
 /// works, and changes no object that it should not.
 const WITH_OTHERS: &[&str] = &[
     "units_become_a_profile_of_the_program",
@@ -267,7 +267,7 @@ const WITH_OTHERS: &[&str] = &[
 fn is_short(compiler: &Compiler, test: &str) -> bool {
     match compiler.name {
         "gcc" => true,
-        "gcc-14" | "aarch64-gcc" => WITH_OTHERS.contains(&test),
+        "gcc-14" => WITH_OTHERS.contains(&test),
         _ => false,
     }
 }

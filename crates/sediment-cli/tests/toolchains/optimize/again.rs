@@ -5,14 +5,14 @@ use super::project::{Project, code, err};
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use std::process::Command;
-use support::{Need, case};
+use support::{Need, case, long};
 
 pub fn cases() -> Vec<Trial> {
     let make = [Need::Program("gcc"), Need::Program("make")];
     vec![
         case("a_finished_run_begins_again", &make, a_finished_run_begins_again),
         case("a_run_without_sections_begins_again", &make, a_run_without_sections_begins_again),
-        case("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
+        long("a_finished_run_in_place_begins_again", &make, a_finished_run_in_place_begins_again),
         case("start_files_lack_no_sections", &make, start_files_lack_no_sections),
         case(
             "other_commands_take_the_build_that_is_there",

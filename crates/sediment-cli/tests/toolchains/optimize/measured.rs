@@ -5,6 +5,7 @@ use super::project::{Project, code, err};
 use crate::projects::Kind;
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{Need, case};
@@ -27,6 +28,7 @@ pub fn cases() -> Vec<Trial> {
             &make,
             daemons_end_with_an_interrupted_measurement,
         ),
+        case("cycles_decide_where_perf_counts_them", &make, cycles_decide_where_perf_counts_them),
         case("outputs_of_one_name_have_a_page_each", &make, outputs_of_one_name_have_a_page_each),
         case("links_out_of_the_tree_lead_there", &make, links_out_of_the_tree_lead_there),
     ];
@@ -96,6 +98,32 @@ fn daemons_count() {
     let report = project.optimize(&["--train", "./toy", "--measure", &measure, "--json"], &["make"]);
     let seconds = report["measured"][0]["cpu_time"]["before_seconds"].as_f64().unwrap();
     assert!(seconds > 0.02, "{report}");
+}
+
+/// A stand-in for perf on a machine whose counters are there, by which each run takes as many cycles, whatever its time.
+const COUNTS_CYCLES: &str = r#"#!/bin/sh
+[ "$1" != --version ] || { echo perf version 6.1; exit; }
+[ "$1" = stat ] || exit 1
+while [ "$1" != -- ]; do
+    case $1 in --output=*) file=${1#--output=} ;; -e) events=$2 ;; esac
+    shift
+done
+shift
+"$@"
+code=$?
+for event in $(echo "$events" | tr , ' '); do echo "1000000,,$event,1000000,100.00,,"; done >"$file"
+exit $code
+"#;
+
+fn cycles_decide_where_perf_counts_them() {
+    let project = Project::of(Kind::Make);
+    let perf = project.path("../bin/perf");
+    std::fs::write(&perf, COUNTS_CYCLES).unwrap();
+    std::fs::set_permissions(&perf, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let report = project.optimize(&["--train", "./toy", "--measure", "./toy", "--json"], &["make"]);
+    let cpu_time = &report["measured"][0]["cpu_time"];
+    let interval = ["saved_percent", "lower_percent", "upper_percent"].map(|key| cpu_time[key].as_f64());
+    assert_eq!(interval, [Some(0.0); 3], "{report}");
 }
 
 fn daemons_end_with_an_interrupted_measurement() {

@@ -21,7 +21,7 @@ const NEEDS: &[(&str, &[Need])] = &[
     ("../README.md", &[VALGRIND]),
     ("../examples/postgresql/README.md", &[VALGRIND]),
     ("../gcc-plugin/README.md", &[PLUGIN]),
-    ("algorithms.md", &[VALGRIND]),
+    ("background/algorithms.md", &[VALGRIND]),
     ("tutorial/debian-package.md", &[Need::Program("dh"), Need::Program("dpkg-buildpackage")]),
     ("tutorial/rpm-package.md", &[Need::Program("rpmbuild"), Need::Program("rpm")]),
     ("tutorial/rust-program.md", &[Need::Program("cargo"), VALGRIND]),
@@ -50,7 +50,7 @@ const NEEDS: &[(&str, &[Need])] = &[
 /// algorithms, of `eval`, and of `optimize`.
 const LONG: [&str; 9] = [
     "../gcc-plugin/README.md",
-    "algorithms.md",
+    "background/algorithms.md",
     "beyond-functions.md",
     "formats/entry-trace.md",
     "measuring.md",

@@ -29,11 +29,11 @@ fn every_row_of_a_table_has_its_page_and_its_goldens() {
         .collect();
     let names: Vec<&str> = sediment_read::read::READERS.iter().map(|reader| reader.name).collect();
     assert_eq!(rows, names, "docs/formats/README.md: a row for each reader, in the order of the table");
-    let algorithms = read(&root().join("docs/algorithms.md"));
+    let algorithms = read(&root().join("docs/background/algorithms.md"));
     for algorithm in sediment_order::order::algorithms::ALGORITHMS {
         assert!(
             algorithms.contains(&format!("`{}`", algorithm.name)),
-            "docs/algorithms.md lacks `{}`",
+            "docs/background/algorithms.md lacks `{}`",
             algorithm.name
         );
     }

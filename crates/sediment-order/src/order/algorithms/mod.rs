@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`ALGORITHMS`]: call graph in, order out. Pure: no names, no files, no ELF, no clock; ties end in an id.
 //!
-//! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/algorithms.md.
+//! To add an algorithm: one file here, one row in [`ALGORITHMS`], a page in docs/background/algorithms.md.
 
 pub mod affinity;
 mod balanced_partitioning;
