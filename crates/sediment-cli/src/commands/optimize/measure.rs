@@ -68,8 +68,10 @@ struct Cost {
 
 /// Rounds of runs of all layouts.
 struct Measured {
-    /// In seconds of processor time, or cycles where all runs counted them.
+    /// In seconds of processor time, or cycles.
     rounds: Vec<Round>,
+    /// True if all runs counted cycles, which do not depend on speed and clocks.
+    by_cycles: bool,
     took: Duration,
     /// True if a run had more processor time than there was.
     jumped: bool,
@@ -207,7 +209,7 @@ impl Bench<'_> {
         if pace.change() > pace::UNSTEADY {
             disturbances.push(unsteady(&pace));
         }
-        Ok(Measured { rounds, took, jumped, pace, disturbances })
+        Ok(Measured { rounds, by_cycles, took, jumped, pace, disturbances })
     }
 
     /// Why runs that print different results are not judged; None where they print the same, or the command never does.
@@ -382,10 +384,10 @@ fn unsteady(pace: &Pace) -> String {
 
 /// The judgement, or why there is none.
 fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement, String> {
-    if measured.pace.change() > pace::TOO_UNSTEADY {
+    if !measured.by_cycles && measured.pace.change() > pace::TOO_UNSTEADY {
         return Err(unsteady(&measured.pace));
     }
-    if measured.jumped {
+    if !measured.by_cycles && measured.jumped {
         return Err("clocks jumped: more processor time than time".to_owned());
     }
     if let Some(trend) = judge::trend(&measured.rounds).filter(|trend| trend.abs() > judge::TREND) {
