@@ -52,8 +52,7 @@ pub struct Recorder {
     pub available: fn() -> Result<()>,
     /// Checks that it can record such a target, ended so; otherwise an error that names one that can.
     pub suits: fn(&Target, &Settings) -> Result<()>,
-    /// Checks, where nobody has chosen a recorder, that none that comes later serves a target that suits better; otherwise an error that
-    /// says why.
+    /// Where nobody names a recorder: checks that no later one does better with a target that suits. The error says why.
     pub serves_best: fn(&Target, &Settings) -> Result<()>,
     /// Records until the recording is over.
     pub record: fn(&mut Job<'_>) -> Result<Recorded>,
@@ -241,6 +240,7 @@ pub fn counts_cycles() -> bool {
     perf::counts_cycles()
 }
 
+/// A recorder that does best with all that suits it.
 fn always(_: &Target, _: &Settings) -> Result<()> {
     Ok(())
 }

@@ -292,8 +292,8 @@ impl ProgramImage {
         if !is_program {
             self.next_counters = counters.end();
         }
-        let changed = write_changes(memory, file.bias, &stubs.changes, CodeState::ToStubs)?;
-        if changed.other > 0 {
+        let others = write_changes(memory, file.bias, &stubs.changes, CodeState::ToStubs)?;
+        if others > 0 {
             skipped.add_many(Reason::ChangedCode, 1, 0, path);
         }
         file.counters = Some(counters);
@@ -454,18 +454,13 @@ enum CodeState {
     ToOriginal,
 }
 
-/// Number of changes that were made, and of those whose bytes are others than expected.
-#[derive(Debug, Default)]
-struct Rewritten {
-    other: u64,
-}
-
 /// Bytes that are read and written at once.
 const AT_ONCE: u64 = 64 * PAGE;
 
-/// Makes changes in memory, whole pages at once: no change lies across two.
-fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: CodeState) -> io::Result<Rewritten> {
-    let mut written = Rewritten::default();
+/// Makes changes in memory, whole pages at once: no change lies across two. The number of those that are not made, as other bytes than
+/// expected stand there.
+fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: CodeState) -> io::Result<u64> {
+    let mut others = 0;
     let mut changes = changes.iter().peekable();
     while let Some((first, ..)) = changes.peek() {
         let start = first.wrapping_add(bias) & !(PAGE - 1);
@@ -488,9 +483,9 @@ fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: CodeSta
                 CodeState::ToStubs => (original, changed),
                 CodeState::ToOriginal => (changed, original),
             };
-            if there == expected { there.copy_from_slice(wanted) } else { written.other += 1 }
+            if there == expected { there.copy_from_slice(wanted) } else { others += 1 }
         }
         memory.write_all_at(&bytes, start)?;
     }
-    Ok(written)
+    Ok(others)
 }

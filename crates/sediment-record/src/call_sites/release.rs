@@ -26,6 +26,15 @@ struct Standstill {
     stopped: HashMap<Pid, i32>,
 }
 
+impl Standstill {
+    /// A thread is there no longer.
+    fn remove(&mut self, thread: Pid) {
+        self.running.remove(&thread);
+        self.ending.remove(&thread);
+        self.stopped.remove(&thread);
+    }
+}
+
 impl Supervisor<'_> {
     /// Lets all threads go on without us.
     pub(super) fn let_go(&mut self) {
@@ -70,9 +79,7 @@ impl Supervisor<'_> {
     fn note_stop(&mut self, threads: &mut Standstill, thread: Pid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => {
-                threads.running.remove(&thread);
-                threads.ending.remove(&thread);
-                threads.stopped.remove(&thread);
+                threads.remove(thread);
                 self.forget(thread);
                 return;
             }
@@ -98,17 +105,9 @@ impl Supervisor<'_> {
                 }
             }
             Status::Event(libc::PTRACE_EVENT_EXEC) => {
-                // What it was is gone.
-                let of_process = |other: &FollowedThread| other.process == thread;
-                let others: Vec<Pid> =
-                    self.threads.iter().filter(|(_, other)| of_process(other)).map(|(id, _)| *id).collect();
-                for other in others {
-                    threads.running.remove(&other);
-                    threads.ending.remove(&other);
-                    threads.stopped.remove(&other);
-                    self.forget(other);
+                for gone in self.replace_threads(thread) {
+                    threads.remove(gone);
                 }
-                self.threads.insert(thread, FollowedThread::unrecorded(thread));
             }
             Status::Trapped if !self.threads.contains_key(&thread) => {
                 self.early.insert(thread);

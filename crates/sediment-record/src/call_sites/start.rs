@@ -5,6 +5,7 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
+use crate::tracing::mappings::{is_filtered, is_limited};
 use crate::tracing::{refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
@@ -44,10 +45,9 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
     }
 }
 
-/// As [`suits`], for the choice among recorders: breakpoints keep bounds, see the blocks of a program that has a map of them, and first
-/// uses alone cost less by them.
+/// Checks whether breakpoints would do better: they keep bounds, see the blocks of a program that has a map of them, record first uses alone
+/// in less time, and record some programs that call sites leave alone. A program inherits our filters and limits.
 pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
-    suits(target, settings)?;
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     if settings.bounded {
         return no("call sites have no bound of time or memory");
@@ -55,11 +55,16 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     if settings.rates.is_none() {
         return no("breakpoints record first uses alone in less time");
     }
+    if is_filtered(Pid::this()) || is_limited(Pid::this()) {
+        return no(
+            "programs under a seccomp filter, or a limit of address space or file size, are left alone",
+        );
+    }
     let Target::Program(words) = target else { return Ok(()) };
-    let file =
-        words.first().and_then(starting::found_on_search_path).and_then(|path| std::fs::read(path).ok());
-    // A script is run by a program of its own.
-    let Some(bytes) = file.filter(|bytes| bytes.starts_with(b"\x7fELF")) else { return Ok(()) };
+    // A script is run by a program of its own, and what is no file is not run at all.
+    let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
+    let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
+    let Some(bytes) = bytes else { return Ok(()) };
     match SitePlan::reason_to_leave(&bytes) {
         Some(why) => no(&format!("the program is left alone: {why}")),
         None if settings.blocks != BlockCoverage::Never && block_map::has_map(&bytes) => {

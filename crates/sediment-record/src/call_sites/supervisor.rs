@@ -23,7 +23,7 @@ use super::sites::Trait;
 use super::tally::CallTally;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    Mapping, all_mappings, auxiliary_value, is_filtered, process_of, status_field,
+    Mapping, all_mappings, auxiliary_value, is_filtered, is_limited, process_of, status_field,
 };
 use crate::tracing::system::{self, Alarm, Resume, Status};
 use crate::{Progress, Settings, Until};
@@ -356,12 +356,18 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// A process has become another program.
-    fn begin(&mut self, process: Pid) {
-        let others = self.threads.iter().filter(|(_, thread)| thread.process == process);
-        let others: Vec<Pid> = others.map(|(id, _)| *id).collect();
-        others.into_iter().for_each(|thread| self.forget(thread));
+    /// A process has become another program: its threads are gone but for one. Those that were there.
+    pub(super) fn replace_threads(&mut self, process: Pid) -> Vec<Pid> {
+        let gone = self.threads.iter().filter(|(_, thread)| thread.process == process);
+        let gone: Vec<Pid> = gone.map(|(id, _)| *id).collect();
+        gone.iter().for_each(|thread| self.forget(*thread));
         self.threads.insert(process, FollowedThread::unrecorded(process));
+        gone
+    }
+
+    /// Records the program that a process has become.
+    fn begin(&mut self, process: Pid) {
+        self.replace_threads(process);
         let begun = Instant::now();
         match self.enter(process) {
             Ok(()) => self.go_on(process, 0),
@@ -388,7 +394,7 @@ impl<'a> Supervisor<'a> {
         if value(libc::AT_SECURE).is_some_and(|secure| secure != 0) {
             return Err(Left::Free(Reason::OtherRights));
         }
-        if is_filtered(process) || has_memory_limit(process) {
+        if is_filtered(process) || is_limited(process) {
             return Err(Left::Followed(Reason::LimitedProgram));
         }
         let entry = value(libc::AT_ENTRY).unwrap_or_default();
@@ -529,11 +535,4 @@ fn extent(mapped: &[Mapping], of: &Mapping) -> Range<u64> {
 fn program_of(process: Pid) -> String {
     std::fs::read_link(format!("/proc/{process}/exe"))
         .map_or_else(|_| status_field(process, "Name").unwrap_or_default(), |path| path.display().to_string())
-}
-
-/// True if the address space of a process is limited: what we map would be missing.
-fn has_memory_limit(process: Pid) -> bool {
-    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
-    line.is_some_and(|line| !line.trim_start().starts_with("unlimited"))
 }

@@ -183,6 +183,14 @@ pub(crate) fn is_filtered(thread: Pid) -> bool {
     status_field(thread, "Seccomp").is_some_and(|mode| mode != "0")
 }
 
+/// True if a limit of a process could keep its memory, or ours in a file that it maps, from growing.
+pub(crate) fn is_limited(process: Pid) -> bool {
+    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
+    let soft =
+        |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
+    ["Max address space", "Max file size"].iter().any(|name| soft(name) != Some("unlimited"))
+}
+
 /// True if a thread has the same seccomp filters as we: we may do whatever it may.
 pub(crate) fn is_filtered_as_we_are(thread: Pid) -> bool {
     let filters = |id| ["Seccomp", "Seccomp_filters"].map(|field| status_field(id, field));

@@ -19,6 +19,7 @@ pub fn cases() -> Vec<Trial> {
     let strips = [Need::Program("cc"), Need::Program("strip")];
     let another_user = [Need::Program("cc"), Need::Program("setpriv"), Need::Root];
     let tracer = [Need::Program("strace")];
+    let chosen = [Need::Program("cc"), Need::Program("objcopy"), Need::Program("prlimit")];
     let debugger = [Need::Program("cc"), Need::Program("gdb")];
     vec![
         case("every_kind_of_call_is_counted", &compiler, every_kind_of_call_is_counted),
@@ -36,7 +37,7 @@ pub fn cases() -> Vec<Trial> {
         case("tracers_work_under_call_sites", &tracer, tracers_work),
         case("debuggers_work_under_call_sites", &debugger, debuggers_work),
         case("what_call_sites_cannot_record_is_refused", &compiler, refusals),
-        case("the_method_is_chosen_by_what_is_asked", &compiler, chosen_method),
+        case("the_method_is_chosen_by_what_is_asked", &chosen, chosen_method),
     ]
 }
 
@@ -564,18 +565,37 @@ fn refusals() {
     assert!(err(&recorded).contains("limit of address space"), "{}", err(&recorded));
 }
 
-/// Nobody names a method: every call is counted, unless something is asked that breakpoints alone do.
+/// Becomes another program under a filter that allows everything, as containers have one.
+const FILTERS: &str = r#"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+    struct sock_fprog filter = { 1, allow };
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 1;
+    return execvp(words[1], words + 1);
+}
+"#;
+
+/// Nobody names a method: every call is counted, unless breakpoints alone do what is asked, or record the program.
 fn chosen_method() {
     let shop = Workshop::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
-    let method = |options: &[&str]| {
-        let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
-        record.args(["record", "-v", "-o", "recorded.gv"]).args(options).arg("--").arg(&program);
-        let recorded = record.current_dir(shop.path()).output().unwrap();
+    let filters = shop.compile("filters", FILTERS, &[]);
+    let method_under = |confined: &[&str], options: &[&str]| {
+        let record = [env!("CARGO_BIN_EXE_sediment"), "record", "-v", "-o", "recorded.gv"];
+        let words = [confined, &record, options, &["--", text(&program)]].concat();
+        let recorded = Command::new(words[0]).args(&words[1..]).current_dir(shop.path()).output().unwrap();
         let said = err(&recorded);
         let line = said.lines().find_map(|line| line.split_once("recording by ")).expect(&said).1.to_owned();
-        line.split(' ').next().unwrap().to_owned()
+        let chosen = line.split(' ').next().unwrap().to_owned();
+        let recorded = chosen == "perf-branches" || !firsts(&shop.profile(), "kinds").is_empty();
+        assert!(recorded, "{words:?}: {said}");
+        chosen
     };
+    let method = |options: &[&str]| method_under(&[], options);
     let usual = method(&[]);
     // Or by branch records, where the processor has them.
     assert!(["call-sites", "perf-branches"].contains(&&*usual), "{usual}");
@@ -583,10 +603,14 @@ fn chosen_method() {
     for asked in
         [&["--overhead", "5"][..], &["--max-memory", "64M"], &["--blocks", "always"], &["--until", "OUTPUT"]]
     {
-        assert!(
-            ["breakpoints", &*usual].contains(&&*method(asked)) && method(asked) != "call-sites",
-            "{asked:?}"
-        );
+        let chosen = method(asked);
+        assert!(["breakpoints", "perf-branches"].contains(&&*chosen), "{asked:?}: {chosen}");
+    }
+    // What confines us confines the program, which call sites would leave alone.
+    for confined in
+        [&["prlimit", "--as=8000000000"][..], &["prlimit", "--fsize=800000000"], &[text(&filters)]]
+    {
+        assert_ne!(method_under(confined, &[]), "call-sites", "{confined:?}");
     }
     assert!(
         Command::new("objcopy")

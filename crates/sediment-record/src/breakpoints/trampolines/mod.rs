@@ -23,7 +23,7 @@ use super::kernel::Kernel;
 use super::modules::Site;
 use super::modules::{Module, Modules};
 use crate::tracing::machine::{ISA, TRAP};
-use crate::tracing::mappings::status_field;
+use crate::tracing::mappings::{is_limited, status_field};
 use nix::libc;
 use nix::unistd::Pid;
 use sediment_core::isa::JUMP;
@@ -126,14 +126,6 @@ pub(super) enum State {
 
 /// A function that has run, and the return address.
 pub(super) type Note = (Site, u64);
-
-/// True if a limit of a process could keep its memory, or ours in the file, from growing.
-fn is_limited(process: Pid) -> bool {
-    let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap_or_default();
-    let soft =
-        |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
-    ["Max address space", "Max file size"].iter().any(|name| soft(name) != Some("unlimited"))
-}
 
 impl Mapper {
     /// The change to the jump, or back.
