@@ -68,6 +68,7 @@ impl Supervisor<'_> {
         }
     }
 
+    /// True while a thread is on its way to a standstill or its end.
     fn moves(&self, threads: &Standstill) -> bool {
         !threads.ending.is_empty() || threads.running.iter().any(|thread| !self.waits_in_vfork(*thread))
     }
