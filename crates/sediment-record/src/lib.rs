@@ -45,6 +45,8 @@ pub struct Recorder {
     pub lacks: &'static str,
     /// True if it stops what it records: then a process of its own does, which nothing that ends the front takes along.
     pub traces: bool,
+    /// True if it can count all calls.
+    pub counts_all: bool,
     /// True if its files have addresses inside functions, by which blocks are counted.
     pub tells_addresses: bool,
     /// Checks that it works on this machine; otherwise an error with the code [`ErrorCode::Unsupported`] with what would
@@ -56,6 +58,22 @@ pub struct Recorder {
     pub serves_best: fn(&Target, &Settings) -> Result<()>,
     /// Records until the recording is over.
     pub record: fn(&mut Job<'_>) -> Result<Recorded>,
+}
+
+impl Recorder {
+    /// Checks that it counts all calls if that is wanted.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn is_exact_if_asked(&self, settings: &Settings) -> Result<()> {
+        if !settings.exact || self.counts_all {
+            return Ok(());
+        }
+        let exact: Vec<_> =
+            RECORDERS.iter().filter(|other| other.counts_all).map(|other| other.name).collect();
+        Err(Error::new(ErrorCode::Usage, format!("{} does not count all calls", self.name))
+            .with_hint(format!("use --method {}", exact.join(" or "))))
+    }
 }
 
 /// Program or processes to record.
@@ -85,7 +103,11 @@ pub struct Settings {
     pub trampolines: bool,
     /// Estimate of call rates by breakpoints; None: first uses alone.
     pub rates: Option<breakpoints::Rates>,
-    /// True if time or memory of the recording is to stay within bounds that somebody gave: breakpoints keep them.
+    /// Share of the programs' time that the recording may take, such as 0.05; None for the recorder's own choice.
+    pub overhead: Option<f64>,
+    /// True if all calls are to be counted, however long that takes.
+    pub exact: bool,
+    /// True if memory or processors of the recording are to stay within bounds that somebody gave: breakpoints keep them.
     pub bounded: bool,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
     pub blocks: BlockCoverage,
@@ -142,6 +164,8 @@ impl Default for Settings {
             share_processor: false,
             trampolines: false,
             rates: None,
+            overhead: None,
+            exact: false,
             bounded: false,
             blocks: BlockCoverage::Never,
             lines: false,
@@ -261,8 +285,10 @@ pub fn best(
 ) -> Result<(&'static Recorder, Vec<(&'static Recorder, Error)>)> {
     let mut passed = Vec::new();
     for recorder in RECORDERS {
-        let suits =
-            (recorder.suits)(target, settings).and_then(|()| (recorder.serves_best)(target, settings));
+        let suits = recorder
+            .is_exact_if_asked(settings)
+            .and_then(|()| (recorder.suits)(target, settings))
+            .and_then(|()| (recorder.serves_best)(target, settings));
         match suits.and_then(|()| (recorder.available)()) {
             Ok(()) => return Ok((recorder, passed)),
             Err(why) => passed.push((recorder, why)),

@@ -21,6 +21,7 @@ pub const RECORDER: Recorder = Recorder {
     summary: "every call, by callgrind; no hardware counters; about 50 times slower",
     lacks: "speed, and child processes",
     traces: false,
+    counts_all: true,
     tells_addresses: false,
     available,
     suits,

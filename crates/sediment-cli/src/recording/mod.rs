@@ -37,10 +37,13 @@ pub(crate) struct Options {
     /// Recording method [default: the best that works here, see `sediment doctor`]
     #[arg(long, value_name = "METHOD", value_parser = methods())]
     method: Option<String>,
-    /// Largest share of the program's time for the recording, in per cent, above 0 and up to 90: breakpoints then
-    /// estimate call rates [default: all calls are counted; with breakpoints 5]
+    /// Largest share of the program's time for the recording, in per cent, above 0 and up to 90: calls are counted in
+    /// bursts; breakpoints estimate call rates [default: all calls of the first ten seconds, then 5]
     #[arg(long, value_name = "PERCENT", value_parser = values::overhead)]
     overhead: Option<f64>,
+    /// Count all calls, however long the program runs
+    #[arg(long, conflicts_with = "overhead")]
+    exact: bool,
     /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
     /// [default: 32M]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
@@ -234,7 +237,9 @@ impl Options {
             share_processor: self.share_processor,
             trampolines: self.trampolines,
             rates,
-            bounded: self.overhead.is_some() || self.max_memory.is_some() || self.share_processor,
+            overhead: self.overhead,
+            exact: self.exact,
+            bounded: self.max_memory.is_some() || self.share_processor,
             blocks,
             lines: wanted == Wanted::Lines,
             until,
@@ -257,6 +262,7 @@ impl Options {
                     "use --method breakpoints, or run valgrind with --dump-instr=yes and export its file",
                 ));
             }
+            recorder.is_exact_if_asked(settings)?;
             (recorder.suits)(target, settings)?;
             (recorder.available)()?;
             return Ok(recorder);

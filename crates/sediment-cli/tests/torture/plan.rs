@@ -470,6 +470,10 @@ pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
     let mut words = vec![text(&room.bench.sediment)];
     words.extend(words_of(&["record", "--method", method(), "-o", "recorded.gv"]));
     if method() != BREAKPOINTS {
+        // Others have no first uses alone: they take their own time, or have a bound.
+        if parameters.startup > 0 {
+            words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
+        }
         return words;
     }
     if parameters.startup > 0 {

@@ -55,6 +55,7 @@ pub const RECORDER: Recorder = Recorder {
     summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",
     lacks: "own cost; call rates are estimates",
     traces: true,
+    counts_all: false,
     tells_addresses: false,
     available: start::available,
     suits: start::suits,

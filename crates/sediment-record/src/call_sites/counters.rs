@@ -120,6 +120,68 @@ impl SiteCounts {
             }
         }
     }
+
+    /// Marks all sites that have counted and are not marked yet, and keeps what they have counted.
+    pub(super) fn set_aside(&self, marked: &mut SiteMarks, kept: &mut Self) {
+        let old = marked.clone();
+        for (site, counted) in self.direct.iter().filter(|(site, _)| !old.has_direct(**site)) {
+            marked.all[*site] = true;
+            kept.direct.insert(*site, *counted);
+        }
+        for (key, counted) in self.indirect.iter().filter(|((site, _), _)| !old.has_indirect(*site)) {
+            marked.all[marked.direct + key.0] = true;
+            kept.indirect.insert(*key, *counted);
+        }
+        for (site, calls) in self.without_target.iter().filter(|(site, _)| !old.has_indirect(**site)) {
+            kept.without_target.insert(*site, *calls);
+        }
+    }
+
+    /// Multiplies what marked sites have counted since it was set aside by a weight.
+    pub(super) fn weigh(&mut self, marked: &SiteMarks, before: &Self, weight: f64) {
+        let weighed = |count: &mut u64, before: u64| {
+            let since = count.saturating_sub(before) as f64 * weight;
+            *count = before.saturating_add(since.round() as u64);
+        };
+        for (site, (count, _)) in self.direct.iter_mut().filter(|(site, _)| marked.has_direct(**site)) {
+            weighed(count, before.direct.get(site).map_or(0, |(count, _)| *count));
+        }
+        for (key, (count, _)) in self.indirect.iter_mut().filter(|((site, _), _)| marked.has_indirect(*site))
+        {
+            weighed(count, before.indirect.get(key).map_or(0, |(count, _)| *count));
+        }
+        for (site, count) in self.without_target.iter_mut().filter(|(site, _)| marked.has_indirect(**site)) {
+            weighed(count, before.without_target.get(site).copied().unwrap_or(0));
+        }
+    }
+}
+
+/// Marks of the sites of a file.
+#[derive(Debug, Clone)]
+pub(super) struct SiteMarks {
+    /// Number of direct sites, which come first.
+    direct: usize,
+    all: Vec<bool>,
+}
+
+impl SiteMarks {
+    pub(super) fn none(plan: &SitePlan) -> Self {
+        let direct = plan.direct.len();
+        Self { direct, all: vec![false; direct + plan.indirect.len()] }
+    }
+
+    /// By the number of a site in [`super::stubs::SiteChange`].
+    pub(super) fn has(&self, site: usize) -> bool {
+        self.all.get(site).copied().unwrap_or(false)
+    }
+
+    fn has_direct(&self, site: usize) -> bool {
+        site < self.direct && self.has(site)
+    }
+
+    fn has_indirect(&self, site: usize) -> bool {
+        self.has(self.direct + site)
+    }
 }
 
 fn add(sum: &mut (u64, u32), calls: u64, first: u32) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
-use super::counters::{FILES, FileCounters, SHARED, SiteCounts, TARGETS, TARGETS_BYTES, WAITS};
+use super::counters::{FILES, FileCounters, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS};
 use super::entrance::{Region, find_room};
-use super::modules::PlannedModules;
+use super::modules::{PlannedModule, PlannedModules};
 use super::plan::SitePlan;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Changes, StubPlacement, Stubs, size};
+use super::switch::{CodeState, memory_of, write_changes};
 use super::tally::CallTally;
 use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
@@ -33,6 +34,9 @@ const BLOCKS: u64 = 64;
 /// Blocks of a program that locks all its memory, which then has to be there.
 const BLOCKS_OF_LOCKED: u64 = 2;
 
+/// The function that the dynamic linker calls when libraries have come or gone.
+const NOTICE: &str = "_dl_debug_state";
+
 /// Room for stubs.
 #[derive(Debug, Clone)]
 struct Room {
@@ -42,19 +46,45 @@ struct Room {
 
 /// A file that a program has mapped.
 #[derive(Debug)]
-struct FileInMemory {
+pub(super) struct FileInMemory {
     module: usize,
     /// Added to addresses as linked.
-    bias: u64,
+    pub(super) bias: u64,
     /// Where it is in memory.
-    range: Range<u64>,
+    pub(super) range: Range<u64>,
     /// None if nothing of it is changed.
     counters: Option<FileCounters>,
     /// What changes in its code.
     stubs: Rc<Stubs>,
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
-    is_mapped: bool,
+    pub(super) is_mapped: bool,
+    /// True if its code leads to stubs at all times: it is the dynamic linker, by which new libraries are noticed.
+    is_always_counted: bool,
+    /// Sites that are counted in bursts alone.
+    sampled: SiteMarks,
+    /// What was counted before that, of sampled sites.
+    before: SiteCounts,
+}
+
+impl FileInMemory {
+    /// What changes in its code.
+    pub(super) fn changes(&self) -> &Changes {
+        &self.stubs.changes
+    }
+
+    /// True if this site is counted in bursts alone.
+    pub(super) fn is_sampled(&self, site: u32) -> bool {
+        self.sampled.has(site as usize)
+    }
+
+    /// True if a process with these mappings has it at this place.
+    pub(super) fn is_mapped_among(&self, mapped: &[Mapping], modules: &PlannedModules) -> bool {
+        let path = &modules.get(self.module).path;
+        mapped.iter().any(|mapping| {
+            mapping.executable && self.range.contains(&mapping.range.start) && mapping.path == *path
+        })
+    }
 }
 
 /// A program in memory.
@@ -202,7 +232,7 @@ impl ProgramImage {
         shared: &SharedMemory,
         skipped: &mut Skipped,
     ) -> io::Result<Vec<Trait>> {
-        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
+        let memory = memory_of(process)?;
         let mut traits = Vec::new();
         for file in &mut self.files {
             let start = file.range.start;
@@ -241,25 +271,32 @@ impl ProgramImage {
                 stubs: Rc::default(),
                 resolved: HashMap::new(),
                 is_mapped: true,
+                is_always_counted: plan.exports.contains_key(NOTICE),
+                sampled: SiteMarks::none(plan),
+                before: SiteCounts::default(),
             };
-            if plan.left_alone.is_none() {
-                self.change(&memory, &mut file, (plan, &module.path), modules, shared, skipped)?;
+            if plan.left_alone.is_none()
+                && self.make_stubs(&mut file, module.as_ref(), modules, shared, skipped)?
+            {
+                let others = write_changes(&memory, &file, CodeState::ToStubs, &|_| true)?;
+                if others > 0 {
+                    skipped.add_many(Reason::ChangedCode, 1, 0, &module.path);
+                }
             }
             self.files.push(file);
         }
         Ok(traits)
     }
 
-    /// Makes the stubs of a file, and has its code lead to them.
-    fn change(
+    /// Makes the stubs of a file; false if there is no room for them.
+    fn make_stubs(
         &mut self,
-        memory: &File,
         file: &mut FileInMemory,
-        (plan, path): (&SitePlan, &str),
+        PlannedModule { plan, path }: &PlannedModule,
         modules: &mut PlannedModules,
         shared: &SharedMemory,
         skipped: &mut Skipped,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let is_program = self.program.contains(&file.range.start);
         let counters =
             FileCounters::of(plan, if is_program { FILES + LIBRARY_COUNTERS } else { self.next_counters });
@@ -273,50 +310,32 @@ impl ProgramImage {
         let room = self.rooms.iter_mut().find(reaches);
         let (Some(room), true) = (room, counters.end() <= end) else {
             skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(());
+            return Ok(false);
         };
         let placement = StubPlacement {
             bias: file.bias,
             stubs: room.region.address + room.used,
             counters,
-            notice: plan.exports.get("_dl_debug_state").map(|export| export.address),
+            notice: plan.exports.get(NOTICE).map(|export| export.address),
         };
         let stubs = modules.stubs(file.module, &placement);
         debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
         if stubs.code.len() as u64 > length {
             skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(());
+            return Ok(false);
         }
         shared.write(room.region.offset + room.used, &stubs.code)?;
         room.used += length;
         if !is_program {
             self.next_counters = counters.end();
         }
-        let others = write_changes(memory, file.bias, &stubs.changes, CodeState::ToStubs)?;
-        if others > 0 {
-            skipped.add_many(Reason::ChangedCode, 1, 0, path);
-        }
         file.counters = Some(counters);
         file.stubs = stubs;
-        Ok(())
+        Ok(true)
     }
 
-    /// Sets the code of all files back to what it was.
-    pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
-        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
-        for file in self.files.iter().filter(|file| file.is_mapped) {
-            write_changes(&memory, file.bias, &file.stubs.changes, CodeState::ToOriginal)?;
-        }
-        Ok(())
-    }
-
-    /// Address that a thread at this one is to go to before its code is set back: it stands between instructions that do nothing and the
-    /// call that follows them.
-    pub(super) fn place_in_original(&self, address: u64) -> u64 {
-        let inside = |file: &&FileInMemory| file.is_mapped && file.range.contains(&address);
-        let Some(file) = self.files.iter().find(inside) else { return address };
-        let linked = address.wrapping_sub(file.bias);
-        file.stubs.changes.window_at(linked).map_or(address, |start| start.wrapping_add(file.bias))
+    pub(super) fn files(&self) -> impl Iterator<Item = &FileInMemory> {
+        self.files.iter()
     }
 
     /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
@@ -355,8 +374,19 @@ impl ProgramImage {
         Some((file.module, address.wrapping_sub(file.bias)))
     }
 
-    /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on.
-    pub(super) fn retire(&self, modules: &PlannedModules, shared: &SharedMemory, tally: &mut CallTally) {
+    /// Has every site that has counted since the last time be counted in bursts from now on. Others cost nothing, and tell of the first use of
+    /// a function at any time.
+    pub(super) fn sample(&mut self, shared: &SharedMemory) {
+        for (file, counted) in self.counted(shared).into_iter().enumerate() {
+            let file = &mut self.files[file];
+            if !file.is_always_counted {
+                counted.set_aside(&mut file.sampled, &mut file.before);
+            }
+        }
+    }
+
+    /// What was counted, by file.
+    fn counted(&self, shared: &SharedMemory) -> Vec<SiteCounts> {
         let blocks = 0..self.users.len() as u32;
         let used: Vec<u64> = blocks
             .map(|block| self.block_offset(block))
@@ -366,13 +396,28 @@ impl ProgramImage {
             .iter()
             .map(|offset| shared.read(offset + TARGETS..offset + TARGETS + TARGETS_BYTES))
             .collect();
-        for file in &self.files {
-            let Some(counters) = &file.counters else { continue };
+        let by_file = self.files.iter().map(|file| {
             let mut counted = SiteCounts::default();
+            let Some(counters) = &file.counters else { return counted };
             for (offset, table) in used.iter().zip(&tables) {
                 counted.add(counters, &|part| shared.read(offset + part.start..offset + part.end));
                 counted.add_targets(counters, table);
             }
+            counted
+        });
+        by_file.collect()
+    }
+
+    /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on. `weight`: that of a call in a burst.
+    pub(super) fn retire(
+        &self,
+        weight: f64,
+        modules: &PlannedModules,
+        shared: &SharedMemory,
+        tally: &mut CallTally,
+    ) {
+        for (file, mut counted) in self.files.iter().zip(self.counted(shared)) {
+            counted.weigh(&file.sampled, &file.before, weight);
             self.add_to(tally, file, counted, modules);
         }
         // Threads that were let go may still run in stubs.
@@ -445,47 +490,4 @@ impl ProgramImage {
             (None, found) => found,
         }
     }
-}
-
-/// Way in which code changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CodeState {
-    ToStubs,
-    ToOriginal,
-}
-
-/// Bytes that are read and written at once.
-const AT_ONCE: u64 = 64 * PAGE;
-
-/// Makes changes in memory, whole pages at once: no change lies across two. The number of those that are not made, as other bytes than
-/// expected stand there.
-fn write_changes(memory: &File, bias: u64, changes: &Changes, direction: CodeState) -> io::Result<u64> {
-    let mut others = 0;
-    let mut changes = changes.iter().peekable();
-    while let Some((first, ..)) = changes.peek() {
-        let start = first.wrapping_add(bias) & !(PAGE - 1);
-        let mut bytes = Vec::new();
-        let mut end = start;
-        // Pages without a change end a run, so that they stay shared with the file.
-        while let Some((at, original, changed)) =
-            changes.next_if(|(at, ..)| at.wrapping_add(bias) < (end + PAGE).min(start + AT_ONCE))
-        {
-            let at = at.wrapping_add(bias);
-            let page_end = (at | (PAGE - 1)) + 1;
-            if page_end > end {
-                let mut pages = vec![0; (page_end - end) as usize];
-                memory.read_exact_at(&mut pages, end)?;
-                bytes.extend(pages);
-                end = page_end;
-            }
-            let there = &mut bytes[(at - start) as usize..][..changed.len()];
-            let (expected, wanted) = match direction {
-                CodeState::ToStubs => (original, changed),
-                CodeState::ToOriginal => (changed, original),
-            };
-            if there == expected { there.copy_from_slice(wanted) } else { others += 1 }
-        }
-        memory.write_all_at(&bytes, start)?;
-    }
-    Ok(others)
 }

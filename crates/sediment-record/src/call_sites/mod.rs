@@ -5,10 +5,12 @@
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites
 //! - `stubs` has the code that counts, `counters` what it counts in
 //! - `shared`: memory that recorder and programs share; `entrance` maps it into a program that begins
-//! - `modules` are files, `image` is a program with its memory, `supervisor` follows the processes, `release` lets them go, `tally` has what was counted
+//! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
+//! - `supervisor` follows the processes, `standstill` stops them, `switch` changes their code, by `bursts` and where `release` lets them go
 //!
 //! docs/recording.md says what a user should know.
 
+mod bursts;
 mod counters;
 mod elf;
 mod entrance;
@@ -20,10 +22,12 @@ mod plan;
 mod release;
 mod shared;
 mod sites;
+mod standstill;
 mod start;
 mod stubs;
 mod supervisor;
 mod sweep;
+mod switch;
 mod tally;
 mod windows;
 
@@ -35,6 +39,7 @@ pub const RECORDER: Recorder = Recorder {
     summary: "every call, exactly, by call sites that lead through counters",
     lacks: "own cost",
     traces: true,
+    counts_all: true,
     tells_addresses: false,
     available: start::available,
     suits: start::suits,

@@ -50,7 +50,7 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
 pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     if settings.bounded {
-        return no("call sites have no bound of time or memory");
+        return no("call sites have no bound of memory");
     }
     if settings.rates.is_none() {
         return no("breakpoints record first uses alone in less time");
@@ -157,6 +157,9 @@ fn trace(
 fn recording(supervisor: &Supervisor<'_>) -> Recording {
     let source = Source::new(NAME, "calls", &[OwnCost]);
     let mut recording = supervisor.tally.recording(&supervisor.modules, source, &supervisor.skipped);
+    if let Some(bursts) = supervisor.bursts.said() {
+        recording.seen += &format!(", by {bursts}");
+    }
     recording.seen += &format!(
         " ({} programs, {} ms of changes, of which {} ms of plans)",
         supervisor.programs,

@@ -43,44 +43,57 @@ pub(super) struct StubPlacement {
 /// Bytes of code that change, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// Address as linked, and number of bytes, of each change, in ascending order.
-    places: Vec<(u64, u8)>,
+    /// Address as linked, number of bytes, and site of each change, in ascending order.
+    places: Vec<(u64, u8, u32)>,
     original: Vec<u8>,
     changed: Vec<u8>,
 }
 
-/// One change: address as linked, original bytes, changed bytes.
-pub(super) type SiteChange<'a> = (u64, &'a [u8], &'a [u8]);
+/// One change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SiteChange<'a> {
+    /// Address as linked.
+    pub(super) at: u64,
+    /// Index among the direct sites, and then the indirect ones.
+    pub(super) site: u32,
+    pub(super) original: &'a [u8],
+    pub(super) changed: &'a [u8],
+}
 
 impl Changes {
-    fn add(&mut self, at: u64, original: &[u8], changed: &[u8]) {
-        self.places.push((at, changed.len() as u8));
+    fn add(&mut self, SiteChange { at, site, original, changed }: SiteChange<'_>) {
+        self.places.push((at, changed.len() as u8, site));
         self.original.extend_from_slice(original);
         self.changed.extend_from_slice(changed);
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = SiteChange<'_>> {
         let mut offset = 0;
-        self.places.iter().map(move |(at, length)| {
+        self.places.iter().map(move |(at, length, site)| {
             let bytes = offset..offset + usize::from(*length);
             offset = bytes.end;
-            (*at, &self.original[bytes.clone()], &self.changed[bytes])
+            SiteChange {
+                at: *at,
+                site: *site,
+                original: &self.original[bytes.clone()],
+                changed: &self.changed[bytes],
+            }
         })
     }
 
     /// Start of the change of several instructions in which this address lies, behind its first byte.
     pub(super) fn window_at(&self, address: u64) -> Option<u64> {
-        let behind = self.places.partition_point(|(at, _)| *at < address);
-        let (at, length) = *self.places.get(behind.checked_sub(1)?)?;
+        let behind = self.places.partition_point(|(at, ..)| *at < address);
+        let (at, length, _) = *self.places.get(behind.checked_sub(1)?)?;
         (address < at + u64::from(length)).then_some(at)
     }
 
     fn sorted(&self) -> Self {
         let mut all: Vec<SiteChange<'_>> = self.iter().collect();
-        all.sort_unstable_by_key(|(at, ..)| *at);
+        all.sort_unstable_by_key(|change| change.at);
         let mut sorted = Self::default();
-        for (at, original, changed) in all {
-            sorted.add(at, original, changed);
+        for change in all {
+            sorted.add(change);
         }
         sorted
     }
@@ -247,7 +260,12 @@ impl Stubs {
                 DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => 0,
             };
             let length = site.form.length() as usize;
-            made.changes.add(site.at + stays as u64, &original[stays..length], &changed[stays..length]);
+            made.changes.add(SiteChange {
+                at: site.at + stays as u64,
+                site: index as u32,
+                original: &original[stays..length],
+                changed: &changed[stays..length],
+            });
         }
         for (index, site) in plan.indirect.iter().enumerate() {
             let record = placement.counters.records() + RECORD_BYTES * index as u64;
@@ -256,7 +274,12 @@ impl Stubs {
             let done = indirect(&mut code, site, record, placement, &common)
                 .and_then(|()| changed_window(site, placement.bias, at));
             match done {
-                Ok(changed) => made.changes.add(site.window.start, &site.original, &changed),
+                Ok(changed) => made.changes.add(SiteChange {
+                    at: site.window.start,
+                    site: (plan.direct.len() + index) as u32,
+                    original: &site.original,
+                    changed: &changed,
+                }),
                 Err(TooFar) => {
                     code.bytes.truncate(before);
                     made.too_far += 1;

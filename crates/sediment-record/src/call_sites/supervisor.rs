@@ -14,6 +14,7 @@
 //!
 //! If we are killed at any step, the kernel lets all threads go on. Stubs and counters stay where they are.
 
+use super::bursts::Bursts;
 use super::counters::NOTICES;
 use super::entrance::{self, DONE, LAST_CALL};
 use super::image::{NewProgram, ProgramImage};
@@ -25,6 +26,7 @@ use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
     Mapping, all_mappings, auxiliary_value, is_filtered, is_limited, process_of, status_field,
 };
+use crate::tracing::memory::ProcessMemory;
 use crate::tracing::system::{self, Alarm, Resume, Status};
 use crate::{Progress, Settings, Until};
 use nix::errno::Errno;
@@ -65,12 +67,18 @@ pub(super) struct FollowedThread {
     is_new: bool,
     /// True if it was interrupted because it waits for us.
     asked: bool,
+    /// True once it runs no more of its program.
+    pub(super) is_ending: bool,
 }
 
 impl FollowedThread {
     /// The first thread of a program that is not recorded.
     pub(super) fn unrecorded(process: Pid) -> Self {
-        Self { process, place: None, is_new: false, asked: false }
+        Self::of(process, None)
+    }
+
+    fn of(process: Pid, place: Option<(usize, u32)>) -> Self {
+        Self { process, place, is_new: false, asked: false, is_ending: false }
     }
 }
 
@@ -78,7 +86,7 @@ impl FollowedThread {
 pub(super) struct Supervisor<'a> {
     settings: &'a Settings,
     watch: &'a mut dyn FnMut(Progress),
-    shared: SharedMemory,
+    pub(super) shared: SharedMemory,
     pub(super) modules: PlannedModules,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
@@ -88,6 +96,9 @@ pub(super) struct Supervisor<'a> {
     pub(super) early: BTreeSet<Pid>,
     /// Children of vfork, each with the thread that waits until it ends or becomes another program.
     pub(super) vforks: HashMap<Pid, Pid>,
+    /// Processes that share their memory with others.
+    pub(super) sharing: BTreeSet<Pid>,
+    pub(super) bursts: Bursts,
     pub(super) tally: CallTally,
     pub(super) skipped: Skipped,
     begun: Instant,
@@ -119,6 +130,8 @@ impl<'a> Supervisor<'a> {
             first: None,
             early: BTreeSet::new(),
             vforks: HashMap::new(),
+            sharing: BTreeSet::new(),
+            bursts: Bursts::new(settings),
             tally: CallTally::default(),
             skipped: Skipped::default(),
             begun: now,
@@ -138,6 +151,7 @@ impl<'a> Supervisor<'a> {
         self.threads.insert(process, thread);
         self.first = Some(process);
         self.begun = Instant::now();
+        self.bursts.start();
         Ok(())
     }
 
@@ -152,6 +166,7 @@ impl<'a> Supervisor<'a> {
                 Err(Errno::ECHILD) => break,
                 Err(error) => return Err(failed("follow the program", error)),
             }
+            self.take_turn();
             if self.is_over() {
                 self.let_go();
                 break;
@@ -193,10 +208,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn handle(&mut self, thread: Pid, status: Status) {
+    pub(super) fn handle(&mut self, thread: Pid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => {
                 self.first = self.first.filter(|first| *first != thread);
+                self.sharing.remove(&thread);
                 self.forget(thread);
             }
             Status::Event(libc::PTRACE_EVENT_EXEC) => self.begin(thread),
@@ -210,6 +226,9 @@ impl<'a> Supervisor<'a> {
             }
             Status::Event(libc::PTRACE_EVENT_EXIT) => {
                 self.look_at_slots(thread);
+                if let Some(found) = self.threads.get_mut(&thread) {
+                    found.is_ending = true;
+                }
                 self.go_on(thread, 0);
             }
             Status::Signal(signal) => {
@@ -270,8 +289,23 @@ impl<'a> Supervisor<'a> {
         if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
             self.vforks.insert(child, parent);
         }
-        self.threads.insert(child, FollowedThread { process, place, is_new: true, asked: false });
+        if process != of_parent.process {
+            self.note_sharing(process, (parent, of_parent.process), status);
+        }
+        self.threads.insert(child, FollowedThread { is_new: true, ..FollowedThread::of(process, place) });
         self.early.remove(&child).then_some(child)
+    }
+
+    /// A new process may share the memory of its parent. A child of vfork does until it ends or becomes another program.
+    fn note_sharing(&mut self, process: Pid, (thread, parent): (Pid, Pid), status: Status) {
+        let shares = || {
+            let registers = Registers::of(thread).ok()?;
+            let memory = ProcessMemory::of(thread).ok()?;
+            Some(registers.system_call().shares_memory(&memory))
+        };
+        if status != Status::Event(libc::PTRACE_EVENT_VFORK) && shares().unwrap_or(true) {
+            self.sharing.extend([process, parent]);
+        }
     }
 
     /// Gives a new thread its block.
@@ -286,7 +320,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Changes the code of new libraries if a stopped thread waits for that.
-    fn answer(&mut self, thread: Pid) {
+    pub(super) fn answer(&mut self, thread: Pid) {
         let Some(found) = self.threads.get_mut(&thread) else { return };
         let Some((number, block)) = found.place.filter(|_| found.asked) else { return };
         found.asked = false;
@@ -321,7 +355,8 @@ impl<'a> Supervisor<'a> {
     /// Reads the callees of linkage stubs where the last thread of a process ends.
     pub(super) fn look_at_slots(&mut self, thread: Pid) {
         let Some(process) = self.threads.get(&thread).map(|found| found.process) else { return };
-        if self.threads.values().filter(|other| other.process == process).count() == 1 {
+        let runs = |other: &&FollowedThread| other.process == process && !other.is_ending;
+        if self.threads.values().filter(runs).count() == 1 {
             self.read_slots(thread);
         }
     }
@@ -352,7 +387,7 @@ impl<'a> Supervisor<'a> {
     /// Adds what a program has counted, of which nothing runs any more.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
-            image.retire(&self.modules, &self.shared, &mut self.tally);
+            image.retire(self.bursts.weight(), &self.modules, &self.shared, &mut self.tally);
         }
     }
 
@@ -362,6 +397,7 @@ impl<'a> Supervisor<'a> {
         let gone: Vec<Pid> = gone.map(|(id, _)| *id).collect();
         gone.iter().for_each(|thread| self.forget(*thread));
         self.threads.insert(process, FollowedThread::unrecorded(process));
+        self.sharing.remove(&process);
         gone
     }
 
@@ -438,7 +474,7 @@ impl<'a> Supervisor<'a> {
         self.programs += 1;
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
-        self.threads.insert(process, FollowedThread { process, place, is_new: false, asked: false });
+        self.threads.insert(process, FollowedThread::of(process, place));
         Ok(())
     }
 

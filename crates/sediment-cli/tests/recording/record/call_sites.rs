@@ -27,6 +27,7 @@ pub fn cases() -> Vec<Trial> {
         case("stripped_programs_are_counted", &strips, stripped_programs_are_counted),
         case("calls_of_threads_and_processes_are_counted", &compiler, threads_and_processes),
         case("calls_of_libraries_are_counted", &compiler, libraries),
+        case("bursts_stand_for_all_calls", &compiler, bursts),
         case("exceptions_pass_call_sites", &cxx, exceptions),
         case("signals_and_seccomp_pass_call_sites", &compiler, signals_and_seccomp),
         case("programs_run_on_when_the_recording_ends", &compiler, recording_ends_before),
@@ -273,6 +274,65 @@ fn libraries() {
     assert_eq!(calls(&profile, "main", "outer"), 300);
     assert_eq!(calls(&profile, "outer", "inner"), 600);
     assert_eq!(calls(&profile, "begins", "inner"), 3);
+}
+
+/// Calls of known shares for a second or two, in threads, under a timer's signals.
+const ROUNDS: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#define FUNCTION __attribute__((noinline, noclone))
+static volatile long work, rings;
+static int done;
+FUNCTION long one(long x) { work += x; return x + 1; }
+FUNCTION long three(long x) { work += x; return x + 2; }
+FUNCTION long rare(long x) { work += x; return x + 3; }
+static long (*volatile chosen)(long) = one;
+FUNCTION long turn(long x) { x = chosen(x); for (int i = 0; i < 3; i++) x += three(x); return x & 7; }
+FUNCTION long rang(long x) { return x + 1; }
+static void ring(int signal) { rings = rang(rings); }
+static void *rounds(void *number) {
+    long sum = 0, all = *(long *)number;
+    for (long i = 0; i < all; i++) { sum += turn(i); if (i == all / 2 && !__atomic_exchange_n(&done, 1, __ATOMIC_SEQ_CST)) sum += rare(i); }
+    return (void *)sum;
+}
+int main(int count, char **words) {
+    struct sigaction action = { .sa_handler = ring, .sa_flags = SA_RESTART };
+    struct itimerval often = { { 0, 500 }, { 0, 500 } };
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    long number = atol(words[1]), sum = 0;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, rounds, &number);
+    for (int i = 0; i < 2; i++) { void *one; pthread_join(threads[i], &one); sum += (long)one; }
+    printf("%ld %d\n", sum, rings > 0);
+    return 3;
+}
+"#;
+
+/// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
+fn bursts() {
+    let shop = Workshop::new();
+    let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
+    let rounds = 60_000_000u64;
+    let command = [text(&program), &rounds.to_string()];
+    let plain = Command::new(command[0]).args(&command[1..]).output().unwrap();
+    let recorded = record(&shop, &["--overhead", "20"], &command).output().unwrap();
+    let said = err(&recorded);
+    assert!(said.contains(" bursts of "), "{said}");
+    assert_eq!((&recorded.stdout, code(&recorded)), (&plain.stdout, 3), "{said}");
+    let profile = shop.profile();
+    let counted = |from, to| calls(&profile, from, to) as f64;
+    for (to, share) in [("one", 1.0), ("three", 3.0)] {
+        let share = counted("turn", to) / counted("rounds", "turn") / share;
+        assert!((0.9..1.1).contains(&share), "{to}: {share}, {said}");
+    }
+    // Bursts are of time, in which a busy machine may do less.
+    let found = counted("rounds", "turn") / (2 * rounds) as f64;
+    assert!((0.4..2.5).contains(&found), "{found}, {said}");
+    assert_eq!(calls(&profile, "rounds", "rare"), 1, "{said}");
 }
 
 fn exceptions() {
@@ -600,9 +660,14 @@ fn chosen_method() {
     // Or by branch records, where the processor has them.
     assert!(["call-sites", "perf-branches"].contains(&&*usual), "{usual}");
     assert_eq!(method(&["--exclude", "libc.so.6"]), usual);
-    for asked in
-        [&["--overhead", "5"][..], &["--max-memory", "64M"], &["--blocks", "always"], &["--until", "OUTPUT"]]
-    {
+    assert_eq!(method(&["--overhead", "5"]), usual);
+    assert_eq!(method(&["--exact"]), "call-sites");
+    for asked in [
+        &["--max-memory", "64M"][..],
+        &["--share-processor"],
+        &["--blocks", "always"],
+        &["--until", "OUTPUT"],
+    ] {
         let chosen = method(asked);
         assert!(["breakpoints", "perf-branches"].contains(&&*chosen), "{asked:?}: {chosen}");
     }

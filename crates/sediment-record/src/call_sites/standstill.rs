@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Brings threads to a standstill, so that code may change under them.
+//!
+//! Three sorts of thread do not stop when asked, and must not be waited for: one whose process becomes another program waits for its other
+//! threads to end, so these go on; one that ends runs no more of its program; and the parent of a vfork waits in the kernel for its child.
+
+use super::supervisor::{Supervisor, TICK};
+use crate::tracing::system::{self, Resume, Status};
+use nix::libc;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::collections::{BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+/// Threads on their way to a standstill.
+#[derive(Debug)]
+pub(super) struct Standstill {
+    /// The process that is to stand still; None for all.
+    process: Option<Pid>,
+    running: BTreeSet<Pid>,
+    /// Those that have run their last. Where we let go, they are to be waited for: a dead thread is traced until then.
+    ending: BTreeSet<Pid>,
+    /// Those that stand still, each with what stopped it.
+    pub(super) stopped: HashMap<Pid, Status>,
+}
+
+impl Standstill {
+    /// A thread is there no longer.
+    fn remove(&mut self, thread: Pid) {
+        self.running.remove(&thread);
+        self.ending.remove(&thread);
+        self.stopped.remove(&thread);
+    }
+}
+
+impl Supervisor<'_> {
+    /// Asks the threads of a process, or all, to stop, and waits for that. Others that stop meanwhile are handled as ever.
+    pub(super) fn halt(&mut self, process: Option<Pid>, limit: Duration) -> Standstill {
+        let begun = Instant::now();
+        let own = self.threads.iter().filter(|(_, thread)| {
+            !thread.is_ending && process.is_none_or(|process| process == thread.process)
+        });
+        let running: BTreeSet<Pid> = own.map(|(id, _)| *id).collect();
+        let mut threads = Standstill { process, running, ending: BTreeSet::new(), stopped: HashMap::new() };
+        for thread in &threads.running {
+            let _ = ptrace::interrupt(*thread);
+        }
+        while begun.elapsed() < limit && self.moves(&threads) {
+            if self.alarm.ring(TICK).is_err() {
+                break;
+            }
+            match system::wait() {
+                Ok(Some((thread, status))) => self.note_stop(&mut threads, thread, status),
+                Ok(None) => {}
+                Err(_) => break,
+            }
+        }
+        threads
+    }
+
+    /// Lets threads go on that stood still.
+    pub(super) fn proceed(&self, threads: &Standstill) {
+        for (thread, status) in &threads.stopped {
+            match status {
+                Status::Signal(signal) => self.go_on(*thread, *signal),
+                Status::GroupStop => drop(system::resume(*thread, Resume::Listen, 0)),
+                _ => self.go_on(*thread, 0),
+            }
+        }
+    }
+
+    /// True while a thread is on its way to a standstill or its end.
+    fn moves(&self, threads: &Standstill) -> bool {
+        let ends = threads.process.is_none() && !threads.ending.is_empty();
+        ends || threads.running.iter().any(|thread| !self.waits_in_vfork(*thread))
+    }
+
+    pub(super) fn waits_in_vfork(&self, thread: Pid) -> bool {
+        self.vforks.values().any(|parent| *parent == thread)
+    }
+
+    fn note_stop(&mut self, threads: &mut Standstill, thread: Pid, status: Status) {
+        let process = self.threads.get(&thread).map(|found| found.process);
+        if threads.process.is_some() && threads.process != process {
+            self.handle(thread, status);
+            return;
+        }
+        match status {
+            Status::Exited(_) | Status::Killed(_) => {
+                threads.remove(thread);
+                self.handle(thread, status);
+                return;
+            }
+            Status::Event(libc::PTRACE_EVENT_EXIT) => {
+                threads.running.remove(&thread);
+                // The first thread of a process ends as the last.
+                if process != Some(thread) {
+                    threads.ending.insert(thread);
+                }
+                self.handle(thread, status);
+                return;
+            }
+            Status::Event(libc::PTRACE_EVENT_EXEC) if threads.process.is_some() => {
+                threads.running.clear();
+                threads.stopped.clear();
+                self.handle(thread, status);
+                return;
+            }
+            Status::Event(libc::PTRACE_EVENT_EXEC) => {
+                for gone in self.replace_threads(thread) {
+                    threads.remove(gone);
+                }
+            }
+            Status::Event(libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
+                self.note_birth(threads, thread, status);
+            }
+            Status::Trapped if process.is_none() => {
+                self.early.insert(thread);
+                return;
+            }
+            Status::Trapped => {
+                self.welcome(thread);
+                self.answer(thread);
+                self.call_again(thread);
+            }
+            Status::Signal(_) => {
+                self.answer(thread);
+                self.call_again(thread);
+            }
+            _ => {}
+        }
+        threads.running.remove(&thread);
+        threads.stopped.insert(thread, status);
+    }
+
+    /// A new thread stands still with the others, and a new process where all are to.
+    fn note_birth(&mut self, threads: &mut Standstill, parent: Pid, status: Status) {
+        let child = ptrace::getevent(parent).map(|id| Pid::from_raw(id as i32));
+        let stopped = self.adopt(parent, status);
+        let joins = child.is_ok_and(|child| {
+            let process = self.threads.get(&child).map(|found| found.process);
+            threads.process.is_none() || threads.process == process
+        });
+        if let Some(stopped) = stopped {
+            self.welcome(stopped);
+        }
+        match (stopped, child) {
+            (Some(stopped), _) if joins => drop(threads.stopped.insert(stopped, Status::Trapped)),
+            (Some(stopped), _) => self.go_on(stopped, 0),
+            (None, Ok(child)) if joins => drop(threads.running.insert(child)),
+            (None, _) => {}
+        }
+    }
+}

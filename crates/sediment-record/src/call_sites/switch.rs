@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Switches the code of a process whose threads stand still: to the stubs, or back to what the file has.
+//!
+//! Of a call through a register, instructions before it move to the stub, so the bytes there are others. A thread that stands among them, or
+//! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; all else that
+//! a stack says is taken for a place to go on at, and such bytes stay until the next switch.
+
+use super::image::{FileInMemory, ProgramImage};
+use super::modules::PlannedModules;
+use super::sites::PAGE;
+use super::stubs::SiteChange;
+use crate::tracing::mappings::Mapping;
+use nix::libc;
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Way in which code changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodeState {
+    ToStubs,
+    ToOriginal,
+}
+
+/// Sites whose code is switched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SwitchedSites {
+    All,
+    /// Those that are counted in bursts alone.
+    Sampled,
+}
+
+/// Bytes of a stack that are looked at.
+const STACK: u64 = 128 << 10;
+
+impl ProgramImage {
+    /// Switches the code of a process. All its threads stand still.
+    pub(super) fn switch(
+        &self,
+        (process, threads): (Pid, &[Pid]),
+        mapped: &[Mapping],
+        modules: &PlannedModules,
+        (to, which): (CodeState, SwitchedSites),
+    ) -> io::Result<()> {
+        let memory = memory_of(process)?;
+        let files: Vec<&FileInMemory> =
+            self.files().filter(|file| file.is_mapped_among(mapped, modules)).collect();
+        let mut kept = BTreeSet::new();
+        for thread in threads {
+            let Ok(mut registers) = ptrace::getregs(*thread) else { continue };
+            match window(&files, registers.rip) {
+                // The call is still to come, and nothing was done before it.
+                Some(start) if to == CodeState::ToOriginal => {
+                    registers.rip = start;
+                    ptrace::setregs(*thread, registers)?;
+                }
+                Some(start) => drop(kept.insert(start)),
+                None => {}
+            }
+            kept.extend(windows_on_stack(&files, &memory, &registers, mapped));
+        }
+        for file in files {
+            let switches = |change: &SiteChange<'_>| {
+                let is_chosen = which == SwitchedSites::All || file.is_sampled(change.site);
+                is_chosen && !kept.contains(&change.at.wrapping_add(file.bias))
+            };
+            write_changes(&memory, file, to, &switches)?;
+        }
+        Ok(())
+    }
+
+    /// True if an address lies among changed bytes, behind their first.
+    pub(super) fn has_window_at(&self, address: u64) -> bool {
+        let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped).collect();
+        window(&files, address).is_some()
+    }
+
+    /// Sets the code of all files back to what it was, whatever threads run.
+    pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
+        let memory = memory_of(process)?;
+        for file in self.files().filter(|file| file.is_mapped) {
+            write_changes(&memory, file, CodeState::ToOriginal, &|_| true)?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn memory_of(process: Pid) -> io::Result<File> {
+    File::options().read(true).write(true).open(format!("/proc/{process}/mem"))
+}
+
+/// Start of the changed bytes in which an address lies, behind their first.
+fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
+    let file = files.iter().find(|file| file.range.contains(&address))?;
+    file.changes().window_at(address.wrapping_sub(file.bias)).map(|start| start.wrapping_add(file.bias))
+}
+
+/// Changed bytes in which a word of a stopped thread's stack lies.
+fn windows_on_stack(
+    files: &[&FileInMemory],
+    memory: &File,
+    registers: &libc::user_regs_struct,
+    mapped: &[Mapping],
+) -> Vec<u64> {
+    let top = registers.rsp;
+    let Some(stack) = mapped.iter().find(|mapping| mapping.range.contains(&top)) else { return Vec::new() };
+    let from = top & !7;
+    let mut bytes = vec![0; (stack.range.end - from).min(STACK) as usize];
+    if memory.read_exact_at(&mut bytes, from).is_err() {
+        return Vec::new();
+    }
+    let words =
+        bytes.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
+    words.filter_map(|word| window(files, word)).collect()
+}
+
+/// Bytes that are read and written at once.
+const AT_ONCE: u64 = 64 * PAGE;
+
+/// Makes those changes of a file in memory that pass, whole pages at once: no change lies across two. The number of those that are not made,
+/// as neither of both sorts of bytes stands there.
+pub(super) fn write_changes(
+    memory: &File,
+    file: &FileInMemory,
+    to: CodeState,
+    passes: &dyn Fn(&SiteChange<'_>) -> bool,
+) -> io::Result<u64> {
+    let mut others = 0;
+    let bias = file.bias;
+    let mut changes = file.changes().iter().filter(passes).peekable();
+    while let Some(first) = changes.peek() {
+        let start = first.at.wrapping_add(bias) & !(PAGE - 1);
+        let mut bytes = Vec::new();
+        let mut end = start;
+        // Pages without a change end a run, so that they stay shared with the file.
+        while let Some(SiteChange { at, original, changed, .. }) =
+            changes.next_if(|change| change.at.wrapping_add(bias) < (end + PAGE).min(start + AT_ONCE))
+        {
+            let at = at.wrapping_add(bias);
+            let page_end = (at | (PAGE - 1)) + 1;
+            if page_end > end {
+                let mut pages = vec![0; (page_end - end) as usize];
+                memory.read_exact_at(&mut pages, end)?;
+                bytes.extend(pages);
+                end = page_end;
+            }
+            let there = &mut bytes[(at - start) as usize..][..changed.len()];
+            let (expected, wanted) = match to {
+                CodeState::ToStubs => (original, changed),
+                CodeState::ToOriginal => (changed, original),
+            };
+            if there == expected {
+                there.copy_from_slice(wanted);
+            } else if there != wanted {
+                others += 1;
+            }
+        }
+        memory.write_all_at(&bytes, start)?;
+    }
+    Ok(others)
+}
