@@ -9,7 +9,7 @@
 
 use super::image::ProgramImage;
 use super::standstill::Standstill;
-use super::supervisor::Supervisor;
+use super::supervisor::{Supervisor, TICK};
 use super::switch::{CodeState, SwitchedSites};
 use crate::Settings;
 use crate::tracing::mappings::all_mappings;
@@ -48,6 +48,10 @@ pub(super) struct Bursts {
     counted: Duration,
     /// Time that the last begin and the last end of a burst took.
     cost: [Duration; 2],
+    /// Processes whose code is still to be switched, as a thread stood in the way, and when that was tried last. Such sites are frequent
+    /// ones, which would be missed.
+    unswitched: BTreeSet<Pid>,
+    next_try: Instant,
     number: u64,
 }
 
@@ -63,6 +67,8 @@ impl Bursts {
             rest: BEGINNING,
             counted: Duration::ZERO,
             cost: [Duration::ZERO; 2],
+            unswitched: BTreeSet::new(),
+            next_try: now,
             number: 0,
         };
         if settings.overhead.is_some() {
@@ -94,18 +100,26 @@ impl Bursts {
         (burst, period.saturating_sub(burst))
     }
 
-    /// A turn took this time.
-    fn turn(&mut self, cost: Duration) {
-        let now = Instant::now();
+    /// A burst begins or ends.
+    fn turn(&mut self) {
         if self.is_beginning() {
-            self.begun = Some(now);
+            self.begun = Some(Instant::now());
         } else if self.counting {
-            self.counted += self.turned.elapsed().saturating_sub(cost);
+            self.counted += self.turned.elapsed();
             self.number += 1;
         }
-        self.cost[usize::from(self.counting)] = cost;
         self.counting = !self.counting;
-        self.turned = now;
+        self.cost[usize::from(self.counting)] = Duration::ZERO;
+    }
+
+    /// Code was switched, or could not be, in this time, by the first attempt or a later one.
+    fn has_tried(&mut self, cost: Duration, is_first: bool) {
+        let now = Instant::now();
+        if is_first {
+            self.turned = now;
+        }
+        self.next_try = now + TICK;
+        self.cost[usize::from(self.counting)] += cost;
         let (burst, rest) = self.lengths();
         self.rest = if self.counting { burst } else { rest };
     }
@@ -134,29 +148,38 @@ impl Bursts {
 impl Supervisor<'_> {
     /// Begins or ends a burst if it is time.
     pub(super) fn take_turn(&mut self) {
-        if !self.bursts.is_due() {
+        let begun = Instant::now();
+        let is_due = self.bursts.is_due();
+        if is_due {
+            if self.bursts.counting {
+                for image in self.images.iter_mut().flatten() {
+                    image.sample(&self.shared);
+                }
+            }
+            let recorded = self.threads.values().filter(|thread| thread.place.is_some());
+            self.bursts.unswitched = recorded.map(|thread| thread.process).collect();
+            self.bursts.turn();
+        } else if self.bursts.unswitched.is_empty() || begun < self.bursts.next_try {
             return;
         }
-        let begun = Instant::now();
-        let to = if self.bursts.counting { CodeState::ToOriginal } else { CodeState::ToStubs };
-        if self.bursts.counting {
-            for image in self.images.iter_mut().flatten() {
-                image.sample(&self.shared);
+        for process in self.bursts.unswitched.clone() {
+            if !self.is_switchable(process) || self.switch_running(process) {
+                self.bursts.unswitched.remove(&process);
             }
         }
-        let recorded = self.threads.values().filter(|thread| thread.place.is_some());
-        let processes: BTreeSet<Pid> = recorded.map(|thread| thread.process).collect();
-        for process in processes {
-            if self.is_switchable(process) {
-                let mut threads = self.halt(Some(process), STOPPING);
-                if to == CodeState::ToStubs {
-                    self.step_out_of_windows(&mut threads);
-                }
-                self.switch(process, &threads, (to, SwitchedSites::Sampled));
-                self.proceed(&threads);
-            }
+        self.bursts.has_tried(begun.elapsed(), is_due);
+    }
+
+    /// Stops a process for a moment and switches its code; false if a thread stood in the way of a site.
+    fn switch_running(&mut self, process: Pid) -> bool {
+        let to = if self.bursts.counting { CodeState::ToStubs } else { CodeState::ToOriginal };
+        let mut threads = self.halt(Some(process), STOPPING);
+        if to == CodeState::ToStubs {
+            self.step_out_of_windows(&mut threads);
         }
-        self.bursts.turn(begun.elapsed());
+        let switched = self.switch(process, &threads, (to, SwitchedSites::Sampled));
+        self.proceed(&threads);
+        switched
     }
 
     /// True if no other process has the same memory.
@@ -185,8 +208,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Switches the code of a process if all its threads stand still.
-    pub(super) fn switch(&self, process: Pid, threads: &Standstill, (to, which): (CodeState, SwitchedSites)) {
+    /// Switches the code of a process if all its threads stand still; false if a thread stood in the way of a site.
+    pub(super) fn switch(
+        &self,
+        process: Pid,
+        threads: &Standstill,
+        (to, which): (CodeState, SwitchedSites),
+    ) -> bool {
         let own: Vec<(Pid, Option<(usize, u32)>)> = self
             .threads
             .iter()
@@ -194,12 +222,16 @@ impl Supervisor<'_> {
             .map(|(id, thread)| (*id, thread.place))
             .collect();
         let stands = |id: &Pid| threads.stopped.contains_key(id) || self.waits_in_vfork(*id);
-        let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return };
-        let (Some(image), true) = (&self.images[image], own.iter().all(|(id, _)| stands(id))) else { return };
+        let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return true };
+        let Some(image) = &self.images[image] else { return true };
+        // One that does not stop soon is not waited for again and again.
+        if !own.iter().all(|(id, _)| stands(id)) {
+            return true;
+        }
         let ids: Vec<Pid> = own.iter().map(|(id, _)| *id).collect();
-        let Ok(mapped) = all_mappings(ids[0]) else { return };
-        // What is not switched is counted for longer, or less often.
-        let _ = image.switch((ids[0], &ids), &mapped, &self.modules, (to, which));
+        let Ok(mapped) = all_mappings(ids[0]) else { return true };
+        // What cannot be written now cannot be written later.
+        image.switch((ids[0], &ids), &mapped, &self.modules, (to, which)).unwrap_or(true)
     }
 }
 

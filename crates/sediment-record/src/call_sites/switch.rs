@@ -37,14 +37,14 @@ pub(super) enum SwitchedSites {
 const STACK: u64 = 128 << 10;
 
 impl ProgramImage {
-    /// Switches the code of a process. All its threads stand still.
+    /// Switches the code of a process, all of whose threads stand still; false if some has stayed as it was.
     pub(super) fn switch(
         &self,
         (process, threads): (Pid, &[Pid]),
         mapped: &[Mapping],
         modules: &PlannedModules,
         (to, which): (CodeState, SwitchedSites),
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         let memory = memory_of(process)?;
         let files: Vec<&FileInMemory> =
             self.files().filter(|file| file.is_mapped_among(mapped, modules)).collect();
@@ -69,7 +69,7 @@ impl ProgramImage {
             };
             write_changes(&memory, file, to, &switches)?;
         }
-        Ok(())
+        Ok(kept.is_empty())
     }
 
     /// True if an address lies among changed bytes, behind their first.
