@@ -324,6 +324,7 @@ coded! {
         TracingProgram "tracing-program" "programs that trace processes (debuggers, leak checkers), not recorded, nor what they start",
         LimitedProgram "limited-program" "programs under a seccomp filter or a limit of address space or file size, not recorded",
         OccupiedRegister "occupied-register" "programs that use the register gs, not recorded",
+        LeftStubs "left-stubs" "processes that keep the recorder's memory, as threads may come back to it",
         UnenteredProgram "unentered-program" "programs that could not map the recorder's memory, not recorded",
     } {
         /// An amount at something that is no known function.

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::fault::Fault;
 use super::parameters::{Parameters, Ranges};
-use super::plan::{BREAKPOINTS, End, Mode, Plan, is_root, method};
+use super::plan::{BREAKPOINTS, End, Plan, is_root, method};
 use std::time::{Duration, Instant};
 use support::Need;
 
@@ -26,7 +26,7 @@ pub(crate) struct Scenario {
 
 /// A scenario of a plan.
 pub(crate) fn row(name: &'static str, plan: Plan) -> Scenario {
-    let by_breakpoints = plan.mode == Mode::Attach || plan.end == End::Output;
+    let by_breakpoints = plan.end == End::Output;
     let mut made = special(name, move |bench, parameters| plan.run(bench, parameters));
     made.by_breakpoints = by_breakpoints;
     made

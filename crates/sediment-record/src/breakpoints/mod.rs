@@ -8,7 +8,7 @@
 //!
 //! - what is asked of the system: `kernel` and `waiting`, on the room `tracing`
 //! - what is mapped and armed: `modules` are files, `image` one of them at one place, `space` an address space, `budget` its cost
-//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `join` attaches, `start` starts
+//! - who is traced: `tasks` has the states of threads, `tracer` follows them, `start` starts and attaches
 //! - what was seen: `rates` opens windows, of which `sequences` and `walks` are some, `log` keeps what was met, `block_log` blocks,
 //!   `step_times` what tells how often the program calls
 //! - `trampolines`: first uses that the program notes by itself, without stops; `detours` has where their jumps can stand
@@ -26,7 +26,6 @@ mod coverage;
 mod detours;
 mod heard;
 mod image;
-mod join;
 mod kernel;
 mod log;
 mod modules;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
-use super::join::join;
 use super::kernel::Linux;
 use super::modules::{KnownBlocks, Module, Modules, Wanted};
 use super::tracer::{Ending, Tracer};
 use crate::BlockCoverage;
 use crate::tracing::apart::Link;
+use crate::tracing::join::join;
 use crate::tracing::machine::ISA;
 use crate::tracing::mappings::mappings;
 use crate::tracing::refusal;

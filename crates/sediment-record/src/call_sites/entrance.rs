@@ -5,6 +5,9 @@
 //! lies for a moment where its code is padded by zeros, maps the memory, sets the registers back to 0 and goes on to the program's first
 //! instruction. The recorder follows it by its system calls, and does nothing that has to be undone: if the recorder is killed, the code
 //! runs to its end by itself.
+//!
+//! In a program that runs already, one thread does this while the others stand still, and takes its registers from its stack at the end.
+//! The memory is unmapped in the same way.
 
 use nix::libc;
 use std::ops::Range;
@@ -30,15 +33,78 @@ pub(super) const DONE: u64 = 1;
 /// The last system call.
 pub(super) const LAST_CALL: i64 = libc::SYS_close;
 
+/// Where a thread runs the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Before the first instruction of a program.
+    Beginning,
+    /// Between two instructions.
+    Running,
+}
+
+impl Moment {
+    fn save(self, code: &mut Vec<u8>) {
+        if self == Self::Running {
+            code.extend([0x48, 0x8d, 0x64, 0x24, 0x80, 0x9c]); // lea rsp, [rsp-128]; pushfq
+            code.extend([0x50, 0x51, 0x52, 0x56, 0x57]); // push rax, rcx, rdx, rsi, rdi
+            code.extend([0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53, 0x41, 0x57]); // push r8 to r11, r15
+        }
+    }
+
+    fn set_back(self, code: &mut Vec<u8>) {
+        match self {
+            Self::Beginning => {
+                // xor of eax, ecx, edx, esi, edi, r8d to r11d, r15d
+                code.extend([0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff, 0x45, 0x31, 0xc0]);
+                code.extend([0x45, 0x31, 0xc9, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb, 0x45, 0x31, 0xff]);
+            }
+            Self::Running => {
+                code.extend([0x41, 0x5f, 0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58]);
+                code.extend([0x5f, 0x5e, 0x5a, 0x59, 0x58, 0x9d]);
+                code.extend([0x48, 0x8d, 0xa4, 0x24, 0x80, 0, 0, 0]); // lea rsp, [rsp+128]
+            }
+        }
+    }
+}
+
+fn system_call(code: &mut Vec<u8>, number: i64) {
+    code.push(0xb8); // mov eax, number
+    code.extend((number as u32).to_le_bytes());
+    code.extend([0x0f, 0x05]); // syscall
+}
+
+fn jump(code: &mut Vec<u8>, address: u64) {
+    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp *[next bytes]
+    code.extend(address.to_le_bytes());
+}
+
+/// Code that unmaps regions and goes on at an address.
+pub(super) fn unmapping(regions: &[Region], go_on: u64) -> Vec<u8> {
+    let mut code = Vec::new();
+    Moment::Running.save(&mut code);
+    for region in regions {
+        code.extend([0x48, 0xbf]); // mov rdi, address
+        code.extend(region.address.to_le_bytes());
+        code.extend([0x48, 0xbe]); // mov rsi, length
+        code.extend(region.length.to_le_bytes());
+        system_call(&mut code, libc::SYS_munmap);
+    }
+    code.extend([0x41, 0xbf]); // mov r15d, DONE
+    code.extend((DONE as u32).to_le_bytes());
+    code.extend([0x48, 0xc7, 0xc7, 0xff, 0xff, 0xff, 0xff]); // mov rdi, -1: no file
+    system_call(&mut code, LAST_CALL);
+    Moment::Running.set_back(&mut code);
+    jump(&mut code, go_on);
+    code
+}
+
 /// Code that maps regions of a file and goes on at an address.
-pub(super) fn code(path: &str, regions: &[Region], go_on: u64) -> Vec<u8> {
+pub(super) fn mapping(path: &str, regions: &[Region], moment: Moment, go_on: u64) -> Vec<u8> {
     let mut code = Vec::new();
     let mut failures = Vec::new();
-    let system_call = |code: &mut Vec<u8>, number: i64| {
-        code.push(0xb8); // mov eax, number
-        code.extend((number as u32).to_le_bytes());
-        code.extend([0x0f, 0x05]); // syscall
-    };
+    moment.save(&mut code);
+    // Zero as after exec, and another than DONE.
+    code.extend([0x45, 0x31, 0xff]); // xor r15d, r15d
     code.extend([0x48, 0x8d, 0x3d]); // lea rdi, [path]
     let path_place = code.len();
     code.extend([0; 4]);
@@ -85,58 +151,11 @@ pub(super) fn code(path: &str, regions: &[Region], go_on: u64) -> Vec<u8> {
     }
     code.extend([0x4c, 0x89, 0xc7]); // mov rdi, r8
     system_call(&mut code, LAST_CALL);
-    // xor of eax, ecx, edx, esi, edi, r8d to r11d, r15d
-    code.extend([0x31, 0xc0, 0x31, 0xc9, 0x31, 0xd2, 0x31, 0xf6, 0x31, 0xff]);
-    code.extend([0x45, 0x31, 0xc0, 0x45, 0x31, 0xc9, 0x45, 0x31, 0xd2, 0x45, 0x31, 0xdb, 0x45, 0x31, 0xff]);
-    code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp *[next bytes]
-    code.extend(go_on.to_le_bytes());
+    moment.set_back(&mut code);
+    jump(&mut code, go_on);
     let distance = (code.len() - path_place - 4) as u32;
     code[path_place..path_place + 4].copy_from_slice(&distance.to_le_bytes());
     code.extend(path.as_bytes());
     code.push(0);
     code
-}
-
-/// Memory that may be taken near code, by the ranges that are mapped: `wanted` first, then further away, on both sides.
-pub(super) fn find_room(mapped: &[Range<u64>], near: &Range<u64>, length: u64, wanted: u64) -> Option<u64> {
-    const LOWEST: u64 = 1 << 20;
-    const HIGHEST: u64 = (1 << 47) - (1 << 30);
-    const STEP: u64 = 64 << 20;
-    /// Displacements of 4 bytes reach from one end of the code to the other end of the room.
-    const REACH: u64 = (1 << 31) - (64 << 20);
-    const GUARD: u64 = 1 << 20;
-    let fits = |at: u64| {
-        let range = at..at.checked_add(length)?;
-        let reaches = range.end.max(near.end) - range.start.min(near.start) < REACH;
-        let is_free = !mapped.iter().any(|other| {
-            other.start < range.end.saturating_add(GUARD) && range.start < other.end.saturating_add(GUARD)
-        });
-        (at >= LOWEST && range.end <= HIGHEST && reaches && is_free).then_some(at)
-    };
-    let steps = (0..REACH / STEP).map(|step| step * STEP);
-    let below = steps.clone().filter_map(|step| fits(wanted.checked_sub(step)?));
-    let above = steps.filter_map(|step| fits(wanted.checked_add(step)?));
-    below.chain(above).next()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn room_is_found_in_reach() {
-        const MIB: u64 = 1 << 20;
-        let code = 0x5555_5555_4000..0x5555_5555_9000;
-        let wanted = (code.start - 64 * MIB) & !0xfff;
-        assert_eq!(find_room(std::slice::from_ref(&code), &code, MIB, wanted), Some(wanted));
-        let below = 0..code.end;
-        let above = find_room(std::slice::from_ref(&below), &code, MIB, wanted).unwrap();
-        assert!(above > code.end && above < code.end + (1 << 31));
-        assert_eq!(find_room(std::slice::from_ref(&(0..u64::MAX)), &code, MIB, wanted), None);
-        let low = 0x40_0000..0x50_0000;
-        assert_eq!(
-            find_room(std::slice::from_ref(&low), &low, MIB, low.end + 1024 * MIB),
-            Some(low.end + 1024 * MIB)
-        );
-    }
 }

@@ -2,9 +2,10 @@
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
 use super::counters::{FILES, FileCounters, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS};
-use super::entrance::{Region, find_room};
+use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
 use super::plan::SitePlan;
+use super::room::find_room;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Changes, StubPlacement, Stubs, size};
@@ -14,7 +15,6 @@ use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -105,6 +105,8 @@ pub(super) struct ProgramImage {
     files: Vec<FileInMemory>,
     /// Threads of all its processes.
     pub(super) threads: u32,
+    /// True if it ran before it was recorded.
+    pub(super) was_running: bool,
 }
 
 /// Memory for a program that begins.
@@ -173,6 +175,7 @@ impl ProgramImage {
             shared: at + stubs,
             files: Vec::new(),
             threads: 0,
+            was_running: false,
         }))
     }
 
@@ -233,6 +236,25 @@ impl ProgramImage {
         skipped: &mut Skipped,
     ) -> io::Result<Vec<Trait>> {
         let memory = memory_of(process)?;
+        let known = self.files.len();
+        let traits = self.add_files(process, mapped, modules, shared, skipped)?;
+        for file in &self.files[known..] {
+            if write_changes(&memory, file, CodeState::ToStubs, &|_| true)? > 0 {
+                skipped.add_many(Reason::ChangedCode, 1, 0, &modules.get(file.module).path);
+            }
+        }
+        Ok(traits)
+    }
+
+    /// Makes stubs for all files that a process has mapped since the last time.
+    pub(super) fn add_files(
+        &mut self,
+        process: Pid,
+        mapped: &[Mapping],
+        modules: &mut PlannedModules,
+        shared: &SharedMemory,
+        skipped: &mut Skipped,
+    ) -> io::Result<Vec<Trait>> {
         let mut traits = Vec::new();
         for file in &mut self.files {
             let start = file.range.start;
@@ -275,20 +297,15 @@ impl ProgramImage {
                 sampled: SiteMarks::none(plan),
                 before: SiteCounts::default(),
             };
-            if plan.left_alone.is_none()
-                && self.make_stubs(&mut file, module.as_ref(), modules, shared, skipped)?
-            {
-                let others = write_changes(&memory, &file, CodeState::ToStubs, &|_| true)?;
-                if others > 0 {
-                    skipped.add_many(Reason::ChangedCode, 1, 0, &module.path);
-                }
+            if plan.left_alone.is_none() {
+                self.make_stubs(&mut file, module.as_ref(), modules, shared, skipped)?;
             }
             self.files.push(file);
         }
         Ok(traits)
     }
 
-    /// Makes the stubs of a file; false if there is no room for them.
+    /// Makes the stubs of a file if there is room for them.
     fn make_stubs(
         &mut self,
         file: &mut FileInMemory,
@@ -296,7 +313,7 @@ impl ProgramImage {
         modules: &mut PlannedModules,
         shared: &SharedMemory,
         skipped: &mut Skipped,
-    ) -> io::Result<bool> {
+    ) -> io::Result<()> {
         let is_program = self.program.contains(&file.range.start);
         let counters =
             FileCounters::of(plan, if is_program { FILES + LIBRARY_COUNTERS } else { self.next_counters });
@@ -310,7 +327,7 @@ impl ProgramImage {
         let room = self.rooms.iter_mut().find(reaches);
         let (Some(room), true) = (room, counters.end() <= end) else {
             skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(false);
+            return Ok(());
         };
         let placement = StubPlacement {
             bias: file.bias,
@@ -322,7 +339,7 @@ impl ProgramImage {
         debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
         if stubs.code.len() as u64 > length {
             skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(false);
+            return Ok(());
         }
         shared.write(room.region.offset + room.used, &stubs.code)?;
         room.used += length;
@@ -331,7 +348,7 @@ impl ProgramImage {
         }
         file.counters = Some(counters);
         file.stubs = stubs;
-        Ok(true)
+        Ok(())
     }
 
     pub(super) fn files(&self) -> impl Iterator<Item = &FileInMemory> {
@@ -340,7 +357,7 @@ impl ProgramImage {
 
     /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
     pub(super) fn look_at_slots(&mut self, process: Pid, modules: &PlannedModules) {
-        let Ok(memory) = File::open(format!("/proc/{process}/mem")) else { return };
+        let Ok(memory) = memory_of(process) else { return };
         for file in self.files.iter_mut().filter(|file| file.counters.is_some() && file.is_mapped) {
             let slots = &modules.get(file.module).plan.slots;
             let (Some(first), Some(last)) = (slots.keys().min(), slots.keys().max()) else { continue };

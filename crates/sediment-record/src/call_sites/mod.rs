@@ -4,12 +4,13 @@
 //!
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites
 //! - `stubs` has the code that counts, `counters` what it counts in
-//! - `shared`: memory that recorder and programs share; `entrance` maps it into a program that begins
+//! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
-//! - `supervisor` follows the processes, `standstill` stops them, `switch` changes their code, by `bursts` and where `release` lets them go
+//! - `supervisor` follows the processes, `attach` takes on those that run, `standstill` stops them, `switch` changes their code, by `bursts` and where `release` lets them go
 //!
 //! docs/recording.md says what a user should know.
 
+mod attach;
 mod bursts;
 mod counters;
 mod elf;
@@ -17,9 +18,11 @@ mod entrance;
 mod flags;
 mod frames;
 mod image;
+mod injected;
 mod modules;
 mod plan;
 mod release;
+mod room;
 mod shared;
 mod sites;
 mod standstill;

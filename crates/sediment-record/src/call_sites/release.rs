@@ -15,11 +15,12 @@ const STOPPING: Duration = Duration::from_secs(2);
 impl Supervisor<'_> {
     /// Lets all threads go on without us.
     pub(super) fn let_go(&mut self) {
-        let threads = self.halt(None, STOPPING);
+        let mut threads = self.halt(None, STOPPING);
         let processes: BTreeSet<Pid> = self.threads.values().map(|thread| thread.process).collect();
         for process in processes {
             self.switch(process, &threads, (CodeState::ToOriginal, SwitchedSites::All));
         }
+        self.unmap(&mut threads);
         self.detach(threads);
     }
 

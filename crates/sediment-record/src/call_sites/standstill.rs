@@ -25,6 +25,11 @@ pub(super) struct Standstill {
 }
 
 impl Standstill {
+    /// Of no thread yet.
+    pub(super) fn none() -> Self {
+        Self { process: None, running: BTreeSet::new(), ending: BTreeSet::new(), stopped: HashMap::new() }
+    }
+
     /// A thread is there no longer.
     fn remove(&mut self, thread: Pid) {
         self.running.remove(&thread);
@@ -41,7 +46,7 @@ impl Supervisor<'_> {
             !thread.is_ending && process.is_none_or(|process| process == thread.process)
         });
         let running: BTreeSet<Pid> = own.map(|(id, _)| *id).collect();
-        let mut threads = Standstill { process, running, ending: BTreeSet::new(), stopped: HashMap::new() };
+        let mut threads = Standstill { process, running, ..Standstill::none() };
         for thread in &threads.running {
             let _ = ptrace::interrupt(*thread);
         }

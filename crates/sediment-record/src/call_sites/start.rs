@@ -5,8 +5,8 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
-use crate::tracing::mappings::{is_filtered, is_limited};
-use crate::tracing::{refusal, starting, system};
+use crate::tracing::mappings::{is_filtered, is_limited, status_field};
+use crate::tracing::{join, refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -27,21 +27,17 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
             "call sites are counted in programs, not on the whole machine",
             "use --method perf-branches or perf-stacks",
         ),
-        Target::Processes(_) => usage(
-            "call sites are counted only in programs that sediment starts",
-            "use --method breakpoints for running processes",
-        ),
-        Target::Program(_) if settings.until == Until::Output => usage(
+        Target::Program(_) | Target::Processes(_) if settings.until == Until::Output => usage(
             "call sites are not counted until the first output",
             "use --method breakpoints, or --seconds",
         ),
-        Target::Program(_) if settings.lines => {
+        Target::Program(_) | Target::Processes(_) if settings.lines => {
             usage("call sites tell no executed lines", "use --method breakpoints")
         }
-        Target::Program(_) if settings.blocks == BlockCoverage::Always => {
+        Target::Program(_) | Target::Processes(_) if settings.blocks == BlockCoverage::Always => {
             usage("call sites tell no executed blocks", "use --method breakpoints")
         }
-        Target::Program(_) => Ok(()),
+        Target::Program(_) | Target::Processes(_) => Ok(()),
     }
 }
 
@@ -60,7 +56,11 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
             "programs under a seccomp filter, or a limit of address space or file size, are left alone",
         );
     }
-    let Target::Program(words) = target else { return Ok(()) };
+    let words = match target {
+        Target::Program(words) => words,
+        Target::Processes(ids) => return processes_are_alike(ids),
+        Target::System => return Ok(()),
+    };
     // A script is run by a program of its own, and what is no file is not run at all.
     let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
     let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
@@ -95,15 +95,21 @@ pub(super) fn available() -> Result<()> {
 pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
     let Job { target, settings, watch, link, .. } = job;
     suits(target, settings)?;
-    let Target::Program(words) = target else {
-        return Err(Error::new(ErrorCode::Internal, "no program to record"));
-    };
     let traced = std::thread::scope(|scope| {
         scope
-            .spawn(|| trace(words, settings, *watch, link.as_deref_mut()))
+            .spawn(|| match target {
+                Target::Program(words) => trace(words, settings, *watch, link.as_deref_mut()),
+                Target::Processes(ids) => trace_running(ids, settings, *watch),
+                Target::System => Err(Error::new(ErrorCode::Internal, "no program to record")),
+            })
             .join()
             .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
     })?;
+    let Target::Program(words) = target else {
+        let recording = traced.recording?;
+        let kept = RecordedData::Here(Box::new(recording), Vec::new());
+        return Ok(Recorded { kept, outcome: None, worked: None });
+    };
     let outcome = match (traced.own, link) {
         (Some(process), _) => starting::wait_for_end(process),
         (None, Some(link)) => link.outcome().map_err(|error| starting::not_started(words, &error))?,
@@ -151,6 +157,44 @@ fn trace(
         .map_err(|_| Error::new(ErrorCode::Internal, "the starting thread panicked"))?
         .map_err(failed)?;
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: Some(process) })
+}
+
+/// Takes on processes that run, and follows them.
+fn trace_running(
+    ids: &[i32],
+    settings: &Settings,
+    watch: &mut (dyn FnMut(Progress) + Send),
+) -> Result<Traced> {
+    let mut watch = |progress| watch(progress);
+    let mut supervisor = Supervisor::new(settings, &mut watch)?;
+    join::join(ids, &mut supervisor)?;
+    supervisor.start();
+    let followed = supervisor.run();
+    Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
+}
+
+/// Checks that processes can open the memory that we share with them, and are not left alone.
+fn processes_are_alike(ids: &[i32]) -> Result<()> {
+    let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why));
+    let us = Pid::this();
+    for id in ids {
+        let process = Pid::from_raw(*id);
+        let is_alike = |what: &str| {
+            let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
+            of(process) == of(us)
+        };
+        if status_field(process, "Uid") != status_field(us, "Uid") || !is_alike("pid") || !is_alike("mnt") {
+            return no(format!("process {id} is another user's, or in another container"));
+        }
+        if is_filtered(process) || is_limited(process) {
+            return no(format!("process {id} is under a seccomp filter, or a limit of memory or file size"));
+        }
+        let bytes = std::fs::read(format!("/proc/{id}/exe")).unwrap_or_default();
+        if let Some(why) = SitePlan::reason_to_leave(&bytes) {
+            return no(format!("process {id} is left alone: {why}"));
+        }
+    }
+    Ok(())
 }
 
 /// What was counted.

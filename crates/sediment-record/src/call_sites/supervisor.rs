@@ -16,8 +16,9 @@
 
 use super::bursts::Bursts;
 use super::counters::NOTICES;
-use super::entrance::{self, DONE, LAST_CALL};
+use super::entrance::{self, Moment};
 use super::image::{NewProgram, ProgramImage};
+use super::injected::{self, set_counters};
 use super::modules::PlannedModules;
 use super::shared::SharedMemory;
 use super::sites::Trait;
@@ -36,10 +37,8 @@ use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// Events at which a thread stops for us.
@@ -77,7 +76,7 @@ impl FollowedThread {
         Self::of(process, None)
     }
 
-    fn of(process: Pid, place: Option<(usize, u32)>) -> Self {
+    pub(super) fn of(process: Pid, place: Option<(usize, u32)>) -> Self {
         Self { process, place, is_new: false, asked: false, is_ending: false }
     }
 }
@@ -90,8 +89,8 @@ pub(super) struct Supervisor<'a> {
     pub(super) modules: PlannedModules,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
-    /// The process that was started; None once it has ended. What outlives it runs on without us.
-    first: Option<Pid>,
+    /// The process that was started, or those that were attached to. What outlives them runs on without us.
+    pub(super) watched: BTreeSet<Pid>,
     /// Threads that stopped before their parent told of them.
     pub(super) early: BTreeSet<Pid>,
     /// Children of vfork, each with the thread that waits until it ends or becomes another program.
@@ -99,6 +98,8 @@ pub(super) struct Supervisor<'a> {
     /// Processes that share their memory with others.
     pub(super) sharing: BTreeSet<Pid>,
     pub(super) bursts: Bursts,
+    /// Of the process that is about to be attached to.
+    pub(super) prepared: Option<ProgramImage>,
     pub(super) tally: CallTally,
     pub(super) skipped: Skipped,
     begun: Instant,
@@ -127,11 +128,12 @@ impl<'a> Supervisor<'a> {
             modules: PlannedModules::new(settings.exclude.clone()),
             images: Vec::new(),
             threads: HashMap::new(),
-            first: None,
+            watched: BTreeSet::new(),
             early: BTreeSet::new(),
             vforks: HashMap::new(),
             sharing: BTreeSet::new(),
             bursts: Bursts::new(settings),
+            prepared: None,
             tally: CallTally::default(),
             skipped: Skipped::default(),
             begun: now,
@@ -149,10 +151,15 @@ impl<'a> Supervisor<'a> {
         ptrace::seize(process, FOLLOW)?;
         let thread = FollowedThread::unrecorded(process);
         self.threads.insert(process, thread);
-        self.first = Some(process);
+        self.watched.insert(process);
+        self.start();
+        Ok(())
+    }
+
+    /// The time of the recording begins.
+    pub(super) fn start(&mut self) {
         self.begun = Instant::now();
         self.bursts.start();
-        Ok(())
     }
 
     /// Follows until nothing is left to follow, or the recording is to end.
@@ -180,7 +187,7 @@ impl<'a> Supervisor<'a> {
 
     fn is_over(&self) -> bool {
         let late = matches!(self.settings.until, Until::After(limit) if self.begun.elapsed() >= limit);
-        late || self.settings.stop.asked() || self.first.is_none()
+        late || self.settings.stop.asked() || self.watched.is_empty()
     }
 
     /// Looks whether threads wait for us.
@@ -211,7 +218,7 @@ impl<'a> Supervisor<'a> {
     pub(super) fn handle(&mut self, thread: Pid, status: Status) {
         match status {
             Status::Exited(_) | Status::Killed(_) => {
-                self.first = self.first.filter(|first| *first != thread);
+                self.watched.remove(&thread);
                 self.sharing.remove(&thread);
                 self.forget(thread);
             }
@@ -423,6 +430,35 @@ impl<'a> Supervisor<'a> {
 
     /// Has a program that begins map our memory, and changes its code.
     fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
+        let (mut image, mapped) = self.plan_image(process)?;
+        let unentered = Left::Followed(Reason::UnenteredProgram);
+        let block = image.take_block(&self.shared).map_err(|_| unentered)?;
+        let entered = ptrace::getregs(process).map_err(io::Error::from).and_then(|begins| {
+            let path = self.shared.path();
+            let code = entrance::mapping(&path, &image.regions(), Moment::Beginning, begins.rip);
+            let injected = injected::run(process, &mapped, (&code, Moment::Beginning), begins)?;
+            Ok(injected.succeeded && set_counters(process, image.block_address(block)).is_ok())
+        });
+        if !entered.is_ok_and(|entered| entered) {
+            return Err(unentered);
+        }
+        image.threads = 1;
+        let traits = image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped);
+        if traits.is_err() {
+            self.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
+        }
+        self.programs += 1;
+        self.images.push(Some(image));
+        let place = Some((self.images.len() - 1, block));
+        self.threads.insert(process, FollowedThread::of(process, place));
+        Ok(())
+    }
+
+    /// Takes memory for the program of a process, whose mappings are returned, too.
+    pub(super) fn plan_image(
+        &mut self,
+        process: Pid,
+    ) -> std::result::Result<(ProgramImage, Vec<Mapping>), Left> {
         let unreadable = |_| Left::Followed(Reason::UnreadableProgram);
         let auxiliary = std::fs::read(format!("/proc/{process}/auxv")).map_err(unreadable)?;
         let mapped = all_mappings(process).map_err(unreadable)?;
@@ -459,102 +495,20 @@ impl<'a> Supervisor<'a> {
             value(libc::AT_BASE).filter(|base| *base != 0).and_then(at).map(|first| extent(&mapped, first));
         let ranges: Vec<Range<u64>> = mapped.iter().map(|mapping| mapping.range.clone()).collect();
         let wanted = NewProgram { mapped: &ranges, program: (plan, program), linker };
-        let unentered = Left::Followed(Reason::UnenteredProgram);
-        let mut image = ProgramImage::plan(&wanted, &mut self.shared)
-            .map_err(|_| unentered)?
+        let image = ProgramImage::plan(&wanted, &mut self.shared)
+            .map_err(|_| Left::Followed(Reason::UnenteredProgram))?
             .ok_or(Left::Followed(Reason::NoRoomForStubs))?;
-        let block = image.take_block(&self.shared).map_err(|_| unentered)?;
-        let counters = image.block_address(block);
-        self.map(process, &image, &mapped, counters).map_err(|_| unentered)?;
-        image.threads = 1;
-        let traits = image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped);
-        if traits.is_err() {
-            self.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
-        }
-        self.programs += 1;
-        self.images.push(Some(image));
-        let place = Some((self.images.len() - 1, block));
-        self.threads.insert(process, FollowedThread::of(process, place));
-        Ok(())
-    }
-
-    /// Has a program that begins map the memory of its image, and sets where its first thread counts.
-    fn map(&self, process: Pid, image: &ProgramImage, mapped: &[Mapping], counters: u64) -> io::Result<()> {
-        let mut registers = ptrace::getregs(process)?;
-        let code = entrance::code(&self.shared.path(), &image.regions(), registers.rip);
-        let memory = File::options().read(true).write(true).open(format!("/proc/{process}/mem"))?;
-        let place = padding(&memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
-        memory.write_all_at(&code, place)?;
-        let begins = registers;
-        registers.rip = place;
-        ptrace::setregs(process, registers)?;
-        let last = follow_entrance(process)?;
-        let mut begins = begins;
-        if last.r15 == DONE {
-            begins.gs_base = counters;
-        }
-        // No call is made again.
-        begins.orig_rax = u64::MAX;
-        ptrace::setregs(process, begins)?;
-        memory.write_all_at(&vec![0; code.len()], place)?;
-        if last.r15 == DONE { Ok(()) } else { Err(io::ErrorKind::OutOfMemory.into()) }
+        Ok((image, mapped))
     }
 }
 
 /// Why a program is not recorded.
 #[derive(Debug, Clone, Copy)]
-enum Left {
+pub(super) enum Left {
     /// What it starts may be recorded.
     Followed(Reason),
     /// It is traced no longer.
     Free(Reason),
-}
-
-/// Follows the code that maps our memory to its last system call; the registers there.
-fn follow_entrance(process: Pid) -> io::Result<libc::user_regs_struct> {
-    const UNKNOWN_CALL: u64 = (libc::ENOSYS as u64).wrapping_neg();
-    let mut signal = 0;
-    let mut how = Resume::ToSystemCall;
-    loop {
-        system::resume(process, how, signal)?;
-        (signal, how) = (0, Resume::ToSystemCall);
-        match system::wait_for(process)? {
-            Status::SystemCall => {
-                let registers = ptrace::getregs(process)?;
-                if registers.orig_rax as i64 == LAST_CALL && registers.rax != UNKNOWN_CALL {
-                    return Ok(registers);
-                }
-            }
-            Status::Signal(number) => signal = number,
-            Status::GroupStop => how = Resume::Listen,
-            Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
-            Status::Event(_) | Status::Trapped => {}
-        }
-    }
-}
-
-/// Sets where a stopped thread counts.
-fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
-    let place =
-        std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(libc::user_regs_struct, gs_base);
-    ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
-}
-
-/// Zeros behind the code of a mapping, as much as this and a little more.
-fn padding(memory: &File, mapped: &[Mapping], length: u64) -> Option<u64> {
-    const ALIGNED: u64 = 16;
-    mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
-        let from = mapping
-            .range
-            .end
-            .checked_sub(length + 2 * ALIGNED)
-            .filter(|from| *from >= mapping.range.start)?;
-        let mut bytes = vec![1; (mapping.range.end - from) as usize];
-        memory.read_exact_at(&mut bytes, from).ok()?;
-        let place = (mapping.range.end - length) & !(ALIGNED - 1);
-        // What begins right behind code may belong to it.
-        bytes.iter().all(|byte| *byte == 0).then_some(place)
-    })
 }
 
 /// Place of a file of which this is one mapping: from its first mapping to its last.
@@ -568,7 +522,7 @@ fn extent(mapped: &[Mapping], of: &Mapping) -> Range<u64> {
     start..end
 }
 
-fn program_of(process: Pid) -> String {
+pub(super) fn program_of(process: Pid) -> String {
     std::fs::read_link(format!("/proc/{process}/exe"))
         .map_or_else(|_| status_field(process, "Name").unwrap_or_default(), |path| path.display().to_string())
 }

@@ -60,7 +60,8 @@ impl ProgramImage {
                 Some(start) => drop(kept.insert(start)),
                 None => {}
             }
-            kept.extend(windows_on_stack(&files, &memory, &registers, mapped));
+            let words = words_of_stack(&memory, &registers, mapped);
+            kept.extend(words.into_iter().filter_map(|word| window(&files, word)));
         }
         for file in files {
             let switches = |change: &SiteChange<'_>| {
@@ -70,6 +71,15 @@ impl ProgramImage {
             write_changes(&memory, file, to, &switches)?;
         }
         Ok(kept.is_empty())
+    }
+
+    /// True if a stopped thread is in stubs, or may come back to them.
+    pub(super) fn is_in_stubs(&self, thread: Pid, mapped: &[Mapping]) -> io::Result<bool> {
+        let registers = ptrace::getregs(thread)?;
+        let regions = self.regions();
+        let is_inside = |word: u64| regions.iter().any(|region| region.range().contains(&word));
+        let words = words_of_stack(&memory_of(thread)?, &registers, mapped);
+        Ok(is_inside(registers.rip) || words.into_iter().any(is_inside))
     }
 
     /// True if an address lies among changed bytes, behind their first.
@@ -98,13 +108,8 @@ fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
     file.changes().window_at(address.wrapping_sub(file.bias)).map(|start| start.wrapping_add(file.bias))
 }
 
-/// Changed bytes in which a word of a stopped thread's stack lies.
-fn windows_on_stack(
-    files: &[&FileInMemory],
-    memory: &File,
-    registers: &libc::user_regs_struct,
-    mapped: &[Mapping],
-) -> Vec<u64> {
+/// What the stack of a stopped thread has on top.
+fn words_of_stack(memory: &File, registers: &libc::user_regs_struct, mapped: &[Mapping]) -> Vec<u64> {
     let top = registers.rsp;
     let Some(stack) = mapped.iter().find(|mapping| mapping.range.contains(&top)) else { return Vec::new() };
     let from = top & !7;
@@ -114,7 +119,7 @@ fn windows_on_stack(
     }
     let words =
         bytes.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
-    words.filter_map(|word| window(files, word)).collect()
+    words.collect()
 }
 
 /// Bytes that are read and written at once.

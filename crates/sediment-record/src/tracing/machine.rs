@@ -273,6 +273,32 @@ mod x86_64 {
             })
         }
 
+        /// Those of a stopped thread that is to do something else first: the instruction of a system call that our stop has ended is executed
+        /// again, as the kernel would have it do where nothing comes between.
+        pub(crate) fn calling_by_itself(
+            registers: libc::user_regs_struct,
+            is_filtered: bool,
+        ) -> libc::user_regs_struct {
+            // As the kernel has it (include/linux/errno.h).
+            const ERESTARTSYS: i64 = -512;
+            const ERESTARTNOINTR: i64 = -513;
+            const ERESTARTNOHAND: i64 = -514;
+            const ERESTART_RESTARTBLOCK: i64 = -516;
+            let mut registers = Self(registers).calling_again(|| is_filtered).unwrap_or(Self(registers)).0;
+            if registers.orig_rax as i64 >= 0 {
+                let call = match registers.rax as i64 {
+                    ERESTARTSYS | ERESTARTNOINTR | ERESTARTNOHAND => Some(registers.orig_rax),
+                    ERESTART_RESTARTBLOCK => Some(libc::SYS_restart_syscall as u64),
+                    _ => None,
+                };
+                if let Some(call) = call {
+                    registers.rax = call;
+                    registers.rip -= SYSTEM_CALL.len() as u64;
+                }
+            }
+            registers
+        }
+
         /// The same for a thread whose process a signal stops, if that has ended its system call, as it does untraced: no later stop begins it again.
         pub(crate) fn called(mut self) -> Option<Self> {
             const NONE: u64 = u64::MAX;

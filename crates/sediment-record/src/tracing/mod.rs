@@ -4,10 +4,11 @@
 //! - `system` makes programs, stops and resumes threads, and waits for them; `mappings` and `memory` read and write what they have;
 //!   `machine` knows the processor
 //! - `apart` has the two processes of a recording, the front and the recorder, and `jobs` their place at a terminal
-//! - `starting` begins and ends with a program; `rights` and `refusal` say why that is not allowed
+//! - `starting` begins and ends with a program, `join` takes on processes that run; `rights` and `refusal` say why that is not allowed
 
 pub mod apart;
 mod jobs;
+pub(crate) mod join;
 pub(crate) mod machine;
 pub(crate) mod mappings;
 pub(crate) mod memory;

@@ -56,6 +56,12 @@ pub(crate) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
     Errno::result(done).map(drop)
 }
 
+/// Sends a signal to a thread.
+pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
+    // SAFETY: it takes numbers alone. One that has ended needs no signal.
+    let _ = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) };
+}
+
 /// A program that was forked and waits to be let go.
 #[derive(Debug)]
 pub(crate) struct Waiting {

@@ -2,9 +2,11 @@
 //! Threads that existed before they were traced.
 
 use super::{State, Tracer};
+use crate::tracing::join::Joining;
 use nix::errno::Errno;
 use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode};
+use sediment_core::skipped::Skipped;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Instant;
@@ -12,9 +14,9 @@ use std::time::Instant;
 /// The address space of threads of which none is known.
 const NO_SPACE: u32 = u32::MAX;
 
-impl Tracer<'_> {
-    /// Takes on a running process, whose threads were seized. Breakpoints are set once each of any process has stopped.
-    pub(in super::super) fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
+impl Joining for Tracer<'_> {
+    /// Breakpoints are set once each thread of any process has stopped.
+    fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
         let gone = Err(Errno::ESRCH.into());
         let opened = threads.iter().map(|thread| self.new_space(process, *thread));
         let space = opened.fold(gone, |found, next| found.or(next))?;
@@ -24,6 +26,19 @@ impl Tracer<'_> {
         Ok(())
     }
 
+    fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
+        for thread in threads {
+            self.tasks.add(*thread, process, NO_SPACE, State::Leaving);
+            let _ = self.kernel.interrupt(*thread);
+        }
+    }
+
+    fn skipped(&mut self) -> &mut Skipped {
+        &mut self.modules.skipped
+    }
+}
+
+impl Tracer<'_> {
     pub(super) fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
         for thread in threads {
             self.tasks.add(*thread, process, space, State::Joining);
@@ -70,13 +85,5 @@ impl Tracer<'_> {
             (std::cmp::Reverse(time), *id)
         });
         self.to_arm.extend(joined);
-    }
-
-    /// Lets threads go that were seized of a process which cannot be taken on.
-    pub(in super::super) fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
-        for thread in threads {
-            self.tasks.add(*thread, process, NO_SPACE, State::Leaving);
-            let _ = self.kernel.interrupt(*thread);
-        }
     }
 }

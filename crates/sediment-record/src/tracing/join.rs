@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Takes on processes that run already: all their threads, and all that descends from them.
 
-use super::tracer::Tracer;
-use crate::tracing::mappings::{status_field, threads};
-use crate::tracing::refusal;
-use crate::tracing::system::FOLLOW;
+use super::mappings::{status_field, threads};
+use super::refusal;
+use super::system::FOLLOW;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::skipped::Reason;
+use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeSet;
+use std::io;
 use std::time::Duration;
+
+/// What takes on processes.
+pub(crate) trait Joining {
+    /// Gets ready to take on a process, which runs meanwhile.
+    fn prepare(&mut self, _process: Pid) -> io::Result<()> {
+        Ok(())
+    }
+    /// Takes on a process of which these threads, all it has, were seized.
+    fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()>;
+    /// Lets seized threads go that were not taken on.
+    fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>);
+    fn skipped(&mut self) -> &mut Skipped;
+}
 
 /// Takes on these processes, then their descendants. A descendant that may not be traced is left alone, and counted. So is one of several
 /// processes that has ended meanwhile, as a service's do.
 ///
 /// # Errors
 /// When none of the processes is there, or one may not be traced.
-pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
+pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
     let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
     for id in ids {
         if !joined.insert(Pid::from_raw(*id)) {
@@ -33,7 +46,7 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
         if gone == joined.len() {
             return Err(why);
         }
-        tracer.modules.skipped.add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
+        tracer.skipped().add_many(Reason::UntraceableProcess, gone as u64, 0, why.to_string());
     }
     // What a process makes from now on is followed by the kernel, so the search ends.
     loop {
@@ -49,7 +62,7 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
             }
             if let Err(why) = join_one(process, tracer) {
                 if !ended(process) {
-                    tracer.modules.skipped.add(Reason::UntraceableProcess, 0, why.to_string());
+                    tracer.skipped().add(Reason::UntraceableProcess, 0, why.to_string());
                 }
             }
         }
@@ -60,17 +73,17 @@ pub(super) fn join(ids: &[i32], tracer: &mut Tracer<'_>) -> Result<()> {
 const TRIES: u32 = 4;
 const AGAIN: Duration = Duration::from_millis(10);
 
-fn join_one(process: Pid, tracer: &mut Tracer<'_>) -> Result<()> {
+fn join_one(process: Pid, tracer: &mut dyn Joining) -> Result<()> {
     let by = status_field(process, "TracerPid").ok_or_else(|| gone(process))?.parse().unwrap_or(0);
     if by != 0 {
         return Err(refusal::traced_already(process, by));
     }
+    let failed = |error: io::Error| {
+        Error::new(ErrorCode::TracingFailed, format!("cannot record process {process}: {error}"))
+    };
+    tracer.prepare(process).map_err(failed)?;
     let mut seized = BTreeSet::new();
-    let joined = seize_all(process, &mut seized).and_then(|()| {
-        tracer.join(process, &seized).map_err(|error| {
-            Error::new(ErrorCode::TracingFailed, format!("cannot read process {process}: {error}"))
-        })
-    });
+    let joined = seize_all(process, &mut seized).and_then(|()| tracer.join(process, &seized).map_err(failed));
     if joined.is_err() {
         tracer.leave(process, &seized);
     }

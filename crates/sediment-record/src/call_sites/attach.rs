@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Takes on processes that run already, and leaves them as they were: stubs are made before a process stops, and go once no thread is
+//! in them.
+
+use super::entrance::{self, Moment};
+use super::image::ProgramImage;
+use super::injected::{self, set_counters};
+use super::standstill::Standstill;
+use super::supervisor::{FollowedThread, Left, Supervisor, program_of};
+use super::switch::{CodeState, SwitchedSites};
+use crate::tracing::join::Joining;
+use crate::tracing::machine::Registers;
+use crate::tracing::mappings::{Mapping, all_mappings, is_filtered};
+use crate::tracing::system::{self, Resume, Status};
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use sediment_core::skipped::{Reason, Skipped};
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Time for the threads of a process to stop.
+const STOPPING: Duration = Duration::from_secs(1);
+
+impl Joining for Supervisor<'_> {
+    fn prepare(&mut self, process: Pid) -> io::Result<()> {
+        let refused = |left: Left| {
+            let (Left::Followed(reason) | Left::Free(reason)) = left;
+            io::Error::other(format!("it is left alone: {reason}"))
+        };
+        let (mut image, mapped) = self.plan_image(process).map_err(refused)?;
+        image.was_running = true;
+        let traits = image.add_files(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
+        if traits.contains(&super::sites::Trait::UsesGs) {
+            return Err(refused(Left::Followed(Reason::OccupiedRegister)));
+        }
+        self.prepared = Some(image);
+        Ok(())
+    }
+
+    fn join(&mut self, process: Pid, threads: &BTreeSet<Pid>) -> io::Result<()> {
+        for thread in threads {
+            self.threads.insert(*thread, FollowedThread::unrecorded(process));
+        }
+        let image = self.prepared.take().ok_or_else(|| io::Error::other("it was not prepared"))?;
+        let begun = Instant::now();
+        let mut standing = self.halt_between_signals(process);
+        let joined = self.take_on(process, image, &mut standing);
+        self.proceed(&standing);
+        self.changing += begun.elapsed();
+        joined?;
+        self.watched.insert(process);
+        self.programs += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
+        let standing = self.halt(Some(process), STOPPING);
+        for (thread, status) in standing.stopped {
+            let signal = if let Status::Signal(signal) = status { signal } else { 0 };
+            let _ = system::resume(thread, Resume::Detach, signal);
+        }
+        threads.iter().for_each(|thread| self.forget(*thread));
+    }
+
+    fn skipped(&mut self) -> &mut Skipped {
+        &mut self.skipped
+    }
+}
+
+impl Supervisor<'_> {
+    /// Stops a process so that one of its threads stands at no signal.
+    fn halt_between_signals(&mut self, process: Pid) -> Standstill {
+        const TRIES: u32 = 20;
+        let mut standing = self.halt(Some(process), STOPPING);
+        for _ in 0..TRIES {
+            if standing.stopped.values().any(|status| *status == Status::Trapped) {
+                break;
+            }
+            self.proceed(&standing);
+            standing = self.halt(Some(process), STOPPING);
+        }
+        standing
+    }
+
+    /// Has a process that stands still map our memory, gives each of its threads a block, and changes its code.
+    fn take_on(
+        &mut self,
+        process: Pid,
+        mut image: ProgramImage,
+        standing: &mut Standstill,
+    ) -> io::Result<()> {
+        let mapped = all_mappings(process)?;
+        let own: Vec<Pid> =
+            self.threads.iter().filter(|(_, found)| found.process == process).map(|(id, _)| *id).collect();
+        let stands = |thread: &Pid| standing.stopped.contains_key(thread) || self.threads[thread].is_ending;
+        if own.is_empty() || !own.iter().all(stands) || self.sharing.contains(&process) {
+            return Err(io::Error::other("its threads do not stop"));
+        }
+        let running: Vec<Pid> = own.into_iter().filter(|id| standing.stopped.contains_key(id)).collect();
+        for thread in &running {
+            if ptrace::getregs(*thread)?.gs_base != 0 {
+                return Err(io::Error::other(format!("it is left alone: {}", Reason::OccupiedRegister)));
+            }
+        }
+        let path = self.shared.path();
+        let code = |go_on| entrance::mapping(&path, &image.regions(), Moment::Running, go_on);
+        if !self.run_in(process, standing, &mapped, &code)? {
+            return Err(io::Error::other("it cannot map the recorder's memory"));
+        }
+        let number = self.images.len();
+        for thread in running {
+            let block = image.take_block(&self.shared)?;
+            set_counters(thread, image.block_address(block))?;
+            image.threads += 1;
+            self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
+        }
+        // What has come since it was prepared.
+        image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
+        self.images.push(Some(image));
+        self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));
+        Ok(())
+    }
+
+    /// Has a thread of a process that stands still run code, and go on afterwards where it was; whether its system calls have succeeded.
+    fn run_in(
+        &mut self,
+        process: Pid,
+        standing: &mut Standstill,
+        mapped: &[Mapping],
+        code: &dyn Fn(u64) -> Vec<u8>,
+    ) -> io::Result<bool> {
+        let trapped = standing.stopped.iter().filter(|(_, status)| **status == Status::Trapped);
+        let own = trapped
+            .map(|(id, _)| *id)
+            .filter(|id| self.threads.get(id).is_some_and(|found| found.process == process));
+        // One that is in no system call comes first: nothing is to be called again.
+        let chosen = own
+            .filter_map(|id| Some((id, ptrace::getregs(id).ok()?)))
+            .min_by_key(|(id, registers)| (registers.orig_rax as i64 >= 0, *id));
+        let (thread, registers) = chosen.ok_or_else(|| io::Error::other("no thread of it can be used"))?;
+        let after = Registers::calling_by_itself(registers, is_filtered(thread));
+        let code = code(after.rip);
+        let injected = injected::run(thread, mapped, (&code, Moment::Running), after)?;
+        let mut signals = injected.signals.into_iter();
+        if let Some(first) = signals.next() {
+            standing.stopped.insert(thread, Status::Signal(first));
+        }
+        signals.for_each(|signal| system::send(process, thread, signal));
+        Ok(injected.succeeded)
+    }
+
+    /// Takes our memory from the processes that were attached to, whose code is set back. What a thread is still in stays.
+    pub(super) fn unmap(&mut self, standing: &mut Standstill) {
+        const TRIES: u32 = 25;
+        const MOMENT: Duration = Duration::from_millis(2);
+        let attached = |found: &&FollowedThread| {
+            let image = found.place.and_then(|(image, _)| self.images[image].as_ref());
+            image.is_some_and(|image| image.was_running)
+        };
+        let processes: BTreeSet<Pid> =
+            self.threads.values().filter(attached).map(|found| found.process).collect();
+        for process in processes {
+            let mut done = self.unmap_from(process, standing);
+            for attempt in 1..=TRIES {
+                if !matches!(done, Ok(false)) {
+                    break;
+                }
+                // A stub is left after a few instructions, if the thread gets a processor.
+                self.proceed_of(process, standing);
+                std::thread::sleep(MOMENT * attempt);
+                standing.stopped.extend(self.halt_between_signals(process).stopped);
+                done = self.unmap_from(process, standing);
+            }
+            if !matches!(done, Ok(true)) {
+                self.skipped.add(Reason::LeftStubs, 0, program_of(process));
+            }
+        }
+    }
+
+    /// Unmaps our memory from a process that stands still; false if a thread is in it.
+    fn unmap_from(&mut self, process: Pid, standing: &mut Standstill) -> io::Result<bool> {
+        let own = self.threads.iter().filter(|(_, found)| found.process == process && !found.is_ending);
+        let own: Vec<(Pid, Option<(usize, u32)>)> = own.map(|(id, found)| (*id, found.place)).collect();
+        let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return Ok(true) };
+        let Some(image) = &self.images[image] else { return Ok(true) };
+        let shares = self.sharing.contains(&process)
+            || own.iter().any(|(id, _)| !standing.stopped.contains_key(id) || is_filtered(*id));
+        if shares {
+            return Err(io::Error::other("it cannot be done from outside"));
+        }
+        let mapped = all_mappings(process)?;
+        let regions = image.regions();
+        for (thread, _) in &own {
+            if image.is_in_stubs(*thread, &mapped)? {
+                return Ok(false);
+            }
+        }
+        for (thread, _) in &own {
+            set_counters(*thread, 0)?;
+        }
+        self.run_in(process, standing, &mapped, &|go_on| entrance::unmapping(&regions, go_on))
+    }
+
+    /// Lets the threads of a process go on that stood still.
+    fn proceed_of(&self, process: Pid, standing: &mut Standstill) {
+        let mut own = Standstill::none();
+        let is_own = |id: &Pid| self.threads.get(id).is_some_and(|found| found.process == process);
+        own.stopped =
+            standing.stopped.iter().filter(|(id, _)| is_own(id)).map(|(id, status)| (*id, *status)).collect();
+        standing.stopped.retain(|id, _| !is_own(id));
+        self.proceed(&own);
+    }
+}

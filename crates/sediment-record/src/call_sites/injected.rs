@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Has a stopped thread run a short piece of code that makes system calls: it lies for that time where the code of a file is padded by
+//! zeros.
+
+use super::entrance::{DONE, LAST_CALL, Moment};
+use super::switch::memory_of;
+use crate::tracing::mappings::Mapping;
+use crate::tracing::system::{self, Resume, Status};
+use nix::errno::Errno;
+use nix::libc::{self, user_regs_struct};
+use nix::sys::ptrace;
+use nix::unistd::Pid;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// What the code has done.
+#[derive(Debug)]
+pub(super) struct Injected {
+    /// True if all system calls have succeeded.
+    pub(super) succeeded: bool,
+    /// Signals that came meanwhile, and are still to be delivered to a program that runs already: its handlers are not to run now.
+    pub(super) signals: Vec<i32>,
+}
+
+/// Runs the code, then gives the thread these registers.
+pub(super) fn run(
+    thread: Pid,
+    mapped: &[Mapping],
+    (code, moment): (&[u8], Moment),
+    mut after: user_regs_struct,
+) -> io::Result<Injected> {
+    let memory = memory_of(thread)?;
+    let place = padding(&memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
+    memory.write_all_at(code, place)?;
+    // No call is made again.
+    after.orig_rax = u64::MAX;
+    ptrace::setregs(thread, user_regs_struct { rip: place, ..after })?;
+    let mut signals = Vec::new();
+    let last = follow(thread, moment, &mut signals)?;
+    ptrace::setregs(thread, after)?;
+    memory.write_all_at(&vec![0; code.len()], place)?;
+    Ok(Injected { succeeded: last.r15 == DONE, signals })
+}
+
+/// Follows the code to the end of its last system call; the registers there.
+fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<user_regs_struct> {
+    const UNKNOWN_CALL: u64 = (libc::ENOSYS as u64).wrapping_neg();
+    let (mut how, mut signal) = (Resume::ToSystemCall, 0);
+    loop {
+        system::resume(thread, how, signal)?;
+        (how, signal) = (Resume::ToSystemCall, 0);
+        match system::wait_for(thread)? {
+            Status::SystemCall => {
+                let registers = ptrace::getregs(thread)?;
+                if registers.orig_rax as i64 == LAST_CALL && registers.rax != UNKNOWN_CALL {
+                    return Ok(registers);
+                }
+            }
+            Status::Signal(number) if moment == Moment::Running => signals.push(number),
+            Status::Signal(number) => signal = number,
+            Status::GroupStop => how = Resume::Listen,
+            Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
+            Status::Event(_) | Status::Trapped => {}
+        }
+    }
+}
+
+/// Sets where a stopped thread counts.
+pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
+    let place = std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(user_regs_struct, gs_base);
+    ptrace::write_user(thread, place as ptrace::AddressType, address as i64)
+}
+
+/// Zeros behind the code of a mapping, as much as this and a little more.
+fn padding(memory: &File, mapped: &[Mapping], length: u64) -> Option<u64> {
+    const ALIGNED: u64 = 16;
+    mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
+        let from = mapping
+            .range
+            .end
+            .checked_sub(length + 2 * ALIGNED)
+            .filter(|from| *from >= mapping.range.start)?;
+        let mut bytes = vec![1; (mapping.range.end - from) as usize];
+        memory.read_exact_at(&mut bytes, from).ok()?;
+        let place = (mapping.range.end - length) & !(ALIGNED - 1);
+        // What begins right behind code may belong to it.
+        bytes.iter().all(|byte| *byte == 0).then_some(place)
+    })
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks for memory near the code of a program.
+
+use std::ops::Range;
+
+/// Memory that may be taken near code, by the ranges that are mapped: `wanted` first, then further away, on both sides.
+pub(super) fn find_room(mapped: &[Range<u64>], near: &Range<u64>, length: u64, wanted: u64) -> Option<u64> {
+    const LOWEST: u64 = 1 << 20;
+    const HIGHEST: u64 = (1 << 47) - (1 << 30);
+    const STEP: u64 = 64 << 20;
+    /// Displacements of 4 bytes reach from one end of the code to the other end of the room.
+    const REACH: u64 = (1 << 31) - (64 << 20);
+    const GUARD: u64 = 1 << 20;
+    let fits = |at: u64| {
+        let range = at..at.checked_add(length)?;
+        let reaches = range.end.max(near.end) - range.start.min(near.start) < REACH;
+        let is_free = !mapped.iter().any(|other| {
+            other.start < range.end.saturating_add(GUARD) && range.start < other.end.saturating_add(GUARD)
+        });
+        (at >= LOWEST && range.end <= HIGHEST && reaches && is_free).then_some(at)
+    };
+    let steps = (0..REACH / STEP).map(|step| step * STEP);
+    let below = steps.clone().filter_map(|step| fits(wanted.checked_sub(step)?));
+    let above = steps.filter_map(|step| fits(wanted.checked_add(step)?));
+    below.chain(above).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_found_in_reach() {
+        const MIB: u64 = 1 << 20;
+        let code = 0x5555_5555_4000..0x5555_5555_9000;
+        let wanted = (code.start - 64 * MIB) & !0xfff;
+        assert_eq!(find_room(std::slice::from_ref(&code), &code, MIB, wanted), Some(wanted));
+        let below = 0..code.end;
+        let above = find_room(std::slice::from_ref(&below), &code, MIB, wanted).unwrap();
+        assert!(above > code.end && above < code.end + (1 << 31));
+        assert_eq!(find_room(std::slice::from_ref(&(0..u64::MAX)), &code, MIB, wanted), None);
+        let low = 0x40_0000..0x50_0000;
+        assert_eq!(
+            find_room(std::slice::from_ref(&low), &low, MIB, low.end + 1024 * MIB),
+            Some(low.end + 1024 * MIB)
+        );
+    }
+}
