@@ -14,6 +14,28 @@ pub(crate) fn cases() -> Vec<Trial> {
     ]
 }
 
+/// What a reader searches, and the page that explains it.
+const SEARCHES: &[(&str, &str)] = &[
+    ("PGO", "docs/beyond-functions.html"),
+    ("BOLT", "docs/background/neighbours.html"),
+    ("huge pages", "docs/ordering.html"),
+    ("memory", "docs/ordering.html"),
+    ("reproducible", "docs/packaging.html"),
+    ("record", "docs/recording.html"),
+    ("privacy", "docs/privacy.html"),
+];
+
+/// Searches as the site's own script does: folder of the site, then words; prints the first page of each.
+const SEARCH: &str = r"
+const [folder, ...words] = process.argv.slice(1);
+const read = name => require('fs').readFileSync(folder + '/' + name, 'utf8');
+const elasticlunr = require(folder + '/elasticlunr.min.js');
+const window = { search: {} };
+eval(read('searchindex.js'));
+const index = elasticlunr.Index.load(window.search.index);
+for (const word of words) console.log(window.search.doc_urls[index.search(word, window.search.search_options)[0].ref]);
+";
+
 fn script() -> PathBuf {
     root().join("scripts/site")
 }
@@ -53,8 +75,16 @@ fn it_is_built() {
     assert!(order.contains("<h3 id=\"optimize-for\">"), "options have headings, which the search prefers");
     let eval = std::fs::read_to_string(reference.join("commands/sediment-eval.html")).unwrap();
     assert!(eval.contains("<dt><a href=\"sediment-eval-run.html\">"), "commands lead to their pages");
-    // The search, and every page of the project's own.
-    assert!(names(folder.path().to_owned(), ".js").iter().any(|name| name.starts_with("searchindex")));
+    if support::program("node").is_some() {
+        let mut search = Command::new("node");
+        search.args(["-e", SEARCH]).arg(folder.path()).args(SEARCHES.iter().map(|(word, _)| word));
+        let output = search.output().unwrap();
+        let found = words(&output);
+        assert_eq!(found.lines().count(), SEARCHES.len(), "{found}");
+        for ((word, page), first) in SEARCHES.iter().zip(found.lines()) {
+            assert!(first.starts_with(page), "the search for {word} finds {first} first, not {page}");
+        }
+    }
     let tutorials = names(root().join("docs/tutorial"), ".md");
     assert_eq!(names(folder.path().join("docs/tutorial"), ".html"), tutorials);
 }

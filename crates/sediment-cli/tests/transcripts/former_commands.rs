@@ -186,13 +186,13 @@ fn former_command_lines_run() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the changelog says was removed is among the command lines that are run.
+/// What the page on migration says was removed is among the command lines that are run.
 #[test]
 fn removed_options_are_listed() {
     let list = std::fs::read_to_string(root().join("tests/golden/cli/former-commands.list")).unwrap();
-    let changelog = std::fs::read_to_string(root().join("CHANGELOG.md")).unwrap();
-    let migration = changelog.split("### Migration").nth(1).unwrap().split("\n### ").next().unwrap();
-    let rows = migration.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let page = std::fs::read_to_string(root().join("docs/migration.md")).unwrap();
+    let table = page.split("## Removed").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let removed: Vec<&str> =
         rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|span| span.contains(" --")).collect();
     assert!(removed.len() > 7, "{removed:?}");

@@ -420,59 +420,56 @@ fn plan_with(place: &str, line: &str) -> String {
     tables.map(|(name, text)| format!("{text}\n{}\n", if name == place { line } else { "" })).concat()
 }
 
-/// docs/measuring.md lists the keys that the reader knows, and what holds without them.
+/// The plan in docs/measuring.md lists the keys that the reader knows, and what holds without them.
 #[test]
 fn the_document_lists_every_key_and_its_default() {
     let settled = |text: &str| Plan { text: String::new(), ..plan::read(text).unwrap() };
-    let text = std::fs::read_to_string(root().join("docs/measuring.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/measuring.md")).unwrap();
+    let lines =
+        page.lines().skip_while(|line| *line != "## Plan keys").filter_map(|line| line.strip_prefix("    "));
+    // The keys of each table, and which of them is a default.
+    let mut tables: Vec<(&str, BTreeSet<String>)> = vec![("top", BTreeSet::new())];
     let mut defaults = 0;
-    for table in text.split("<!-- table ").skip(1) {
-        let (title, rows) = table.split_once(" -->").unwrap();
-        if ["imports", "events"].contains(&title) {
-            continue;
+    for line in lines {
+        let (text, meaning) = line.split_once("  #").unwrap_or((line, ""));
+        if let Some((key, _)) = text.strip_prefix("# ").unwrap_or(text).split_once(" = ") {
+            let (place, keys) = tables.last_mut().unwrap();
+            keys.insert(key.to_owned());
+            if !text.starts_with('#') && !meaning.starts_with(" required") {
+                let said = plan_with(place, text.trim());
+                assert_eq!(
+                    format!("{:?}", settled(&said)),
+                    format!("{:?}", settled(&plan_with(place, ""))),
+                    "{said}"
+                );
+                defaults += 1;
+            }
+        } else {
+            let name = text.trim();
+            let name = if name.starts_with("[workload.") { name.trim_matches(['[', ']']) } else { name };
+            tables.push((name, BTreeSet::new()));
         }
-        let rows = rows.split("<!-- end -->").next().unwrap().lines().skip(3);
-        let rows: Vec<Vec<&str>> = rows.map(|row| row.split(" | ").collect()).collect();
-        let key = |row: &[&str]| row[0].trim_matches(['|', ' ', '`']).to_owned();
-        let listed: BTreeSet<String> = rows.iter().map(|row| key(row)).collect();
-        // Of these keys a plan has one.
-        let asked = plan_with(title, "no-such-key = 1")
+    }
+    for (place, listed) in tables {
+        let asked = plan_with(place, "no-such-key = 1")
             .replace("[workload.ready]\nport = \"host:1\"\nno", "[workload.ready]\nno");
         let refused = plan::read(&asked).unwrap_err();
         let known = refused.hint().unwrap().strip_prefix("known are: ").unwrap();
-        let tables = ["run", "build", "variant", "factor", "workload", "metric"];
-        let known = known.split(", ").filter(|key| title != "top" || !tables.contains(key));
-        assert_eq!(known.map(str::to_owned).collect::<BTreeSet<_>>(), listed, "{title}");
-        for row in rows {
-            let default = match row[2] {
-                "TERM" | "unit of work" | ".text.sediment_eval_padding" => format!("{:?}", row[2]),
-                other if other == "true" || other == "false" || other.parse::<f64>().is_ok() => {
-                    other.to_owned()
-                }
-                _ => continue,
-            };
-            let said = plan_with(title, &format!("{} = {default}", key(&row)));
-            assert_eq!(
-                format!("{:?}", settled(&said)),
-                format!("{:?}", settled(&plan_with(title, ""))),
-                "{said}"
-            );
-            defaults += 1;
-        }
+        let tables = ["run", "build", "variant", "factor", "workload", "metric", "ready", "work"];
+        let known = known.split(", ").filter(|key| !tables.contains(key));
+        assert_eq!(known.map(str::to_owned).collect::<BTreeSet<_>>(), listed, "{place}");
     }
     assert!(defaults > 15, "{defaults}");
 }
 
-/// docs/measuring.md holds the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
+/// Pages hold the importers of the code and the meanings of events; `SEDIMENT_BLESS=1` rewrites them.
 #[test]
-fn the_document_lists_every_importer_and_event() {
-    let path = root().join("docs/measuring.md");
-    let mut text = std::fs::read_to_string(&path).unwrap();
+fn the_documents_list_every_importer_and_event() {
     let mut rows = String::from("| format | written by |\n|---|---|\n");
     for importer in IMPORTERS {
         rows += &format!("| {} | {} |\n", importer.name, importer.summary);
     }
-    hold(&mut text, "imports", &rows);
+    hold("docs/measuring.md", "imports", &rows);
     let processors = [Processor::Amd, Processor::Intel, Processor::Neoverse];
     let mut rows =
         format!("| event | {} |\n|---|---|---|---|\n", processors.map(Processor::name).join(" | "));
@@ -481,21 +478,21 @@ fn the_document_lists_every_importer_and_event() {
             |processor: Processor| processor.counts(event.event).unwrap().unwrap_or("no such event");
         rows += &format!("| `{}` | {} |\n", event.event, processors.map(meaning).join(" | "));
     }
-    hold(&mut text, "events", &rows);
-    if std::env::var_os("SEDIMENT_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
-    }
-    let written = std::fs::read_to_string(&path).unwrap();
-    assert!(
-        written == text,
-        "docs/measuring.md differs from the code (SEDIMENT_BLESS=1 rewrites its tables)"
-    );
+    hold("docs/background/statistics.md", "events", &rows);
 }
 
-/// Puts rows between the marks of a table.
-fn hold(text: &mut String, title: &str, rows: &str) {
+/// Compares the rows between the marks of a page's table; `SEDIMENT_BLESS=1` writes them.
+fn hold(page: &str, title: &str, rows: &str) {
+    let path = root().join(page);
+    let written = std::fs::read_to_string(&path).unwrap();
     let (begin, end) = (format!("<!-- table {title} -->\n"), "<!-- end -->");
-    let from = text.find(&begin).unwrap_or_else(|| panic!("docs/measuring.md lacks {begin}")) + begin.len();
-    let to = from + text[from..].find(end).unwrap();
-    text.replace_range(from..to, rows);
+    let from = written.find(&begin).unwrap_or_else(|| panic!("{page} lacks {begin}")) + begin.len();
+    let to = from + written[from..].find(end).unwrap();
+    if std::env::var_os("SEDIMENT_BLESS").is_some() {
+        std::fs::write(&path, format!("{}{rows}{}", &written[..from], &written[to..])).unwrap();
+    }
+    assert!(
+        &written[from..to] == rows,
+        "{page} differs from the code (SEDIMENT_BLESS=1 rewrites its table of {title})"
+    );
 }

@@ -7,7 +7,7 @@
 //! No pass keeps records: memory is bounded by distinct branches and mappings. Format: perf.data-file-format.txt of
 //! the kernel's tools/perf and include/uapi/linux/perf_event.h; the supported part: docs/formats/perf-data.md.
 //!
-//! The container is read here rather than by a crate; docs/formats/perf-data.md says what was tried.
+//! The container is read here rather than by a crate; docs/background/experiments.md says what was tried.
 
 mod attribute;
 mod count;

@@ -159,7 +159,7 @@ fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<Told>, us
 }
 
 /// Both readers read the same files: the same events, samples with the same addresses and periods, and the same mappings.
-/// Where the other is known to be wrong (docs/formats/perf-data.md) it is shown to be, so that this says when it is mended.
+/// Where the other is known to be wrong (docs/background/experiments.md) it is shown to be, so that this says when it is mended.
 #[test]
 fn another_reader_of_the_container_agrees() {
     for (big_endian, pipe, packed) in [false, true]
@@ -250,12 +250,12 @@ fn the_other_reader_swaps_the_forms_of_counter_values() {
     assert_eq!(
         outcome(ID),
         (1000, false),
-        "linux-perf-event-reader reads single values: mend docs/formats/perf-data.md"
+        "linux-perf-event-reader reads single values: mend docs/background/experiments.md"
     );
     assert_eq!(
         outcome(ID | GROUP),
         (1000, false),
-        "linux-perf-event-reader reads groups: mend docs/formats/perf-data.md"
+        "linux-perf-event-reader reads groups: mend docs/background/experiments.md"
     );
 }
 
