@@ -7,11 +7,11 @@ use super::image::ProgramImage;
 use super::injected::{self, set_counters};
 use super::standstill::Standstill;
 use super::supervisor::{FollowedThread, Left, Supervisor, program_of};
-use super::switch::{CodeState, SwitchedSites};
+use super::switch::{CodeState, Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::{Mapping, all_mappings, is_filtered};
-use crate::tracing::system::{self, Resume, Status};
+use crate::tracing::mappings::{Mapping, all_mappings, has_ended, is_filtered, threads};
+use crate::tracing::system::{self, Status};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
@@ -19,18 +19,36 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Time for the threads of a process to stop.
-const STOPPING: Duration = Duration::from_secs(1);
+/// Time for the threads of a process to stop, and for all attempts at that: a thread that has called vfork stops when its child has gone on.
+const STOPPING: Duration = Duration::from_millis(50);
+const ATTEMPTS: Duration = Duration::from_secs(5);
 
 impl Joining for Supervisor<'_> {
     fn prepare(&mut self, process: Pid) -> io::Result<()> {
+        /// While it becomes another program, it cannot be read.
+        const TRIES: u32 = 10;
+        const AGAIN: Duration = Duration::from_millis(20);
         let refused = |left: Left| {
             let (Left::Followed(reason) | Left::Free(reason)) = left;
             io::Error::other(format!("it is left alone: {reason}"))
         };
-        let (mut image, mapped) = self.plan_image(process).map_err(refused)?;
+        // Its first thread may have ended.
+        let thread = || {
+            let all = threads(process).unwrap_or_default();
+            all.into_iter().find(|thread| !has_ended(*thread)).unwrap_or(process)
+        };
+        let mut planned = self.plan_image(thread());
+        for _ in 0..TRIES {
+            if !matches!(planned, Err(Left::Followed(Reason::UnreadableProgram))) {
+                break;
+            }
+            std::thread::sleep(AGAIN);
+            planned = self.plan_image(thread());
+        }
+        let (mut image, mapped) = planned.map_err(refused)?;
         image.was_running = true;
-        let traits = image.add_files(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
+        let traits =
+            image.add_files(thread(), &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
         if traits.contains(&super::sites::Trait::UsesGs) {
             return Err(refused(Left::Followed(Reason::OccupiedRegister)));
         }
@@ -43,8 +61,7 @@ impl Joining for Supervisor<'_> {
             self.threads.insert(*thread, FollowedThread::unrecorded(process));
         }
         let image = self.prepared.take().ok_or_else(|| io::Error::other("it was not prepared"))?;
-        let begun = Instant::now();
-        let mut standing = self.halt_between_signals(process);
+        let (begun, mut standing) = self.halt_between_signals(process);
         let joined = self.take_on(process, image, &mut standing);
         self.proceed(&standing);
         self.changing += begun.elapsed();
@@ -54,13 +71,11 @@ impl Joining for Supervisor<'_> {
         Ok(())
     }
 
+    /// They are followed as what is not recorded, until they stop at the end.
     fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
-        let standing = self.halt(Some(process), STOPPING);
-        for (thread, status) in standing.stopped {
-            let signal = if let Status::Signal(signal) = status { signal } else { 0 };
-            let _ = system::resume(thread, Resume::Detach, signal);
+        for thread in threads {
+            self.threads.entry(*thread).or_insert_with(|| FollowedThread::unrecorded(process));
         }
-        threads.iter().for_each(|thread| self.forget(*thread));
     }
 
     fn skipped(&mut self) -> &mut Skipped {
@@ -69,18 +84,25 @@ impl Joining for Supervisor<'_> {
 }
 
 impl Supervisor<'_> {
-    /// Stops a process so that one of its threads stands at no signal.
-    fn halt_between_signals(&mut self, process: Pid) -> Standstill {
-        const TRIES: u32 = 20;
-        let mut standing = self.halt(Some(process), STOPPING);
-        for _ in 0..TRIES {
-            if standing.stopped.values().any(|status| *status == Status::Trapped) {
-                break;
+    /// Stops all threads of a process so that one of them stands at no signal, and says since when. After many attempts, some may run.
+    fn halt_between_signals(&mut self, process: Pid) -> (Instant, Standstill) {
+        const PAUSE: Duration = Duration::from_millis(5);
+        let begun = Instant::now();
+        loop {
+            let halted = Instant::now();
+            let standing = self.halt(Some(process), STOPPING);
+            let is_at_rest = standing.stopped.values().any(|status| *status == Status::Trapped);
+            if is_at_rest && self.all_stand(process, &standing) || begun.elapsed() > ATTEMPTS {
+                return (halted, standing);
             }
             self.proceed(&standing);
-            standing = self.halt(Some(process), STOPPING);
+            std::thread::sleep(PAUSE);
         }
-        standing
+    }
+
+    fn all_stand(&self, process: Pid, standing: &Standstill) -> bool {
+        let mut own = self.threads.iter().filter(|(_, found)| found.process == process && !found.is_ending);
+        own.all(|(id, _)| standing.stopped.contains_key(id))
     }
 
     /// Has a process that stands still map our memory, gives each of its threads a block, and changes its code.
@@ -90,14 +112,12 @@ impl Supervisor<'_> {
         mut image: ProgramImage,
         standing: &mut Standstill,
     ) -> io::Result<()> {
-        let mapped = all_mappings(process)?;
-        let own: Vec<Pid> =
-            self.threads.iter().filter(|(_, found)| found.process == process).map(|(id, _)| *id).collect();
-        let stands = |thread: &Pid| standing.stopped.contains_key(thread) || self.threads[thread].is_ending;
-        if own.is_empty() || !own.iter().all(stands) || self.sharing.contains(&process) {
+        if !self.all_stand(process, standing) || self.sharing.contains(&process) {
             return Err(io::Error::other("its threads do not stop"));
         }
-        let running: Vec<Pid> = own.into_iter().filter(|id| standing.stopped.contains_key(id)).collect();
+        let running: Vec<Pid> = standing.stopped.keys().copied().collect();
+        let any = *running.first().ok_or_else(|| io::Error::other("it has ended"))?;
+        let mapped = all_mappings(any)?;
         for thread in &running {
             if ptrace::getregs(*thread)?.gs_base != 0 {
                 return Err(io::Error::other(format!("it is left alone: {}", Reason::OccupiedRegister)));
@@ -116,7 +136,7 @@ impl Supervisor<'_> {
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
         // What has come since it was prepared.
-        image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
+        image.attend(any, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
         self.images.push(Some(image));
         self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));
         Ok(())
@@ -169,7 +189,7 @@ impl Supervisor<'_> {
                 // A stub is left after a few instructions, if the thread gets a processor.
                 self.proceed_of(process, standing);
                 std::thread::sleep(MOMENT * attempt);
-                standing.stopped.extend(self.halt_between_signals(process).stopped);
+                standing.stopped.extend(self.halt_between_signals(process).1.stopped);
                 done = self.unmap_from(process, standing);
             }
             if !matches!(done, Ok(true)) {
@@ -184,12 +204,18 @@ impl Supervisor<'_> {
         let own: Vec<(Pid, Option<(usize, u32)>)> = own.map(|(id, found)| (*id, found.place)).collect();
         let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return Ok(true) };
         let Some(image) = &self.images[image] else { return Ok(true) };
+        match self.switch(process, standing, (CodeState::ToOriginal, SwitchedSites::All)) {
+            Switched::Whole => {}
+            Switched::InPart => return Ok(false),
+            Switched::Failed => return Err(io::Error::other("its code is not what it was")),
+        }
         let shares = self.sharing.contains(&process)
             || own.iter().any(|(id, _)| !standing.stopped.contains_key(id) || is_filtered(*id));
         if shares {
             return Err(io::Error::other("it cannot be done from outside"));
         }
-        let mapped = all_mappings(process)?;
+        let Some((any, _)) = own.first() else { return Ok(true) };
+        let mapped = all_mappings(*any)?;
         let regions = image.regions();
         for (thread, _) in &own {
             if image.is_in_stubs(*thread, &mapped)? {

@@ -10,7 +10,7 @@
 use super::image::ProgramImage;
 use super::standstill::Standstill;
 use super::supervisor::{Supervisor, TICK};
-use super::switch::{CodeState, SwitchedSites};
+use super::switch::{CodeState, Switched, SwitchedSites};
 use crate::Settings;
 use crate::tracing::mappings::all_mappings;
 use crate::tracing::system::{self, Resume, Status};
@@ -163,15 +163,15 @@ impl Supervisor<'_> {
             return;
         }
         for process in self.bursts.unswitched.clone() {
-            if !self.is_switchable(process) || self.switch_running(process) {
+            if !self.is_switchable(process) || self.switch_running(process) != Switched::InPart {
                 self.bursts.unswitched.remove(&process);
             }
         }
         self.bursts.has_tried(begun.elapsed(), is_due);
     }
 
-    /// Stops a process for a moment and switches its code; false if a thread stood in the way of a site.
-    fn switch_running(&mut self, process: Pid) -> bool {
+    /// Stops a process for a moment and switches its code.
+    fn switch_running(&mut self, process: Pid) -> Switched {
         let to = if self.bursts.counting { CodeState::ToStubs } else { CodeState::ToOriginal };
         let mut threads = self.halt(Some(process), STOPPING);
         if to == CodeState::ToStubs {
@@ -208,13 +208,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Switches the code of a process if all its threads stand still; false if a thread stood in the way of a site.
+    /// Switches the code of a process if all its threads stand still.
     pub(super) fn switch(
         &self,
         process: Pid,
         threads: &Standstill,
         (to, which): (CodeState, SwitchedSites),
-    ) -> bool {
+    ) -> Switched {
         let own: Vec<(Pid, Option<(usize, u32)>)> = self
             .threads
             .iter()
@@ -222,16 +222,15 @@ impl Supervisor<'_> {
             .map(|(id, thread)| (*id, thread.place))
             .collect();
         let stands = |id: &Pid| threads.stopped.contains_key(id) || self.waits_in_vfork(*id);
-        let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return true };
-        let Some(image) = &self.images[image] else { return true };
+        let Some((image, _)) = own.iter().find_map(|(_, place)| *place) else { return Switched::Whole };
+        let Some(image) = &self.images[image] else { return Switched::Whole };
         // One that does not stop soon is not waited for again and again.
         if !own.iter().all(|(id, _)| stands(id)) {
-            return true;
+            return Switched::Failed;
         }
         let ids: Vec<Pid> = own.iter().map(|(id, _)| *id).collect();
-        let Ok(mapped) = all_mappings(ids[0]) else { return true };
-        // What cannot be written now cannot be written later.
-        image.switch((ids[0], &ids), &mapped, &self.modules, (to, which)).unwrap_or(true)
+        let Ok(mapped) = all_mappings(ids[0]) else { return Switched::Failed };
+        image.switch((ids[0], &ids), &mapped, &self.modules, (to, which)).unwrap_or(Switched::Failed)
     }
 }
 

@@ -82,7 +82,8 @@ impl FileInMemory {
     pub(super) fn is_mapped_among(&self, mapped: &[Mapping], modules: &PlannedModules) -> bool {
         let path = &modules.get(self.module).path;
         mapped.iter().any(|mapping| {
-            mapping.executable && self.range.contains(&mapping.range.start) && mapping.path == *path
+            // A program may have taken the right to execute it away for a while.
+            self.range.contains(&mapping.range.start) && mapping.path == *path
         })
     }
 }

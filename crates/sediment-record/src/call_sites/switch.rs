@@ -33,22 +33,32 @@ pub(super) enum SwitchedSites {
     Sampled,
 }
 
+/// What has become of the code of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Switched {
+    Whole,
+    /// A thread stood in the way of a site.
+    InPart,
+    /// Threads do not stop, or the code is not what it was.
+    Failed,
+}
+
 /// Bytes of a stack that are looked at.
 const STACK: u64 = 128 << 10;
 
 impl ProgramImage {
-    /// Switches the code of a process, all of whose threads stand still; false if some has stayed as it was.
+    /// Switches the code of a process, all of whose threads stand still.
     pub(super) fn switch(
         &self,
         (process, threads): (Pid, &[Pid]),
         mapped: &[Mapping],
         modules: &PlannedModules,
         (to, which): (CodeState, SwitchedSites),
-    ) -> io::Result<bool> {
+    ) -> io::Result<Switched> {
         let memory = memory_of(process)?;
         let files: Vec<&FileInMemory> =
             self.files().filter(|file| file.is_mapped_among(mapped, modules)).collect();
-        let mut kept = BTreeSet::new();
+        let (mut kept, mut others) = (BTreeSet::new(), 0);
         for thread in threads {
             let Ok(mut registers) = ptrace::getregs(*thread) else { continue };
             match window(&files, registers.rip) {
@@ -68,9 +78,13 @@ impl ProgramImage {
                 let is_chosen = which == SwitchedSites::All || file.is_sampled(change.site);
                 is_chosen && !kept.contains(&change.at.wrapping_add(file.bias))
             };
-            write_changes(&memory, file, to, &switches)?;
+            others += write_changes(&memory, file, to, &switches)?;
         }
-        Ok(kept.is_empty())
+        Ok(match (others, kept.is_empty()) {
+            (0, true) => Switched::Whole,
+            (0, false) => Switched::InPart,
+            _ => Switched::Failed,
+        })
     }
 
     /// True if a stopped thread is in stubs, or may come back to them.
