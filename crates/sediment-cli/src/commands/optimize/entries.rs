@@ -30,10 +30,14 @@ pub(super) const LINKING: &str = "linking-in-order.log";
 pub(super) const BEFORE: &str = "before";
 /// Folder of the outputs of the second build.
 pub(super) const AFTER: &str = "after";
-/// Folder of the levels of --pgo: the outputs of each, and working folders of its builds.
+/// Working folders of the builds of further levels, and the outputs of each.
+pub(super) const BUILDS: &str = "builds";
+/// Folder of the shipped files and their profile; folder of those of the other levels, by level; and what says so.
+pub(super) const RESULT: &str = "result";
 pub(super) const LEVELS: &str = "levels";
-/// The profile of the level to ship.
-pub(super) const SHIPPED: &str = "ship.gv";
+pub(super) const README: &str = "README";
+/// Beginning of the name of a step that measures a level.
+pub(super) const MEASURE: &str = "measure ";
 /// List of the files of a tree that is built in place, as its build left them.
 pub(super) const SOURCES: &str = "sources";
 
