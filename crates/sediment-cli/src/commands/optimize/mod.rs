@@ -362,7 +362,8 @@ impl<'a> Job<'a> {
         let work = self.state.folder();
         let is_above = |path: &&PathBuf| path.starts_with(work) && !path.starts_with(&self.tree);
         let above = linked.iter().find(is_above).cloned().or_else(|| toolbox::first_stranger(work));
-        let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !path.starts_with(work);
+        let is_copied = |path: &Path| path.starts_with(work) || path.starts_with(&self.tree);
+        let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !is_copied(path);
         let (path, what, hint) = if let Some(path) = above {
             let what = "the build wrote above its own folder; in a copy, that is the working folder";
             (

@@ -30,8 +30,7 @@ pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
         let path = "PATH=\"$PWD/../bin:$PATH\" SEDIMENT_LOG=\"$PWD/../log\"; export PATH SEDIMENT_LOG; set -e\n";
         project.shell(&format!("{path}{lines}"));
     };
-    run(&texts(&recipe["commands"]));
-    let lines = texts(&recipe["lines"]);
+    let [commands, lines] = ["commands", "lines"].map(|key| texts(&recipe[key]));
     if let Some(place) = recipe["place"].as_str() {
         let path = project.path(place.rsplit(' ').next().unwrap());
         let text = std::fs::read_to_string(&path).unwrap();
@@ -44,9 +43,10 @@ pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
             text + &lines
         };
         std::fs::write(&path, text).unwrap();
-        run(build);
+        run(&format!("{commands}{build}"));
     } else {
-        run(&lines);
+        // libtool does not link in a folder with a blank where the linker lies in it.
+        run(&format!("cp -a . ../pasted; cd ../pasted\n{commands}{lines}"));
     }
     let log = std::fs::read_to_string(project.path("../log/links.jsonl")).unwrap();
     let ordered = log.lines().filter(|line| line.contains("\"outcome\":\"ordered\"")).count();
