@@ -8,6 +8,7 @@ use crate::files;
 use crate::ui::Ui;
 use clap::ValueEnum as _;
 use sediment_core::{Error, ErrorCode, Result, escape};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -36,23 +37,26 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
         let start = value.span().start;
         let failed = |message: &str| located(at(&text, start, message));
         let texts = || texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} is a text, or a list of texts")));
+        let is_trained = !given.train.is_empty() || !given.startup.is_empty();
         match key.get_ref().as_ref() {
             // Training commands of either kind are all of them.
-            "train" if given.train.is_empty() && given.startup.is_empty() => all.train = texts()?,
-            "startup" if given.train.is_empty() && given.startup.is_empty() => all.startup = texts()?,
-            "measure" if given.measure.is_empty() => all.measure = texts()?,
-            "build" if given.build.is_empty() => {
-                all.build = texts()?.into_iter().map(std::ffi::OsString::from).collect();
+            "train" => put(&mut all.train, texts()?, is_trained),
+            "startup" => put(&mut all.startup, texts()?, is_trained),
+            "measure" => put(&mut all.measure, texts()?, !given.measure.is_empty()),
+            "build" => {
+                let words = texts()?.into_iter().map(OsString::from).collect();
+                put(&mut all.build, words, !given.build.is_empty());
             }
-            "level" if !given.are_fixed() => {
+            "level" => {
                 let known = |name: &String| LevelName::from_str(name, false);
                 let levels: std::result::Result<_, String> = texts()?.iter().map(known).collect();
-                all.level = levels.map_err(|_| failed("level is of order, blocks, counters and both"))?;
+                let levels = levels.map_err(|_| failed("level is of order, blocks, counters and both"))?;
+                put(&mut all.level, levels, given.are_fixed());
             }
-            "profile" if given.keep_profile.is_none() => {
-                all.keep_profile = texts()?.into_iter().next().map(PathBuf::from);
+            "profile" => {
+                let path = texts()?.into_iter().next().map(PathBuf::from);
+                put(&mut all.keep_profile, path, given.keep_profile.is_some());
             }
-            "train" | "startup" | "measure" | "build" | "level" | "profile" => {}
             other => {
                 let other = escape::terminal(other);
                 return Err(failed(&format!("unknown key {other}")).with_hint(format!("known are {KEYS}")));
@@ -60,6 +64,13 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
         }
     }
     Ok(all)
+}
+
+/// Takes a value of the file, unless the command line has one.
+fn put<T>(place: &mut T, value: T, is_given: bool) {
+    if !is_given {
+        *place = value;
+    }
 }
 
 /// True if the project file of a folder names a build command.

@@ -137,7 +137,7 @@ impl Recipe {
             commands.push(format!("cp {profile} {name}"));
         }
         if place.is_some() && wanted.by_llvm() {
-            commands.push(format!("sediment export {name} --format profdata -o {name}.profdata"));
+            commands.push(format!("sediment export {name} --format profdata -o {}", wanted.counters()));
         }
         Self { system: system.name(), commands, place, lines }
     }
@@ -169,6 +169,11 @@ impl Wanted<'_> {
         self.compiler != Compiler::Gcc && self.level != LevelName::Order
     }
 
+    /// Name of the counters for clang and rustc, beside the profile.
+    fn counters(&self) -> String {
+        format!("{}.profdata", self.name.trim_end_matches(".gv"))
+    }
+
     fn wrapper(&self) -> String {
         format!("sediment -q wrapper {LINKS} --profiles {}", self.name)
     }
@@ -187,7 +192,7 @@ impl Wanted<'_> {
 
     fn make(&self) -> Vec<String> {
         let counted = if self.by_llvm() {
-            format!(" '-fprofile-use=$(CURDIR)/{}.profdata'", self.name)
+            format!(" '-fprofile-use=$(CURDIR)/{}'", self.counters())
         } else {
             String::new()
         };
@@ -207,7 +212,7 @@ impl Wanted<'_> {
         // The compilers that use counts lie beside the linkers.
         let compiles = match (self.level, self.by_llvm()) {
             (LevelName::Order, _) => String::new(),
-            (_, true) => format!(" \"-fprofile-use={profile}.profdata\""),
+            (_, true) => format!(" \"-fprofile-use=${{CMAKE_SOURCE_DIR}}/{}\"", self.counters()),
             (_, false) => format!(" \"-B{links}\""),
         };
         vec![
@@ -229,7 +234,7 @@ impl Wanted<'_> {
         let languages = if languages.is_empty() { "'c'".to_owned() } else { languages.join(", ") };
         let compiles = match (self.level, self.by_llvm()) {
             (LevelName::Order, _) => String::new(),
-            (_, true) => format!(", '-fprofile-use=' + meson.project_source_root() / '{}.profdata'", self.name),
+            (_, true) => format!(", '-fprofile-use=' + meson.project_source_root() / '{}'", self.counters()),
             (_, false) => ", '-B' + sediment_links".to_owned(),
         };
         vec![
@@ -252,7 +257,7 @@ impl Wanted<'_> {
     fn cargo(&self) -> Vec<String> {
         let mut lines = vec![self.wrapper(), format!("export COMPILER_PATH=\"$PWD/{LINKS}\"")];
         if self.by_llvm() {
-            let counters = format!("{LINKS}/{}.profdata", self.name);
+            let counters = format!("{LINKS}/{}", self.counters());
             lines.push(format!("sediment -q export {} --format profdata -o {counters}", self.name));
             lines.push(format!("export CARGO_ENCODED_RUSTFLAGS=\"-Cprofile-use=$PWD/{counters}\""));
         }
@@ -265,7 +270,7 @@ impl Wanted<'_> {
         let mut lines = vec![self.wrapper()];
         let mut counted = String::new();
         if self.by_llvm() {
-            let counters = format!("{LINKS}/{}.profdata", self.name);
+            let counters = format!("{LINKS}/{}", self.counters());
             lines.push(format!("sediment -q export {} --format profdata -o {counters}", self.name));
             counted = format!(" -fprofile-use=$PWD/{counters}");
         }
