@@ -166,13 +166,25 @@ const CODES: [(&str, &str); 8] = [
 
 /// Commands, a variable that they read, and its meaning; without commands it is for all.
 const VARIABLES: &[(&[&str], &str, &str)] = &[
-    (&["order", "demo", "doctor", "eval-noise"], "CC, LDFLAGS", "The compiler, and its options that choose a linker."),
+    (
+        &["order", "demo", "doctor", "eval-noise"],
+        "CC, LDFLAGS",
+        "The compiler, and its options that choose a linker.",
+    ),
     (&["wrapper"], "PROF_DIR", "Profile, or folder of profiles, by which the wrapper orders."),
     (&["wrapper"], "SEDIMENT_LOG", "Folder for the wrapper's log and orders."),
     (&["wrapper"], "SEDIMENT_LD", "Linker that the wrapper calls."),
-    (&["wrapper"], "SEDIMENT_COUNTERS, SEDIMENT_BLOCKS", "Counters and block counts for GCC, in place of those in the folder."),
+    (
+        &["wrapper"],
+        "SEDIMENT_COUNTERS, SEDIMENT_BLOCKS",
+        "Counters and block counts for GCC, in place of those in the folder.",
+    ),
     (&["wrapper"], "SEDIMENT_COMPILERS", "Folder of the scripts in front of GCC's own compilers."),
-    (&["optimize"], "CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, RUSTFLAGS, …", "Passed on to the build. After a change the run begins again."),
+    (
+        &["optimize"],
+        "CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, RUSTFLAGS, …",
+        "Passed on to the build. After a change the run begins again.",
+    ),
     (&[], "NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Whether messages are coloured."),
     (&[], "TMPDIR", "Folder of temporary files."),
 ];
@@ -181,7 +193,11 @@ const VARIABLES: &[(&[&str], &str, &str)] = &[
 const FILES: &[(&[&str], &str, &str)] = &[
     (&["optimize"], "sediment.toml", "The project file: what the command line does not say."),
     (&["optimize"], ".sediment", "The working folder: results, levels, reports, and the copy of the tree."),
-    (&["record"], "sediment.gv", "The profile, unless \\-o names another file; an older one becomes sediment.gv.old."),
+    (
+        &["record"],
+        "sediment.gv",
+        "The profile, unless \\-o names another file; an older one becomes sediment.gv.old.",
+    ),
     (&["optimize", "wrapper"], "/usr/libexec/sediment/sediment.so", "sediment's plugin for GCC."),
     (&["wrapper"], "/usr/libexec/sediment/compilers", "Scripts in front of GCC's own compilers."),
 ];
@@ -202,7 +218,8 @@ fn more_sections(name: &str) -> String {
             text += &format!(".SH {heading}\n");
         }
         for (_, name, meaning) in rows {
-            let name = name.strip_prefix('.').map_or_else(|| (*name).to_owned(), |rest| format!("\\&.{rest}"));
+            let name =
+                name.strip_prefix('.').map_or_else(|| (*name).to_owned(), |rest| format!("\\&.{rest}"));
             text += &format!(".TP\n\\fB{name}\\fR\n{meaning}\n");
         }
     }

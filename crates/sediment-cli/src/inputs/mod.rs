@@ -39,7 +39,12 @@ fn no_profile(path: &Path, bytes: &[u8]) -> Option<Error> {
     let given = crate::next_steps::word(path)?;
     let program = if given.contains('/') { given.clone() } else { format!("./{given}") };
     let (what, hint) = if bytes.starts_with(b"\x7fELF") {
-        ("a program or library, not a profile", format!("record it: sediment record -o {profile} -- {program}; then give {profile}, and {given} by --binary"))
+        (
+            "a program or library, not a profile",
+            format!(
+                "record it: sediment record -o {profile} -- {program}; then give {profile}, and {given} by --binary"
+            ),
+        )
     } else if bytes.starts_with(b"PERFILE2") {
         ("a recording of perf, not a profile", format!("convert it: sediment import {given} -o {profile}"))
     } else {

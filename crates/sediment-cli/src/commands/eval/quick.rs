@@ -117,7 +117,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if let Some(runs) = arguments.runs {
         plan.run.blocks = runs;
         plan.run.pilot = plan.run.pilot.min(runs);
-        plan.run.precision = 0.0;
+        // Never reached.
+        plan.run.precision = 1e-9;
     }
     if let Some(setup) = &arguments.setup {
         let limit = Duration::from_secs_f64(arguments.run.time_limit);

@@ -32,7 +32,7 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
             return Ok(words);
         }
         let entered = enter_workspace();
-        let has_file = entered.is_ok() && Path::new(project_file::NAME).is_file();
+        let has_file = entered.is_ok() && Path::new(super::entries::PROJECT_FILE).is_file();
         if given.is_empty() && !has_file {
             words.push("--help".into());
             return Ok(words);

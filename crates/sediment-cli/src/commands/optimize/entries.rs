@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+/// The project file, in the folder of the sources.
+pub(super) const PROJECT_FILE: &str = "sediment.toml";
 /// File that remembers the done steps.
 pub(super) const STATE: &str = "state.json";
 pub(super) const LOCK: &str = "lock";

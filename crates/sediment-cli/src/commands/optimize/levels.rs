@@ -9,9 +9,9 @@ use super::links::Output;
 use super::progress::{RunProgress, RunStep};
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
+use super::ship::{LevelName, TriedLevel};
 use super::stand_ins::{StandIns, under_own_names};
 use super::toolbox::Compiler;
-use super::ship::{LevelName, TriedLevel};
 use super::verdict::Verdict;
 use super::{Arguments, Job, entries, layouts, measure, saved};
 use crate::compiler;
@@ -72,7 +72,7 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
             "install sediment-gcc-plugin, or build it (make -C gcc-plugin) and name it: --gcc-plugin FILE",
         )
     };
-    let found = found.ok_or_else(|| missing("--pgo needs sediment's plugin for GCC"))?;
+    let found = found.ok_or_else(|| missing("blocks and counters of GCC need sediment's plugin"))?;
     found.canonicalize().map_err(|_| missing("no plugin for GCC there").with_input(files::display(&found)))
 }
 
@@ -117,7 +117,8 @@ impl Job<'_> {
                 }
             };
             if let Some(why) = &level.why_not {
-                self.ui.note(&format!("level {} not built: {}", name.text(), escape::terminal(why)));
+                let said = format!("level {} not built: {}", name.text(), escape::terminal(why));
+                if self.arguments.are_fixed() { self.ui.note(&said) } else { self.ui.detail(&said) }
             }
             tried.push(level);
         }
@@ -136,7 +137,9 @@ impl Job<'_> {
             Compiler::Rustc | Compiler::Clang if name != LevelName::Counters => {
                 Some("optimize has blocks numbered by GCC alone".to_owned())
             }
-            Compiler::Gcc => plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string()),
+            Compiler::Gcc => {
+                plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string())
+            }
             Compiler::Rustc | Compiler::Clang => None,
         };
         cannot.or_else(|| if self.arguments.are_fixed() { None } else { nothing_left(name, tried) })
@@ -148,7 +151,12 @@ impl Job<'_> {
             LevelName::Order => {
                 let profiles = vec![self.state.path(entries::PROFILES).join("profile.gv")];
                 let folder = self.state.path(entries::AFTER);
-                return Ok(TriedLevel { why_not: None, folder, profiles, ..TriedLevel::not(name, String::new()) });
+                return Ok(TriedLevel {
+                    why_not: None,
+                    folder,
+                    profiles,
+                    ..TriedLevel::not(name, String::new())
+                });
             }
             LevelName::Blocks => self.training(name, |job| job.count_blocks("blocks", &[])),
             LevelName::Counters => self.counters(compiler),
@@ -188,7 +196,12 @@ impl Job<'_> {
     }
 
     /// Measures a level against the first build; figures of each command.
-    fn measure(&mut self, level: &TriedLevel, outputs: &[Output], tried: &[TriedLevel]) -> Result<Vec<Value>> {
+    fn measure(
+        &mut self,
+        level: &TriedLevel,
+        outputs: &[Output],
+        tried: &[TriedLevel],
+    ) -> Result<Vec<Value>> {
         let step = format!("{}{}", entries::MEASURE, level.name.text());
         if !self.state.has_done(&step) {
             let scratch = files::folder(&self.state.path("scratch"))?;
@@ -196,14 +209,13 @@ impl Job<'_> {
                 place: self.place(Vec::new()),
                 outputs,
                 sides: [self.state.path(entries::BEFORE), level.folder.clone()],
-                always: level.name != LevelName::Order,
                 known: tried.first().map_or(&[], |order| &order.rows),
                 events: measure::events(&scratch, self.stop)?,
                 limit: self.arguments.timeout,
                 measure_for: self.arguments.measure_for,
                 scratch,
                 progress: &self.progress,
-                level: level.name.text(),
+                level: Some(level.name).filter(|name| *name != LevelName::Order).map(LevelName::text),
                 ui: self.ui,
             };
             let measured = bench.measure(&self.arguments.measured())?;

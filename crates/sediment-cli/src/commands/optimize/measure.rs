@@ -50,8 +50,6 @@ pub(super) struct Bench<'a> {
     pub(super) outputs: &'a [Output],
     /// Folders of the outputs: before, and of a level; in each one its layouts, if there are any.
     pub(super) sides: [PathBuf; 2],
-    /// True to measure time in any case: a compiler changes more than misses.
-    pub(super) always: bool,
     /// Figures of the same commands for another level, from which those before are taken.
     pub(super) known: &'a [Value],
     /// Counted in each run; none where perf does not count here.
@@ -61,8 +59,8 @@ pub(super) struct Bench<'a> {
     pub(super) measure_for: Duration,
     pub(super) scratch: PathBuf,
     pub(super) progress: &'a RunProgress,
-    /// Name of the level.
-    pub(super) level: &'a str,
+    /// Name of a level above the order. Its time is measured in any case: a compiler changes more than misses.
+    pub(super) level: Option<&'a str>,
     pub(super) ui: &'a Ui,
 }
 
@@ -99,10 +97,13 @@ pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Ve
 }
 
 impl Bench<'_> {
-    /// Measures each command.
+    /// Measures each command; the outputs before stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
-        lines.iter().enumerate().map(|(index, line)| self.command(index, line, time)).collect()
+        let measured: Result<Value> =
+            lines.iter().enumerate().map(|(index, line)| self.command(index, line, time)).collect();
+        self.put(&self.sides[0])?;
+        measured
     }
 
     fn command(&self, index: usize, line: &str, time: Duration) -> Result<Value> {
@@ -130,7 +131,7 @@ impl Bench<'_> {
             "before_seconds": once[0].seconds, "after_seconds": once[1].seconds, "system_percent": 100.0 * once[0].system,
         });
         let why = match worth {
-            Some(worth) if worth < judge::WORTH && !self.always => {
+            Some(worth) if worth < judge::WORTH && self.level.is_none() => {
                 Some(format!("misses are worth at most {:.1} %", 100.0 * worth))
             }
             _ => self.differing_outputs(line, &once)?,
@@ -282,7 +283,11 @@ impl Bench<'_> {
         self.ui.detail(&format!("simulating misses ({}): {line}", files::base_name(side)));
         let ended = run(&command, 0).and_then(|ended| {
             // The limit ends processes by a signal, which their command may take for a failure.
-            if is_shortened && ended.outcome != Outcome::Stopped { Ok(ended) } else { ended.successful(&command) }
+            if is_shortened && ended.outcome != Outcome::Stopped {
+                Ok(ended)
+            } else {
+                ended.successful(&command)
+            }
         });
         left_behind::end_left_behind();
         drop(stand_ins);

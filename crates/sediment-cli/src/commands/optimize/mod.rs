@@ -171,7 +171,14 @@ impl Arguments {
     /// Arguments of a build for a level.
     fn of_level(&self) -> Self {
         let json = false;
-        Self { pgo: false, json, measure: Vec::new(), level: vec![LevelName::Order], ship: None, ..self.clone() }
+        Self {
+            pgo: false,
+            json,
+            measure: Vec::new(),
+            level: vec![LevelName::Order],
+            ship: None,
+            ..self.clone()
+        }
     }
 
     /// All training commands, each with its kind.
@@ -251,7 +258,8 @@ impl<'a> Job<'a> {
             "environment": toolbox::settings(),
         });
         let levels = LevelName::ALL.into_iter().filter(|level| arguments.wants(*level)).map(LevelName::text);
-        request["levels"] = json!([arguments.are_fixed(), levels.collect::<Vec<_>>(), arguments.ship.map(LevelName::text)]);
+        request["levels"] =
+            json!([arguments.are_fixed(), levels.collect::<Vec<_>>(), arguments.ship.map(LevelName::text)]);
         if !words.1.is_empty() {
             request["words"] = json!(words.1);
         }
@@ -279,7 +287,13 @@ impl<'a> Job<'a> {
     }
 
     fn place(&self, environment: Vec<(OsString, OsString)>) -> Place<'_> {
-        Place { folder: &self.tree, is_copy: !self.arguments.in_place, environment, stop: self.stop, ui: self.ui }
+        Place {
+            folder: &self.tree,
+            is_copy: !self.arguments.in_place,
+            environment,
+            stop: self.stop,
+            ui: self.ui,
+        }
     }
 
     /// Copies the tree, or saves what a build in place rewrites; makes the compilers' scripts.
@@ -538,7 +552,7 @@ impl<'a> Job<'a> {
         let choice = ship::choose(levels, self.arguments.ship);
         let laid_out = result::lay_out(self, outputs, levels, &choice)?;
         let summary = summary::Summary::new(self, outputs, profile, levels, &choice, laid_out)?;
-        result::write_readme(self, &summary)?;
+        summary.write_readme(self)?;
         if self.arguments.json {
             self.ui.json(&summary.json())?
         } else {

@@ -2,7 +2,6 @@
 //! Says what runs: on a terminal by a line that goes when it is done, elsewhere by a line for each step, with the time so far.
 
 use super::Arguments;
-use super::ship::LevelName;
 use crate::ui::Ui;
 use indicatif::ProgressBar;
 use std::time::{Duration, Instant};
@@ -44,12 +43,18 @@ impl RunProgress {
         self.begin_as(&self.label(step), doing, ui)
     }
 
-    /// Begins a measurement of a level: of the order a step, of a further one a part of that level.
-    pub(super) fn begin_measurement(&self, index: usize, level: &str, doing: &str, ui: &Ui) -> ProgressBar {
-        if level == LevelName::Order.text() {
-            return self.begin(RunStep::Measurement(index), doing, ui);
+    /// Begins a measurement: a step of the run, or a part of a further level.
+    pub(super) fn begin_measurement(
+        &self,
+        index: usize,
+        level: Option<&str>,
+        doing: &str,
+        ui: &Ui,
+    ) -> ProgressBar {
+        match level {
+            None => self.begin(RunStep::Measurement(index), doing, ui),
+            Some(level) => self.begin_as(&format!("level {level}"), doing, ui),
         }
-        self.begin_as(&format!("level {level}"), doing, ui)
     }
 
     fn begin_as(&self, label: &str, doing: &str, ui: &Ui) -> ProgressBar {

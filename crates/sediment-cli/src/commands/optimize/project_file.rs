@@ -2,6 +2,7 @@
 //! The project file `sediment.toml`: what `sediment optimize` is not given on its command line.
 
 use super::Arguments;
+use super::entries::PROJECT_FILE as NAME;
 use super::recipe::BuildSystem;
 use super::ship::LevelName;
 use crate::files;
@@ -13,8 +14,6 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// Name of the file, in the folder of the sources.
-pub(super) const NAME: &str = "sediment.toml";
 /// Largest file that is read.
 const LARGEST: u64 = 1 << 20;
 const KEYS: &str = "train, startup, measure, build, level and profile";
@@ -36,7 +35,8 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
     for (key, value) in table.get_ref() {
         let start = value.span().start;
         let failed = |message: &str| located(at(&text, start, message));
-        let texts = || texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} is a text, or a list of texts")));
+        let texts =
+            || texts(value.get_ref()).ok_or_else(|| failed(&format!("{key} is a text, or a list of texts")));
         let is_trained = !given.train.is_empty() || !given.startup.is_empty();
         match key.get_ref().as_ref() {
             // Training commands of either kind are all of them.
@@ -109,9 +109,13 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     let path = tree.join(NAME);
     if path.exists() {
-        return Err(Error::new(ErrorCode::Usage, "there is a project file: edit it, or remove it").with_input(NAME));
+        return Err(
+            Error::new(ErrorCode::Usage, "there is a project file: edit it, or remove it").with_input(NAME)
+        );
     }
-    let mut text = String::from("# What `sediment optimize` does here; options of its command line take the place of these.\n");
+    let mut text = String::from(
+        "# What `sediment optimize` does here; options of its command line take the place of these.\n",
+    );
     let guessed = BuildSystem::of(tree, "").usual_build();
     let build: Vec<String> = given.build.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let build = if build.is_empty() { vec![guessed.to_owned()] } else { build };
@@ -126,14 +130,23 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     add("Build command: a text for a shell, or a list of words.", "build", &build, "");
     add("Commands of typical work, run in the built tree.", "train", &given.train, "[\"./prog input\"]");
     add("Commands whose start matters.", "startup", &given.startup, "[\"./prog --help\"]");
-    add("Commands to measure: other work than the training.", "measure", &given.measure, "[\"./prog other-input\"]");
+    add(
+        "Commands to measure: other work than the training.",
+        "measure",
+        &given.measure,
+        "[\"./prog other-input\"]",
+    );
     let levels: Vec<String> = given.level.iter().map(|level| level.text().to_owned()).collect();
     add("Levels to try; without this, while there is something to gain.", "level", &levels, "[\"order\"]");
-    let kept: Vec<String> = given.keep_profile.iter().map(|path| path.to_string_lossy().into_owned()).collect();
+    let kept: Vec<String> =
+        given.keep_profile.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     add("Where the profile of the shipped level is kept.", "profile", &kept, "\"prog.gv\"");
     files::write(&path, text.as_bytes(), ui)?;
     let is_whole = !given.train.is_empty() || !given.startup.is_empty();
-    ui.note(&format!("wrote {NAME}; next: {}", if is_whole { "sediment optimize" } else { "name training commands in it" }));
+    ui.note(&format!(
+        "wrote {NAME}; next: {}",
+        if is_whole { "sediment optimize" } else { "name training commands in it" }
+    ));
     Ok(())
 }
 

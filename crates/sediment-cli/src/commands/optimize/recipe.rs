@@ -120,7 +120,12 @@ impl Recipe {
         let package = |tool: &str| format!("sediment package {tool} --profile {profile} --apply");
         let (place, lines) = match &system {
             BuildSystem::Debian => {
-                return Self { system: system.name(), commands: vec![package("deb .")], place: None, lines: Vec::new() };
+                return Self {
+                    system: system.name(),
+                    commands: vec![package("deb .")],
+                    place: None,
+                    lines: Vec::new(),
+                };
             }
             BuildSystem::Spec(spec) => {
                 let commands = vec![package(&format!("rpm {spec}"))];
@@ -219,7 +224,9 @@ impl Wanted<'_> {
             self.comment(),
             "find_program(SEDIMENT sediment)".to_owned(),
             "if(SEDIMENT)".to_owned(),
-            format!("  execute_process(COMMAND \"${{SEDIMENT}}\" -q wrapper \"{links}\" --profiles \"{profile}\")"),
+            format!(
+                "  execute_process(COMMAND \"${{SEDIMENT}}\" -q wrapper \"{links}\" --profiles \"{profile}\")"
+            ),
             format!("  add_compile_options(-ffunction-sections{compiles})"),
             format!("  add_link_options(-ffunction-sections \"-B{links}\")"),
             "endif()".to_owned(),

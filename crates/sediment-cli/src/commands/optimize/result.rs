@@ -5,7 +5,6 @@
 use super::links::Output;
 use super::recipe::{Recipe, Wanted};
 use super::ship::{Choice, LevelName, TriedLevel};
-use super::summary::Summary;
 use super::{Job, entries, levels, saved};
 use crate::files;
 use sediment_core::{Error, ErrorCode, Result, escape};
@@ -44,9 +43,16 @@ pub(super) fn lay_out(
     let mut laid_out =
         LaidOut { shipped: Vec::new(), others: Vec::new(), before: Vec::new(), profile: None, recipe: None };
     let first = job.state.path(entries::BEFORE);
+    let shipped = tried.iter().find(|level| level.is_built() && choice.level == Some(level.name));
+    let in_tree = shipped.map_or(&first, |level| &level.folder);
+    for (index, output) in outputs.iter().enumerate() {
+        let kept = saved(in_tree, index, output)?;
+        for path in output.paths() {
+            files::copy(&kept, path)?;
+        }
+    }
     laid_out.before = put(outputs, &names, &first, &levels.join(FIRST))?;
     laid_out.others.push((FIRST, levels.join(FIRST)));
-    let mut in_tree = &first;
     for level in tried.iter().filter(|level| level.is_built()) {
         let is_shipped = choice.level == Some(level.name);
         let folder = if is_shipped { result.clone() } else { levels.join(level.name.text()) };
@@ -54,17 +60,10 @@ pub(super) fn lay_out(
         let profile = folder.join(&profile_name);
         job.write_profile(level, &profile)?;
         if is_shipped {
-            in_tree = &level.folder;
             laid_out.recipe = Some(recipe(job, outputs, level.name, &profile)?);
             (laid_out.shipped, laid_out.profile) = (paths, Some(profile));
         } else {
             laid_out.others.push((level.name.text(), folder));
-        }
-    }
-    for (index, output) in outputs.iter().enumerate() {
-        let kept = saved(in_tree, index, output)?;
-        for path in output.paths() {
-            files::copy(&kept, path)?;
         }
     }
     Ok(laid_out)
@@ -147,20 +146,9 @@ fn profile_name(outputs: &[Output]) -> String {
 fn remove(folder: &Path) -> Result<()> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::new(ErrorCode::Io, format!("cannot be removed: {error}")).with_input(files::display(folder)))
+            Err(Error::new(ErrorCode::Io, format!("cannot be removed: {error}"))
+                .with_input(files::display(folder)))
         }
         _ => Ok(()),
     }
-}
-
-/// Writes what is where into the working folder.
-pub(super) fn write_readme(job: &Job<'_>, summary: &Summary) -> Result<()> {
-    let mut text = String::from("The working folder of `sediment optimize`. The last run:\n\n");
-    text += &summary.text();
-    text += "\nresult/       the shipped files, and the profile that their build needs; missing if nothing is shipped\n\
-             levels/       the files of the first build (before), and of each other level, with its profile\n\
-             report-*.html layouts before and after\n\
-             tree/         the copy in which everything was built\n\n\
-             Everything else belongs to sediment. `sediment optimize --undo` removes the folder.\n";
-    files::write_owned(&job.state.path(entries::README), text.as_bytes())
 }

@@ -72,7 +72,11 @@ impl Place<'_> {
     /// If it cannot be started, fails, or exceeds the limit, with the last lines of its log.
     pub(super) fn run(&self, what: &str, words: &[OsString], limit: Duration, log: &Path) -> Result<Usage> {
         let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-        self.ui.detail(&format!("in {}: {}", files::display(self.folder), escape::terminal(&shown.join(" "))));
+        self.ui.detail(&format!(
+            "in {}: {}",
+            files::display(self.folder),
+            escape::terminal(&shown.join(" "))
+        ));
         // A shell opens the log, and becomes the program.
         let mut logged: Vec<OsString> =
             ["/bin/sh", "-c", "exec >\"$0\" 2>&1; exec \"$@\""].map(OsString::from).to_vec();

@@ -59,13 +59,7 @@ pub(super) struct TriedLevel {
 impl TriedLevel {
     /// A level that was not built.
     pub(super) fn not(name: LevelName, why: String) -> Self {
-        Self {
-            name,
-            why_not: Some(why),
-            folder: PathBuf::new(),
-            profiles: Vec::new(),
-            rows: Vec::new(),
-        }
+        Self { name, why_not: Some(why), folder: PathBuf::new(), profiles: Vec::new(), rows: Vec::new() }
     }
 
     pub(super) fn is_built(&self) -> bool {
@@ -125,7 +119,11 @@ impl TriedLevel {
         let percent = |ratio| change::in_percent(ratio, 1);
         parts.extend(self.instructions().map(|ratio| format!("{} instructions", percent(ratio))));
         for misses in self.misses().iter().filter(|misses| misses.before > 0) {
-            parts.push(format!("{} {} misses", percent(misses.after as f64 / misses.before as f64), misses.name));
+            parts.push(format!(
+                "{} {} misses",
+                percent(misses.after as f64 / misses.before as f64),
+                misses.name
+            ));
         }
         parts.join(", ")
     }
@@ -183,9 +181,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> Choice 
     }
     let why = match (best, vetoed) {
         (Some((name, _)), _) => levels.iter().find(|level| level.name == name).map(TriedLevel::in_words),
-        (None, Some(name)) => {
-            Some(format!("{} executes over 1 % more instructions", name.text()))
-        }
+        (None, Some(name)) => Some(format!("{} executes over 1 % more instructions", name.text())),
         (None, None) => None,
     };
     let why = why.unwrap_or_else(|| "no level was shown to save CPU time".to_owned());
@@ -213,7 +209,10 @@ mod tests {
         let rows = [
             (vec![saves(Order, 3.0), saves(Blocks, 3.5)], Some(Order)),
             (vec![saves(Order, 3.0), saves(Blocks, 4.5), saves(Counters, 5.0)], Some(Blocks)),
-            (vec![level(Order, 0.1, "nothing-to-gain", 1000), saves(Counters, 6.0), saves(Both, 7.5)], Some(Both)),
+            (
+                vec![level(Order, 0.1, "nothing-to-gain", 1000), saves(Counters, 6.0), saves(Both, 7.5)],
+                Some(Both),
+            ),
             (vec![level(Order, 4.0, "unknown", 1000)], None),
             (vec![level(Order, -4.0, "costs", 1000), TriedLevel::not(Blocks, "no".to_owned())], None),
             (vec![level(Counters, 6.0, "saves", 1011)], None),

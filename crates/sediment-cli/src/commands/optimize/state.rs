@@ -100,7 +100,8 @@ impl State {
         }
         if is_one_of(&OF_MEASUREMENT) {
             // Other levels are measured as before.
-            let is_kept = |step: &String| step != LAST && (is_one_of(&[LEVELS]) || !step.starts_with(entries::MEASURE));
+            let is_kept =
+                |step: &String| step != LAST && (is_one_of(&[LEVELS]) || !step.starts_with(entries::MEASURE));
             return Some(steps.into_iter().filter(is_kept).collect());
         }
         if !is_one_of(&[TRAIN, STARTUP, MEASURE, MEASURE_FOR]) || self.path(entries::BEFORE).exists() {

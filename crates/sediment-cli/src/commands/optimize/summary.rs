@@ -180,6 +180,18 @@ impl Summary {
         text
     }
 
+    /// Writes what is where into the working folder.
+    pub(super) fn write_readme(&self, job: &Job<'_>) -> Result<()> {
+        let mut text = String::from("The working folder of `sediment optimize`. The last run:\n\n");
+        text += &self.text();
+        text += "\nresult/       the shipped files, and the profile that their build needs; missing if nothing is shipped\n\
+                 levels/       the files of the first build (before), and of each other level, with its profile\n\
+                 report-*.html layouts before and after\n\
+                 tree/         the copy in which everything was built\n\n\
+                 Everything else belongs to sediment. `sediment optimize --undo` removes the folder.\n";
+        files::write_owned(&job.state.path(entries::README), text.as_bytes())
+    }
+
     /// The figures, for people: what was decided first, and what it is made of.
     fn lines(&self) -> String {
         let mut text = String::new();
@@ -199,14 +211,20 @@ impl Summary {
                 line("", format!("misses not simulated: {why}"));
             }
         }
-        for Misses { name, before, after } in self.levels.first().map(TriedLevel::misses).unwrap_or_default() {
+        for Misses { name, before, after } in self.levels.first().map(TriedLevel::misses).unwrap_or_default()
+        {
             let change = change(before as f64, after as f64);
             let is_short = self.measured().iter().any(|row| row[SHORTENED].is_number());
             let of = if is_short { "simulated for the beginning, in 10^9 instructions" } else { "simulated" };
             line(name, format!("{} -> {} misses ({change}), {of}", grouped(before), grouped(after)));
         }
-        for level in self.levels.iter().skip(1) {
-            line("level", format!("{:<9}{}", level.name.text(), level.in_words()));
+        // Levels that are not built for one reason share a line.
+        let same =
+            |one: &TriedLevel, other: &TriedLevel| one.why_not.is_some() && one.why_not == other.why_not;
+        let further = self.levels.get(1..).unwrap_or_default();
+        for alike in further.chunk_by(same) {
+            let names: Vec<&str> = alike.iter().map(|level| level.name.text()).collect();
+            line("level", format!("{:<8} {}", names.join(", "), alike[0].in_words()));
         }
         for row in self.rows.iter().take(NAMED) {
             line("ordered", row.in_words());
@@ -234,8 +252,13 @@ impl Summary {
         let Some(level) = self.choice.level else {
             return format!("nothing: {}", self.choice.why());
         };
-        let mut files: Vec<String> =
-            self.rows.iter().filter_map(|row| row.result.as_ref()).take(NAMED).map(|path| self.shown(path)).collect();
+        let mut files: Vec<String> = self
+            .rows
+            .iter()
+            .filter_map(|row| row.result.as_ref())
+            .take(NAMED)
+            .map(|path| self.shown(path))
+            .collect();
         if self.rows.len() > NAMED {
             files.push(format!("and {} more", self.rows.len() - NAMED));
         }
@@ -406,7 +429,8 @@ mod tests {
 
     fn summary(rows: Vec<Row>, measured: Vec<Value>) -> Summary {
         let trainings = measured.len();
-        let order = TriedLevel { why_not: None, rows: measured, ..TriedLevel::not(LevelName::Order, String::new()) };
+        let order =
+            TriedLevel { why_not: None, rows: measured, ..TriedLevel::not(LevelName::Order, String::new()) };
         let levels = vec![order];
         let choice = crate::commands::optimize::ship::choose(&levels, None);
         Summary {

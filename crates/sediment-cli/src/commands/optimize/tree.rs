@@ -5,7 +5,7 @@
 //! Not copied: the working folder itself, and those of other runs; build folders that know their own path (CMake's, Meson's) or say that they are caches
 //! (CACHEDIR.TAG, as cargo's `target`); and objects of earlier builds, as they have no function sections.
 
-use super::{entries, project_file};
+use super::entries;
 use crate::files;
 use object::elf;
 use sediment_core::{Error, ErrorCode, Result};
@@ -176,7 +176,7 @@ pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
     let mut folders = vec![tree.to_path_buf()];
     let index = tree.join(".git/index");
     // What it asks for is compared by itself.
-    let settings = tree.join(project_file::NAME);
+    let settings = tree.join(entries::PROJECT_FILE);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };

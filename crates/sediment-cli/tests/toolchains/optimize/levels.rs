@@ -67,7 +67,8 @@ fn levels_are_built_and_compared() {
     let (project, plugin) = (project(), support::plugin::built("gcc").join("sediment.so"));
     let before = project.files();
     let plugin = plugin.to_str().unwrap();
-    let words = ["--pgo", "--gcc-plugin", plugin, "--train", "./work", "--keep-profile", "../kept.gv", "--json"];
+    let words =
+        ["--pgo", "--gcc-plugin", plugin, "--train", "./work", "--keep-profile", "../kept.gv", "--json"];
     // What a busy machine measures decides nothing here.
     let shipping = |level: &str| {
         let output = project.run(&[&words[..], &["--ship", level]].concat(), &["make"]);

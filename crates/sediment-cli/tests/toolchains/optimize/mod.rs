@@ -159,7 +159,10 @@ fn built_in_place_and_undone() {
     let report = project.optimize(&options, &["make", "CFLAGS=-O2"]);
     project.is_ordered(&report, &["toy"]);
     let plain = std::fs::read(project.path("toy")).unwrap();
-    assert!(plain == std::fs::read(project.path(".sediment/levels/before/toy")).unwrap(), "nothing is shipped");
+    assert!(
+        plain == std::fs::read(project.path(".sediment/levels/before/toy")).unwrap(),
+        "nothing is shipped"
+    );
     let options = [&options[..], &["--ship", "order"]].concat();
     project.optimize(&options, &["make", "CFLAGS=-O2"]);
     let ordered = std::fs::read(project.path("toy")).unwrap();

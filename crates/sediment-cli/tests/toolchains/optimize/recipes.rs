@@ -27,7 +27,8 @@ pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
     let bin = project.path("../bin");
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), bin.join("sediment"));
     let run = |lines: &str| {
-        let path = "PATH=\"$PWD/../bin:$PATH\" SEDIMENT_LOG=\"$PWD/../log\"; export PATH SEDIMENT_LOG; set -e\n";
+        let path =
+            "PATH=\"$PWD/../bin:$PATH\" SEDIMENT_LOG=\"$PWD/../log\"; export PATH SEDIMENT_LOG; set -e\n";
         project.shell(&format!("{path}{lines}"));
     };
     let [commands, lines] = ["commands", "lines"].map(|key| texts(&recipe[key]));
