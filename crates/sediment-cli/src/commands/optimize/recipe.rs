@@ -304,7 +304,7 @@ mod tests {
             std::fs::write(path, "").unwrap();
         };
         assert_eq!(system("cc -o prog prog.c"), BuildSystem::Other);
-        ["CMakeLists.txt", "configure", "Makefile", "Cargo.toml"].map(add);
+        ["CMakeLists.txt", "configure", "Makefile", "Cargo.toml"].into_iter().for_each(add);
         let rows = [
             ("cmake -B build && cmake --build build", BuildSystem::CMake),
             ("./configure && make", BuildSystem::Autotools),
