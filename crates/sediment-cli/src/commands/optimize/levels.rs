@@ -6,7 +6,7 @@
 //! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
 
 use super::links::Output;
-use super::progress::{RunProgress, RunStep};
+use super::progress::RunStep;
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::ship::{LevelName, TriedLevel};
@@ -278,7 +278,7 @@ impl Job<'_> {
             Job::begin(arguments, self.original.clone(), &folder, (compiler, words), self.stop, self.ui)?;
         // As deep as the first copy: training commands may name files by paths that lead out of it.
         job.tree = self.state.path(&format!("{}-{name}", entries::TREE));
-        job.progress = RunProgress::of_level(name);
+        job.progress = self.progress.of_level(name);
         job.prepare()?;
         job.build()?;
         let outputs = job.outputs()?;

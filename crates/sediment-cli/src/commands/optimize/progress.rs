@@ -33,9 +33,9 @@ impl RunProgress {
         Self { begun: Instant::now(), counts: Some(counts), level: String::new() }
     }
 
-    /// Of the builds of a level.
-    pub(super) fn of_level(name: &str) -> Self {
-        Self { begun: Instant::now(), counts: None, level: name.to_owned() }
+    /// Of the builds of a level in this run.
+    pub(super) fn of_level(&self, name: &str) -> Self {
+        Self { begun: self.begun, counts: None, level: name.to_owned() }
     }
 
     /// Begins a step.
@@ -112,7 +112,7 @@ mod tests {
         }
         let in_place = RunProgress { counts: Some([0, 1, 1]), ..progress };
         assert_eq!(in_place.label(RunStep::Measurement(0)), "step 4 of 4");
-        assert_eq!(RunProgress::of_level("counts").label(RunStep::Build), "level counts");
+        assert_eq!(in_place.of_level("counters").label(RunStep::Build), "level counters");
     }
 
     #[test]
