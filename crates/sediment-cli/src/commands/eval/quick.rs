@@ -116,9 +116,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     arguments.limits.apply(&mut plan);
     if let Some(runs) = arguments.runs {
         plan.run.blocks = runs;
-        plan.run.pilot = plan.run.pilot.min(runs);
-        // Never reached.
-        plan.run.precision = 1e-9;
+        // No look at the precision before the last one.
+        plan.run.pilot = runs;
     }
     if let Some(setup) = &arguments.setup {
         let limit = Duration::from_secs_f64(arguments.run.time_limit);

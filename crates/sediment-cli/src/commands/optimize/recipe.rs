@@ -73,10 +73,10 @@ impl BuildSystem {
     pub(super) fn usual_build(&self) -> &'static str {
         match self {
             Self::Cargo => "cargo build --release",
-            Self::CMake => "cmake -S . -B build && cmake --build build -j",
+            Self::CMake => "cmake -S . -B build && cmake --build build",
             Self::Meson => "test -d build || meson setup build; ninja -C build",
-            Self::Autotools => "./configure && make -j",
-            Self::Debian | Self::Spec(_) | Self::Make(_) | Self::Other => "make -j",
+            Self::Autotools => "./configure && make",
+            Self::Debian | Self::Spec(_) | Self::Make(_) | Self::Other => "make",
         }
     }
 }
