@@ -2,12 +2,14 @@
 //! Next commands: what to type after a recording, an order and a check.
 
 use crate::files;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use sediment_core::binary::is_program;
 use sediment_core::escape;
 use sediment_core::profile::Profile;
 use sediment_order::link::Linker;
 use sediment_read::read::Recording;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Folders of a distribution: what lies there is rarely what a developer orders.
@@ -134,4 +136,25 @@ fn from_here(path: &Path) -> PathBuf {
 /// A path as a word of the shell.
 pub(crate) fn word(path: &Path) -> Option<String> {
     escape::shell(path.to_str()?)
+}
+
+/// Commands whose own words end with `--`.
+const WITH_COMMAND: &[&str] = &["record", "optimize", "collect"];
+
+/// The command line that was meant by one that the parser stopped at: a command without `--` in front of it. None where that is not
+/// the fault.
+pub(crate) fn corrected(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
+    let command = words.iter().position(|word| WITH_COMMAND.contains(word))?;
+    let at = command + 1 + words[command + 1..].iter().position(|word| word == unknown)?;
+    if error.kind() != ErrorKind::UnknownArgument || unknown.starts_with('-') || words.contains(&"--") {
+        return None;
+    }
+    let mut meant = vec!["sediment".to_owned()];
+    for (index, word) in words.iter().enumerate() {
+        meant.extend((index == at).then(|| "--".to_owned()));
+        meant.push(escape::shell(word)?);
+    }
+    Some(meant.join(" "))
 }

@@ -301,7 +301,7 @@ pub const WORTH: f64 = 0.005;
 
 /// Nanoseconds that a miss costs at most, of an instruction TLB of one level and of an L1 instruction cache: some 100 and some 15 cycles at
 /// 3.3 GHz.
-pub const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
+const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
 
 /// Processor time of so many instructions and misses of the instruction TLB, in seconds, if the misses cost the most and nothing else costs
 /// anything: four instructions a cycle, at 3.3 GHz. Of no other time are misses a larger share.
@@ -311,7 +311,7 @@ pub fn least_seconds(instructions: f64, misses: f64) -> f64 {
 }
 
 /// What saved misses are worth at most, as a share of the processor time in which they occur: never a gain, but a reason to stop.
-/// `saved` has the misses saved by each meter of [`NANOSECONDS`].
+/// `saved` has the misses saved of the instruction TLB, and of the first-level instruction cache.
 #[must_use]
 pub fn worth(saved: [f64; 2], seconds: f64) -> f64 {
     let nanoseconds: f64 =

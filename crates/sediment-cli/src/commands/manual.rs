@@ -147,6 +147,85 @@ fn with_values(command: &clap::Command, page: &str) -> String {
     format!("{head}.SH SYNOPSIS\n{synopsis}\n{tail}")
 }
 
+/// True for a command of this program, false for one of upstream sediment.
+fn is_own(name: &str) -> bool {
+    name == "sediment" || name.starts_with("sediment-")
+}
+
+/// Exit codes, with their meanings.
+const CODES: [(&str, &str); 8] = [
+    ("0", "Done."),
+    ("1", "Failed."),
+    ("2", "The command line is wrong."),
+    ("3", "An experiment shows a regression (\\fBeval gate\\fR)."),
+    ("4", "An experiment is inconclusive (\\fBeval gate \\-\\-conclusive\\fR)."),
+    ("5", "A result is below a threshold."),
+    ("6", "Not possible on this machine."),
+    ("130", "Interrupted."),
+];
+
+/// Commands, a variable that they read, and its meaning; without commands it is for all.
+const VARIABLES: &[(&[&str], &str, &str)] = &[
+    (
+        &["order", "demo", "doctor", "eval-noise"],
+        "CC, LDFLAGS",
+        "The compiler, and its options that choose a linker.",
+    ),
+    (&["wrapper"], "PROF_DIR", "Profile, or folder of profiles, by which the wrapper orders."),
+    (&["wrapper"], "SEDIMENT_LOG", "Folder for the wrapper's log and orders."),
+    (&["wrapper"], "SEDIMENT_LD", "Linker that the wrapper calls."),
+    (
+        &["wrapper"],
+        "SEDIMENT_COUNTERS, SEDIMENT_BLOCKS",
+        "Counters and block counts for GCC, in place of those in the folder.",
+    ),
+    (&["wrapper"], "SEDIMENT_COMPILERS", "Folder of the scripts in front of GCC's own compilers."),
+    (
+        &["optimize"],
+        "CC, CXX, CFLAGS, CXXFLAGS, LDFLAGS, RUSTFLAGS, …",
+        "Passed on to the build. After a change the run begins again.",
+    ),
+    (&[], "NO_COLOR, CLICOLOR, CLICOLOR_FORCE", "Whether messages are coloured."),
+    (&[], "TMPDIR", "Folder of temporary files."),
+];
+
+/// Commands, a file of theirs, and its contents.
+const FILES: &[(&[&str], &str, &str)] = &[
+    (&["optimize"], "sediment.toml", "The project file: what the command line does not say."),
+    (&["optimize"], ".sediment", "The working folder: results, levels, reports, and the copy of the tree."),
+    (
+        &["record"],
+        "sediment.gv",
+        "The profile, unless \\-o names another file; an older one becomes sediment.gv.old.",
+    ),
+    (&["optimize", "wrapper"], "/usr/libexec/sediment/sediment.so", "sediment's plugin for GCC."),
+    (&["wrapper"], "/usr/libexec/sediment/compilers", "Scripts in front of GCC's own compilers."),
+];
+
+/// Sections on exit codes, variables and files, which the generator does not know.
+fn more_sections(name: &str) -> String {
+    let command = name.strip_prefix("sediment-").unwrap_or_default();
+    let mut text = String::from(".SH \"EXIT STATUS\"\n");
+    if command == "record" {
+        text += "That of the recorded program; if it was not started:\n";
+    }
+    for (code, meaning) in CODES {
+        text += &format!(".TP\n\\fB{code}\\fR\n{meaning}\n");
+    }
+    for (heading, rows) in [("ENVIRONMENT", VARIABLES), ("FILES", FILES)] {
+        let rows: Vec<_> = rows.iter().filter(|(of, ..)| of.is_empty() || of.contains(&command)).collect();
+        if !rows.is_empty() {
+            text += &format!(".SH {heading}\n");
+        }
+        for (_, name, meaning) in rows {
+            let name =
+                name.strip_prefix('.').map_or_else(|| (*name).to_owned(), |rest| format!("\\&.{rest}"));
+            text += &format!(".TP\n\\fB{name}\\fR\n{meaning}\n");
+        }
+    }
+    text
+}
+
 /// The page of a command and those of its commands.
 fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
@@ -157,6 +236,7 @@ fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
         .render(&mut text)
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot write the page of {name}: {error}")))?;
     let text = with_values(command, &String::from_utf8_lossy(&text));
+    let text = if is_own(&name) { text + &more_sections(&name) } else { text };
     files::write(&folder.join(format!("{name}.1")), text.as_bytes(), ui)?;
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, folder, ui)?;

@@ -26,6 +26,7 @@ mod verify;
 mod wrapper;
 
 use crate::exit::ExitCode;
+use crate::next_steps;
 use crate::ui::{Ui, Verbosity};
 use clap::error::ContextValue;
 use clap::{Parser, Subcommand};
@@ -83,7 +84,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     };
     let program = match Program::try_parse_from(&arguments) {
         Ok(program) => program,
-        Err(error) => return usage(&error, ui),
+        Err(error) => return usage(&error, &arguments, ui),
     };
     ui.set_verbosity(program.verbosity);
     match program.command {
@@ -114,7 +115,7 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
 }
 
 /// Help and version are results; anything else that the parser stops at is a usage error.
-fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
+fn usage(error: &clap::Error, arguments: &[OsString], ui: &Ui) -> Result<ExitCode> {
     if error.use_stderr() {
         let mut text = error.render().to_string();
         // What was typed stays in its line.
@@ -122,6 +123,10 @@ fn usage(error: &clap::Error, ui: &Ui) -> Result<ExitCode> {
             if let ContextValue::String(word) = value {
                 text = text.replace(word.as_str(), &sediment_core::escape::terminal(word));
             }
+        }
+        if let Some(meant) = next_steps::corrected(arguments, error) {
+            let at = text.find("\nUsage:").unwrap_or(text.len());
+            text.insert_str(at, &format!("\n  tip: {meant}\n"));
         }
         ui.usage(&text);
         Ok(crate::exit::code(sediment_core::ErrorKind::Usage))

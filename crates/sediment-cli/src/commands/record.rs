@@ -33,10 +33,10 @@ pub(crate) struct Arguments {
     #[arg(value_name = "COMMAND", last = true, required_unless_present_any = ["pid", "system"])]
     command: Vec<OsString>,
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
-    #[arg(long, value_name = "PID", conflicts_with = "command")]
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
     /// Record the whole machine, by perf
-    #[arg(long, conflicts_with_all = ["command", "pid"])]
+    #[arg(short = 'a', long, conflicts_with_all = ["command", "pid"])]
     system: bool,
     /// Profile to write; an older one is kept as FILE.old [default: sediment.gv, or with --format
     /// sediment.prof]

@@ -27,10 +27,30 @@ pub(crate) fn read_profile(path: &Path, ui: &Ui) -> Result<sediment_core::profil
 
 fn parsed(path: &Path, bytes: &[u8], ui: &Ui) -> Result<sediment_core::profile::Profile> {
     let name = crate::files::display(path);
-    let (profile, skipped) =
-        sediment_core::profile::text::parse(bytes).map_err(|error| error.with_input(name.clone()))?;
+    let (profile, skipped) = sediment_core::profile::text::parse(bytes)
+        .map_err(|error| no_profile(path, bytes).unwrap_or(error).with_input(name.clone()))?;
     ui.skipped(&name, &skipped);
     Ok(profile)
+}
+
+/// The error where another file was given in place of a profile, with the command that makes one of it.
+fn no_profile(path: &Path, bytes: &[u8]) -> Option<Error> {
+    let profile = crate::next_steps::word(&path.with_extension("gv"))?;
+    let given = crate::next_steps::word(path)?;
+    let program = if given.contains('/') { given.clone() } else { format!("./{given}") };
+    let (what, hint) = if bytes.starts_with(b"\x7fELF") {
+        (
+            "a program or library, not a profile",
+            format!(
+                "record it: sediment record -o {profile} -- {program}; then give {profile}, and {given} by --binary"
+            ),
+        )
+    } else if bytes.starts_with(b"PERFILE2") {
+        ("a recording of perf, not a profile", format!("convert it: sediment import {given} -o {profile}"))
+    } else {
+        return None;
+    };
+    Some(Error::new(ErrorCode::UnknownFormat, what).with_hint(hint))
 }
 
 /// The profile of one file as it is, or the sum of several by their weights.

@@ -68,9 +68,9 @@ const PRINTED: &[(&str, &str)] = &[
     ),
     (
         "optimize",
-        "mkdir -p own && cp t.c own && cd own && sediment optimize --measure-for 1s --train ./tool --json -- 'cc -O0 -o tool t.c'",
+        "mkdir -p own && cp t.c own && cd own && sediment optimize --measure-for 1s --ship order --train ./tool --json -- 'cc -O0 -o tool t.c'",
     ),
-    // With a plugin that is none, levels are not compared, and say so.
+    // With a plugin that is none, levels are not built, and say so.
     (
         "optimize",
         "mkdir -p levels && cp t.c levels && cd levels && touch ../none.so && \

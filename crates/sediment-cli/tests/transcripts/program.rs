@@ -309,7 +309,7 @@ fn pipes_are_read_and_what_has_no_end_is_not() {
 fn usage_errors_have_their_own_code() {
     let folder = imported();
     for arguments in [
-        &["order", "p.gv"][..],
+        &["order"][..],
         &["import"],
         &["frobnicate"],
         &["order", "p.gv", "--linker", "gld"],

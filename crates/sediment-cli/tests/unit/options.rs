@@ -27,6 +27,7 @@ const METAVARS: &[&str] = &[
     "FUNCTION",
     "GLOB",
     "GOAL",
+    "LEVEL",
     "LINKER",
     "LIST",
     "METHOD",
@@ -48,6 +49,7 @@ const METAVARS: &[&str] = &[
     "TEXT",
     "UNIT",
     "URL",
+    "VALUES",
     "WEIGHT",
     "WHEN",
 ];

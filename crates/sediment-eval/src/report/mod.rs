@@ -5,6 +5,7 @@ mod csv;
 mod document;
 mod figures;
 mod html;
+mod hyperfine;
 mod json;
 mod outline;
 mod plots;
@@ -40,6 +41,12 @@ pub fn markdown(experiment: &Experiment, analysis: &Analysis) -> String {
 #[must_use]
 pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
     sediment_core::escape::json(&serde_json::json!(json::EvalOutput::new(experiment, analysis)))
+}
+
+/// The runs of the first workload in hyperfine's JSON (`--export-json`), for scripts that read it. `commands` has the line of each build.
+#[must_use]
+pub fn hyperfine(experiment: &Experiment, commands: &[String]) -> String {
+    hyperfine::json(experiment, commands)
 }
 
 /// The summary as CSV: a line for each workload, build and metric. Changes on the scale `ratio` are ratios less one.

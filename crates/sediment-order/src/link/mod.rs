@@ -98,6 +98,11 @@ pub fn linker(name: &str) -> Option<&'static Linker> {
 pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let known = || LINKERS.iter().map(|linker| linker.name).collect::<Vec<_>>().join(", ");
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
+        if text.trim_start().starts_with("digraph") {
+            return Error::new(ErrorCode::UnknownFormat, "a profile, not an ordering file").with_hint(
+                "give it by --profile; an ordering file of it: sediment order PROFILE --binary PROGRAM --linker auto -o FILE",
+            );
+        }
         Error::new(ErrorCode::UnknownFormat, "unknown kind of ordering file")
             .with_found(text.lines().next().unwrap_or_default().as_bytes())
             .with_hint(format!("supported: {}", known()))

@@ -107,13 +107,22 @@ struct Method {
     obstacle: Option<(String, Option<String>)>,
 }
 
+/// Reason and remedy where processes cannot be looked at, whatever a method says.
+const NO_PROC: (&str, &str) = ("/proc is not mounted here", "mount it: mount -t proc proc /proc");
+
 fn methods() -> Vec<Method> {
+    let has_proc = std::path::Path::new("/proc/self/maps").exists();
     let mut chosen = false;
     let method = |recorder: &sediment_record::Recorder| {
         let works = (recorder.available)();
         let is_default = works.is_ok() && !chosen;
         chosen |= is_default;
-        let obstacle = works.err().map(|why| (why.to_string(), why.hint().map(str::to_owned)));
+        let obstacle = works.err().map(|why| {
+            if has_proc {
+                return (why.to_string(), why.hint().map(str::to_owned));
+            }
+            (NO_PROC.0.to_owned(), Some(NO_PROC.1.to_owned()))
+        });
         Method { name: recorder.name, summary: recorder.summary, lacks: recorder.lacks, is_default, obstacle }
     };
     RECORDERS.iter().map(method).collect()

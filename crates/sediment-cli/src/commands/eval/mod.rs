@@ -100,13 +100,13 @@ struct RunOptions {
     #[arg(long, value_name = "REGEX", value_parser = work)]
     work: Option<String>,
     /// Shell command to run before each run, uncounted [default: none]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(short, long, value_name = "COMMAND")]
     prepare: Option<String>,
     /// Count runs that end with another exit code than 0, too
     #[arg(short, long)]
     ignore_failure: bool,
     /// Number of uncounted runs of each program at the start
-    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    #[arg(short, long, visible_alias = "warmup", value_name = "COUNT", default_value_t = 1)]
     warm_ups: u32,
     /// Run only on these processors, for example 1 or 2,3 [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1 << 20))]

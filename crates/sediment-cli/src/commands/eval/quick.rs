@@ -23,8 +23,8 @@ use std::time::Duration;
 /// Compare commands without a plan
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A single word with blanks runs in a shell.",
-    override_usage = "sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
+    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A command is a text, which runs in a shell if it has blanks; or words, each command after its own --. Options of hyperfine have its names.",
+    override_usage = "sediment eval quick [OPTIONS] COMMAND COMMAND...\n       sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -36,13 +36,31 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "PERCENT", value_parser = values::share, default_value = "1")]
     margin: f64,
     /// Name of a build, in the order of the commands; repeatable [default: from the commands]
-    #[arg(long, value_name = "NAME")]
+    #[arg(short, long, alias = "command-name", value_name = "NAME")]
     name: Vec<String>,
     /// Shell command to run once before the experiment [default: none]
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(short, long, value_name = "COMMAND")]
     setup: Option<String>,
+    /// Exactly this many blocks, whatever the precision [default: until the precision is reached]
+    #[arg(short, long, value_name = "COUNT", conflicts_with_all = ["blocks", "precision"], value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Command to compare the others with, as a text [default: the first command]
+    #[arg(long, value_name = "COMMAND")]
+    reference: Option<String>,
+    /// Run each command once for each of these values, separated by commas, in the place of {NAME}; repeatable [default: none]
+    #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
+    parameter_list: Vec<String>,
+    /// Run texts without a shell
+    #[arg(short = 'N')]
+    no_shell: bool,
+    /// Also write the runs to this file, in the JSON of hyperfine [default: none]
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+    /// Also write the report to this file, in Markdown [default: none]
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
     #[command(flatten)]
-    runs: RunOptions,
+    run: RunOptions,
     /// Drop the programs and their libraries from the page cache before each run
     #[arg(long)]
     cold: bool,
@@ -57,18 +75,52 @@ pub(crate) struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     report: Output,
-    /// Commands, each after its own --
-    #[arg(last = true, value_name = "COMMAND", required = true)]
+    /// Commands as texts
+    #[arg(value_name = "COMMAND")]
+    texts: Vec<String>,
+    /// Commands as words, each after its own --
+    #[arg(last = true, value_name = "COMMAND")]
     commands: Vec<OsString>,
 }
 
+impl Arguments {
+    /// The words of each command; texts come first, the reference before them.
+    fn groups(&self) -> Result<Vec<Vec<String>>> {
+        let words = texts(&self.commands)?;
+        let of_words = words.split(|word| word == "--").filter(|_| !words.is_empty()).map(<[String]>::to_vec);
+        let of_texts = self.reference.iter().chain(&self.texts);
+        let of_texts = of_texts.map(|text| match values::shell_words(text) {
+            Ok(words) if self.no_shell => words,
+            _ => vec![text.clone()],
+        });
+        let mut groups: Vec<Vec<String>> = of_texts.chain(of_words).collect();
+        for pair in self.parameter_list.chunks_exact(2) {
+            let place = format!("{{{}}}", pair[0]);
+            let with = |group: &Vec<String>| -> Vec<Vec<String>> {
+                if !group.iter().any(|word| word.contains(&place)) {
+                    return vec![group.clone()];
+                }
+                let put = |value: &str| group.iter().map(|word| word.replace(&place, value)).collect();
+                pair[1].split(',').map(put).collect()
+            };
+            groups = groups.iter().flat_map(with).collect();
+        }
+        Ok(groups)
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let commands = commands(&arguments.commands, &arguments.name)?;
+    let commands = commands(&arguments.groups()?, &arguments.name)?;
     let text = plan_text(arguments, &commands);
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
+    if let Some(runs) = arguments.runs {
+        plan.run.blocks = runs;
+        // No look at the precision before the last one.
+        plan.run.pilot = runs;
+    }
     if let Some(setup) = &arguments.setup {
-        let limit = Duration::from_secs_f64(arguments.runs.time_limit);
+        let limit = Duration::from_secs_f64(arguments.run.time_limit);
         let command = Command::new("sh", ".", limit).with_arguments(["-c", setup.as_str()]);
         process::run(&command, 0)?.successful(&command).map_err(|error| {
             let named = Error::new(error.code(), format!("--setup: {error}"));
@@ -80,6 +132,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     session::beside(arguments.output.as_deref(), |path| {
         let experiment = session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui)?;
+        if let Some(path) = &arguments.export_json {
+            let lines: Vec<String> = commands.iter().map(QuickCommand::line).collect();
+            files::write(path, sediment_eval::report::hyperfine(&experiment, &lines).as_bytes(), ui)?;
+        }
+        if let Some(path) = &arguments.export_markdown {
+            let text = sediment_eval::report::markdown(&experiment, &sediment_eval::analyse(&experiment)?);
+            files::write(path, text.as_bytes(), ui)?;
+        }
         arguments.report.print(&experiment, None, ui)
     })
 }
@@ -100,13 +160,24 @@ struct QuickCommand {
     arguments: Vec<String>,
 }
 
-fn commands(words: &[OsString], given: &[String]) -> Result<Vec<QuickCommand>> {
+impl QuickCommand {
+    /// The command as it is typed.
+    fn line(&self) -> String {
+        if let ("sh", [_, line]) = (files::base_name(&self.program).as_str(), &self.arguments[..]) {
+            return line.clone();
+        }
+        let program = self.program.to_string_lossy();
+        let words = std::iter::once(program.as_ref()).chain(self.arguments.iter().map(String::as_str));
+        words.filter_map(sediment_core::escape::shell).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn commands(groups: &[Vec<String>], given: &[String]) -> Result<Vec<QuickCommand>> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
-    let words = texts(words)?;
-    let groups: Vec<&[String]> = words.split(|word| word == "--").collect();
+    let groups: Vec<&[String]> = groups.iter().map(Vec::as_slice).collect();
     if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
-        return Err(usage("give two or more commands, each after its own --".to_owned())
-            .with_hint("sediment eval quick -- ./old input -- ./new input"));
+        return Err(usage("give two or more commands".to_owned())
+            .with_hint("sediment eval quick './old input' './new input', or -- ./old input -- ./new input"));
     }
     let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
     if !given.is_empty() && given.len() != commands.len() {
@@ -190,7 +261,7 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
     if let Some(primary) = &arguments.primary {
         let _ = writeln!(text, "primary = {}", toml(primary));
     }
-    text += &arguments.runs.settings();
+    text += &arguments.run.settings();
     let _ = write!(text, "cold = {}\nmeters = [{}]\n", arguments.cold, list(&arguments.meter));
     for command in commands {
         let _ = write!(
@@ -201,7 +272,7 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
             list(&command.arguments)
         );
     }
-    text += &arguments.runs.workload("quick", "[\"{program}\", \"{arguments}\"]");
+    text += &arguments.run.workload("quick", "[\"{program}\", \"{arguments}\"]");
     text
 }
 

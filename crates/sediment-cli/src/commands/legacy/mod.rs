@@ -59,7 +59,7 @@ pub(crate) fn run(legacy: &Legacy, arguments: &[OsString], ui: &Ui) -> Result<Ex
     ui.tell_all();
     match described(legacy).infer_long_args(true).try_get_matches_from(arguments) {
         Ok(matches) => (legacy.run)(&matches, ui).map(|()| ExitCode::SUCCESS),
-        Err(error) => super::usage(&error, ui),
+        Err(error) => super::usage(&error, &[], ui),
     }
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo sediment`: this program under the name `cargo-sediment`, which cargo calls. It optimizes the workspace of the current folder;
-//! the build command is `cargo build --release` if none is given.
+//! the build command is `cargo build --release` if neither the command line nor the project file
+//! names one.
 
+use super::project_file;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
 use sediment_process::command::run;
@@ -26,15 +28,21 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
         let mut words = vec!["sediment".into(), "optimize".into()];
         words.extend(given.iter().cloned());
         let asks = |word: &OsString| ["-h", "--help"].iter().any(|question| word == question);
-        if given.is_empty() || given.iter().any(asks) {
-            words.extend(given.is_empty().then(|| OsString::from("--help")));
+        if given.iter().any(asks) {
             return Ok(words);
         }
-        let is_run = !given.iter().any(|word| word == "--" || word == "--undo");
-        if is_run {
+        let entered = enter_workspace();
+        let has_file = entered.is_ok() && Path::new(super::entries::PROJECT_FILE).is_file();
+        if given.is_empty() && !has_file {
+            words.push("--help".into());
+            return Ok(words);
+        }
+        entered?;
+        let has_build = given.iter().any(|word| word == "--" || word == "--undo")
+            || has_file && project_file::has_build(Path::new("."));
+        if !has_build {
             words.extend(["--", "cargo", "build", "--release"].map(OsString::from));
         }
-        enter_workspace()?;
         Ok(words)
     })
 }

@@ -6,6 +6,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
+/// The project file, in the folder of the sources.
+pub(super) const PROJECT_FILE: &str = "sediment.toml";
 /// File that remembers the done steps.
 pub(super) const STATE: &str = "state.json";
 pub(super) const LOCK: &str = "lock";
@@ -30,10 +32,14 @@ pub(super) const LINKING: &str = "linking-in-order.log";
 pub(super) const BEFORE: &str = "before";
 /// Folder of the outputs of the second build.
 pub(super) const AFTER: &str = "after";
-/// Folder of the levels of --pgo: the outputs of each, and working folders of its builds.
+/// Working folders of the builds of further levels, and the outputs of each.
+pub(super) const BUILDS: &str = "builds";
+/// Folder of the shipped files and their profile; folder of those of the other levels, by level; and what says so.
+pub(super) const RESULT: &str = "result";
 pub(super) const LEVELS: &str = "levels";
-/// The profile of the level to ship.
-pub(super) const SHIPPED: &str = "ship.gv";
+pub(super) const README: &str = "README";
+/// Beginning of the name of a step that measures a level.
+pub(super) const MEASURE: &str = "measure ";
 /// List of the files of a tree that is built in place, as its build left them.
 pub(super) const SOURCES: &str = "sources";
 

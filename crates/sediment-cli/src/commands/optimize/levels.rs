@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Further builds of the tree for `--pgo`, each in a copy of its own: by the counts of blocks, by the counters of GCC's
-//! instrumentation, and by both; of a cargo build by the counters of rustc's instrumentation. Each is recorded and linked in the order of the functions that it has: the compiler inlines and clones
-//! others than without a profile.
+//! The levels above the order: further builds of the tree, each in a copy of its own, by the counts of blocks, by the counters of the
+//! compiler's instrumentation, or by both. Each is recorded and linked in the order of the functions that it has: the compiler inlines and
+//! clones others than without a profile.
 //!
-//! A level that cannot be built is skipped with the reason; the rest is compared.
+//! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
 
 use super::links::Output;
-use super::progress::{RunProgress, RunStep};
+use super::progress::RunStep;
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
+use super::ship::{LevelName, TriedLevel};
 use super::stand_ins::{StandIns, under_own_names};
 use super::toolbox::Compiler;
-use super::{Arguments, Job, entries, layouts, saved, ship};
+use super::verdict::Verdict;
+use super::{Arguments, Job, entries, layouts, measure, saved};
 use crate::compiler;
 use crate::files;
-use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
+use sediment_core::{Error, ErrorCode, ErrorKind, Result, binary, escape};
+use sediment_measure::judge;
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::{argument, probe};
 use serde_json::{Value, json};
@@ -44,9 +47,15 @@ const LEAN: &[&str] = &[
     "-fno-ipa-cp-clone",
     "-fvect-cost-model=very-cheap",
 ];
-/// Longest training command that valgrind runs, and how much longer it may take there.
-const COUNTED_SECONDS: f64 = 10.0;
+/// Words for clang: to count, and to compile by counters. A function is known by its source's name alone, as copies lie in folders of
+/// their own.
+const CLANG_BOTH: &[&str] = &["-mllvm", "-static-func-full-module-prefix=false"];
+const CLANG_COUNTED: &[&str] = &["-Wno-profile-instr-out-of-date", "-Wno-profile-instr-unprofiled"];
+/// Processor time of a process while callgrind counts blocks, in seconds; what runs later is not counted. And the limit of the whole.
+const COUNTED_SECONDS: u64 = 120;
 const SLOWDOWN: u32 = 200;
+/// Least share of a program in the processor time for which counters are tried.
+const LEAST_USER: f64 = 0.1;
 
 /// The plugin that was named, or is installed.
 ///
@@ -63,81 +72,156 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
             "install sediment-gcc-plugin, or build it (make -C gcc-plugin) and name it: --gcc-plugin FILE",
         )
     };
-    let found = found.ok_or_else(|| missing("--pgo needs sediment's plugin for GCC"))?;
+    let found = found.ok_or_else(|| missing("blocks and counters of GCC need sediment's plugin"))?;
     found.canonicalize().map_err(|_| missing("no plugin for GCC there").with_input(files::display(&found)))
 }
 
-/// A level: what it is built by.
-struct Level<'a> {
-    name: &'a str,
+/// What a level is built by.
+struct LevelBuild {
     /// Words for the compiler.
     words: Vec<String>,
     /// Profiles that the words are of.
     profiles: Vec<PathBuf>,
 }
 
+/// The compiler of programs and libraries, by what it signed them with.
+pub(super) fn compiler_of(outputs: &[Output]) -> Compiler {
+    let has = |name: &str| {
+        let signed = |output: &Output| files::read(&output.path).map(|bytes| binary::producers(&bytes));
+        outputs.iter().filter_map(|output| signed(output).ok()).flatten().any(|by| by.contains(name))
+    };
+    match (has("rustc version"), has("clang version")) {
+        (true, _) => Compiler::Rustc,
+        (false, true) => Compiler::Clang,
+        (false, false) => Compiler::Gcc,
+    }
+}
+
 impl Job<'_> {
-    /// Builds the levels; folders of their outputs, in the order of the fact `levels`.
-    pub(super) fn levels(&mut self, outputs: &[Output]) -> Result<Vec<PathBuf>> {
-        if self.arguments.compiler() == Compiler::Rustc {
-            let counted = self.training("counters", Path::new(""), |job, _| job.count_by_rustc());
-            let counted = self.optional(counted)?;
-            let no_blocks = || Err("rustc does not number blocks".to_owned());
-            return self.build_all(
-                [(ship::BLOCKS, no_blocks()), (ship::COUNTS, counted), (ship::BOTH, no_blocks())],
-                outputs,
-            );
-        }
-        let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
-        let counted = self.training("counters", &plugin, |job, plugin| job.count(plugin));
-        let counted = self.optional(counted)?;
-        let blocks = self.training("blocks", &plugin, |job, plugin| job.count_blocks("blocks", plugin, &[]));
-        let blocks = self.optional(blocks)?;
-        let both = match &counted {
-            Ok(counters) => {
-                let lean = LEAN.iter().map(|word| (*word).to_owned());
-                let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
-                let both =
-                    self.training("both", &plugin, |job, plugin| job.count_blocks("both", plugin, &words));
-                self.optional(both)?.map(|mut both| {
-                    both.profiles.extend(counters.profiles.iter().cloned());
-                    both
-                })
+    /// Builds and measures the levels, cheapest first, while there is something to gain; all that were asked for, if some were.
+    pub(super) fn try_levels(&mut self, outputs: &[Output]) -> Result<Vec<TriedLevel>> {
+        let compiler = compiler_of(outputs);
+        let mut tried = Vec::new();
+        for name in LevelName::ALL {
+            if name != LevelName::Order && !self.arguments.wants(name) {
+                continue;
             }
-            Err(why) => Err(why.clone()),
-        };
-        self.build_all([(ship::BLOCKS, blocks), (ship::COUNTS, counted), (ship::BOTH, both)], outputs)
+            let level = match self.why_not(name, compiler, &tried) {
+                Some(why) => TriedLevel::not(name, why),
+                None => {
+                    let mut level = self.built_level(name, compiler, outputs)?;
+                    if level.is_built() && self.arguments.wants(name) {
+                        level.rows = self.measure(&level, outputs, &tried)?;
+                    }
+                    level
+                }
+            };
+            if let Some(why) = &level.why_not {
+                let said = format!("level {} not built: {}", name.text(), escape::terminal(why));
+                if self.arguments.are_fixed() { self.ui.note(&said) } else { self.ui.detail(&said) }
+            }
+            tried.push(level);
+        }
+        Ok(tried)
     }
 
-    /// Builds these levels, or says why one is not; folders of their outputs.
-    fn build_all(
-        &mut self,
-        levels: [(&'static str, std::result::Result<Level<'static>, String>); 3],
-        outputs: &[Output],
-    ) -> Result<Vec<PathBuf>> {
-        let (mut facts, mut folders) = (Vec::new(), Vec::new());
-        for (name, level) in levels {
-            let built = match level {
-                Ok(level) => {
-                    let built = self.build_level(&Level { name, ..level }, outputs);
-                    self.optional(built)?
-                }
-                Err(why) => Err(why),
-            };
-            match built {
-                Ok((folder, profiles)) => {
-                    let profiles: Vec<Value> = profiles.iter().map(|path| entries::to_json(path)).collect();
-                    facts.push(json!({ "name": name, "profiles": profiles }));
-                    folders.push(folder);
-                }
-                Err(why) => {
-                    self.ui.note(&format!("level {name} not compared: {}", escape::terminal(&why)));
-                    facts.push(json!({ "name": name, "why": why }));
-                }
-            }
+    /// Why a level is not built; None if it is to be tried.
+    fn why_not(&self, name: LevelName, compiler: Compiler, tried: &[TriedLevel]) -> Option<String> {
+        if name == LevelName::Order {
+            return None;
         }
-        self.state.done(ship::LEVELS, json!(facts))?;
-        Ok(folders)
+        if self.arguments.in_place {
+            return Some("a build in place has the order alone".to_owned());
+        }
+        let cannot = match compiler {
+            Compiler::Rustc | Compiler::Clang if name != LevelName::Counters => {
+                Some("optimize has blocks numbered by GCC alone".to_owned())
+            }
+            Compiler::Gcc => {
+                plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string())
+            }
+            Compiler::Rustc | Compiler::Clang => None,
+        };
+        cannot.or_else(|| if self.arguments.are_fixed() { None } else { nothing_left(name, tried) })
+    }
+
+    /// A level's build, unless its reason why there is none.
+    fn built_level(&mut self, name: LevelName, compiler: Compiler, outputs: &[Output]) -> Result<TriedLevel> {
+        let build = match name {
+            LevelName::Order => {
+                let profiles = vec![self.state.path(entries::PROFILES).join("profile.gv")];
+                let folder = self.state.path(entries::AFTER);
+                return Ok(TriedLevel {
+                    why_not: None,
+                    folder,
+                    profiles,
+                    ..TriedLevel::not(name, String::new())
+                });
+            }
+            LevelName::Blocks => self.training(name, |job| job.count_blocks("blocks", &[])),
+            LevelName::Counters => self.counters(compiler),
+            LevelName::Both => match self.counters(compiler) {
+                Ok(counters) => {
+                    let lean = LEAN.iter().map(|word| (*word).to_owned());
+                    let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
+                    let both = self.training(name, |job| job.count_blocks("both", &words));
+                    both.map(|mut both| {
+                        both.profiles.extend(counters.profiles);
+                        both
+                    })
+                }
+                Err(error) => Err(error),
+            },
+        };
+        let built = match self.optional(build)? {
+            Ok(build) => {
+                let built = self.build_level(name, compiler, &build, outputs);
+                self.optional(built)?
+            }
+            Err(why) => Err(why),
+        };
+        Ok(match built {
+            Ok((folder, profiles)) => {
+                TriedLevel { why_not: None, folder, profiles, ..TriedLevel::not(name, String::new()) }
+            }
+            Err(why) => TriedLevel::not(name, why),
+        })
+    }
+
+    fn counters(&mut self, compiler: Compiler) -> Result<LevelBuild> {
+        self.training(LevelName::Counters, |job| match compiler {
+            Compiler::Gcc => job.count(),
+            Compiler::Clang | Compiler::Rustc => job.count_by_llvm(compiler),
+        })
+    }
+
+    /// Measures a level against the first build; figures of each command.
+    fn measure(
+        &mut self,
+        level: &TriedLevel,
+        outputs: &[Output],
+        tried: &[TriedLevel],
+    ) -> Result<Vec<Value>> {
+        let step = format!("{}{}", entries::MEASURE, level.name.text());
+        if !self.state.has_done(&step) {
+            let scratch = files::folder(&self.state.path("scratch"))?;
+            let bench = measure::Bench {
+                place: self.place(Vec::new()),
+                outputs,
+                sides: [self.state.path(entries::BEFORE), level.folder.clone()],
+                known: tried.first().map_or(&[], |order| &order.rows),
+                events: measure::events(&scratch, self.stop)?,
+                limit: self.arguments.timeout,
+                measure_for: self.arguments.measure_for,
+                scratch,
+                progress: &self.progress,
+                level: Some(level.name).filter(|name| *name != LevelName::Order).map(LevelName::text),
+                ui: self.ui,
+            };
+            let measured = bench.measure(&self.arguments.measured())?;
+            self.state.done(&step, measured)?;
+        }
+        Ok(self.state.fact(&step).as_array().cloned().unwrap_or_default())
     }
 
     /// A result of which an error is a reason, but for an interruption.
@@ -157,21 +241,20 @@ impl Job<'_> {
     /// A training build, unless it was done before.
     fn training(
         &mut self,
-        name: &str,
-        plugin: &Path,
-        run: impl FnOnce(&mut Self, &Path) -> Result<Level<'static>>,
-    ) -> Result<Level<'static>> {
-        let step = format!("level {name}");
-        let known = || -> Option<Level<'static>> {
+        name: LevelName,
+        run: impl FnOnce(&mut Self) -> Result<LevelBuild>,
+    ) -> Result<LevelBuild> {
+        let step = format!("level {}", name.text());
+        let known = || -> Option<LevelBuild> {
             let fact = self.state.fact(&step);
             let words = fact["words"].as_array()?.iter().filter_map(|word| Some(word.as_str()?.to_owned()));
             let profiles = fact["profiles"].as_array()?.iter().filter_map(entries::from_json);
-            Some(Level { name: "", words: words.collect(), profiles: profiles.collect() })
+            Some(LevelBuild { words: words.collect(), profiles: profiles.collect() })
         };
         if let Some(level) = known() {
             return Ok(level);
         }
-        let level = run(self, plugin)?;
+        let level = run(self)?;
         let profiles: Vec<Value> = level.profiles.iter().map(|path| entries::to_json(path)).collect();
         self.state.done(&step, json!({ "words": level.words, "profiles": profiles }))?;
         Ok(level)
@@ -179,79 +262,80 @@ impl Job<'_> {
 
     /// The working folder of a build for a level.
     fn folder_of(&self, name: &str) -> Result<PathBuf> {
-        let folder = files::folder(&self.state.path(entries::LEVELS))?.join(name);
+        let folder = files::folder(&self.state.path(entries::BUILDS))?.join(name);
         files::folder(&folder)?.canonicalize().map_err(|error| files::unreadable(&folder, &error))
     }
 
-    /// Builds the tree in a copy with further words for GCC.
+    /// Builds the tree in a copy with further words for the compiler.
     fn build_with<'j>(
         &'j self,
         arguments: &'j Arguments,
         name: &str,
-        words: Vec<String>,
+        (compiler, words): (Compiler, Vec<String>),
     ) -> Result<(Job<'j>, Vec<Output>)> {
         let folder = self.folder_of(name)?;
-        let mut job = Job::begin(arguments, self.original.clone(), &folder, words, self.stop, self.ui)?;
-        job.progress = RunProgress::of_level(name);
+        let mut job =
+            Job::begin(arguments, self.original.clone(), &folder, (compiler, words), self.stop, self.ui)?;
+        // As deep as the first copy: training commands may name files by paths that lead out of it.
+        job.tree = self.state.path(&format!("{}-{name}", entries::TREE));
+        job.progress = self.progress.of_level(name);
         job.prepare()?;
         job.build()?;
         let outputs = job.outputs()?;
         Ok((job, outputs))
     }
 
-    /// Arguments of a build for a level.
-    fn arguments_of_level(&self) -> Arguments {
-        Arguments { pgo: false, json: false, measure: Vec::new(), ..self.arguments.clone() }
-    }
-
     /// Counters of an instrumented build under the training commands.
-    fn count(&self, plugin: &Path) -> Result<Level<'static>> {
-        let arguments = self.arguments_of_level();
+    fn count(&self) -> Result<LevelBuild> {
+        let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
+        let arguments = self.arguments.of_level();
         let words = COUNTING.iter().map(|word| (*word).to_owned()).collect();
-        let (job, outputs) = self.build_with(&arguments, "counting", words)?;
+        let (job, outputs) = self.build_with(&arguments, "counting", (Compiler::Gcc, words))?;
         job.train("counting", arguments.timeout.saturating_mul(10))?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters"));
         job.import_counters(&job.tree, &outputs, &profile)?;
         job.export(&profile, "counters", &counters)?;
-        let mut words = of_plugin(plugin);
+        let mut words = of_plugin(&plugin);
         words.push(format!("-fplugin-arg-sediment-counters={}", text(&counters)?));
         words.extend(COUNTED.iter().chain(FEWER).map(|word| (*word).to_owned()));
-        Ok(Level { name: "", words, profiles: vec![profile] })
+        Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
-    /// Counters of a build that rustc instrumented, under the training commands.
-    fn count_by_rustc(&self) -> Result<Level<'static>> {
-        let arguments = self.arguments_of_level();
+    /// Counters of a build that clang or rustc instrumented, under the training commands.
+    fn count_by_llvm(&self, compiler: Compiler) -> Result<LevelBuild> {
+        let arguments = self.arguments.of_level();
         let runs = self.folder_of("counting-runs")?;
-        let words = vec![format!("-Cprofile-generate={}", text(&runs)?)];
-        let (job, outputs) = self.build_with(&arguments, "counting", words)?;
+        let (option, both, counted): (_, &[&str], &[&str]) = match compiler {
+            Compiler::Rustc => ("-Cprofile", &[], &[]),
+            Compiler::Clang | Compiler::Gcc => ("-fprofile", CLANG_BOTH, CLANG_COUNTED),
+        };
+        let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let mut words = of(both);
+        words.push(format!("{option}-generate={}", text(&runs)?));
+        let (job, outputs) = self.build_with(&arguments, "counting", (compiler, words))?;
         // What the build itself ran is no training.
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10))?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
         job.import_counters(&runs, &outputs, &profile)?;
         job.export(&profile, "profdata", &counters)?;
-        let words = vec![format!("-Cprofile-use={}", text(&counters)?)];
-        Ok(Level { name: "", words, profiles: vec![profile] })
+        let mut words = of(&[both, counted].concat());
+        words.push(format!("{option}-use={}", text(&counters)?));
+        Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
     /// Counts of the blocks of a build that numbers them, by callgrind; `words` are those of the level below.
-    fn count_blocks(&self, name: &str, plugin: &Path, words: &[String]) -> Result<Level<'static>> {
+    fn count_blocks(&self, name: &str, words: &[String]) -> Result<LevelBuild> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let arguments = self.arguments_of_level();
-        let below = if words.is_empty() { of_plugin(plugin) } else { words.to_vec() };
+        let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
+        let arguments = self.arguments.of_level();
+        let below = if words.is_empty() { of_plugin(&plugin) } else { words.to_vec() };
         let mut numbering = below.clone();
         numbering.push("-fplugin-arg-sediment-blocks".to_owned());
-        let (job, outputs) = self.build_with(&arguments, &format!("{name}-numbering"), numbering)?;
+        let (job, outputs) =
+            self.build_with(&arguments, &format!("{name}-numbering"), (Compiler::Gcc, numbering))?;
         let seconds = job.train("timing", arguments.timeout)?;
-        if seconds > COUNTED_SECONDS {
-            return Err(Error::new(
-                ErrorCode::NotMeasured,
-                format!(
-                    "training takes {seconds:.1} s, and callgrind counts blocks of at most {COUNTED_SECONDS} s"
-                ),
-            ));
-        }
+        let limit = (seconds * f64::from(SLOWDOWN / 2) > COUNTED_SECONDS as f64).then_some(COUNTED_SECONDS);
         let recorded = files::folder(&job.state.path("callgrind"))?;
         let valgrind = [
             "--tool=callgrind".into(),
@@ -259,7 +343,7 @@ impl Job<'_> {
             argument("--callgrind-out-file=", recorded.join("out.%p").as_os_str()),
         ];
         let scratch = files::folder(&job.state.path("scratch"))?;
-        let stand_ins = StandIns::replace(&outputs, &valgrind, &scratch)?;
+        let stand_ins = StandIns::replace(&outputs, &valgrind, limit, &scratch)?;
         if stand_ins.is_empty() {
             return Err(Error::new(
                 ErrorCode::NotMeasured,
@@ -268,7 +352,11 @@ impl Job<'_> {
         }
         let trained = job.train("counting blocks", arguments.timeout.saturating_mul(SLOWDOWN));
         drop(stand_ins);
-        trained?;
+        // The limit ends processes by a signal, which their command may take for a failure.
+        match trained {
+            Err(error) if limit.is_none() || error.kind() == ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
         let mut parts: Vec<PathBuf> =
             std::fs::read_dir(&recorded).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
         parts.retain(|path| std::fs::metadata(path).is_ok_and(|found| found.len() > 0));
@@ -287,7 +375,7 @@ impl Job<'_> {
         job.export(&profile, "blocks", &blocks)?;
         let mut words = below;
         words.push(format!("-fplugin-arg-sediment-profile={}", text(&blocks)?));
-        Ok(Level { name: "", words, profiles: vec![profile] })
+        Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
     /// Runs the training commands without a recording; their processor time in seconds.
@@ -333,14 +421,21 @@ impl Job<'_> {
     }
 
     /// Builds a level, records it, and links it in its own order; the folder of its outputs, and its profiles.
-    fn build_level(&mut self, level: &Level<'_>, outputs: &[Output]) -> Result<(PathBuf, Vec<PathBuf>)> {
-        let arguments = self.arguments_of_level();
-        let (mut job, mut built) = self.build_with(&arguments, level.name, level.words.clone())?;
+    fn build_level(
+        &mut self,
+        name: LevelName,
+        compiler: Compiler,
+        level: &LevelBuild,
+        outputs: &[Output],
+    ) -> Result<(PathBuf, Vec<PathBuf>)> {
+        let arguments = self.arguments.of_level();
+        let (mut job, mut built) =
+            self.build_with(&arguments, name.text(), (compiler, level.words.clone()))?;
         job.record(&built)?;
         job.profile(&mut built)?;
         built.retain(|output| output.label.is_some());
         job.link_in_order(&built)?;
-        let folder = self.folder_of(&format!("{}-outputs", level.name))?;
+        let folder = self.folder_of(&format!("{}-outputs", name.text()))?;
         for (index, output) in outputs.iter().enumerate() {
             let inside = output.path.strip_prefix(&self.tree).unwrap_or(&output.path);
             files::copy(&job.tree.join(inside), &saved(&folder, index, output)?)?;
@@ -358,25 +453,43 @@ impl Job<'_> {
         Ok((folder, profiles))
     }
 
-    /// Writes the profile of the level to ship.
-    pub(super) fn keep_shipped(&self, level: Option<&str>) -> Result<()> {
-        let levels = self.state.fact(ship::LEVELS).as_array();
-        let wanted =
-            levels.into_iter().flatten().find(|fact| level.is_some() && fact["name"].as_str() == level);
-        let profiles = wanted.and_then(|fact| fact["profiles"].as_array());
-        let profiles: Vec<PathBuf> = profiles.into_iter().flatten().filter_map(entries::from_json).collect();
-        if profiles.is_empty() {
-            return Ok(());
+    /// Writes the profile that a level needs to a file.
+    pub(super) fn write_profile(&self, level: &TriedLevel, to: &Path) -> Result<()> {
+        if let [profile] = &level.profiles[..] {
+            return files::write_owned(to, &files::read(profile)?);
         }
-        let merged = self.state.path(entries::SHIPPED);
         let mut words: Vec<OsString> = ["-q", "merge"].map(OsString::from).to_vec();
-        words.extend(profiles.into_iter().map(OsString::from));
-        words.extend(["-o".into(), merged.clone().into()]);
-        self.sediment(&words)?;
-        match &self.arguments.keep_profile {
-            Some(kept) => files::write(kept, &files::read(&merged)?, self.ui),
-            None => Ok(()),
+        words.extend(level.profiles.iter().map(OsString::from));
+        words.extend(["-o".into(), to.into()]);
+        self.sediment(&words)
+    }
+}
+
+/// Why the levels below leave nothing to gain for one; None if it is to be tried.
+fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
+    let figure = |level: &TriedLevel, of: &str, key: &str| {
+        let all: Option<Vec<f64>> = level.rows.iter().map(|row| row[of][key].as_f64()).collect();
+        all.filter(|all| !all.is_empty())
+    };
+    let level = |name: LevelName| tried.iter().find(|level| level.name == name && level.is_built());
+    let few_misses = |level: &TriedLevel| {
+        let left = figure(level, "worth_percent", "left")?.into_iter().fold(0.0, f64::max);
+        (left < 100.0 * judge::WORTH)
+            .then(|| format!("all misses that are left are worth at most {left:.1} % of CPU time"))
+    };
+    match name {
+        LevelName::Order => None,
+        LevelName::Blocks => few_misses(level(LevelName::Order)?),
+        LevelName::Counters => {
+            let system = figure(level(LevelName::Order)?, "cpu_time", "system_percent")?;
+            let system = system.into_iter().fold(100.0, f64::min);
+            (system > 100.0 * (1.0 - LEAST_USER))
+                .then(|| format!("{system:.0} % of CPU time is the kernel's, which no counters change"))
         }
+        LevelName::Both => match level(LevelName::Counters) {
+            Some(counters) if counters.verdict([0, 0]).0 == Verdict::Gain => few_misses(counters),
+            _ => Some("counters alone were not shown to save CPU time".to_owned()),
+        },
     }
 }
 

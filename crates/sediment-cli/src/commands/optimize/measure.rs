@@ -4,7 +4,7 @@
 //! differ by padding only.
 
 use super::links::Output;
-use super::progress::{self, RunProgress, RunStep};
+use super::progress::{self, RunProgress};
 use super::runs::{self, Place};
 use super::stand_ins::{self, StandIns};
 use crate::files;
@@ -16,16 +16,21 @@ use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::machine;
 use sediment_measure::pace::{self, Pace};
 use sediment_measure::perf_stat::{self, Event};
-use sediment_process::command::{argument, probe, run};
+use sediment_process::command::{Outcome, argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest command that is simulated, in processor time, and how much longer it takes under valgrind, about.
-const SIMULATED: Duration = Duration::from_secs(4);
+/// Processor time of a process under valgrind; of longer work, the beginning is simulated. And how much longer work takes there, about.
+const SIMULATED: u64 = 30;
 const SLOWDOWN: f64 = 50.0;
+/// Number of instructions that figures of shortened work are of, and the nanoseconds that one takes at least: three a cycle, at 3.3 GHz.
+const PER: u64 = 1_000_000_000;
+const INSTRUCTION: f64 = 0.1;
+/// Key of a row whose figures are of [`PER`] instructions, with the seconds that were simulated.
+pub(super) const SHORTENED: &str = "simulated_seconds";
 /// Processor time of a value, in seconds: shorter commands run several times for it, and at most so often.
 const LEAST: f64 = 0.05;
 const OFTEN: f64 = 50.0;
@@ -39,14 +44,14 @@ const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", 
 /// Folder of links that differ by padding, in the folder of a side.
 pub(super) const LAYOUTS: &str = "layouts";
 
-/// Comparison of the outputs of several builds, in the tree.
+/// Comparison of the outputs of two builds, in the tree.
 pub(super) struct Bench<'a> {
     pub(super) place: Place<'a>,
     pub(super) outputs: &'a [Output],
-    /// Folders of the outputs: before, after, and of further builds; in each one its layouts, if there are any.
-    pub(super) sides: &'a [PathBuf],
-    /// True to say the figures of each side, too, and to measure in any case.
-    pub(super) tells_sides: bool,
+    /// Folders of the outputs: before, and of a level; in each one its layouts, if there are any.
+    pub(super) sides: [PathBuf; 2],
+    /// Figures of the same commands for another level, from which those before are taken.
+    pub(super) known: &'a [Value],
     /// Counted in each run; none where perf does not count here.
     pub(super) events: Vec<&'static Event>,
     pub(super) limit: Duration,
@@ -54,6 +59,8 @@ pub(super) struct Bench<'a> {
     pub(super) measure_for: Duration,
     pub(super) scratch: PathBuf,
     pub(super) progress: &'a RunProgress,
+    /// Name of a level above the order. Its time is measured in any case: a compiler changes more than misses.
+    pub(super) level: Option<&'a str>,
     pub(super) ui: &'a Ui,
 }
 
@@ -61,6 +68,8 @@ pub(super) struct Bench<'a> {
 #[derive(Debug, Clone)]
 struct Cost {
     seconds: f64,
+    /// Share of the kernel in the time of the processes that the command waited for.
+    system: f64,
     cycles: Option<f64>,
     wall: f64,
     printed: Vec<u8>,
@@ -88,89 +97,57 @@ pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Ve
 }
 
 impl Bench<'_> {
-    /// Measures each command; the outputs after stay in place.
+    /// Measures each command; the outputs before stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
-        let measured: Result<Vec<Value>> =
+        let measured: Result<Value> =
             lines.iter().enumerate().map(|(index, line)| self.command(index, line, time)).collect();
-        self.keep()?;
-        Ok(json!(measured?))
+        self.put(&self.sides[0])?;
+        measured
     }
 
     fn command(&self, index: usize, line: &str, time: Duration) -> Result<Value> {
         let doing = format!("measuring for up to {}: {line}", progress::in_words(time));
-        let bar = self.progress.begin(RunStep::Measurement(index), &doing, self.ui);
+        let bar = self.progress.begin_measurement(index, self.level, &doing, self.ui);
         let done = self.figures(line, time);
         bar.finish_and_clear();
         done
     }
 
     fn figures(&self, line: &str, time: Duration) -> Result<Value> {
-        let mut once = Vec::new();
-        for side in self.sides {
-            once.push(self.timed(side, line, COMPARED)?);
-        }
-        let seconds = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
+        let [before, after] = &self.sides;
+        let once = [self.timed(before, line, COMPARED)?, self.timed(after, line, COMPARED)?];
+        let seconds = once[0].seconds.max(once[1].seconds);
         let mut row = json!({ "command": line });
-        let simulated = match self.simulated(line, Duration::from_secs_f64(seconds)) {
-            Ok(simulated) => simulated,
-            Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted => return Err(error),
-            Err(error) => {
-                row["not_simulated"] = json!(error.to_string());
-                Vec::new()
-            }
-        };
         let mut worth = None;
-        if let [before, after, ..] = &simulated[..] {
-            let mut both = json!({});
-            for name in before.keys() {
-                both[name] = json!({ "before": before[name], "after": after[name] });
+        match self.simulated(line, seconds) {
+            Ok(simulated) => {
+                worth = Some(put_simulated(&mut row, &simulated, once[0].seconds));
             }
-            row["simulated"] = both;
-            let misses = |of: &Map<String, Value>, name: &str| of[name].as_f64().unwrap_or(0.0);
-            let fewer = CACHES.map(|(name, _)| misses(before, name) - misses(after, name));
-            let [gained, lost] =
-                [fewer, fewer.map(|count| -count)].map(|saved| judge::worth(saved, once[0].seconds));
-            row["worth_percent"] = json!({ "gained": 100.0 * gained, "lost": 100.0 * lost });
-            worth = Some(gained.max(lost));
+            Err(error) if error.kind() == sediment_core::ErrorKind::Interrupted => return Err(error),
+            Err(error) => row["not_simulated"] = json!(error.to_string()),
         }
-        let mut cpu = json!({ "before_seconds": once[0].seconds, "after_seconds": once[1].seconds });
+        let mut cpu = json!({
+            "before_seconds": once[0].seconds, "after_seconds": once[1].seconds, "system_percent": 100.0 * once[0].system,
+        });
         let why = match worth {
-            Some(worth) if worth < judge::WORTH && !self.tells_sides => {
+            Some(worth) if worth < judge::WORTH && self.level.is_none() => {
                 Some(format!("misses are worth at most {:.1} %", 100.0 * worth))
             }
             _ => self.differing_outputs(line, &once)?,
         };
-        let measured = match why {
-            Some(why) => {
-                cpu["not_judged"] = json!(why);
-                None
-            }
-            None => Some(self.rounds(line, &once, time)?),
-        };
-        if let Some(measured) = &measured {
-            put_judged(&mut cpu, measured, 1);
+        match why {
+            Some(why) => cpu["not_judged"] = json!(why),
+            None => put_judged(&mut cpu, &self.rounds(line, &once, time)?),
         }
         row["cpu_time"] = cpu;
-        if self.tells_sides {
-            let sides = (0..self.sides.len()).map(|side| {
-                let cpu_time = measured.as_ref().map(|measured| {
-                    let mut cpu =
-                        json!({ "before_seconds": once[0].seconds, "after_seconds": once[side].seconds });
-                    put_judged(&mut cpu, measured, side);
-                    cpu
-                });
-                json!({ "seconds": once[side].seconds, "simulated": simulated.get(side), "cpu_time": cpu_time })
-            });
-            row["sides"] = sides.collect();
-        }
         Ok(row)
     }
 
     /// Rounds of runs of all layouts. `once` has a run of each side.
     fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<Measured> {
-        let layouts: Vec<Vec<PathBuf>> = self.sides.iter().map(|side| layouts(side)).collect();
-        let counts: Vec<usize> = layouts.iter().map(Vec::len).collect();
+        let layouts = self.sides.each_ref().map(|side| layouts(side));
+        let counts = layouts.each_ref().map(Vec::len);
         let by_cycles = once.iter().all(|cost| cost.cycles.is_some());
         let longest = once.iter().map(|cost| cost.seconds).fold(0.0, f64::max);
         let runs = (LEAST / longest.max(1e-6)).ceil().clamp(1.0, OFTEN) as usize;
@@ -244,7 +221,9 @@ impl Bench<'_> {
         let seconds = left_behind::processor_time().saturating_sub(before).as_secs_f64();
         let text = if self.events.is_empty() { None } else { fs::read_to_string(&counts).ok() };
         let cycles = text.and_then(|text| perf_stat::table(&text).counts.first()?.value.clone().ok());
-        Ok(Cost { seconds, cycles, wall, printed: ended.output })
+        let [user, system] = [ended.usage.user, ended.usage.system].map(|time| time.as_secs_f64());
+        let system = if user + system > 0.0 { system / (user + system) } else { 0.0 };
+        Ok(Cost { seconds, system, cycles, wall, printed: ended.output })
     }
 
     /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own, as a build that copies one to
@@ -267,56 +246,49 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Copies the outputs of the second build to the tree: what changes them later changes nothing of ours.
-    fn keep(&self) -> Result<()> {
-        for (index, output) in self.outputs.iter().enumerate() {
-            let saved = self.sides[1].join(index.to_string()).join(output.name());
-            for path in output.paths() {
-                files::copy(&saved, path)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Simulated figures of each side, by name.
-    fn simulated(&self, line: &str, once: Duration) -> Result<Vec<Map<String, Value>>> {
-        if once > SIMULATED {
-            let seconds = once.as_secs_f64();
-            return Err(Error::new(
-                ErrorCode::NotMeasured,
-                format!(
-                    "the command takes {seconds:.1} s of processor time, too long for a simulation: name shorter work, --measure COMMAND"
-                ),
-            ));
-        }
+    /// Simulated figures, before and after, of a command that takes so many seconds of processor time. Of long work the beginning is
+    /// simulated, and the figures are of [`PER`] instructions.
+    fn simulated(&self, line: &str, seconds: f64) -> Result<Simulation> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let expected = SLOWDOWN * once.as_secs_f64() * (self.sides.len() * CACHES.len()) as f64 / 60.0;
-        if expected > 1.0 {
-            self.ui.note(&format!(
-                "simulating misses takes about {expected:.0} minutes; --measure COMMAND names shorter work"
-            ));
-        }
-        let mut all = vec![Map::new(); self.sides.len()];
-        for (name, cache) in CACHES {
-            for (side, figures) in self.sides.iter().zip(&mut all) {
-                let totals = self.misses(side, line, cache)?;
-                figures.insert(name.to_owned(), json!(totals.misses));
-                figures.insert(INSTRUCTIONS.to_owned(), json!(totals.instructions));
+        let known = self.known.iter().find(|row| row["command"] == line && row["simulated"].is_object());
+        let is_long = SLOWDOWN * seconds > SIMULATED as f64;
+        let is_shortened = known.map_or(is_long, |row| row[SHORTENED].is_number());
+        let mut figures = [known.map(|row| side_of(row, "before")).unwrap_or_default(), Map::new()];
+        for (side, figures) in self.sides.iter().zip(&mut figures).filter(|(_, figures)| figures.is_empty()) {
+            for (name, cache) in CACHES {
+                let Totals { misses, instructions } = self.misses(side, line, cache, is_shortened)?;
+                if is_shortened {
+                    let misses = u128::from(misses) * u128::from(PER) / u128::from(instructions.max(1));
+                    figures.insert(name.to_owned(), json!(misses as u64));
+                } else {
+                    figures.insert(name.to_owned(), json!(misses));
+                    figures.insert(INSTRUCTIONS.to_owned(), json!(instructions));
+                }
             }
         }
-        Ok(all)
+        Ok(Simulation { figures, is_shortened })
     }
 
-    /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone.
-    fn misses(&self, side: &Path, line: &str, cache: SimulatedCache) -> Result<Totals> {
+    /// Misses of a simulated cache, summed over the processes that run an output, or all processes if there are libraries alone. Of work
+    /// that is shortened, processes end early, and those that begin late are not simulated.
+    fn misses(&self, side: &Path, line: &str, cache: SimulatedCache, is_shortened: bool) -> Result<Totals> {
         self.put(side)?;
         let folder = files::folder(&self.scratch.join("cachegrind"))?;
         let mut valgrind = cache.options();
         valgrind.push(argument("--cachegrind-out-file=", folder.join("out.%p").as_os_str()));
         let command = self.place.command(&runs::in_shell(line), self.limit.saturating_mul(100));
-        let stand_ins = StandIns::replace(self.outputs, &valgrind, &self.scratch)?;
+        let limit = is_shortened.then_some(SIMULATED);
+        let stand_ins = StandIns::replace(self.outputs, &valgrind, limit, &self.scratch)?;
         let command = if stand_ins.is_empty() { command.under("valgrind", valgrind) } else { command };
-        let ended = run(&command, 0).and_then(|ended| ended.successful(&command));
+        self.ui.detail(&format!("simulating misses ({}): {line}", files::base_name(side)));
+        let ended = run(&command, 0).and_then(|ended| {
+            // The limit ends processes by a signal, which their command may take for a failure.
+            if is_shortened && ended.outcome != Outcome::Stopped {
+                Ok(ended)
+            } else {
+                ended.successful(&command)
+            }
+        });
         left_behind::end_left_behind();
         drop(stand_ins);
         self.put(side)?;
@@ -359,13 +331,48 @@ fn layouts(side: &Path) -> Vec<PathBuf> {
     if layouts.is_empty() { vec![side.to_path_buf()] } else { layouts }
 }
 
-/// Puts what the rounds say of a side, against that before, into its figures.
-fn put_judged(cpu: &mut Value, measured: &Measured, side: usize) {
+/// Simulated figures by name, before and after.
+struct Simulation {
+    figures: [Map<String, Value>; 2],
+    /// True if they are of the beginning of the work.
+    is_shortened: bool,
+}
+
+/// Simulated figures of one side of a row, by name.
+fn side_of(row: &Value, side: &str) -> Map<String, Value> {
+    let figures = row["simulated"].as_object().into_iter().flatten();
+    figures.map(|(name, both)| (name.clone(), both[side].clone())).collect()
+}
+
+/// Puts simulated figures into a row, and what saved and lost misses are worth; the larger one, as a share of the processor time.
+fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 {
+    let [before, after] = &simulation.figures;
+    let mut both = json!({});
+    for name in before.keys() {
+        both[name] = json!({ "before": before[name], "after": after[name] });
+    }
+    row["simulated"] = both;
+    let count = |of: &Map<String, Value>, name: &str| of[name].as_f64().unwrap_or(0.0);
+    let seconds = if simulation.is_shortened {
+        row[SHORTENED] = json!(SIMULATED);
+        PER as f64 * INSTRUCTION * 1e-9
+    } else {
+        seconds
+    };
+    let fewer = CACHES.map(|(name, _)| count(before, name) - count(after, name));
+    let [gained, lost] = [fewer, fewer.map(|count| -count)].map(|saved| judge::worth(saved, seconds));
+    let left = judge::worth(CACHES.map(|(name, _)| count(after, name)), seconds);
+    row["worth_percent"] = json!({ "gained": 100.0 * gained, "lost": 100.0 * lost, "left": 100.0 * left });
+    gained.max(lost)
+}
+
+/// Puts what the rounds say of the build after into its figures.
+fn put_judged(cpu: &mut Value, measured: &Measured) {
     let rounds = &measured.rounds;
     cpu["rounds"] = json!(rounds.len());
     cpu["disturbances"] = json!(measured.disturbances);
-    cpu["layouts"] = json!(rounds.first().map_or(0, |round| round[side].len()));
-    match judgement(measured, side) {
+    cpu["layouts"] = json!(rounds.first().map_or(0, |round| round[1].len()));
+    match judgement(measured) {
         Ok(judgement) => {
             cpu["saved_percent"] = json!(100.0 * judgement.saved.estimate);
             cpu["lower_percent"] = json!(100.0 * judgement.saved.lower);
@@ -383,7 +390,7 @@ fn unsteady(pace: &Pace) -> String {
 }
 
 /// The judgement, or why there is none.
-fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement, String> {
+fn judgement(measured: &Measured) -> std::result::Result<Judgement, String> {
     if !measured.by_cycles && measured.pace.change() > pace::TOO_UNSTEADY {
         return Err(unsteady(&measured.pace));
     }
@@ -396,5 +403,5 @@ fn judgement(measured: &Measured, side: usize) -> std::result::Result<Judgement,
             "the work changes from run to run: {percent:+.0} % from the first runs to the last"
         ));
     }
-    judge::judge(&measured.rounds, side).ok_or_else(|| "the linker made no layouts to compare".to_owned())
+    judge::judge(&measured.rounds, 1).ok_or_else(|| "the linker made no layouts to compare".to_owned())
 }

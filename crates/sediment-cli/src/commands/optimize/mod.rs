@@ -11,7 +11,10 @@ mod levels;
 mod links;
 mod measure;
 mod progress;
+mod project_file;
+mod recipe;
 mod recordings;
+mod result;
 mod runs;
 mod ship;
 mod sources;
@@ -39,6 +42,7 @@ use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::Stop;
 use serde_json::{Value, json};
+use ship::{LevelName, TriedLevel};
 use state::State;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -48,7 +52,7 @@ use toolbox::Compiler;
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Clone, Args)]
 #[command(
-    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.",
+    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. Then tries the levels that the compiler has (blocks, counters, both), while there is something to gain. Puts the files of the level that saves time into .sediment/result, and prints what to add to the build. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.\n\nWhat is not given is taken from sediment.toml, if it is there.",
     after_help = "Example: sediment optimize --train './prog input' -- make -j4"
 )]
 pub(crate) struct Arguments {
@@ -73,20 +77,29 @@ pub(crate) struct Arguments {
     /// Time to measure, of all commands together, above 0; accepts 90, 90s and 10m
     #[arg(long, value_name = "SECONDS", default_value = "2m", value_parser = values::duration)]
     measure_for: Duration,
-    /// Write the profile of what the build links to this file, too [default: none]
+    /// Write the profile that the shipped level needs to this file, too [default: none]
     #[arg(long, value_name = "FILE")]
     keep_profile: Option<PathBuf>,
+    /// Levels to try, all of them, separated by commas [default: cheapest first, while there is something to gain]
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "pgo")]
+    level: Vec<LevelName>,
+    /// Level to ship, whatever is measured [default: the simplest that saves time]
+    #[arg(long, value_name = "LEVEL")]
+    ship: Option<LevelName>,
     /// Build in the tree itself, without a copy
     #[arg(long)]
     in_place: bool,
-    /// Also build with counts of blocks and with counters (GCC; of a cargo build with counters), compare all levels, and say which to ship
+    /// Try every level: the same as --level order,blocks,counters,both
     #[arg(long, conflicts_with = "in_place")]
     pgo: bool,
-    /// sediment's plugin for GCC, for --pgo [default: the installed one]
-    #[arg(long, value_name = "FILE", requires = "pgo")]
+    /// sediment's plugin for GCC, for blocks and counters [default: the installed one]
+    #[arg(long, value_name = "FILE")]
     gcc_plugin: Option<PathBuf>,
+    /// Write what is given to sediment.toml, the project file, and end
+    #[arg(long, conflicts_with = "undo")]
+    init: bool,
     /// Put back what --in-place rewrote, and remove the working folder
-    #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile", "pgo"])]
+    #[arg(long, conflicts_with_all = ["train", "startup", "measure", "build", "in_place", "keep_profile", "level", "ship", "pgo"])]
     undo: bool,
     /// Print JSON
     #[arg(long)]
@@ -103,11 +116,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     if arguments.undo {
         return undo::run(&tree, &work, ui).map(|()| ExitCode::SUCCESS);
     }
+    if arguments.init {
+        return project_file::write(arguments, &tree, ui).map(|()| ExitCode::SUCCESS);
+    }
+    let arguments = &project_file::complete(arguments, &tree)?;
     arguments.check()?;
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
-    let mut job = Job::begin(arguments, tree, &work, Vec::new(), &stop, ui)?;
+    let mut job = Job::begin(arguments, tree, &work, (Compiler::Gcc, Vec::new()), &stop, ui)?;
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             ui.note("interrupted; the same command continues after the last step that was done");
@@ -120,23 +137,48 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 impl Arguments {
     fn check(&self) -> Result<()> {
         let usage = |message: &str, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint));
-        let example = "for example: sediment optimize --train './prog input' -- make";
+        let example = "for example: sediment optimize --train './prog input' -- make; or write them to sediment.toml: --init";
         if self.build.is_empty() {
             return usage("no build command", example);
         }
         if self.train.is_empty() && self.startup.is_empty() {
             return usage("no training command: give --train or --startup", example);
         }
-        if self.pgo && self.compiler() == Compiler::Gcc {
+        let further = |level: &&LevelName| **level != LevelName::Order;
+        if let Some(level) = self.level.iter().chain(&self.ship).find(further).filter(|_| self.in_place) {
+            return usage(
+                &format!("a build in place has no level {}", level.text()),
+                "further levels are built in copies: without --in-place",
+            );
+        }
+        if self.gcc_plugin.is_some() {
             levels::plugin(self.gcc_plugin.as_deref())?;
         }
         self.keep_profile.as_deref().map_or(Ok(()), files::expect_to_write)
     }
 
-    /// The compiler that levels of --pgo are built by.
-    fn compiler(&self) -> Compiler {
-        let program = self.build.first().map(|word| files::base_name(Path::new(word)));
-        if program.as_deref() == Some("cargo") { Compiler::Rustc } else { Compiler::Gcc }
+    /// True if the levels were named, and are all tried.
+    fn are_fixed(&self) -> bool {
+        self.pgo || self.ship.is_some() || !self.level.is_empty()
+    }
+
+    /// True if a level is to be tried, should there be something to gain.
+    fn wants(&self, level: LevelName) -> bool {
+        let is_named = self.level.contains(&level) || self.ship == Some(level);
+        is_named || self.pgo || !self.are_fixed()
+    }
+
+    /// Arguments of a build for a level.
+    fn of_level(&self) -> Self {
+        let json = false;
+        Self {
+            pgo: false,
+            json,
+            measure: Vec::new(),
+            level: vec![LevelName::Order],
+            ship: None,
+            ..self.clone()
+        }
     }
 
     /// All training commands, each with its kind.
@@ -187,8 +229,8 @@ struct Job<'a> {
     original: PathBuf,
     /// Its files at the start.
     found: tree::Files,
-    /// Further words for the compiler, of a level of --pgo.
-    words: Vec<String>,
+    /// Further words for a compiler, of a level.
+    words: (Compiler, Vec<String>),
     state: State,
     progress: RunProgress,
     stop: &'a Stop,
@@ -200,7 +242,7 @@ impl<'a> Job<'a> {
         arguments: &'a Arguments,
         original: PathBuf,
         work: &Path,
-        words: Vec<String>,
+        words: (Compiler, Vec<String>),
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
@@ -215,11 +257,11 @@ impl<'a> Job<'a> {
             "measure": arguments.measure, "measure_for": arguments.measure_for.as_secs_f64(), "in_place": arguments.in_place, "stamp": stamp.to_string(),
             "environment": toolbox::settings(),
         });
-        if arguments.pgo {
-            request["pgo"] = json!(true);
-        }
-        if !words.is_empty() {
-            request["words"] = json!(words);
+        let levels = LevelName::ALL.into_iter().filter(|level| arguments.wants(*level)).map(LevelName::text);
+        request["levels"] =
+            json!([arguments.are_fixed(), levels.collect::<Vec<_>>(), arguments.ship.map(LevelName::text)]);
+        if !words.1.is_empty() {
+            request["words"] = json!(words.1);
         }
         let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
@@ -236,8 +278,8 @@ impl<'a> Job<'a> {
         self.tell_of_short();
         outputs.retain(|output| output.label.is_some());
         self.link_in_order(&outputs)?;
-        let measured = self.measure(&outputs)?;
-        self.summarize(&outputs, &profile, &measured)
+        let levels = self.try_levels(&outputs)?;
+        self.summarize(&outputs, &profile, &levels)
     }
 
     fn work(&self) -> PathBuf {
@@ -245,7 +287,13 @@ impl<'a> Job<'a> {
     }
 
     fn place(&self, environment: Vec<(OsString, OsString)>) -> Place<'_> {
-        Place { folder: &self.tree, is_copy: !self.arguments.in_place, environment, stop: self.stop }
+        Place {
+            folder: &self.tree,
+            is_copy: !self.arguments.in_place,
+            environment,
+            stop: self.stop,
+            ui: self.ui,
+        }
     }
 
     /// Copies the tree, or saves what a build in place rewrites; makes the compilers' scripts.
@@ -273,7 +321,7 @@ impl<'a> Job<'a> {
                 self.ui.note(&format!("not copied: {objects} of an earlier build"));
             }
         }
-        toolbox::make(&work, self.arguments.compiler(), &self.words)?;
+        toolbox::make(&work, self.words.0, &self.words.1)?;
         self.state.done("prepare", Value::Null)
     }
 
@@ -328,7 +376,8 @@ impl<'a> Job<'a> {
         let work = self.state.folder();
         let is_above = |path: &&PathBuf| path.starts_with(work) && !path.starts_with(&self.tree);
         let above = linked.iter().find(is_above).cloned().or_else(|| toolbox::first_stranger(work));
-        let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !path.starts_with(work);
+        let is_copied = |path: &Path| path.starts_with(work) || path.starts_with(&self.tree);
+        let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !is_copied(path);
         let (path, what, hint) = if let Some(path) = above {
             let what = "the build wrote above its own folder; in a copy, that is the working folder";
             (
@@ -498,35 +547,12 @@ impl<'a> Job<'a> {
         Err(Error::new(ErrorCode::NotOrdered, "nothing was linked in order").with_hint(whys.join("\n")))
     }
 
-    fn measure(&mut self, outputs: &[Output]) -> Result<Value> {
-        if !self.state.has_done("measure") {
-            let lines = self.arguments.measured();
-            let mut sides = vec![self.state.path(entries::BEFORE), self.state.path(entries::AFTER)];
-            if self.arguments.pgo {
-                sides.extend(self.levels(outputs)?);
-            }
-            let scratch = files::folder(&self.state.path("scratch"))?;
-            let bench = measure::Bench {
-                place: self.place(Vec::new()),
-                outputs,
-                sides: &sides,
-                tells_sides: self.arguments.pgo,
-                events: measure::events(&scratch, self.stop)?,
-                limit: self.arguments.timeout,
-                measure_for: self.arguments.measure_for,
-                scratch,
-                progress: &self.progress,
-                ui: self.ui,
-            };
-            let measured = bench.measure(&lines)?;
-            self.state.done("measure", measured)?;
-        }
-        Ok(self.state.fact("measure").clone())
-    }
-
-    fn summarize(&mut self, outputs: &[Output], profile: &Profile, measured: &Value) -> Result<()> {
-        let summary = summary::Summary::new(self, outputs, profile, measured)?;
-        self.keep_shipped(summary.shipped())?;
+    /// Puts the shipped files, and those of the other levels, where they are found, and says what was done.
+    fn summarize(&mut self, outputs: &[Output], profile: &Profile, levels: &[TriedLevel]) -> Result<()> {
+        let choice = ship::choose(levels, self.arguments.ship);
+        let laid_out = result::lay_out(self, outputs, levels, &choice)?;
+        let summary = summary::Summary::new(self, outputs, profile, levels, &choice, laid_out)?;
+        summary.write_readme(self)?;
         if self.arguments.json {
             self.ui.json(&summary.json())?
         } else {

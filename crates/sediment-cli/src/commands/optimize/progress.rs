@@ -33,14 +33,32 @@ impl RunProgress {
         Self { begun: Instant::now(), counts: Some(counts), level: String::new() }
     }
 
-    /// Of the builds of a level.
-    pub(super) fn of_level(name: &str) -> Self {
-        Self { begun: Instant::now(), counts: None, level: name.to_owned() }
+    /// Of the builds of a level in this run.
+    pub(super) fn of_level(&self, name: &str) -> Self {
+        Self { begun: self.begun, counts: None, level: name.to_owned() }
     }
 
     /// Begins a step.
     pub(super) fn begin(&self, step: RunStep, doing: &str, ui: &Ui) -> ProgressBar {
-        let text = format!("{}: {doing}", self.label(step));
+        self.begin_as(&self.label(step), doing, ui)
+    }
+
+    /// Begins a measurement: a step of the run, or a part of a further level.
+    pub(super) fn begin_measurement(
+        &self,
+        index: usize,
+        level: Option<&str>,
+        doing: &str,
+        ui: &Ui,
+    ) -> ProgressBar {
+        match level {
+            None => self.begin(RunStep::Measurement(index), doing, ui),
+            Some(level) => self.begin_as(&format!("level {level}"), doing, ui),
+        }
+    }
+
+    fn begin_as(&self, label: &str, doing: &str, ui: &Ui) -> ProgressBar {
+        let text = format!("{label}: {doing}");
         if ui.is_terminal() {
             return ui.spinner(&text);
         }
@@ -94,7 +112,7 @@ mod tests {
         }
         let in_place = RunProgress { counts: Some([0, 1, 1]), ..progress };
         assert_eq!(in_place.label(RunStep::Measurement(0)), "step 4 of 4");
-        assert_eq!(RunProgress::of_level("counts").label(RunStep::Build), "level counts");
+        assert_eq!(in_place.of_level("counters").label(RunStep::Build), "level counters");
     }
 
     #[test]

@@ -199,9 +199,6 @@ impl Job<'_> {
         let printed = text::print(&profile);
         let folder = files::folder(&self.state.path(entries::PROFILES))?;
         files::write(&folder.join("profile.gv"), printed.as_bytes(), self.ui)?;
-        if let Some(path) = self.arguments.keep_profile.as_ref().filter(|_| self.words.is_empty()) {
-            files::write(path, printed.as_bytes(), self.ui)?;
-        }
         Ok(profile)
     }
 }

@@ -2,7 +2,8 @@
 //! Commands of the user: builds and training, each with a log, a time limit, and an end when the user asks.
 
 use crate::files;
-use sediment_core::{Error, ErrorCode, ErrorKind, Result};
+use crate::ui::Ui;
+use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use sediment_process::command::{Outcome, Usage, last_lines, observe};
 use sediment_process::{Command, Stop};
 use std::ffi::OsString;
@@ -21,6 +22,7 @@ pub(super) struct Place<'a> {
     pub(super) is_copy: bool,
     pub(super) environment: Vec<(OsString, OsString)>,
     pub(super) stop: &'a Stop,
+    pub(super) ui: &'a Ui,
 }
 
 /// Words by which a command line runs in a shell.
@@ -69,6 +71,12 @@ impl Place<'_> {
     /// # Errors
     /// If it cannot be started, fails, or exceeds the limit, with the last lines of its log.
     pub(super) fn run(&self, what: &str, words: &[OsString], limit: Duration, log: &Path) -> Result<Usage> {
+        let shown: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        self.ui.detail(&format!(
+            "in {}: {}",
+            files::display(self.folder),
+            escape::terminal(&shown.join(" "))
+        ));
         // A shell opens the log, and becomes the program.
         let mut logged: Vec<OsString> =
             ["/bin/sh", "-c", "exec >\"$0\" 2>&1; exec \"$@\""].map(OsString::from).to_vec();

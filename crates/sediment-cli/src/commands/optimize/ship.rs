@@ -1,277 +1,236 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which level to ship: the simplest of those that are about as good as the best.
+//! The choice of the level to ship: the simplest of those that save processor time, unless another one saves a hundredth more.
 //!
-//! Processor time judges where it was measured. Elsewhere a cost is estimated of instructions and simulated misses, with the price of a
-//! miss. A level has to gain a hundredth of the cost of every simpler one.
+//! Processor time alone decides. Instructions veto: a level that executes a hundredth more of them is not shipped.
 
+use super::verdict::{self, Finding, Misses, Verdict};
 use crate::change;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 
-/// Fact of the state with the levels, and their names, the simplest first.
-pub(super) const LEVELS: &str = "levels";
-pub(super) const ORDER: &str = "order";
-pub(super) const BLOCKS: &str = "blocks";
-pub(super) const COUNTS: &str = "counts";
-pub(super) const BOTH: &str = "both";
-/// No level.
+/// Share of the processor time that a further level has to save.
+const LEAST_GAIN: f64 = 0.01;
+/// Most instructions of a shipped level, against the build before.
+const MOST_INSTRUCTIONS: f64 = 1.01;
+
+/// Name of the level's choice in JSON if none is shipped.
 const NONE: &str = "none";
 
-/// Share of the cost that a level has to gain.
-const LEAST_GAIN: f64 = 0.01;
-/// Nanoseconds of an instruction: two a cycle, at 3.3 GHz.
-const INSTRUCTION: f64 = 0.15;
+/// Part of the build that a profile changes, the simplest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+pub(super) enum LevelName {
+    /// The linker orders functions
+    Order,
+    /// The compiler also places blocks, by their counts
+    Blocks,
+    /// The compiler optimises by the counters of an instrumented build instead
+    Counters,
+    /// Counters and counts of blocks
+    Both,
+}
 
-/// Figures of a level over all commands.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Figures {
-    pub(super) name: String,
+impl LevelName {
+    pub(super) const ALL: [Self; 4] = [Self::Order, Self::Blocks, Self::Counters, Self::Both];
+
+    /// The name, as it is typed.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Order => "order",
+            Self::Blocks => "blocks",
+            Self::Counters => "counters",
+            Self::Both => "both",
+        }
+    }
+}
+
+/// A level that was considered.
+#[derive(Debug, Clone)]
+pub(super) struct TriedLevel {
+    pub(super) name: LevelName,
     /// Why it was not built.
-    pub(super) why: Option<String>,
-    pub(super) instructions: Option<u128>,
-    pub(super) l1i: Option<u128>,
-    pub(super) itlb: Option<u128>,
-    /// Ratio of processor time, or of cycles where perf counts them, to that before, with its interval of 95 %; in the geometric mean
-    /// over the commands.
-    pub(super) cpu_time: Option<[f64; 3]>,
+    pub(super) why_not: Option<String>,
+    /// Folder of its outputs, and the profiles that it needs.
+    pub(super) folder: PathBuf,
+    pub(super) profiles: Vec<PathBuf>,
+    /// Figures of the measured commands, against the build before.
+    pub(super) rows: Vec<Value>,
 }
 
-/// A level to ship.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shipped {
-    pub(super) level: &'static str,
-    /// Basis of the choice: `cpu-time`, `estimate`, or `nothing`.
-    pub(super) by: &'static str,
-    pub(super) why: String,
-}
-
-impl Figures {
-    /// Figures of the sides of measured commands, and of levels that were not built. The first side is before, the second in order.
-    pub(super) fn of(measured: &[Value], levels: &Value) -> Vec<Self> {
-        let levels = levels.as_array().map(Vec::as_slice).unwrap_or_default();
-        let name = |fact: &Value| fact["name"].as_str().unwrap_or_default().to_owned();
-        let built = levels.iter().filter(|fact| fact["why"].is_null()).map(name);
-        let names = ["before".to_owned(), ORDER.to_owned()].into_iter().chain(built);
-        let mut all: Vec<Self> =
-            names.enumerate().map(|(side, name)| Self::of_side(measured, side, name)).collect();
-        for fact in levels.iter().filter(|fact| !fact["why"].is_null()) {
-            let why = fact["why"].as_str().map(str::to_owned);
-            all.push(Self { name: name(fact), why, ..Self::default() });
-        }
-        all
+impl TriedLevel {
+    /// A level that was not built.
+    pub(super) fn not(name: LevelName, why: String) -> Self {
+        Self { name, why_not: Some(why), folder: PathBuf::new(), profiles: Vec::new(), rows: Vec::new() }
     }
 
-    fn of_side(measured: &[Value], side: usize, name: String) -> Self {
-        let sides: Vec<&Value> = measured.iter().map(|row| &row["sides"][side]).collect();
-        let sum = |key: &str| -> Option<u128> {
-            let all: Option<Vec<u128>> =
-                sides.iter().map(|row| row["simulated"][key].as_u64().map(u128::from)).collect();
-            all.filter(|all| !all.is_empty()).map(|all| all.iter().sum())
+    pub(super) fn is_built(&self) -> bool {
+        self.why_not.is_none()
+    }
+
+    /// The verdict on the level alone. `pages` has those of the executed functions before and after.
+    pub(super) fn verdict(&self, pages: [u64; 2]) -> (Verdict, String) {
+        verdict::verdict(&self.rows.iter().map(Finding::of).collect::<Vec<_>>(), pages)
+    }
+
+    /// Sums of a simulated figure over the commands, before and after; None if a command was not simulated.
+    pub(super) fn simulated(&self, key: &str) -> Option<[u128; 2]> {
+        let sum = |side: &str| -> Option<u128> {
+            self.rows.iter().map(|row| row["simulated"][key][side].as_u64().map(u128::from)).sum()
         };
-        let cpu_time = || -> Option<[f64; 3]> {
-            let mut product = [1.0; 3];
-            for row in &sides {
-                for (at, key) in ["saved_percent", "upper_percent", "lower_percent"].iter().enumerate() {
-                    product[at] *= 1.0 - row["cpu_time"][key].as_f64()? / 100.0;
-                }
+        Some([sum("before")?, sum("after")?]).filter(|_| !self.rows.is_empty())
+    }
+
+    /// Ratio of processor time to that before, with its interval of 95 %; the geometric mean over the judged commands.
+    fn ratio(&self) -> Option<[f64; 3]> {
+        let (mut sum, mut count) = ([0.0; 3], 0.0);
+        for row in &self.rows {
+            let percent = |key: &str| row["cpu_time"][key].as_f64();
+            let keys = ["saved_percent", "upper_percent", "lower_percent"];
+            let [Some(saved), Some(upper), Some(lower)] = keys.map(percent) else { continue };
+            for (sum, percent) in sum.iter_mut().zip([saved, upper, lower]) {
+                *sum += (1.0 - percent / 100.0).ln();
             }
-            let count = sides.len() as f64;
-            (!sides.is_empty()).then(|| product.map(|product: f64| (product.ln() / count).exp()))
+            count += 1.0;
+        }
+        (count > 0.0).then(|| sum.map(|sum: f64| (sum / count).exp()))
+    }
+
+    /// Ratio of simulated instructions to those before.
+    fn instructions(&self) -> Option<f64> {
+        let [before, after] = self.simulated(super::measure::INSTRUCTIONS)?;
+        (before > 0).then(|| after as f64 / before as f64)
+    }
+
+    /// Simulated misses before and after.
+    pub(super) fn misses(&self) -> Vec<Misses> {
+        let of = |(key, name): (&str, &'static str)| {
+            let [before, after] = self.simulated(key)?;
+            Some(Misses { name, before, after })
         };
-        Self {
-            name,
-            why: None,
-            instructions: sum(super::measure::INSTRUCTIONS),
-            l1i: sum("l1i"),
-            itlb: sum("itlb"),
-            cpu_time: cpu_time(),
-        }
+        verdict::METERS.iter().filter_map(|(key, name)| of((key, name))).collect()
     }
 
-    /// Estimated nanoseconds.
-    fn estimate(&self) -> Option<f64> {
-        let [l1i, itlb] = [super::verdict::nanoseconds("l1i"), super::verdict::nanoseconds("itlb")];
-        Some(self.instructions? as f64 * INSTRUCTION + self.l1i? as f64 * l1i + self.itlb? as f64 * itlb)
-    }
-
-    /// Changes against another, for people.
-    pub(super) fn in_words(&self, before: &Self) -> String {
-        if let Some(why) = &self.why {
-            return format!("not compared: {why}");
+    /// What was found, for people.
+    pub(super) fn in_words(&self) -> String {
+        if let Some(why) = &self.why_not {
+            return format!("not built: {why}");
         }
-        let mut parts = Vec::new();
-        if let Some(interval) = self.cpu_time {
-            let [ratio, lower, upper] = interval.map(|ratio| change::in_percent(ratio, 1));
-            parts.push(format!("{ratio} CPU time (95 %: {lower} to {upper})"));
-        }
-        let counts = [
-            ("instructions", self.instructions, before.instructions),
-            ("L1I misses", self.l1i, before.l1i),
-            ("iTLB misses", self.itlb, before.itlb),
-        ];
-        for (name, now, then) in counts {
-            if let (Some(now), Some(then @ 1..)) = (now, then) {
-                parts.push(format!("{} {name}", change::in_percent(now as f64 / then as f64, 1)));
-            }
+        let (verdict, why) = self.verdict([0, 0]);
+        let mut parts = vec![if verdict == Verdict::Gain { why } else { format!("{verdict}: {why}") }];
+        let percent = |ratio| change::in_percent(ratio, 1);
+        parts.extend(self.instructions().map(|ratio| format!("{} instructions", percent(ratio))));
+        for misses in self.misses().iter().filter(|misses| misses.before > 0) {
+            parts.push(format!(
+                "{} {} misses",
+                percent(misses.after as f64 / misses.before as f64),
+                misses.name
+            ));
         }
         parts.join(", ")
     }
 
     pub(super) fn json(&self) -> Value {
-        let spread = |spread: Option<[f64; 3]>| {
-            spread.map(|[ratio, lower, upper]| json!({ "ratio": ratio, "lower": lower, "upper": upper }))
-        };
+        let (verdict, why) = self.verdict([0, 0]);
+        let verdict = self.is_built().then(|| json!({ "code": verdict.code(), "why": why }));
+        let after = |key: &str| self.simulated(key).map(|[_, after]| after as u64);
         json!({
-            "name": self.name, "not_compared": self.why, "instructions": self.instructions.map(|count| count as u64),
-            "l1i_misses": self.l1i.map(|count| count as u64), "itlb_misses": self.itlb.map(|count| count as u64),
-            "cpu_time": spread(self.cpu_time),
+            "name": self.name.text(), "not_built": self.why_not, "verdict": verdict,
+            "instructions": after(super::measure::INSTRUCTIONS), "l1i_misses": after("l1i"), "itlb_misses": after("itlb"),
+            "cpu_time": self.ratio().map(|[ratio, lower, upper]| json!({ "ratio": ratio, "lower": lower, "upper": upper })),
         })
     }
 }
 
-impl Shipped {
+/// The choice of the level to ship.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) level: Option<LevelName>,
+    /// Basis of the choice: `cpu-time`, or `request` where `--ship` made it.
+    by: &'static str,
+    why: String,
+}
+
+impl Choice {
     pub(super) fn json(&self) -> Value {
-        json!({ "level": self.level, "by": self.by, "why": self.why })
+        json!({ "level": self.level.map_or(NONE, LevelName::text), "by": self.by, "why": self.why })
     }
 
-    /// The decision, for people.
-    pub(super) fn in_words(&self) -> String {
-        let what = match self.level {
-            NONE => "not for this program",
-            level => level,
-        };
-        format!("{what}: {}", self.why)
-    }
-
-    /// The level, if one gains.
-    pub(super) fn level(&self) -> Option<&'static str> {
-        (self.level != NONE).then_some(self.level)
+    /// Why nothing, or this level, is shipped.
+    pub(super) fn why(&self) -> &str {
+        &self.why
     }
 }
 
-/// The level to ship of these, of which the first is the build before.
-pub(super) fn shipped(all: &[Figures]) -> Shipped {
-    let Some((before, levels)) = all.split_first() else {
-        return Shipped { level: NONE, by: "nothing", why: "nothing was measured".to_owned() };
-    };
-    let by_time = levels.iter().any(|level| level.cpu_time.is_some());
-    // The cost of each as a share of that before; one whose interval reaches 1 gains nothing.
-    let cost = |level: &Figures| -> Option<f64> {
-        if by_time {
-            return level.cpu_time.map(|[ratio, _, upper]| if upper < 1.0 { ratio } else { ratio.max(1.0) });
-        }
-        Some(level.estimate()? / before.estimate()?)
-    };
-    let by = if by_time { "cpu-time" } else { "estimate" };
-    let decide = "decide with sediment eval";
-    let (mut best, mut least, mut known) = (None, 1.0, false);
-    for name in [ORDER, BLOCKS, COUNTS, BOTH] {
-        let Some(level) = levels.iter().find(|level| level.name == name) else { continue };
-        let Some(cost) = cost(level) else { continue };
-        known = true;
-        if cost <= least * (1.0 - LEAST_GAIN) {
-            (best, least) = (Some((name, level)), cost);
+/// The level to ship of these, the simplest first; `asked` is that of `--ship`.
+pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> Choice {
+    let by = if asked.is_some() { "request" } else { "cpu-time" };
+    if let Some(level) = asked.and_then(|asked| levels.iter().find(|level| level.name == asked)) {
+        let ships = Some(level.name).filter(|_| level.is_built());
+        let why = if ships.is_some() { "asked for by --ship".to_owned() } else { level.in_words() };
+        return Choice { level: ships, by, why };
+    }
+    let mut best: Option<(LevelName, f64)> = None;
+    let mut vetoed = None;
+    for level in levels.iter().filter(|level| level.is_built()) {
+        let saved = level.ratio().filter(|_| level.verdict([0, 0]).0 == Verdict::Gain);
+        let Some([ratio, ..]) = saved else { continue };
+        if level.instructions().is_some_and(|ratio| ratio > MOST_INSTRUCTIONS) {
+            vetoed = Some(level.name);
+        } else if best.is_none_or(|(_, least)| ratio <= least * (1.0 - LEAST_GAIN)) {
+            best = Some((level.name, ratio));
         }
     }
-    if !known {
-        let why = format!("neither time nor misses were measured; {decide}");
-        return Shipped { level: NONE, by: "nothing", why };
-    }
-    let Some((level, figures)) = best else {
-        let why =
-            format!("no level saves 1 % of the {}", if by_time { "CPU time" } else { "estimated cost" });
-        return Shipped { level: NONE, by, why };
+    let why = match (best, vetoed) {
+        (Some((name, _)), _) => levels.iter().find(|level| level.name == name).map(TriedLevel::in_words),
+        (None, Some(name)) => Some(format!("{} executes over 1 % more instructions", name.text())),
+        (None, None) => None,
     };
-    let mut why = figures.in_words(before);
-    if !by_time {
-        why = format!("{} estimated cost ({why})", change::in_percent(least, 1));
-    }
-    Shipped { level, by, why }
+    let why = why.unwrap_or_else(|| "no level was shown to save CPU time".to_owned());
+    Choice { level: best.map(|(name, _)| name), by, why }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn level(name: &str, instructions: u128, l1i: u128, itlb: u128) -> Figures {
-        Figures {
-            name: name.to_owned(),
-            instructions: Some(instructions),
-            l1i: Some(l1i),
-            itlb: Some(itlb),
-            ..Figures::default()
-        }
-    }
-
-    fn timed(name: &str, ratio: f64, upper: f64) -> Figures {
-        Figures { cpu_time: Some([ratio, ratio - 0.01, upper]), ..level(name, 100, 0, 0) }
+    /// A level that saves so many per cent of the processor time, with so many instructions of a thousand.
+    fn level(name: LevelName, saved: f64, answer: &str, instructions: u64) -> TriedLevel {
+        let cpu_time = json!({
+            "saved_percent": saved, "lower_percent": saved - 1.0, "upper_percent": saved + 1.0, "answer": answer, "in_words": answer,
+        });
+        let simulated = json!({ "instructions": { "before": 1000, "after": instructions } });
+        let rows = vec![json!({ "command": "./prog", "cpu_time": cpu_time, "simulated": simulated })];
+        TriedLevel { rows, why_not: None, ..TriedLevel::not(name, String::new()) }
     }
 
     #[test]
     fn the_simplest_of_the_best_is_shipped() {
-        let million = 1_000_000;
-        let rows: &[(&str, Vec<Figures>)] = &[
-            // Fewer misses; fewer instructions; both together hardly better.
-            ("order", vec![level("order", 100 * million, million, million / 4)]),
+        use LevelName::{Blocks, Both, Counters, Order};
+        let saves = |name, saved| level(name, saved, "saves", 1000);
+        let rows = [
+            (vec![saves(Order, 3.0), saves(Blocks, 3.5)], Some(Order)),
+            (vec![saves(Order, 3.0), saves(Blocks, 4.5), saves(Counters, 5.0)], Some(Blocks)),
             (
-                "counts",
-                vec![
-                    level("order", 100 * million, million, million / 2),
-                    level("counts", 90 * million, million, million / 4),
-                    level("both", 90 * million, million * 99 / 100, million / 4),
-                ],
+                vec![level(Order, 0.1, "nothing-to-gain", 1000), saves(Counters, 6.0), saves(Both, 7.5)],
+                Some(Both),
             ),
-            (
-                "none",
-                vec![
-                    level("order", 100 * million, million, million),
-                    level("counts", 101 * million, million, million),
-                ],
-            ),
-            // A level that was not built.
-            (
-                "order",
-                vec![
-                    level("order", 90 * million, million, million),
-                    Figures { name: "counts".to_owned(), why: Some("no".to_owned()), ..Figures::default() },
-                ],
-            ),
+            (vec![level(Order, 4.0, "unknown", 1000)], None),
+            (vec![level(Order, -4.0, "costs", 1000), TriedLevel::not(Blocks, "no".to_owned())], None),
+            (vec![level(Counters, 6.0, "saves", 1011)], None),
+            (Vec::new(), None),
         ];
-        for (expected, levels) in rows {
-            let mut all = vec![level("before", 100 * million, million, million)];
-            all.extend(levels.iter().cloned());
-            assert_eq!(shipped(&all).level, *expected, "{levels:?}");
+        for (levels, expected) in rows {
+            assert_eq!(choose(&levels, None).level, expected, "{levels:?}");
         }
     }
 
-    /// Promise to users: where no level gains, the line says so and why.
     #[test]
-    fn a_program_that_no_level_makes_faster_is_told_so() {
-        let million = 1_000_000;
-        let same = level("before", 100 * million, million, million);
-        let none = shipped(&[same.clone(), Figures { name: "order".to_owned(), ..same }]);
-        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the estimated cost");
-        assert_eq!(none.level(), None);
-        let none = shipped(&[timed("before", 1.0, 1.0), timed("counts", 0.999, 1.01)]);
-        assert_eq!(none.in_words(), "not for this program: no level saves 1 % of the CPU time");
-        assert_eq!(none.json()["level"], "none");
-    }
-
-    #[test]
-    fn time_judges_if_it_was_measured() {
-        let before = timed("before", 1.0, 1.0);
-        let gain = [before.clone(), timed("order", 0.97, 0.98), timed("counts", 0.87, 0.88)];
-        assert_eq!((shipped(&gain).level, shipped(&gain).by), ("counts", "cpu-time"));
-        // Fewer instructions, more time.
-        let mut loss = [before, timed("order", 0.98, 0.99), timed("counts", 1.0, 1.01)];
-        loss[2].instructions = Some(50);
-        assert_eq!(shipped(&loss).level, "order");
-        assert_eq!(shipped(&[timed("before", 1.0, 1.0), timed("order", 0.9, 1.02)]).level(), None);
-    }
-
-    #[test]
-    fn nothing_is_said_without_figures() {
-        let unknown = |name: &str| Figures { name: name.to_owned(), ..Figures::default() };
-        let said = shipped(&[unknown("before"), unknown("order")]);
-        assert_eq!((said.level, said.by), ("none", "nothing"));
+    fn a_level_that_is_asked_for_is_shipped_if_it_was_built() {
+        let levels = [
+            level(LevelName::Order, -4.0, "costs", 1000),
+            TriedLevel::not(LevelName::Blocks, "no plugin".to_owned()),
+        ];
+        assert_eq!(choose(&levels, Some(LevelName::Order)).level, Some(LevelName::Order));
+        let not = choose(&levels, Some(LevelName::Blocks));
+        assert_eq!((not.level, not.why()), (None, "not built: no plugin"));
     }
 }

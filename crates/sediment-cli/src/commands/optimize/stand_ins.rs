@@ -20,8 +20,14 @@ const HEAD: &str = "#!/bin/sh\n# sediment optimize measures this program.\n";
 pub(super) struct StandIns(Vec<PathBuf>);
 
 impl StandIns {
-    /// Puts a script in the place of each program among the outputs; `scratch` is a folder for the scripts.
-    pub(super) fn replace(outputs: &[Output], valgrind: &[OsString], scratch: &Path) -> Result<Self> {
+    /// Puts a script in the place of each program among the outputs; `scratch` is a folder for the scripts. `limit` is the processor time
+    /// of a process under valgrind, in seconds, after which it ends with what it has counted; and the time after which no further one begins.
+    pub(super) fn replace(
+        outputs: &[Output],
+        valgrind: &[OsString],
+        limit: Option<u64>,
+        scratch: &Path,
+    ) -> Result<Self> {
         let mut stand_ins = Self(Vec::new());
         let quoted: Option<Vec<String>> =
             valgrind.iter().map(|word| escape::shell(&word.to_string_lossy())).collect();
@@ -33,7 +39,8 @@ impl StandIns {
                 continue;
             }
             let script = scratch.join("stand-in");
-            let text = format!("{HEAD}exec valgrind {} {shown} \"$@\"\n", quoted.join(" "));
+            let limits = limit.map_or_else(String::new, |seconds| limits(seconds, shown.as_str()));
+            let text = format!("{HEAD}{limits}exec valgrind {} {shown} \"$@\"\n", quoted.join(" "));
             files::write_owned(&script, text.as_bytes())?;
             files::make_executable(&script)?;
             stand_ins.0.push(path.to_path_buf());
@@ -47,6 +54,13 @@ impl StandIns {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Lines of a script that limit the processor time of the program, and that run it alone if it begins too late.
+fn limits(seconds: u64, program: &str) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let last = now.map_or(0, |now| now.as_secs()) + seconds;
+    format!("test \"$(date +%s)\" -le {last} || exec {program} \"$@\"\nulimit -S -t {seconds}\n")
 }
 
 impl Drop for StandIns {

@@ -99,7 +99,10 @@ impl State {
             return Some(steps);
         }
         if is_one_of(&OF_MEASUREMENT) {
-            return Some(steps.into_iter().filter(|step| step != "measure" && step != LAST).collect());
+            // Other levels are measured as before.
+            let is_kept =
+                |step: &String| step != LAST && (is_one_of(&[LEVELS]) || !step.starts_with(entries::MEASURE));
+            return Some(steps.into_iter().filter(is_kept).collect());
         }
         if !is_one_of(&[TRAIN, STARTUP, MEASURE, MEASURE_FOR]) || self.path(entries::BEFORE).exists() {
             return None;
@@ -218,9 +221,9 @@ const TRAIN: &str = "--train";
 const STARTUP: &str = "--startup";
 const MEASURE: &str = "--measure";
 const MEASURE_FOR: &str = "--measure-for";
-const PGO: &str = "--pgo";
+const LEVELS: &str = "levels";
 /// What changes the measurement alone.
-const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, PGO];
+const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, LEVELS];
 
 /// Last step of a run.
 pub(super) const LAST: &str = "summary";
@@ -236,7 +239,7 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
         ("measure_for", MEASURE_FOR),
         ("in_place", "--in-place"),
         ("environment", "a variable for the build"),
-        ("pgo", PGO),
+        ("levels", LEVELS),
         ("words", "words for the compiler"),
     ];
     let differs = |part: &&(&str, &str)| before[part.0] != now[part.0];

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of the command: ten lines, JSON, and a page for each ordered file with its layout before and after.
+//! The end of the command: what was found, JSON, what to add to the build, and a page for each ordered file with its layout before and after.
 
 use super::Job;
 use super::entries;
 use super::links::{self, Output};
-use super::ship::{self, Shipped};
-use super::verdict::{Finding, METERS, Misses, Verdict, verdict};
+use super::measure::SHORTENED;
+use super::recipe::Recipe;
+use super::result::LaidOut;
+use super::ship::{Choice, LevelName, TriedLevel};
+use super::verdict::{Misses, Verdict};
 use crate::change;
 use crate::files;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_measure::judge;
 use sediment_process::Command;
 use sediment_process::command::run;
 use serde_json::{Value, json};
@@ -30,30 +32,32 @@ const NAMED: usize = 3;
 /// Results of a run.
 pub(super) struct Summary {
     rows: Vec<Row>,
-    measured: Vec<Value>,
     linked: usize,
     trainings: usize,
     seconds: [f64; 2],
+    /// The profile of the order.
     profile: PathBuf,
-    /// The profile of the level to ship, if that is not the order alone.
-    profile_of_level: PathBuf,
     functions: usize,
     /// Folder that paths are shown from.
     here: PathBuf,
-    /// True if the profile is written elsewhere, too.
-    is_kept: bool,
+    /// File of `--keep-profile`.
+    kept: Option<PathBuf>,
     /// True if what was recorded was measured, which flatters an order.
     measures_recorded: bool,
-    /// Figures of the levels, that before first; empty without --pgo.
-    levels: Vec<ship::Figures>,
+    /// The order first.
+    levels: Vec<TriedLevel>,
+    choice: Choice,
+    laid_out: LaidOut,
 }
 
 /// An ordered file.
 struct Row {
     name: String,
-    result: PathBuf,
+    /// The shipped file, and that of the first build, where people find them.
+    result: Option<PathBuf>,
     before: PathBuf,
-    after: PathBuf,
+    /// The files of which the page is.
+    sides: [PathBuf; 2],
     /// Page with its layout before and after.
     report: Option<PathBuf>,
     /// Results of verification, before and after.
@@ -70,7 +74,9 @@ impl Summary {
         job: &Job<'_>,
         outputs: &[Output],
         profile: &Profile,
-        measured: &Value,
+        levels: &[TriedLevel],
+        choice: &Choice,
+        laid_out: LaidOut,
     ) -> Result<Self> {
         let log = links::read(&job.state.path(entries::LINKS_AFTER));
         let profile_path = job.state.path(entries::PROFILES).join("profile.gv");
@@ -89,9 +95,9 @@ impl Summary {
             };
             rows.push(Row {
                 name: files::base_name(output.known_as()),
-                result: output.known_as().to_path_buf(),
-                before,
-                after,
+                result: laid_out.shipped.get(index).cloned(),
+                before: laid_out.before.get(index).cloned().unwrap_or_default(),
+                sides: [before, after],
                 report: None,
                 verified,
                 why,
@@ -102,22 +108,19 @@ impl Summary {
         rows.sort_by_key(|row| std::cmp::Reverse(number(&row.verified[1]["weight"])));
         let mut summary = Self {
             rows,
-            measured: measured.as_array().cloned().unwrap_or_default(),
             linked: links::outputs(&job.state.path(entries::LINKS_BEFORE), &job.tree, &job.work()).len(),
             trainings: job.arguments.trainings().count(),
             seconds: ["build", "order"].map(|step| job.state.fact(step).as_f64().unwrap_or(0.0)),
             profile: profile_path,
-            profile_of_level: job.state.path(entries::SHIPPED),
             functions: profile.function_count(),
             here: job.original.clone(),
-            is_kept: job.arguments.keep_profile.is_some(),
+            kept: job.arguments.keep_profile.clone(),
             measures_recorded: job.arguments.measure.is_empty(),
-            levels: Vec::new(),
+            levels: levels.to_vec(),
+            choice: choice.clone(),
+            laid_out,
         };
-        if job.arguments.pgo {
-            summary.levels = ship::Figures::of(&summary.measured, job.state.fact(ship::LEVELS));
-        }
-        let notes = summary.text();
+        let notes = summary.lines();
         let (verdict, why) = summary.verdict();
         // Without a measurement, the forecast says more.
         let verdict =
@@ -149,50 +152,56 @@ impl Summary {
             })
             .collect();
         let (verdict, why) = self.verdict();
-        let mut all = json!({
-            "schema": 2, "outputs": rows, "measured": self.measured, "profile": self.profile,
+        json!({
+            "schema": 3, "outputs": rows, "measured": self.measured(), "profile": self.shown_profile(),
             "verdict": { "code": verdict.code(), "why": why },
+            "levels": self.levels.iter().map(TriedLevel::json).collect::<Vec<_>>(), "ship": self.choice.json(),
+            "recipe": self.laid_out.recipe.as_ref().map(Recipe::json),
             "build_seconds": self.seconds[0], "second_build_seconds": self.seconds[1],
-        });
-        if let Some(shipped) = self.decision() {
-            all["levels"] = self.levels.iter().map(ship::Figures::json).collect();
-            all["ship"] = shipped.json();
-        }
-        all
+        })
     }
 
-    fn decision(&self) -> Option<Shipped> {
-        (!self.levels.is_empty()).then(|| ship::shipped(&self.levels))
+    /// Rows of the measured commands, of the order against the build before.
+    fn measured(&self) -> &[Value] {
+        self.levels.first().map_or(&[], |order| &order.rows)
     }
 
-    /// The level to ship, where levels were compared and one gains.
-    pub(super) fn shipped(&self) -> Option<&'static str> {
-        self.decision()?.level()
+    /// The profile of the shipped level, else of the order.
+    fn shown_profile(&self) -> &Path {
+        self.laid_out.profile.as_ref().unwrap_or(&self.profile)
     }
 
-    /// The figures, for people.
+    /// Everything, for people: the lines, and the recipe of the shipped level.
     pub(super) fn text(&self) -> String {
-        let [first, second] = self.seconds;
+        let mut text = self.lines();
+        if let Some(recipe) = &self.laid_out.recipe {
+            let _ = write!(text, "{:<11}{}", "recipe", recipe.text());
+        }
+        text
+    }
+
+    /// Writes what is where into the working folder.
+    pub(super) fn write_readme(&self, job: &Job<'_>) -> Result<()> {
+        let mut text = String::from("The working folder of `sediment optimize`. The last run:\n\n");
+        text += &self.text();
+        text += "\nresult/       the shipped files, and the profile that their build needs; missing if nothing is shipped\n\
+                 levels/       the files of the first build (before), and of each other level, with its profile\n\
+                 report-*.html layouts before and after\n\
+                 tree/         the copy in which everything was built\n\n\
+                 Everything else belongs to sediment. `sediment optimize --undo` removes the folder.\n";
+        files::write_owned(&job.state.path(entries::README), text.as_bytes())
+    }
+
+    /// The figures, for people: what was decided first, and what it is made of.
+    fn lines(&self) -> String {
         let mut text = String::new();
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "{name:<11}{value}");
         };
-        let linked = counted(self.linked as u64, "linked file");
-        line("built", format!("{linked} in {first:.1} s; linked again in order in {second:.1} s"));
-        let trainings = counted(self.trainings as u64, "training command");
-        let functions = counted(grouped(self.functions as u128), "function");
-        line("recorded", format!("{trainings}; {functions} executed"));
-        for row in self.rows.iter().take(NAMED) {
-            line("ordered", row.in_words());
-        }
-        if let Some(more) = self.rows.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            line("", format!("and {more} more (--json lists all)"));
-        }
-        for Misses { name, before, after, .. } in self.misses() {
-            let change = change(before as f64, after as f64);
-            line(name, format!("{} -> {} misses ({change}), simulated", grouped(before), grouped(after)));
-        }
-        for measured in self.measured.iter().take(NAMED) {
+        let (verdict, why) = self.verdict();
+        line("verdict", format!("{verdict}: {why}"));
+        line("shipped", self.shipped());
+        for measured in self.measured().iter().take(NAMED) {
             line("CPU time", cpu_time(measured));
             let disturbances = measured["cpu_time"]["disturbances"].as_array();
             for disturbance in disturbances.into_iter().flatten().filter_map(Value::as_str) {
@@ -202,25 +211,69 @@ impl Summary {
                 line("", format!("misses not simulated: {why}"));
             }
         }
-        let (verdict, why) = self.verdict();
-        line("verdict", format!("{verdict}: {why}"));
-        if let (Some((before, levels)), Some(shipped)) = (self.levels.split_first(), self.decision()) {
-            for level in levels {
-                line("level", format!("{:<7}{}", level.name, level.in_words(before)));
-            }
-            line("ship", shipped.in_words());
+        for Misses { name, before, after } in self.levels.first().map(TriedLevel::misses).unwrap_or_default()
+        {
+            let change = change(before as f64, after as f64);
+            let is_short = self.measured().iter().any(|row| row[SHORTENED].is_number());
+            let of = if is_short { "simulated for the beginning, in 10^9 instructions" } else { "simulated" };
+            line(name, format!("{} -> {} misses ({change}), {of}", grouped(before), grouped(after)));
         }
-        if let Some(row) = self.rows.first() {
-            line("result", format!("{} (before: {})", self.shown(&row.result), self.shown(&row.before)));
-            if let Some(report) = &row.report {
-                line("report", self.shown(report));
-            }
+        // Levels that are not built for one reason share a line.
+        let same =
+            |one: &TriedLevel, other: &TriedLevel| one.why_not.is_some() && one.why_not == other.why_not;
+        let further = self.levels.get(1..).unwrap_or_default();
+        for alike in further.chunk_by(same) {
+            let names: Vec<&str> = alike.iter().map(|level| level.name.text()).collect();
+            line("level", format!("{:<8} {}", names.join(", "), alike[0].in_words()));
         }
-        let kept = if self.is_kept { "" } else { " (keep it: --keep-profile FILE)" };
-        let shipped = self.shipped().filter(|level| *level != ship::ORDER);
-        let profile = shipped.map_or(&self.profile, |_| &self.profile_of_level);
-        line("profile", format!("{}{kept}", self.shown(profile)));
+        for row in self.rows.iter().take(NAMED) {
+            line("ordered", row.in_words());
+        }
+        if let Some(more) = self.rows.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            line("", format!("and {more} more (--json lists all)"));
+        }
+        let [first, second] = self.seconds;
+        let linked = counted(self.linked as u64, "linked file");
+        line("built", format!("{linked} in {first:.1} s; linked again in order in {second:.1} s"));
+        let trainings = counted(self.trainings as u64, "training command");
+        let functions = counted(grouped(self.functions as u128), "function");
+        line("recorded", format!("{trainings}; {functions} executed"));
+        if let Some(report) = self.rows.first().and_then(|row| row.report.as_ref()) {
+            line("report", self.shown(report));
+        }
+        let others = self.laid_out.others.iter().map(|(_, folder)| self.shown(folder));
+        line("others", others.collect::<Vec<_>>().join(" "));
+        line("profile", self.kept_profile());
         text
+    }
+
+    /// The shipped files, or why there are none.
+    fn shipped(&self) -> String {
+        let Some(level) = self.choice.level else {
+            return format!("nothing: {}", self.choice.why());
+        };
+        let mut files: Vec<String> = self
+            .rows
+            .iter()
+            .filter_map(|row| row.result.as_ref())
+            .take(NAMED)
+            .map(|path| self.shown(path))
+            .collect();
+        if self.rows.len() > NAMED {
+            files.push(format!("and {} more", self.rows.len() - NAMED));
+        }
+        format!("level {}: {}", level.text(), files.join(", "))
+    }
+
+    /// Where the profile is, and what became of `--keep-profile`.
+    fn kept_profile(&self) -> String {
+        let profile = self.shown(self.shown_profile());
+        match (&self.kept, self.choice.level) {
+            (None, Some(_)) => format!("{profile} (keep it: --keep-profile FILE)"),
+            (Some(_), None) => format!("{profile} (of the order; nothing is shipped, so none is kept)"),
+            (None, None) => format!("{profile} (of the order)"),
+            (Some(kept), Some(_)) => files::display(kept),
+        }
     }
 
     /// A path, from the folder where the command was started.
@@ -228,45 +281,32 @@ impl Summary {
         files::display(path.strip_prefix(&self.here).unwrap_or(path))
     }
 
-    /// Sums of simulated misses over the commands, before and after.
-    fn misses(&self) -> Vec<Misses> {
-        let sums = METERS.iter().map(|(key, name)| {
-            let rows = self.measured.iter().map(|row| &row["simulated"][key]);
-            let all: Vec<&Value> = rows.filter(|row| row.is_object()).collect();
-            let sum = |side: &str| all.iter().filter_map(|row| row[side].as_u64()).map(u128::from).sum();
-            (!all.is_empty()).then(|| Misses { name, before: sum("before"), after: sum("after") })
-        });
-        sums.flatten().collect()
-    }
-
+    /// The verdict on the shipped level; without one, on the level of which least is known.
     fn verdict(&self) -> (Verdict, String) {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
             return (Verdict::Nothing, "by the recorded starts, no order is better".to_owned());
         }
-        let pages = |side: usize| {
+        let pages = [0, 1].map(|side: usize| {
             self.rows.iter().filter_map(|row| row.verified[side]["hot_pages"].as_u64()).sum::<u64>()
+        });
+        let verdict = |level: &TriedLevel| {
+            let is_order = level.name == LevelName::Order;
+            let (verdict, why) = level.verdict(if is_order { pages } else { [0, 0] });
+            (verdict, if is_order { why } else { format!("level {}: {why}", level.name.text()) })
         };
-        let findings: Vec<Finding> = self.measured.iter().map(finding).collect();
-        let (verdict, why) = verdict(&findings, [pages(0), pages(1)]);
-        if verdict == Verdict::Gain && self.measures_recorded {
-            return (verdict, format!("{why}; of the recorded work: --measure COMMAND names other work"));
+        let measured: Vec<&TriedLevel> = self.levels.iter().filter(|level| !level.rows.is_empty()).collect();
+        let shipped = measured.iter().find(|level| self.choice.level == Some(level.name));
+        if let Some((verdict, why)) = shipped.map(|level| verdict(level)) {
+            if verdict == Verdict::Gain && self.measures_recorded {
+                return (verdict, format!("{why}; of the recorded work: --measure COMMAND names other work"));
+            }
+            return (verdict, why);
         }
-        (verdict, why)
-    }
-}
-
-/// What was found of a measured command.
-fn finding(measured: &Value) -> Finding {
-    let cpu = &measured["cpu_time"];
-    let worth = ["gained", "lost"].map(|key| measured["worth_percent"][key].as_f64());
-    match (cpu["answer"].as_str(), cpu["in_words"].as_str(), worth) {
-        (Some(code), Some(sentence), _) => {
-            Finding::Judged { code: code.to_owned(), sentence: sentence.to_owned() }
-        }
-        (_, _, [Some(gained), Some(lost)]) if gained.max(lost) < 100.0 * judge::WORTH => {
-            Finding::TooFewMisses(gained.max(lost))
-        }
-        _ => Finding::Open(cpu["not_judged"].as_str().unwrap_or("it was not measured").to_owned()),
+        let verdicts: Vec<(Verdict, String)> = measured.into_iter().map(verdict).collect();
+        let first = [Verdict::Unknown, Verdict::Gain, Verdict::Mixed, Verdict::Nothing, Verdict::Loss]
+            .into_iter()
+            .find_map(|wanted| verdicts.iter().find(|(verdict, _)| *verdict == wanted));
+        first.cloned().unwrap_or((Verdict::Unknown, "nothing was measured".to_owned()))
     }
 }
 
@@ -348,9 +388,9 @@ fn page(
         word("report"),
         profile,
         word("--binary"),
-        &row.before,
+        &row.sides[0],
         word("--after"),
-        &row.after,
+        &row.sides[1],
         word("-o"),
         &path,
     ];
@@ -377,9 +417,9 @@ mod tests {
         let why = is_best_as_linked.then(|| "the program starts best as it is linked".to_owned());
         Row {
             name: format!("out{number}"),
-            result: format!("/here/out{number}").into(),
-            before: format!("/here/.sediment/before/{number}").into(),
-            after: format!("/here/.sediment/after/{number}").into(),
+            result: Some(format!("/here/.sediment/result/out{number}").into()),
+            before: format!("/here/.sediment/levels/before/out{number}").into(),
+            sides: [PathBuf::new(), PathBuf::new()],
             report: None,
             verified: if why.is_some() { [Value::Null, Value::Null] } else { [verified(9), verified(2)] },
             why,
@@ -388,19 +428,30 @@ mod tests {
     }
 
     fn summary(rows: Vec<Row>, measured: Vec<Value>) -> Summary {
+        let trainings = measured.len();
+        let order =
+            TriedLevel { why_not: None, rows: measured, ..TriedLevel::not(LevelName::Order, String::new()) };
+        let levels = vec![order];
+        let choice = crate::commands::optimize::ship::choose(&levels, None);
         Summary {
             linked: rows.len(),
             rows,
-            trainings: measured.len(),
-            measured,
+            trainings,
             seconds: [1.0, 2.0],
             profile: "/here/.sediment/profiles/profile.gv".into(),
-            profile_of_level: "/here/.sediment/ship.gv".into(),
             functions: 12,
             here: "/here".into(),
-            is_kept: false,
+            kept: None,
             measures_recorded: false,
-            levels: Vec::new(),
+            levels,
+            choice,
+            laid_out: LaidOut {
+                shipped: Vec::new(),
+                others: vec![("before", "/here/.sediment/levels/before".into())],
+                before: Vec::new(),
+                profile: None,
+                recipe: None,
+            },
         }
     }
 
@@ -421,9 +472,9 @@ mod tests {
     }
 
     #[test]
-    fn one_output_makes_nine_lines_and_many_make_few_more() {
+    fn one_output_makes_ten_lines_and_many_make_few_more() {
         let one = summary(vec![row(0, false)], vec![measured(0, true)]);
-        assert_eq!(one.text().lines().count(), 9, "{}", one.text());
+        assert_eq!(one.text().lines().count(), 10, "{}", one.text());
         assert_eq!(one.verdict().0, Verdict::Gain);
         let many = summary(
             (0..20).map(|number| row(number, false)).collect(),
@@ -432,7 +483,7 @@ mod tests {
         let text = many.text();
         assert_eq!(
             (named(&text, "out"), named(&text, "run"), text.lines().count()),
-            (NAMED, NAMED, 14),
+            (NAMED, NAMED, 15),
             "{text}"
         );
         assert!(text.contains("and 17 more"), "{text}");

@@ -58,6 +58,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::commands) enum Compiler {
     Gcc,
+    Clang,
     Rustc,
 }
 
@@ -84,7 +85,6 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
     if compiler == Compiler::Rustc && !words.is_empty() {
         make_for_rustc(&folder.join(RUSTC), words)?;
     }
-    let words = if compiler == Compiler::Gcc { words } else { &[] };
     let compilers = compilers(&folder);
     if compilers.is_empty() {
         return Err(Error::new(ErrorCode::Unsupported, "no C compiler on PATH")
@@ -97,7 +97,8 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };
-        let words = words.iter().filter(|_| !is_clang).filter_map(|word| escape::shell(word));
+        let kind = if is_clang { Compiler::Clang } else { Compiler::Gcc };
+        let words = words.iter().filter(|_| kind == compiler).filter_map(|word| escape::shell(word));
         let words: String = words.map(|word| format!(" {word}")).collect();
         let text = format!("{HEAD}{leave}{more}exec {quoted} \"$@\" -ffunction-sections{words}\n");
         let script = folder.join(name);

@@ -175,11 +175,13 @@ pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
     let mut files = Files::new();
     let mut folders = vec![tree.to_path_buf()];
     let index = tree.join(".git/index");
+    // What it asks for is compared by itself.
+    let settings = tree.join(entries::PROJECT_FILE);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let (path, Ok(found)) = (entry.path(), entry.metadata()) else { continue };
             let is_build = || MARKS_OF_BUILDS.iter().any(|mark| path.join(mark).exists());
-            if own == Some(path.as_path()) || path == index {
+            if own == Some(path.as_path()) || path == index || path == settings {
             } else if found.is_file() || found.is_symlink() {
                 files.insert(path, stamp_of(&found));
             } else if found.is_dir() && path != work && !is_build() && !is_work_of_another(&path) {

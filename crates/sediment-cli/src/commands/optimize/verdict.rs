@@ -3,6 +3,7 @@
 //! only show that there is nothing to measure. Pages are a result of their own.
 
 use sediment_measure::judge;
+use serde_json::Value;
 use std::fmt;
 
 /// Pages by which the executed functions have to shrink to be named.
@@ -10,11 +11,6 @@ const LEAST_PAGES: u64 = 16;
 
 /// Simulated meters: key and name.
 pub(super) const METERS: [(&str, &str); 2] = [("itlb", "iTLB"), ("l1i", "L1I")];
-
-/// Nanoseconds that a miss of a simulated meter costs.
-pub(super) fn nanoseconds(key: &str) -> f64 {
-    judge::NANOSECONDS.iter().find(|(known, _)| *known == key).map_or(0.0, |(_, nanoseconds)| *nanoseconds)
-}
 
 /// Misses of a simulated cache or TLB before and after.
 #[derive(Debug, Clone, Copy)]
@@ -100,6 +96,21 @@ pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (Verdict, String
 }
 
 impl Finding {
+    /// The finding in the figures of a measured command.
+    pub(super) fn of(measured: &Value) -> Self {
+        let cpu = &measured["cpu_time"];
+        let worth = ["gained", "lost"].map(|key| measured["worth_percent"][key].as_f64());
+        match (cpu["answer"].as_str(), cpu["in_words"].as_str(), worth) {
+            (Some(code), Some(sentence), _) => {
+                Self::Judged { code: code.to_owned(), sentence: sentence.to_owned() }
+            }
+            (_, _, [Some(gained), Some(lost)]) if gained.max(lost) < 100.0 * judge::WORTH => {
+                Self::TooFewMisses(gained.max(lost))
+            }
+            _ => Self::Open(cpu["not_judged"].as_str().unwrap_or("it was not measured").to_owned()),
+        }
+    }
+
     fn in_words(&self) -> String {
         match self {
             // The verdict says so itself.

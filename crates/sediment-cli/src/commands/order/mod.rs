@@ -62,7 +62,7 @@ pub(crate) struct Options {
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
     /// Linker that will read the order; auto asks the compiler ($CC, else cc) for its linker
-    #[arg(long, value_name = "LINKER", value_parser = PossibleValuesParser::new(std::iter::once(AUTO).chain(LINKERS.iter().map(|l| l.name))))]
+    #[arg(long, value_name = "LINKER", default_value = AUTO, value_parser = linker_names())]
     linker: String,
     /// Ordering file to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
@@ -139,6 +139,23 @@ fn algorithm_names() -> impl TypedValueParser<Value = String> {
     let others = ALGORITHMS.iter().map(|algorithm| PossibleValue::new(algorithm.name));
     values::names(std::iter::once(auto).chain(others), FORMER_ALGORITHMS)
         .map(|name| if name == FORMER_AUTO { AUTO.to_owned() } else { name })
+}
+
+/// Linkers that read no ordering file of ours.
+const BY_WRAPPER: [&str; 2] = ["mold", "wild"];
+
+/// Parser of `--linker`.
+fn linker_names() -> impl TypedValueParser<Value = String> {
+    let known = std::iter::once(AUTO).chain(LINKERS.iter().map(|linker| linker.name)).map(PossibleValue::new);
+    let others = BY_WRAPPER.iter().map(|name| PossibleValue::new(*name).hide(true));
+    PossibleValuesParser::new(known.chain(others)).try_map(|name| {
+        if BY_WRAPPER.contains(&name.as_str()) {
+            return Err(format!(
+                "{name} reads no ordering file; the wrapper orders for it: sediment wrapper DIR --profiles PROFILE, then link with -BDIR"
+            ));
+        }
+        Ok(name)
+    })
 }
 
 fn choices() -> String {

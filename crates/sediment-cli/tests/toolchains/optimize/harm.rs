@@ -161,7 +161,7 @@ fn expected_results_stay() {
     let project = Project::of(Kind::Make);
     project.shell("make CC='gcc -ffunction-sections' && mkdir golden && cp -p toy golden/ && make clean");
     let golden = std::fs::read(project.path("golden/toy")).unwrap();
-    let options = ["--in-place", "--train", "./toy", "--json"];
+    let options = ["--in-place", "--train", "./toy", "--ship", "order", "--json"];
     let build = "make && mkdir -p copies && cp toy copies/ && sleep 0.05 && ln -f toy copies/linked";
     project.optimize(&options, &[build]);
     let before = std::fs::read(project.path(".sediment/before/0/toy")).unwrap();

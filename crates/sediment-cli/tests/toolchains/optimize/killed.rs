@@ -189,7 +189,7 @@ fn an_edited_source_begins_again() {
 fn a_training_command_may_write() {
     let project = Project::of(Kind::Make);
     let train = "echo written > result.txt; test -e ../go-on || sleep 1000; ./toy";
-    let options = ["--in-place", "--train", train, "--json", "--keep-profile", "toy.gv"];
+    let options = ["--in-place", "--train", train, "--json", "--keep-profile", "toy.gv", "--ship", "order"];
     interrupted_in_training(&project, &options);
     let again = project.run(&options, &["make"]);
     succeeds(&again);

@@ -8,6 +8,7 @@ mod killed;
 mod levels;
 mod measured;
 mod project;
+mod recipes;
 
 use crate::projects::Kind;
 use libtest_mimic::Trial;
@@ -22,6 +23,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases.extend(killed::cases());
     cases.extend(levels::cases());
     cases.extend(measured::cases());
+    cases.extend(recipes::cases());
     cases
 }
 
@@ -56,15 +58,21 @@ fn good_input() -> Vec<Trial> {
 fn make_in_a_folder_with_a_blank() {
     let project = Project::of(Kind::Make).with_valgrind();
     let before = project.files();
-    let report = project.optimize(&["--train", "./toy", "--keep-profile", "../kept.gv", "--json"], &["make"]);
+    let options = ["--train", "./toy", "--keep-profile", "../kept.gv", "--json"];
+    let report = project.optimize(&options, &["make"]);
     project.is_ordered(&report, &["toy"]);
     assert_eq!(project.files(), before, "the tree itself is unchanged");
-    assert!(project.path("../kept.gv").is_file());
     assert!(
         ["nothing-to-gain", "unknown"].contains(&report["verdict"]["code"].as_str().unwrap()),
         "{report}"
     );
     assert!(project.path(".sediment/report-toy.html").is_file());
+    // Nothing is shipped: that is a good end, and leaves nothing but the working folder.
+    assert_eq!((&report["ship"]["level"], &report["recipe"]), (&"none".into(), &serde_json::Value::Null));
+    assert!(!project.path("../kept.gv").exists() && !project.path(".sediment/result").exists());
+    for file in ["before/toy", "order/toy", "order/toy.gv"] {
+        assert!(project.path(".sediment/levels").join(file).is_file(), "{file}");
+    }
     let again = project.run(&["--train", "./toy"], &["make"]);
     assert_eq!(code(&again), 0, "{}", err(&again));
     let lines = String::from_utf8(again.stdout).unwrap();
@@ -75,8 +83,9 @@ fn make_in_a_folder_with_a_blank() {
 fn autotools_with_a_library() {
     let project = Project::of(Kind::Autotools);
     let build = "autoreconf -fi && ./configure && make";
-    let report = project.optimize(&["--train", "./toy", "--json"], &[build]);
+    let report = project.optimize(&["--train", "./toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1.0.0", "toy"]);
+    recipes::paste(&project, &report, build, 2);
 }
 
 fn cmake_with_a_library() {
@@ -89,15 +98,17 @@ fn cmake_with_a_library() {
 fn cmake_with_ninja() {
     let project = Project::of(Kind::CMake);
     let build = "cmake -G Ninja -S . -B build && ninja -C build";
-    let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
+    let report = project.optimize(&["--train", "build/toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1.0", "toy"]);
+    recipes::paste(&project, &report, build, 2);
 }
 
 fn meson_with_a_library() {
     let project = Project::of(Kind::Meson);
     let build = "test -d build || meson setup build; ninja -C build";
-    let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
+    let report = project.optimize(&["--train", "build/toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1", "toy"]);
+    recipes::paste(&project, &report, build, 2);
 }
 
 fn cargo_project() {
@@ -107,9 +118,10 @@ fn cargo_project() {
         ("src/main.rs".to_owned(), project::RUST.to_owned()),
     ]);
     let report = project.optimize(
-        &["--train", "target/release/toy", "--json"],
+        &["--train", "target/release/toy", "--ship", "order", "--json"],
         &["cargo", "build", "--release", "--offline"],
     );
+    recipes::paste(&project, &report, "", 1);
     let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
     assert_eq!(output["name"], "toy");
     assert!(output["weight_placed_percent"].as_f64().unwrap() > 95.0, "{report}");
@@ -117,8 +129,10 @@ fn cargo_project() {
 
 fn start_and_training_together() {
     let project = Project::of(Kind::Make);
-    let report = project.optimize(&["--train", "./toy", "--startup", "./toy", "--json"], &["make"]);
+    let words = ["--train", "./toy", "--startup", "./toy", "--ship", "order", "--json"];
+    let report = project.optimize(&words, &["make"]);
     project.is_ordered(&report, &["toy"]);
+    recipes::paste(&project, &report, "make", 1);
     // Each link chooses its goal by its profile.
     assert!(!project.path(".sediment/profiles/sediment.conf").exists());
 }
@@ -127,7 +141,7 @@ fn a_start_that_is_best_as_linked() {
     let makefile = "start: start.c\n\t$(CC) -O2 -falign-functions=1 -o $@ start.c\n";
     let files = [("start.c", crate::projects::start(0)), ("Makefile", makefile.to_owned())];
     let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text))).with_valgrind();
-    let report = project.optimize(&["--startup", "./start", "--json"], &["make"]);
+    let report = project.optimize(&["--startup", "./start", "--ship", "order", "--json"], &["make"]);
     assert_eq!(report["verdict"]["code"], "nothing-to-gain", "{report}");
     let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
     assert_eq!(output["not_ordered"], "the program starts best as it is linked", "{report}");
@@ -141,8 +155,18 @@ fn built_in_place_and_undone() {
     project.shell("make CC=gcc CFLAGS=-O1");
     let before = std::fs::read(project.path("toy")).unwrap();
     project.shell("make clean && make CC=gcc CFLAGS=-O1 && rm program.o");
-    let report = project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make", "CFLAGS=-O2"]);
+    let options = ["--in-place", "--train", "./toy", "--json"];
+    let report = project.optimize(&options, &["make", "CFLAGS=-O2"]);
     project.is_ordered(&report, &["toy"]);
+    let plain = std::fs::read(project.path("toy")).unwrap();
+    assert!(
+        plain == std::fs::read(project.path(".sediment/levels/before/toy")).unwrap(),
+        "nothing is shipped"
+    );
+    let options = [&options[..], &["--ship", "order"]].concat();
+    project.optimize(&options, &["make", "CFLAGS=-O2"]);
+    let ordered = std::fs::read(project.path("toy")).unwrap();
+    assert!(ordered != plain && ordered == std::fs::read(project.path(".sediment/result/toy")).unwrap());
     assert_ne!(std::fs::read(project.path("toy")).unwrap(), before);
     project.shell("cp toy mine");
     let undone = project.run(&["--undo"], &[]);
