@@ -5,7 +5,7 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
-use crate::tracing::mappings::{is_filtered, is_limited, status_field};
+use crate::tracing::mappings::{Mapping, all_mappings, is_filtered, is_limited, status_field};
 use crate::tracing::{join, refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
@@ -188,6 +188,11 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
         }
         if is_filtered(process) || is_limited(process) {
             return no(format!("process {id} is under a seccomp filter, or a limit of memory or file size"));
+        }
+        let is_writable =
+            |mapping: &Mapping| mapping.executable && mapping.writable && mapping.path.starts_with('/');
+        if all_mappings(process).is_ok_and(|mapped| mapped.iter().any(is_writable)) {
+            return no(format!("process {id} may write to its own code"));
         }
         let bytes = std::fs::read(format!("/proc/{id}/exe")).unwrap_or_default();
         if let Some(why) = SitePlan::reason_to_leave(&bytes) {
