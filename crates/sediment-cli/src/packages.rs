@@ -153,28 +153,33 @@ pub(crate) struct DebugSymbols {
     pub(crate) command: String,
 }
 
-/// The debug symbols of the file recorded under this path, of this package, on the system of this os-release below the root.
+/// The debug symbols of the file recorded under this path, of this package, on the system of this os-release. `policy` is what
+/// [`apt_policy`] returned for its owner.
 pub(crate) fn debug_symbols(
     os_release: Option<&str>,
     owner: Option<&Owner>,
     path: &str,
     build_id: Option<&str>,
-    root: Option<&Path>,
+    policy: &str,
 ) -> DebugSymbols {
-    // apt knows the packages of this machine.
-    let is_here = root.is_none_or(|root| root == Path::new("/"));
-    let policy = owner.filter(|owner| owner.is_deb && is_here).map(apt_policy).unwrap_or_default();
     DebugSymbols {
-        package: owner.map(|owner| owner.debug_package(&policy)),
-        command: distribution::debug_symbols(os_release, owner, path, build_id, &policy),
+        package: owner.map(|owner| owner.debug_package(policy)),
+        command: distribution::debug_symbols(os_release, owner, path, build_id, policy),
     }
 }
 
-/// The answer of `apt-cache policy` about a package and those that may have its debug symbols; empty without apt.
-fn apt_policy(owner: &Owner) -> String {
-    let names = owner.debug_packages();
-    let arguments: Vec<&str> =
-        ["policy", "--", &owner.name].into_iter().chain(names.iter().map(String::as_str)).collect();
+/// The answer of `apt-cache policy` about packages below the root and those that may have their debug symbols; empty without apt. Where
+/// apt keeps no cache, as in images of containers, each call reads the lists of all packages: one call asks for all.
+pub(crate) fn apt_policy<'a>(owners: impl IntoIterator<Item = &'a Owner>, root: Option<&Path>) -> String {
+    // apt knows the packages of this machine.
+    let is_here = root.is_none_or(|root| root == Path::new("/"));
+    let owners = owners.into_iter().filter(|owner| owner.is_deb && is_here);
+    let names: BTreeSet<String> =
+        owners.flat_map(|owner| [vec![owner.name.clone()], owner.debug_packages()].concat()).collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    let arguments: Vec<&str> = ["policy", "--"].into_iter().chain(names.iter().map(String::as_str)).collect();
     answer("apt-cache", &arguments).unwrap_or_default()
 }
 
@@ -189,25 +194,23 @@ fn names_of(path: &Path) -> [PathBuf; 2] {
 
 fn owner_by_dpkg(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {
     let admindir = format!("--admindir={}", root.join(at).display());
-    for path in paths.iter().filter_map(|path| path.to_str()) {
-        // dpkg reads patterns.
-        if path.contains(['*', '?', '[', '\\']) {
-            continue;
-        }
-        let Ok(said) = answer("dpkg-query", &[&admindir, "--search", path]) else { continue };
-        let lines = said.lines().filter(|line| !line.starts_with("diversion "));
-        let Some(name) = lines.filter_map(|line| line.strip_suffix(path)?.strip_suffix(": ")).next() else {
-            continue;
-        };
-        let name = name.split(", ").next().unwrap_or(name).to_owned();
-        let format = "--showformat=${Version}\\t${source:Package}";
-        let said = answer("dpkg-query", &[&admindir, "--show", format, "--", &name]).ok()?;
-        let (version, source) = said.split_once('\t')?;
-        let plain = name.split(':').next().unwrap_or(&name).to_owned();
-        let (version, source) = (version.to_owned(), Some(source.to_owned()));
-        return Some(Owner { name: plain, version, source, is_deb: true });
-    }
-    None
+    // dpkg reads patterns.
+    let is_plain = |path: &&str| !path.contains(['*', '?', '[', '\\']);
+    let paths: Vec<&str> = paths.iter().filter_map(|path| path.to_str()).filter(is_plain).collect();
+    let arguments = [&[admindir.as_str(), "--search"], &paths[..]].concat();
+    let command = Command::new("dpkg-query", "/", TIMEOUT).with_arguments(arguments);
+    // It fails if it finds one of them nowhere, and lists the others.
+    let listed = String::from_utf8_lossy(&run(&command, LONGEST_ANSWER).ok()?.output).into_owned();
+    let lines = || listed.lines().filter(|line| !line.starts_with("diversion "));
+    let name =
+        paths.iter().find_map(|path| lines().find_map(|line| line.strip_suffix(path)?.strip_suffix(": ")))?;
+    let name = name.split(", ").next().unwrap_or(name);
+    let format = "--showformat=${Version}\\t${source:Package}";
+    let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name]).ok()?;
+    let (version, source) = said.split_once('\t')?;
+    let plain = name.split(':').next().unwrap_or(name).to_owned();
+    let (version, source) = (version.to_owned(), Some(source.to_owned()));
+    Some(Owner { name: plain, version, source, is_deb: true })
 }
 
 fn owner_by_rpm(paths: &[PathBuf], root: &Path, at: &str) -> Option<Owner> {

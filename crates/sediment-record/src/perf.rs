@@ -63,7 +63,13 @@ fn suits(_: &Target, settings: &Settings) -> Result<()> {
 
 fn branches_available() -> Result<()> {
     let none = "no branch records: the processor has none, or a virtual machine hides them";
-    try_out(&BRANCH_OPTIONS, none, "not needed: breakpoints work without")
+    let way_out = "not needed: breakpoints work without";
+    // A recording that fails takes longer: perf first reads all symbols of the kernel.
+    probe("perf", &["--version"], INSTALL)?;
+    if count(BRANCH_OPTIONS[1]).is_ok_and(|said| said.contains("<not supported>")) {
+        return Err(why_not(none, way_out));
+    }
+    try_out(&BRANCH_OPTIONS, none, way_out)
 }
 
 fn stacks_available() -> Result<()> {
@@ -93,6 +99,11 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
                 .with_hint(error.hint().unwrap_or_default())
         });
     }
+    Err(why_not(otherwise, way_out))
+}
+
+/// Why perf records nothing: it may not, or `otherwise`.
+fn why_not(otherwise: &str, way_out: &str) -> Error {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let forbidden = paranoid.trim().parse::<i32>().is_ok_and(|level| level > 2);
     if forbidden && !nix::unistd::geteuid().is_root() {
@@ -100,10 +111,10 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
             "only root may count events on this machine (kernel.perf_event_paranoid = {})",
             paranoid.trim()
         );
-        return Err(Error::new(ErrorCode::Unsupported, message)
-            .with_hint("record as root, or allow it: sudo sysctl kernel.perf_event_paranoid=2"));
+        return Error::new(ErrorCode::Unsupported, message)
+            .with_hint("record as root, or allow it: sudo sysctl kernel.perf_event_paranoid=2");
     }
-    Err(Error::new(ErrorCode::Unsupported, otherwise).with_hint(way_out))
+    Error::new(ErrorCode::Unsupported, otherwise).with_hint(way_out)
 }
 
 fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
@@ -122,11 +133,14 @@ pub(super) fn counts_cycles() -> bool {
 
 /// The event by which samples are taken here. A virtual machine may hide the processor's counters.
 fn event_of_samples() -> &'static str {
-    let works = |event: &&str| {
-        probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
-            .is_ok_and(|said| said.contains(event.trim_end_matches(":u")) && !said.contains("<not "))
-    };
-    SAMPLED[..1].iter().find(|event| works(event)).copied().unwrap_or(SAMPLED[1])
+    let event = SAMPLED[0];
+    let is_counted = |said: String| said.contains(event.trim_end_matches(":u")) && !said.contains("<not ");
+    if count(event).is_ok_and(is_counted) { event } else { SAMPLED[1] }
+}
+
+/// What perf says of an event that it counts in a program that does nothing.
+fn count(event: &str) -> Result<String> {
+    probe("perf", &["stat", "-x,", "--log-fd", "1", "-e", event, "--", "true"], "")
 }
 
 /// Samples in a second of processor time that cost no more than the recording may.

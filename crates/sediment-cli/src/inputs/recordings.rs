@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens, reads, resolves and replays recordings, and prints what was skipped.
 
+use crate::distribution::Owner;
 use crate::files::{self, Audience, Output, Source, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
@@ -411,20 +412,22 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
     }
     let os_release = files.os_release();
     let all: Vec<&Stripped> = kept.iter().chain(&lost).copied().collect();
-    for dso in all.iter().take(SAID) {
+    let owners: Vec<Option<Owner>> =
+        all.iter().take(SAID).map(|dso| packages::owner(Path::new(&dso.path), files.root())).collect();
+    let policy = packages::apt_policy(owners.iter().flatten(), files.root());
+    for (dso, owner) in all.iter().zip(&owners) {
         let weight = part(dso.calls, dso.cost);
         if dso.by_address {
             ui.note(&format!("{} is stripped: addresses in place of names for {weight}", dso.path));
         } else {
             ui.warn(&format!("{} is stripped: no names for {weight}", dso.path));
         }
-        let owner = packages::owner(Path::new(&dso.path), files.root());
         let symbols = packages::debug_symbols(
             os_release.as_deref(),
             owner.as_ref(),
             &dso.path,
             dso.build_id.as_deref(),
-            files.root(),
+            &policy,
         );
         if !symbols.command.is_empty() {
             ui.note(&format!("  for its symbols: {}", symbols.command));

@@ -2,6 +2,7 @@
 //! Tests of the values: profiles and their text, ELF files, matching, escaping.
 
 mod binary;
+mod callgraph;
 mod escape;
 mod matching;
 mod profile;

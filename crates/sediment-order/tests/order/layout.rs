@@ -91,6 +91,16 @@ fn a_function_without_calls_takes_its_place_by_density() {
 }
 
 #[test]
+fn hfsort_plus_puts_a_callee_after_its_caller() {
+    // No call happens nearly always, and the callee is the densest function: only the gain of a join puts a caller in front of it.
+    let edges = vec![edge(0, 2, 100), edge(1, 2, 30)];
+    let graph = CallGraph::new(vec![4000; 3], vec![0, 0, 200], edges).unwrap();
+    let order = order("hfsort+", &graph);
+    let place = |function| order.iter().position(|id| *id == function).unwrap();
+    assert_eq!(place(2), place(1) + 1, "{order:?}");
+}
+
+#[test]
 fn c3_leaves_a_callee_alone_that_has_no_main_caller() {
     // Each of eleven callers makes an eleventh of the calls: none makes more than a tenth of them … but one does of ten.
     let calls = |callers: u32| {

@@ -247,6 +247,7 @@ mod tests {
         assert!(is_interpreted(b"py::<module>:/x.py") && is_interpreted(b"f (a.py:12)"));
         assert!(!is_interpreted(b"happy::f") && !is_interpreted(b"copy"));
         assert!(is_no_symbol(b"0x7f12") && is_no_symbol(b"[libc.so.6]") && is_no_symbol(b"[unknown]"));
+        assert!(is_no_symbol(b"0x4") && is_no_symbol(b"") && !is_no_symbol(b"0x"));
         assert!(!is_no_symbol(b"0x12_is_a_name") && !is_no_symbol(b"["));
         assert!(is_kernel_object(b"[kernel.kallsyms]") && is_kernel_object(b"[nf_tables]"));
         assert!(is_kernel_object(b"/boot/vmlinux") && is_kernel_object(b"/boot/vmlinux-6.1.0-13-amd64"));

@@ -44,8 +44,8 @@ fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &
     };
     let os_release = files.os_release();
     let owner = Some(&package.owner);
-    let symbols =
-        packages::debug_symbols(os_release.as_deref(), owner, "", Some(build_id), Some(package.root()));
+    let policy = packages::apt_policy(owner, Some(package.root()));
+    let symbols = packages::debug_symbols(os_release.as_deref(), owner, "", Some(build_id), &policy);
     let how = match symbols.package {
         Some(package) if !ui.is_verbose() => format!("install {package} (-v tells how)"),
         _ => symbols.command,

@@ -193,7 +193,8 @@ fn symbols_of_libc() -> Option<Fact> {
     let os_release = std::fs::read_to_string("/etc/os-release").ok();
     let owner = packages::owner(Path::new(path), None);
     let build_id = binary.build_id.as_deref();
-    let symbols = packages::debug_symbols(os_release.as_deref(), owner.as_ref(), path, build_id, None);
+    let policy = packages::apt_policy(&owner, None);
+    let symbols = packages::debug_symbols(os_release.as_deref(), owner.as_ref(), path, build_id, &policy);
     Some(Fact { name, state: "exported only".to_owned(), fix: Some(symbols.command) })
 }
 

@@ -37,7 +37,7 @@ fn good_input() -> Vec<Trial> {
     let meson = [Need::Program("gcc"), Need::Program("meson"), Need::Program("ninja")];
     vec![
         case("make_in_a_folder_with_a_blank", &make, make_in_a_folder_with_a_blank),
-        case("autotools_with_a_library", &autotools, autotools_with_a_library),
+        long("autotools_with_a_library", &autotools, autotools_with_a_library),
         long("cmake_with_a_library", &cmake, cmake_with_a_library),
         case("cmake_with_ninja", &ninja, cmake_with_ninja),
         case("meson_with_a_library", &meson, meson_with_a_library),
@@ -79,7 +79,7 @@ fn make_in_a_folder_with_a_blank() {
     assert_eq!(lines.lines().filter(|line| line.starts_with("verdict ")).count(), 1, "{lines}");
 }
 
-/// Worth its time: configure runs twice; most sources of a distribution are built so.
+/// Takes long, as configure runs twice. The wrapper is tested with Autotools in each run of the tests, and libraries with Meson and Ninja.
 fn autotools_with_a_library() {
     let project = Project::of(Kind::Autotools);
     let build = "autoreconf -fi && ./configure && make";

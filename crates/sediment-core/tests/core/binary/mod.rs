@@ -6,6 +6,7 @@ mod names;
 use proptest::prelude::*;
 use sediment_core::ErrorCode;
 use sediment_core::binary::{Binary, Files, NoFiles, SymbolSource};
+use std::ops::Range;
 use support::elf_writer::{CODE_ADDRESS, CODE_OFFSET, Elf, Function, STUB};
 
 #[derive(Default)]
@@ -87,20 +88,54 @@ fn functions_have_their_files_sections_and_plain_names() {
     assert_eq!(index.function_at(at(17)).map(|f| f.file.as_deref()), Some(Some("b.c")));
 }
 
+/// The entries of the symbol table within the bytes of a file.
+fn symbol_entries(bytes: &[u8]) -> Range<usize> {
+    let word = |at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
+    let mut heads = (word(40)..bytes.len()).step_by(64);
+    let symbols = heads.find(|at| bytes[at + 4..at + 8] == 2u32.to_le_bytes()).unwrap();
+    let (table, size) = (word(symbols + 24), word(symbols + 32));
+    table..table + size
+}
+
 #[test]
 fn the_first_entry_of_a_symbol_table_is_reserved() {
     let main = vec![Function::global("main", 0, 32)];
     let mut bytes = Elf { symbols: Some(main), ..Elf::default() }.bytes();
-    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(*bytes[at..].first_chunk().unwrap()) as usize;
-    let heads = word(&bytes, 40);
-    let symbols = (heads..bytes.len()).step_by(64).find(|at| bytes[at + 4..at + 8] == 2u32.to_le_bytes());
-    let symbols = symbols.unwrap();
-    let (table, size) = (word(&bytes, symbols + 24), word(&bytes, symbols + 32));
-    let main: Vec<u8> = bytes[table + size - 24..table + size].to_vec();
-    bytes[table..table + 24].copy_from_slice(&main);
-    bytes[table + 8] += 4;
+    let entries = symbol_entries(&bytes);
+    bytes.copy_within(entries.end - 24..entries.end, entries.start);
+    bytes[entries.start + 8] += 4;
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
     assert_eq!(functions(&binary).len(), 1, "{:?}", binary.functions);
+}
+
+#[test]
+fn data_and_plain_labels_are_no_functions() {
+    let symbols = vec![
+        Function::local("label", 0, 0, "a.s"),
+        Function::local("sized", 16, 8, "a.s"),
+        Function::global("global", 32, 0),
+    ];
+    let of_type = |kind: u8| -> Vec<String> {
+        let mut bytes = Elf { symbols: Some(symbols.clone()), ..Elf::default() }.bytes();
+        for info in symbol_entries(&bytes).skip(4).step_by(24) {
+            bytes[info] = if bytes[info] & 15 == 2 { bytes[info] & !15 | kind } else { bytes[info] };
+        }
+        let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+        binary.functions.into_iter().map(|function| function.name).collect()
+    };
+    let [untyped, object, function] = [0, 1, 2];
+    assert_eq!(of_type(function), ["label", "sized", "global"]);
+    assert_eq!(of_type(untyped), ["sized", "global"]);
+    assert_eq!(of_type(object), [""; 0]);
+}
+
+#[test]
+fn a_build_id_is_a_note_of_that_type() {
+    let mut bytes = Elf::default().bytes();
+    assert_eq!(Binary::parse(&bytes, &NoFiles).unwrap().build_id, Some("ab".repeat(20)));
+    let name = bytes.windows(5).position(|text| text == b"GNU\0\xab").unwrap();
+    bytes[name - 4] = 5;
+    assert_eq!(Binary::parse(&bytes, &NoFiles).unwrap().build_id, None, "properties of the program");
 }
 
 #[test]
