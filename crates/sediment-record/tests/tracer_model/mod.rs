@@ -12,6 +12,7 @@ use super::super::calls::Requests;
 use super::super::modules::{KnownBlocks, Module, Wanted};
 use super::*;
 use crate::BlockCoverage;
+use crate::tracing::join::Joining;
 use crate::tracing::machine::{Registers, TRAP};
 use crate::tracing::mappings::Mapping;
 use crate::tracing::memory::Memory;
