@@ -18,8 +18,10 @@ const FOLDER: &str = "sediment-profiles";
 const SEQUENCE: &str = "dh-sequence-sediment";
 /// The fields of build dependencies.
 const LISTS: [&str; 3] = ["Build-Depends", "Build-Depends-Arch", "Build-Depends-Indep"];
-/// The lowest level of debhelper that this was tried with.
-const COMPAT: u32 = 13;
+/// The lowest level of debhelper that this was tried with: from it on, dh sets the flags of compilers.
+const COMPAT: u32 = 9;
+/// The level that a hint names.
+const USUAL_COMPAT: u32 = 13;
 
 /// Change a Debian source package
 #[derive(Debug, Args)]
@@ -301,7 +303,7 @@ impl<'a> Source<'a> {
             })?,
             depends: depends.ok_or_else(|| {
                 Error::new(ErrorCode::UnsupportedVariant, "not changed: no Build-Depends")
-                    .with_hint(format!("debhelper-compat (= {COMPAT}) must be in that field"))
+                    .with_hint(format!("debhelper-compat (= {USUAL_COMPAT}) must be in that field"))
             })?,
             others: lists,
             for_architectures,
