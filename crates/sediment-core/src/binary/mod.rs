@@ -338,6 +338,12 @@ impl Binary {
         self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
     }
 
+    /// True if nothing but exported functions is known of this file.
+    #[must_use]
+    pub fn is_stripped(&self) -> bool {
+        self.symbols_from == SymbolSource::DynamicSymbols
+    }
+
     /// True if no linker may move the function at this address.
     #[must_use]
     pub fn is_fixed(&self, address: u64) -> bool {
