@@ -81,20 +81,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     }
     let several = packages.len() > 1 || arguments.all;
     let output = arguments.output.as_deref();
-    // A folder that is not there yet is named by its slash.
-    if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
-        files::folder(folder)?;
-    }
-    // One file for several packages counts as one recording when it is merged.
-    let together = several && output.is_some_and(|path| !path.is_dir());
-    if together && arguments.send.is_meant() {
-        return Err(Error::new(ErrorCode::Usage, "one file of several packages has no single receiver")
-            .with_hint("with --send, name a folder: -o FOLDER/"));
-    }
-    for package in &packages {
-        let place = place(package, output, several)?;
-        files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
-    }
+    let together = expect_output(arguments, &packages, several)?;
     // Nothing else is recorded, where the packages are known.
     let own = packages.clone();
     let only = Only {
@@ -151,6 +138,29 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .with_hint("record for longer: --seconds"));
     }
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+}
+
+/// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
+/// is merged.
+fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> Result<bool> {
+    let output = arguments.output.as_deref();
+    // A folder that is not there yet is named by its slash.
+    if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
+        files::folder(folder)?;
+    }
+    let together = several && output.is_some_and(|path| !path.is_dir());
+    if together && (arguments.all || arguments.send.is_meant()) {
+        return Err(Error::new(
+            ErrorCode::Usage,
+            "with --all or --send, -o must name a folder when there are several packages",
+        )
+        .with_hint("-o FOLDER/ makes one"));
+    }
+    for package in packages {
+        let place = place(package, output, several)?;
+        files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
+    }
+    Ok(together)
 }
 
 /// The packages of the recorded files, by name.
