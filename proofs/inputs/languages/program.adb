@@ -1,3 +1,4 @@
+--  SPDX-License-Identifier: MIT OR Apache-2.0
 --  Exceptions, tasks, containers, tagged types and text.
 with Ada.Text_IO; use Ada.Text_IO;
 with Ada.Exceptions;

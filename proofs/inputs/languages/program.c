@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Code that relies on its place: code between two labels, code that falls through to the next function, functions of a section that
  * the linker gives a beginning and an end, and a signal handler that looks up an address. */
 #include <signal.h>

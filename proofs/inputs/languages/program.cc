@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Exceptions through several frames, virtual functions, templates, threads and static constructors.
 #include <cstdio>
 #include <map>

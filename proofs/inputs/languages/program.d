@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Classes, exceptions, closures, associative arrays, fibers and a garbage collection.
 import std.stdio, std.algorithm, std.array, std.conv, std.range;
 import core.thread, core.memory;

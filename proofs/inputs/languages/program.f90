@@ -1,3 +1,4 @@
+! SPDX-License-Identifier: MIT OR Apache-2.0
 ! Modules, allocation, recursion, formatted output and a procedure as an argument.
 module shapes
   implicit none

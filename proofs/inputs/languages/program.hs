@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT OR Apache-2.0
 -- Lazy values, type classes, exceptions, threads and a garbage collection.
 module Main where
 

@@ -1,3 +1,4 @@
+(* SPDX-License-Identifier: MIT OR Apache-2.0 *)
 (* Exceptions, closures, an overflow of the stack, strings and a garbage collection. *)
 type tree = Leaf | Node of tree * int * tree
 

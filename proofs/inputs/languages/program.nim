@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Exceptions, closures, tables, methods, iterators and a garbage collection.
 import std/[tables, strutils, algorithm, sequtils]
 

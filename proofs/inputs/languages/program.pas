@@ -1,3 +1,4 @@
+{ SPDX-License-Identifier: MIT OR Apache-2.0 }
 { Classes, exceptions, strings with counted references and dynamic arrays. }
 program prog;
 {$mode objfpc}{$H+}

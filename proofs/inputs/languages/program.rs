@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Panics that are caught, trait objects, closures, maps and threads.
 use std::collections::BTreeMap;
 

@@ -92,7 +92,8 @@ fn ends_of(name: &str) -> Vec<String> {
 /// True if code runs over its end: its last instruction is neither a jump, a return, a trap nor a call. False where the
 /// instruction set is not known.
 pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
-    if code.is_empty() || (isa.instruction)(code).is_none() || looks_ended(code, isa) {
+    // Zeros, as a made-up function has, are data.
+    if !(isa.begins_with_code)(code) || (isa.instruction)(code).is_none() || looks_ended(code, isa) {
         return false;
     }
     let mut at = 0;
@@ -179,6 +180,7 @@ mod tests {
             ("call *%rax", &[0xff, 0xd0], false),
             ("ud2", &[0x0f, 0x0b], false),
             ("data", &[0x06, 0x06], false),
+            ("zeros", &[0, 0, 0, 0], false),
             ("nothing", &[], false),
         ];
         for (name, code, expected) in cases {
