@@ -273,7 +273,7 @@ coded! {
         NoUnitGraph "no-unit-graph" "files named like call graphs that are not",
         UnreadableObject "unreadable-object" "damaged object files",
         LinkedProfile "linked-profile" "profiles of linked programs",
-        RangedCode "ranged-code" "functions of OCaml, which stay in place: its runtime finds code by the address range of each unit",
+        RangedCode "ranged-code" "functions that stay in place: code finds them by an address range (OCaml, code between two labels), or runs on into the next",
         UnwritableFunction "unwritable-function" "functions with names, or too many counters, that cannot be written",
         PointerCall "pointer-call" "calls through pointers, whose targets are unknown",
         AbsentFunction "absent-function" "functions missing from the linked file, with their calls",

@@ -10,22 +10,29 @@ use sediment_core::binary::{Binary, Files as _, NoFiles};
 use sediment_core::plural::{counted, grouped};
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_read::read::{self, Input, RecordedDso, Recording, Settings, Step};
+use sediment_read::read::{self, BuildIds, Input, RecordedDso, Recording, Settings, Step};
 use sediment_read::resolve::{self, Resolved, Stripped};
 use sediment_read::trace::{Sequence, file::Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The parts of one recording, opened.
+/// The parts of one recording, opened, and the build-ids of its files that lie beside them.
 #[derive(Debug)]
-pub(crate) struct Inputs(Vec<(PathBuf, Source)>);
+pub(crate) struct Inputs(Vec<(PathBuf, Source)>, BuildIds);
 
 impl Inputs {
     /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
     pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
         let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
+        let mut ids = BuildIds::default();
         for path in paths {
             let source = Source::open(path)?;
+            if let Some(list) =
+                BuildIds::read(&source).map_err(|error| error.with_input(files::display(path)))?
+            {
+                ids.extend(&list);
+                continue;
+            }
             let siblings = if source.length() == 0 { files::siblings(path) } else { Vec::new() };
             if siblings.is_empty() {
                 inputs.push((path.clone(), source));
@@ -38,7 +45,11 @@ impl Inputs {
                 inputs.push((sibling.clone(), Source::open(sibling)?));
             }
         }
-        Ok(Self(inputs))
+        if inputs.is_empty() && !ids.is_empty() {
+            return Err(Error::new(ErrorCode::EmptyInput, "build-ids alone: no recording given")
+                .with_hint("name the recording that they belong to, too"));
+        }
+        Ok(Self(inputs, ids))
     }
 
     /// Reads them into one recording.
@@ -57,7 +68,12 @@ impl Inputs {
                 Some(sum) => sum.append(&part).map_err(named)?,
             }
         }
-        whole.ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "no recording given"))
+        let mut whole = whole.ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "no recording given"))?;
+        if !self.1.is_empty() {
+            let given = self.1.give_to(&mut whole);
+            ui.detail(&format!("build-ids for {}", counted(given, "recorded file")));
+        }
+        Ok(whole)
     }
 
     /// Reads and resolves recordings, adds the order of the run, and writes the run to `trace`.

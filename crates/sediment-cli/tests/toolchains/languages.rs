@@ -9,7 +9,100 @@ use support::{Need, case, linker_folder};
 
 pub(crate) fn cases() -> Vec<Trial> {
     let needs = [Need::Program("ocamlopt"), Need::LinkerFolder("lld")];
-    vec![case("ocaml_stays_in_its_units", &needs, ocaml_stays_in_its_units)]
+    let linkers = [Need::Program("cc"), Need::LinkerFolder("lld")];
+    vec![
+        case("ocaml_stays_in_its_units", &needs, ocaml_stays_in_its_units),
+        case("code_that_relies_on_its_place_stays", &linkers, code_that_relies_on_its_place_stays),
+        case("the_wrapper_leaves_code_in_place", &[Need::Program("cc")], the_wrapper_leaves_code_in_place),
+    ]
+}
+
+/// Compiles the program whose code relies on its place: ranges between labels, functions that run on, a section with bounds.
+fn compile_fixed(folder: &Path, output: &str, arguments: &[String], wrapper: Option<&Path>) -> String {
+    let source = support::root().join("proofs/inputs/languages/program.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-fno-toplevel-reorder", "-ffunction-sections", "-o", output]).arg(source);
+    compiler.args(arguments).current_dir(folder).env_remove("COMPILER_PATH").env_remove("PROF_DIR");
+    if let Some(wrapper) = wrapper {
+        compiler.env("COMPILER_PATH", wrapper).env("PROF_DIR", folder.join("profiles"));
+        compiler.env("SEDIMENT_LOG", folder.join("log"));
+    }
+    let linked = compiler.output().unwrap();
+    assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
+    out(&run(folder, output))
+}
+
+const FIXED: [&str; 8] = [
+    "fast_begin",
+    "fast_add",
+    "fast_twice",
+    "fall_first",
+    "fall_second",
+    "marked_begin",
+    "marked_square",
+    "marked_end",
+];
+
+/// A profile of all functions of a program, written to `fixed.gv`.
+fn profile_all(folder: &Path, program: &str) {
+    let bytes = std::fs::read(folder.join(program)).unwrap();
+    let binary = sediment_core::binary::Binary::parse(&bytes, &sediment_core::binary::NoFiles).unwrap();
+    let names: Vec<&str> = binary.functions.iter().map(|function| function.name.as_str()).collect();
+    let nodes: String = names.iter().map(|name| format!("    \"{name}\";\n")).collect();
+    let edges: String = names
+        .iter()
+        .zip(1..)
+        .map(|(name, turn)| format!("  \"plain_one\" -> \"{name}\" [count={}];\n", 1000 - turn))
+        .collect();
+    let profile = format!(
+        "digraph Callgraph {{\n  graph [sediment=2, unit=calls, total=100000];\n  subgraph cluster0 {{\n    graph [label=\"fixed\"];\n{nodes}  }}\n{edges}}}\n"
+    );
+    std::fs::write(folder.join("fixed.gv"), profile).unwrap();
+}
+
+fn code_that_relies_on_its_place_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let expected = compile_fixed(folder, "fixed", &[], None);
+    profile_all(folder, "fixed");
+    let lld = vec!["-fuse-ld=lld".to_owned(), format!("-B{}", linker_folder("lld").unwrap().display())];
+    let order = folder.join("fixed.order").display().to_string();
+    for (linker, mut arguments) in [("gnu-ld-script", Vec::new()), ("lld", lld)] {
+        arguments.push(match linker {
+            "lld" => format!("-Wl,--symbol-ordering-file,{order},--no-warn-symbol-ordering"),
+            _ => format!("-Wl,-T,{order}"),
+        });
+        for seed in 1..=5 {
+            let seed = seed.to_string();
+            let command =
+                ["order", "fixed.gv", "--binary", "fixed", "--linker", linker, "--min-coverage", "0"];
+            let random = ["--algorithm", "random", "--seed", &seed, "-o", "fixed.order"];
+            let made = sediment(folder, &[&command[..], &random[..]].concat());
+            assert_eq!(code(&made), 0, "{}", err(&made));
+            let text = std::fs::read_to_string(&order).unwrap();
+            assert!(text.contains("plain_two"), "{text}");
+            assert!(FIXED.iter().all(|name| !text.contains(name)), "{text}");
+            assert_eq!(compile_fixed(folder, "ordered", &arguments, None), expected, "{linker}, seed {seed}");
+        }
+    }
+}
+
+fn the_wrapper_leaves_code_in_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let expected = compile_fixed(folder, "fixed", &[], None);
+    profile_all(folder, "fixed");
+    std::fs::create_dir(folder.join("profiles")).unwrap();
+    std::fs::rename(folder.join("fixed.gv"), folder.join("profiles/fixed.gv")).unwrap();
+    let made = sediment(folder, &["wrapper", "wrapper"]);
+    assert_eq!(code(&made), 0, "{}", err(&made));
+    assert_eq!(compile_fixed(folder, "fixed", &[], Some(&folder.join("wrapper"))), expected);
+    let log = std::fs::read_to_string(folder.join("log/links.jsonl")).unwrap();
+    let link: serde_json::Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
+    assert_eq!(link["outcome"], "ordered", "{log}");
+    let order = std::fs::read_to_string(link["order"].as_str().unwrap()).unwrap();
+    assert!(order.contains("plain_two"), "{order}");
+    assert!(FIXED.iter().all(|name| !order.contains(name)), "{order}");
 }
 
 /// An overflow of the stack in code that the runtime does not find is a crash instead of an exception.

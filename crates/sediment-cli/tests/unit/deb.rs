@@ -38,6 +38,58 @@ fn the_list_keeps_its_style() {
     }
 }
 
+/// Packages for all architectures are built without the sequence.
+#[test]
+fn the_sequence_is_for_architectures_where_other_packages_are_not() {
+    let new = "dh-sequence-sediment <!pkg.toy.nosediment>";
+    let packages = "\nPackage: toy\nArchitecture: any\n\nPackage: toy-doc\nArchitecture: all\n";
+    for (before, after) in [
+        ("Section: misc\n", format!("Build-Depends-Arch: {new}\nSection: misc\n")),
+        ("Build-Depends-Arch: cmake\n", format!("Build-Depends-Arch: cmake, {new}\n")),
+        (
+            "Build-Depends-Arch:\n cmake,\n flex,\nSection: misc\n",
+            format!("Build-Depends-Arch:\n cmake,\n flex,\n {new},\nSection: misc\n"),
+        ),
+    ] {
+        let control =
+            |fields: &str| format!("Source: toy\nBuild-Depends: debhelper-compat (= 13)\n{fields}{packages}");
+        assert_eq!(changed(&control(before)), control(&after));
+        assert_eq!(changed(&control(&after)), control(&after), "a second time changes nothing");
+    }
+}
+
+#[test]
+fn an_entry_that_is_not_released_gets_the_change() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("changelog");
+    let ui = crate::ui::Ui::new();
+    let entry = |suite: &str, items: &str| {
+        format!(
+            "toy (1.0-2) {suite}; urgency=low\n\n{items}\n -- A B <a@example.org>  Mon, 01 Jan 2024 00:00:00 +0000\n"
+        )
+    };
+    std::fs::write(&path, entry("UNRELEASED", "  * First.\n")).unwrap();
+    let change = with_entry(&path, &ui).unwrap().unwrap();
+    assert_eq!(change.after, entry("UNRELEASED", &format!("  * First.\n{ENTRY}")));
+    std::fs::write(&path, &change.after).unwrap();
+    assert!(with_entry(&path, &ui).unwrap().is_none(), "a second time changes nothing");
+    std::fs::write(&path, entry("unstable", "  * First.\n")).unwrap();
+    assert!(with_entry(&path, &ui).unwrap().is_none());
+}
+
+#[test]
+fn packages_that_go_builds_are_refused() {
+    let path = Path::new("debian/rules");
+    let control = "Source: toy\nBuild-Depends: debhelper-compat (= 13), dh-sequence-golang\n";
+    for (rules, control, is_refused) in [
+        ("%:\n\tdh $@ --buildsystem=golang --with=golang\n", "", true),
+        ("%:\n\tdh $@\n", control, true),
+        ("%:\n\tdh $@\n", "Source: toy\nBuild-Depends: golang-any\n", false),
+    ] {
+        assert_eq!(must_not_be_of_go(path, rules, control).is_err(), is_refused, "{rules}");
+    }
+}
+
 #[test]
 fn without_debhelper_there_is_no_place_for_it() {
     let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";

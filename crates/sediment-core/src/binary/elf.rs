@@ -4,15 +4,20 @@
 //! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
 //! missing table is none. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
 
+use super::fixed::{self, CodeSymbol};
 use super::plt::{self, RawStub};
 use super::{BinaryFunction, CodeSection, Segment, names};
 use crate::error::{Error, ErrorCode, Result};
+use crate::isa::Isa;
 use object::elf::{self, FileHeader32, FileHeader64};
 use object::read::elf::{
     Dyn as _, FileHeader, ProgramHeader as _, SectionHeader as _, SectionTable, Sym as _, SymbolTable,
 };
 use object::read::{SectionIndex, StringTable};
 use object::{Endian as _, Endianness};
+
+/// Bytes between two functions that may be padding, which code runs over.
+const MOST_PADDING: u64 = 64;
 
 /// Symbols and sections of one ELF file, before it is known whether its own symbols suffice.
 #[derive(Debug, Default)]
@@ -33,6 +38,8 @@ pub(super) struct Image<'data> {
     /// The compressed contents of `.gnu_debugdata`.
     pub(super) debug_data: Option<&'data [u8]>,
     pub(super) plt_stubs: Vec<RawStub>,
+    /// Addresses of functions of `.symtab` that no linker may move, ascending.
+    pub(super) fixed: Vec<u64>,
 }
 
 /// Reads an ELF file of either class and byte order.
@@ -184,13 +191,16 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     let symbols = reader.symbol_table(elf::SHT_SYMTAB)?;
     let dynamic_symbols = reader.symbol_table(elf::SHT_DYNSYM)?;
     let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
+    let arch = architecture(machine, Elf::is_type_64_sized(), endian);
+    let functions = reader.functions(&symbols)?;
     Ok(Image {
         file_size: bytes.len() as u64,
-        symbols: reader.functions(&symbols)?,
+        fixed: reader.fixed(&symbols, &functions, Isa::of(arch.as_deref())),
+        symbols: functions,
         dynamic_symbols: reader.functions(&dynamic_symbols)?,
         build_id: reader.build_id(program_headers),
         soname: reader.soname(program_headers)?,
-        arch: architecture(machine, Elf::is_type_64_sized(), endian),
+        arch,
         segments,
         code_sections: reader.code_sections()?,
         debug_link: reader.debug_link()?,
@@ -365,6 +375,48 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         }
         drop_untyped_within(&mut found);
         Ok(found)
+    }
+
+    /// Addresses of the functions that code relies on where they are (see [`fixed`](super::fixed)), ascending.
+    fn fixed(&self, table: &SymbolTable<'data, Elf>, functions: &[BinaryFunction], isa: &Isa) -> Vec<u64> {
+        let code_of = |index: SectionIndex, address: u64, size: u64| {
+            let section = self.sections.section(index).ok().filter(|section| self.holds_code(section))?;
+            let data = section.data(self.endian, self.bytes).ok()?;
+            let at = usize::try_from(address.checked_sub(section.sh_addr(self.endian).into())?).ok()?;
+            // A label may stand at the end of a section.
+            Some(data.get(at..).map_or(&[][..], |code| &code[..code.len().min(size as usize)]))
+        };
+        let mut symbols = Vec::new();
+        for (index, symbol) in table.enumerate().filter(|(index, _)| index.0 > 0) {
+            let (kind, place) = (symbol.st_type(), table.symbol_section(self.endian, symbol, index));
+            let (true, Ok(Some(section))) = (matches!(kind, elf::STT_FUNC | elf::STT_NOTYPE), place) else {
+                continue;
+            };
+            let (address, size): (u64, u64) =
+                (symbol.st_value(self.endian).into(), symbol.st_size(self.endian).into());
+            let name = table.symbol_name(self.endian, symbol).ok().and_then(|name| str::from_utf8(name).ok());
+            let Some(name) = name.filter(|name| !name.is_empty() && !name.starts_with(['$', '.'])) else {
+                continue;
+            };
+            let Some(code) = code_of(section, address, size) else { continue };
+            symbols.push(CodeSymbol { name, place: (section.0, address), size, code });
+        }
+        let mut fixed: Vec<u64> = fixed::marked(&symbols, isa).into_iter().map(|(_, at)| at).collect();
+        let mut starts: Vec<(u64, &str)> =
+            functions.iter().map(|function| (function.address, function.section.as_str())).collect();
+        starts.sort_unstable();
+        for symbol in symbols.iter().filter(|symbol| fixed::runs_on(symbol.code, isa)) {
+            let (at, end) = (symbol.place.1, symbol.place.1.saturating_add(symbol.size));
+            let own = starts.partition_point(|(start, _)| *start < at);
+            let after = starts.partition_point(|(start, _)| *start < end);
+            let next = starts.get(after).filter(|(start, section)| {
+                *start - end < MOST_PADDING && starts.get(own).is_some_and(|(_, own)| own == section)
+            });
+            fixed.extend(next.into_iter().flat_map(|(start, _)| [at, *start]));
+        }
+        fixed.sort_unstable();
+        fixed.dedup();
+        fixed
     }
 
     /// The build-id, from the note sections or, where there are none, from the note segments.

@@ -12,6 +12,7 @@ pub mod calls;
 pub mod code;
 mod debug_data;
 mod elf;
+mod fixed;
 pub mod gcc_block_map;
 pub mod gcc_early_map;
 #[cfg(feature = "dwarf")]
@@ -222,6 +223,9 @@ pub struct Binary {
     pub plt_stubs: Vec<PltStub>,
     /// Some functions are addresses, as the file is stripped.
     pub unresolved: bool,
+    /// Addresses of functions that no linker may move, as code relies on their place: in ranges that two labels mark, or next to a
+    /// function that runs on into the next one. Ascending.
+    pub fixed: Vec<u64>,
 }
 
 /// A PT_LOAD segment.
@@ -289,6 +293,7 @@ impl Binary {
             code_sections: image.code_sections,
             plt_stubs,
             unresolved: false,
+            fixed: image.fixed,
         })
     }
 
@@ -331,6 +336,18 @@ impl Binary {
     pub fn plt_stub_at(&self, address: u64) -> Option<&PltStub> {
         let after = self.plt_stubs.partition_point(|stub| stub.address <= address);
         self.plt_stubs[..after].last().filter(|stub| address - stub.address < stub.size)
+    }
+
+    /// True if nothing but exported functions is known of this file.
+    #[must_use]
+    pub fn is_stripped(&self) -> bool {
+        self.symbols_from == SymbolSource::DynamicSymbols
+    }
+
+    /// True if no linker may move the function at this address.
+    #[must_use]
+    pub fn is_fixed(&self, address: u64) -> bool {
+        self.fixed.binary_search(&address).is_ok()
     }
 
     /// True if this address lies in a section of stubs.

@@ -281,6 +281,7 @@ pub fn sections(name: &str, split: Option<bool>) -> Sections {
             .filter(|group| !(is_group && *group == SectionGroup::Plain))
             .map(|group| group.section_of(name))
             .collect();
+    own.extend(section_of_pascal(name));
     let unlikely = SectionGroup::Unlikely.section_of(name);
     let cold = match split {
         Some(true) => Vec::new(),
@@ -291,6 +292,13 @@ pub fn sections(name: &str, split: Option<bool>) -> Sections {
         None => vec![unlikely],
     };
     Sections { own, cold }
+}
+
+/// `.text.n_p$prog_$$_fib$longint$$longint` of Free Pascal's `P$PROG_$$_FIB$LONGINT$$LONGINT`, and `.text.n_fpc_initialize` of its
+/// runtime's `fpc_initialize`; None for other names.
+fn section_of_pascal(name: &str) -> Option<String> {
+    let is_one = name.contains("_$$_") || name.contains("_$__$$_") || name.starts_with("fpc_");
+    is_one.then(|| format!(".text.n_{}", name.to_ascii_lowercase()))
 }
 
 /// The function that an input section was named after, and the group it belongs to; None for a section that holds no function

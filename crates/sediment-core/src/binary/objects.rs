@@ -5,7 +5,9 @@
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
+use super::fixed::{self, CodeSymbol};
 use super::{BinaryFunction, file_evidence, names};
+use crate::isa::Isa;
 use object::read::archive::ArchiveFile;
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionFlags, SectionIndex,
@@ -62,6 +64,8 @@ pub struct Objects {
     pub references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
     pub mentioned: Vec<String>,
+    /// Functions that no linker may move, as code relies on their place, by path and place: see [`Binary::fixed`](super::Binary::fixed).
+    pub fixed: HashSet<(usize, (usize, u64))>,
     numbers: HashMap<String, u32>,
 }
 
@@ -82,6 +86,10 @@ impl ObjectFunction {
 /// True if a section holds code.
 fn is_code(flags: SectionFlags) -> bool {
     matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR))
+}
+
+fn is_code_section(section: &object::Section<'_, '_>) -> bool {
+    is_code(section.flags())
 }
 
 impl Objects {
@@ -200,6 +208,48 @@ impl Objects {
             });
         }
         self.add_references(&file, &starts);
+        self.add_fixed(&file, &starts);
+    }
+
+    /// Adds the functions of an object that code relies on where they are. Its sections follow each other in a linked file.
+    fn add_fixed(&mut self, file: &object::File<'_>, starts: &HashMap<SectionIndex, BTreeMap<u64, usize>>) {
+        let isa = match file.architecture() {
+            object::Architecture::X86_64 => Isa::of(Some("x86_64")),
+            object::Architecture::Aarch64 if file.is_little_endian() => Isa::of(Some("aarch64")),
+            _ => Isa::of(None),
+        };
+        let path = self.paths.len().saturating_sub(1);
+        let mut symbols = Vec::new();
+        for symbol in file.symbols() {
+            let is_code = matches!(symbol.kind(), SymbolKind::Text | SymbolKind::Unknown | SymbolKind::Label);
+            let section = symbol.section_index().filter(|_| is_code);
+            let section = section.and_then(|index| file.section_by_index(index).ok());
+            let Some(section) = section.filter(|section| is_code_section(section)) else { continue };
+            let Ok(name) = symbol.name() else { continue };
+            if name.is_empty() || name.starts_with(['$', '.']) {
+                continue;
+            }
+            let code = section.data().ok().and_then(|data| data.get(symbol.address() as usize..));
+            let code = code.map_or(&[][..], |code| &code[..code.len().min(symbol.size() as usize)]);
+            let place = (section.index().0, symbol.address());
+            symbols.push(CodeSymbol { name, place, size: symbol.size(), code });
+        }
+        self.fixed.extend(fixed::marked(&symbols, isa).into_iter().map(|place| (path, place)));
+        let mut sections: BTreeMap<usize, (SectionIndex, u64)> = BTreeMap::new();
+        let of_code = file.sections().filter(is_code_section).filter(|section| section.size() > 0);
+        sections.extend(of_code.map(|section| (section.index().0, (section.index(), section.size()))));
+        let next_of = |place: (usize, u64), size: u64| {
+            // Within a section nothing moves.
+            let is_last = place.1.checked_add(size) == sections.get(&place.0).map(|(_, size)| *size);
+            let (_, (next, _)) = sections.range(place.0 + 1..).next().filter(|_| is_last)?;
+            starts.get(next)?.first_key_value().map(|(first, _)| (next.0, *first))
+        };
+        for symbol in symbols.iter().filter(|symbol| symbol.size > 0) {
+            let Some(next) = next_of(symbol.place, symbol.size) else { continue };
+            if fixed::runs_on(symbol.code, isa) {
+                self.fixed.extend([(path, symbol.place), (path, next)]);
+            }
+        }
     }
 
     /// Adds the references of the functions that begin at these addresses of an object, by its relocations.

@@ -139,7 +139,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
 fn leave_in_place(profile: &Profile, nodes: &mut Vec<Node>, skipped: &mut Skipped) -> Result<()> {
     nodes.retain(|node| {
         let key = profile.key(node.function);
-        let stays = names::is_of_ocaml(&key.name);
+        let stays = node.fixed || names::is_of_ocaml(&key.name);
         if stays {
             skipped.add(Reason::RangedCode, profile.facts(node.function).samples.unwrap_or(0), &key.name);
         }
@@ -148,9 +148,9 @@ fn leave_in_place(profile: &Profile, nodes: &mut Vec<Node>, skipped: &mut Skippe
     if nodes.is_empty() {
         return Err(Error::new(
             ErrorCode::NotOrdered,
-            "all functions of the profile are of OCaml: they stay in place, as the runtime finds code by address ranges",
+            "all functions of the profile stay in place: code finds them by an address range (OCaml, code between two labels), or runs on into the next",
         )
-        .with_hint("link without an order; the C code of a program can be ordered"));
+        .with_hint("link without an order; other code of a program can be ordered"));
     }
     Ok(())
 }
@@ -356,6 +356,8 @@ struct Node {
     size: u64,
     /// In the binary, where the functions are those of one.
     address: Option<u64>,
+    /// Code relies on its place.
+    fixed: bool,
 }
 
 fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
@@ -364,6 +366,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
         aliases: Vec::new(),
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
         address: None,
+        fixed: false,
     };
     if profile.function_count() == 0 {
         return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions to order"));
@@ -430,7 +433,8 @@ fn select_of_objects(
         }
         let sizes = there.map(|there| there.size).into_iter().chain(profile.facts(function).size);
         let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
-        found.push((there, Node { function, aliases: Vec::new(), size, address: None }));
+        let fixed = there.is_some_and(|there| objects.fixed.contains(&(there.path, there.place)));
+        found.push((there, Node { function, aliases: Vec::new(), size, address: None, fixed }));
     }
     if found.is_empty() {
         return Err(Error::new(
@@ -492,7 +496,8 @@ fn select_of_binary(
                     .find(|size| *size > 0);
                 let size = size.unwrap_or(UNKNOWN_SIZE);
                 let address = Some(there.address);
-                found.push((there.address, Node { function, aliases: Vec::new(), size, address }));
+                let fixed = binary.is_fixed(there.address);
+                found.push((there.address, Node { function, aliases: Vec::new(), size, address, fixed }));
             }
             None if in_cluster => skipped.add(Reason::NotInBinary, 0, &key.name),
             None => {}

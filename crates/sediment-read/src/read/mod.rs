@@ -10,6 +10,7 @@
 
 mod bolt;
 mod bolt_aggregated;
+mod build_ids;
 mod callgrind;
 mod entry_trace;
 mod evidence;
@@ -35,6 +36,7 @@ mod stacks;
 mod temporal_profile;
 mod uftrace;
 
+pub use build_ids::BuildIds;
 pub use evidence::{FileEvidence, Inode, RecordingOrigin};
 pub use executed::{Executed, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};

@@ -377,7 +377,6 @@ impl<'a> View<'a> {
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
-
     /// True if a call ends right before this address. None where unknown: it is known on x86 alone, and where the
     /// file has the code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {

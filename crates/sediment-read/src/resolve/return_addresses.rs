@@ -4,9 +4,10 @@
 //!
 //! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
 //! In the executed binary, an instruction that calls ends at each of these addresses (checked on x86); elsewhere,
-//! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not.
+//! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not. There the
+//! binary also has to name the counting function, which few programs do.
 
-use super::dsos::{At, Dsos};
+use super::dsos::{At, Dsos, View};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         findings.addresses += 1;
         let fits = match view.follows_call(*address) {
             Some(follows) => follows,
+            None if !names_counting(view) => false,
             None => match view.at_address(*address) {
                 Ok(At::Function { function, .. }) => findings.functions.insert(function.address),
                 // The code of a stripped binary has no functions to speak of.
@@ -57,6 +59,12 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// True if a binary names a counting function (`mcount`, `_mcount`, `__gnu_mcount_nc`, `__fentry__`), or has no names.
+fn names_counting(view: &View<'_>) -> bool {
+    let is_named = |name: &[u8]| memchr::memmem::find(view.bytes(), name).is_some();
+    view.is_stripped() || is_named(b"mcount") || is_named(b"__fentry__")
 }
 
 #[derive(Default)]

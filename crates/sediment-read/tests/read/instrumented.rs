@@ -224,6 +224,20 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     assert!(resolve_with(&recording, &One(other), trusting).is_ok(), "who asks for it gets it");
 }
 
+/// Where no call can be seen in the code, a program that was compiled with `-pg` names the counting function.
+#[test]
+fn a_program_of_another_machine_names_the_counting_function() {
+    const ARM: u16 = 40;
+    let run = run();
+    let (elf, base) = program(run.names.len());
+    let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
+    let error = resolve(&recording, &One(Elf { machine: ARM, ..elf.clone() })).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
+    let mut counting = Elf { machine: ARM, ..elf };
+    counting.symbols.as_mut().unwrap().push(Function::local("__gnu_mcount_nc", 0, 0, "mcount.c"));
+    assert!(resolve(&recording, &One(counting)).is_ok());
+}
+
 #[test]
 fn imports_resolve_to_the_exporting_library() {
     let text = "main\nwork\nputs\nmain\n";

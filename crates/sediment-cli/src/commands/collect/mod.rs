@@ -21,7 +21,7 @@ use sediment_core::profile::{Profile, split as parts, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::read::{RecordedDso, Recording};
 use sediment_record::{FileFilter, Target};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,8 @@ pub(crate) struct Arguments {
     /// Record first uses alone, for an order of the start [default: calls and their rates]
     #[arg(long)]
     startup: bool,
-    /// File to write, or a folder with one file per program and library [default: PACKAGE.gv]
+    /// File to write, of several packages too, or a folder (FOLDER/ makes one): of a package one file per program and library, of
+    /// several one per package [default: PACKAGE.gv]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// Look for packages and their files below this folder [default: /]
@@ -80,13 +81,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     }
     let several = packages.len() > 1 || arguments.all;
     let output = arguments.output.as_deref();
-    if several && output.is_some_and(|path| !path.is_dir()) {
-        return Err(Error::new(ErrorCode::Usage, "-o must name a folder when there are several packages"));
-    }
-    for package in &packages {
-        let place = place(package, output, several)?;
-        files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
-    }
+    let together = expect_output(arguments, &packages, several)?;
     // Nothing else is recorded, where the packages are known.
     let own = packages.clone();
     let only = Only {
@@ -107,8 +102,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
     }
     let mut written = 0;
-    for package in &packages {
-        let kept = match of_package(&made.recording, &made.resolved.profile, package, &files, ui) {
+    let groups: Vec<&[Package]> =
+        if together { vec![&packages[..]] } else { packages.iter().map(std::slice::from_ref).collect() };
+    for group in groups {
+        let Some(package) = group.first() else { continue };
+        let kept = match of_packages(&made.recording, &made.resolved.profile, group, &files, ui) {
             Err(error) if may_lack && error.code() != ErrorCode::Io => continue,
             kept => kept?,
         };
@@ -121,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         ui.note(&format!(
             "wrote {} of {} to {to}",
             counted(kept.function_count(), "function"),
-            package.version
+            group.iter().map(|package| package.version.as_str()).collect::<Vec<_>>().join(", ")
         ));
         if !arguments.show {
             ui.note("to see its contents: --show, or any editor");
@@ -142,27 +140,53 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
 }
 
+/// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
+/// is merged.
+fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> Result<bool> {
+    let output = arguments.output.as_deref();
+    // A folder that is not there yet is named by its slash.
+    if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
+        files::folder(folder)?;
+    }
+    let together = several && output.is_some_and(|path| !path.is_dir());
+    if together && (arguments.all || arguments.send.is_meant()) {
+        return Err(Error::new(
+            ErrorCode::Usage,
+            "with --all or --send, -o must name a folder when there are several packages",
+        )
+        .with_hint("-o FOLDER/ makes one"));
+    }
+    for package in packages {
+        let place = place(package, output, several)?;
+        files::expect_to_write(&if place.is_dir() { place.join("part") } else { place })?;
+    }
+    Ok(together)
+}
+
 /// The packages of the recorded files, by name.
 fn executed(recording: &Recording) -> BTreeSet<String> {
     let paths = recording.dsos().iter().map(|dso| Path::new(&dso.path));
     paths.filter_map(|path| packages::owner(path, None)).map(|owner| owner.name).collect()
 }
 
-/// The part of a profile that is the package's, with its name and version.
-pub(crate) fn of_package(
+/// The part of a profile that is of these packages, each file with its package's name and version.
+pub(crate) fn of_packages(
     recording: &Recording,
     profile: &Profile,
-    package: &Package,
+    packages: &[Package],
     files: &SystemFiles,
     ui: &Ui,
 ) -> Result<Profile> {
     let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
+    let mut versions: BTreeMap<String, &str> = BTreeMap::new();
     for dso in recording.dsos() {
         let Some(label) = recordings::label(dso, files) else { continue };
-        if package.has(&dso.path) {
-            own.insert(label)
-        } else {
-            others.insert(label)
+        match packages.iter().find(|package| package.has(&dso.path)) {
+            Some(package) => {
+                versions.insert(label.clone(), &package.version);
+                own.insert(label)
+            }
+            None => others.insert(label),
         };
     }
     for label in own.intersection(&others) {
@@ -173,11 +197,11 @@ pub(crate) fn of_package(
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
     let mut kept = parts::only(profile, &labels);
     if kept.function_count() == 0 {
-        return Err(nothing_of(recording, std::slice::from_ref(package), files));
+        return Err(nothing_of(recording, packages, files));
     }
     for label in labels {
         if kept.dsos().contains_key(label) {
-            kept.dso_mut(label).package = Some(package.version.clone());
+            kept.dso_mut(label).package = versions.get(label).map(|version| (*version).to_owned());
         }
     }
     Ok(kept)

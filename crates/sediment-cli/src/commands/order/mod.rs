@@ -457,7 +457,7 @@ fn ordering_of(
     let stays = built.skipped.items(Reason::RangedCode);
     if stays > 0 {
         ui.note(&format!(
-            "leaves {} of OCaml in place: its runtime finds code by the address range of each unit",
+            "leaves {} in place: code finds them by an address range (OCaml, code between two labels), or runs on into the next",
             counted(stays, "function")
         ));
     }

@@ -18,8 +18,10 @@ const FOLDER: &str = "sediment-profiles";
 const SEQUENCE: &str = "dh-sequence-sediment";
 /// The fields of build dependencies.
 const LISTS: [&str; 3] = ["Build-Depends", "Build-Depends-Arch", "Build-Depends-Indep"];
-/// The lowest level of debhelper that this was tried with.
-const COMPAT: u32 = 13;
+/// The lowest level of debhelper that this was tried with: from it on, dh sets the flags of compilers.
+const COMPAT: u32 = 9;
+/// The level that a hint names.
+const USUAL_COMPAT: u32 = 13;
 
 /// Change a Debian source package
 #[derive(Debug, Args)]
@@ -46,6 +48,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let before = read_recipe(&control)?;
     let rules_before = read_recipe(&rules)?;
     must_use_sequences(&rules, &rules_before)?;
+    must_not_be_of_go(&rules, &rules_before, &before)?;
     let named = |error: Error| error.with_input(files::display(&control));
     let source = Source::read(&before).map_err(named)?;
     source.must_be_understood(&debian)?;
@@ -55,6 +58,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let after = with_threshold(&rules, &rules_before, percent)?;
         changes.push(Change { path: rules, after, before: Some(rules_before) });
     }
+    changes.extend(with_entry(&debian.join("changelog"), ui)?);
     let additions = inputs_for(&debian.join(FOLDER), &arguments.common, built(&debian, &before), ui)?;
     tell_of_others(&debian.join(FOLDER), &additions, ui)?;
     if arguments.common.apply {
@@ -86,6 +90,49 @@ fn built(debian: &Path, control: &str) -> Built {
     }
     built.add_tree(debian.parent().unwrap_or(debian));
     built
+}
+
+/// Go's linker reads no ordering file.
+fn must_not_be_of_go(path: &Path, rules: &str, control: &str) -> Result<()> {
+    let by_rules = makefiles(path, rules).iter().any(|text| {
+        code(text).any(|line| line.contains("--buildsystem=golang") || line.contains("--buildsystem golang"))
+    });
+    let by_control =
+        control.lines().any(|line| !line.starts_with('#') && line.contains("dh-sequence-golang"));
+    match by_rules || by_control {
+        true => Err(refused(
+            path,
+            "it is built by Go, whose linker reads no ordering file",
+            "`sediment export --format go-pgo` gives Go's compiler a profile",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Line of the changelog for the change.
+const ENTRY: &str = "  * Link programs and libraries in the order of a profile (dh-sequence-sediment).\n";
+
+/// The changelog with the change in the entry that is not released yet. Where there is none, a note says how to begin one: its version
+/// is the maintainer's choice.
+fn with_entry(path: &Path, ui: &Ui) -> Result<Option<Change>> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let before = read_recipe(path)?;
+    let is_open = before.lines().next().is_some_and(|line| line.contains(") UNRELEASED;"));
+    let end = before.find("\n -- ").filter(|_| is_open);
+    let Some(end) = end else {
+        if !before.contains(ENTRY.trim()) {
+            ui.note("no entry of debian/changelog is UNRELEASED: `dch` begins one");
+        }
+        return Ok(None);
+    };
+    if before[..end].contains(ENTRY.trim()) {
+        return Ok(None);
+    }
+    let items = before[..end].trim_end().len();
+    let after = format!("{}\n{ENTRY}{}", &before[..items], &before[end..]);
+    Ok(Some(Change { path: path.to_path_buf(), after, before: Some(before) }))
 }
 
 /// Prints which files of the package have a profile of the same programs as an added one: one of each counts.
@@ -242,6 +289,8 @@ struct Source<'a> {
     others: Vec<(&'a str, std::ops::Range<usize>)>,
     /// True if a package is built for one architecture or more.
     for_architectures: bool,
+    /// True if a package is the same for all architectures.
+    for_all: bool,
 }
 
 impl<'a> Source<'a> {
@@ -250,7 +299,7 @@ impl<'a> Source<'a> {
         let mut lists: Vec<(&'a str, std::ops::Range<usize>)> = Vec::new();
         let mut in_source = true;
         let mut in_list = false;
-        let mut for_architectures = false;
+        let (mut for_architectures, mut for_all) = (false, false);
         for line in text.split_inclusive('\n') {
             let (start, end) = (at, at + line.len());
             at = end;
@@ -283,6 +332,7 @@ impl<'a> Source<'a> {
                 name = Some(value.trim());
             } else if field.eq_ignore_ascii_case("Architecture") {
                 for_architectures |= value.trim() != "all";
+                for_all |= value.trim() == "all";
             }
         }
         let depends = lists.iter().position(|(field, _)| *field == LISTS[0]);
@@ -301,10 +351,11 @@ impl<'a> Source<'a> {
             })?,
             depends: depends.ok_or_else(|| {
                 Error::new(ErrorCode::UnsupportedVariant, "not changed: no Build-Depends")
-                    .with_hint(format!("debhelper-compat (= {COMPAT}) must be in that field"))
+                    .with_hint(format!("debhelper-compat (= {USUAL_COMPAT}) must be in that field"))
             })?,
             others: lists,
             for_architectures,
+            for_all,
         })
     }
 
@@ -376,7 +427,31 @@ impl<'a> Source<'a> {
         items
     }
 
-    /// The text with the sequence behind debhelper, written as the list is.
+    /// The text with the sequence in Build-Depends-Arch: the packages for all architectures are built without it.
+    fn with_sequence_for_architectures(&self) -> String {
+        let wanted = format!("{SEQUENCE} <!pkg.{}.nosediment>", self.name);
+        let list = self.others.iter().find(|(field, _)| *field == LISTS[1]).map(|(_, list)| list);
+        let items = list.map(|list| self.items(list)).unwrap_or_default();
+        match &items[..] {
+            [] => {
+                let (head, tail) = self.text.split_at(self.depends.end);
+                let end = if head.ends_with('\n') { "" } else { "\n" };
+                format!("{head}{end}{}: {wanted}\n{tail}", LISTS[1])
+            }
+            [.., last] => {
+                let between = match &items[..] {
+                    [.., before, last] => self.text[before.end..last.start].to_owned(),
+                    _ => ", ".to_owned(),
+                };
+                let between = if between.contains('#') { ",\n ".to_owned() } else { between };
+                let (head, tail) = self.text.split_at(last.end);
+                format!("{head}{between}{wanted}{tail}")
+            }
+        }
+    }
+
+    /// The text with the sequence behind debhelper, written as the list is; in Build-Depends-Arch where packages are not for an
+    /// architecture, too.
     fn with_sequence(&self) -> Result<String> {
         let items = self.items(&self.depends);
         let is = |item: &Item<'_>, name: &str| {
@@ -406,6 +481,9 @@ impl<'a> Source<'a> {
             Error::new(ErrorCode::UnsupportedVariant, "not changed: debhelper is not in Build-Depends")
                 .with_hint(format!("write `{SEQUENCE} <!pkg.{}.nosediment>` next to it by hand", self.name))
         })?;
+        if self.for_all {
+            return Ok(self.with_sequence_for_architectures());
+        }
         let own = &items[index];
         let between = |a: &Item<'_>, b: &Item<'_>| self.text[a.end..b.start].to_owned();
         let plain = |text: &String| !text.contains('#');

@@ -5,7 +5,9 @@ use similar::TextDiff;
 
 /// The diff of a file, with its name as `patch -p1` takes it; empty where nothing differs. `before` is None for a new file.
 pub(super) fn unified(name: &str, before: Option<&str>, after: &str) -> String {
-    let name = name.trim_start_matches('/');
+    // `a/./debian/control` is no path that `patch` prints.
+    let name: Vec<&str> = name.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    let name = name.join("/");
     let old_name = if before.is_some() { format!("a/{name}") } else { "/dev/null".to_owned() };
     let diff = TextDiff::from_lines(before.unwrap_or_default(), after);
     diff.unified_diff().header(&old_name, &format!("b/{name}")).to_string()
@@ -36,6 +38,7 @@ mod tests {
 
     #[test]
     fn a_new_file_and_a_missing_end_of_line() {
+        assert_eq!(unified("./b//x", None, "a\n"), "--- /dev/null\n+++ b/b/x\n@@ -0,0 +1 @@\n+a\n");
         assert_eq!(unified("x", None, "a\n"), "--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+a\n");
         let diff = unified("x", Some("a"), "a\nb\n");
         assert_eq!(diff, "--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n-a\n\\ No newline at end of file\n+a\n+b\n");

@@ -115,6 +115,8 @@ impl<'a> Spec<'a> {
             match word {
                 _ if in_macro => {}
                 "%if" | "%ifarch" | "%ifnarch" | "%ifos" | "%ifnos" => depth += 1,
+                // Of ALT's rpm.
+                "%if_with" | "%if_without" | "%if_enabled" | "%if_disabled" => depth += 1,
                 "%endif" => {
                     depth = depth
                         .checked_sub(1)

@@ -30,6 +30,7 @@ pub(crate) fn cases() -> Vec<Trial> {
             ordered(Kind::Meson)
         }),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
+        ("older_levels_of_debhelper_build_in_order", debhelper.to_vec(), older_levels),
         ("a_sequence_for_architectures_alone_serves", debhelper.to_vec(), sequence_for_architectures),
         ("damaged_profiles_harm_no_build", debhelper.to_vec(), damaged),
         ("a_threshold_fails_the_build", debhelper.to_vec(), threshold),
@@ -109,6 +110,17 @@ fn ordered(kind: Kind) {
     let inside =
         toy.command("grep", &["-rlE", "sediment/ld|sediment-profiles", "debian/toy"]).output().unwrap();
     assert_eq!(words(&inside), "");
+}
+
+/// The oldest level of debhelper that the sequence serves, by debian/compat.
+fn older_levels() {
+    let toy = Toy::new(Kind::Make);
+    let control = toy.read("toy-1.0/debian/control");
+    toy.write("toy-1.0/debian/control", &control.replace("debhelper-compat (= 13)", "debhelper (>= 12)"));
+    toy.write("toy-1.0/debian/compat", "9\n");
+    toy.add_sequence();
+    let log = toy.built(&[], "");
+    assert!(log.contains("1 of 1 outputs ordered"), "{log}");
 }
 
 /// By a build option, in a build whose packages are the same.
@@ -582,8 +594,8 @@ fn refused() {
     try_it(&toy, "COMPILER_PATH");
     let control = toy.read("toy-1.0/debian/control");
     let toy = Toy::new(Kind::Make);
-    toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 12)"));
-    try_it(&toy, "debhelper level is 12;");
+    toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 8)"));
+    try_it(&toy, "debhelper level is 8;");
     let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";
     let moved = control.replace("Build-Depends:\n debhelper-compat (= 13),\n", by_architecture);
     toy.write("toy-1.0/debian/control", &moved);

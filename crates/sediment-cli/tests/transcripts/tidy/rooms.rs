@@ -41,6 +41,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
         "read",
         &[
             "mod",
+            "build_ids",
             "input",
             "numbers",
             "replay",

@@ -64,6 +64,18 @@ fn printed_symbols_are_taken_apart() {
 }
 
 #[test]
+fn free_pascal_names_sections_in_small_letters() {
+    for (name, section) in [
+        ("P$PROG_$$_FIB$LONGINT$$LONGINT", ".text.n_p$prog_$$_fib$longint$$longint"),
+        ("P$PROG$_$TSQUARE_$__$$_AREA$$LONGINT", ".text.n_p$prog$_$tsquare_$__$$_area$$longint"),
+        ("fpc_initialize", ".text.n_fpc_initialize"),
+    ] {
+        assert!(sections(name, Some(false)).own.iter().any(|own| own == section), "{name}");
+    }
+    assert!(!sections("f$x", None).own.iter().any(|own| own.contains(".n_")));
+}
+
+#[test]
 fn a_function_has_the_sections_that_a_compiler_can_give_it() {
     let unknown = sections("f", None);
     assert_eq!(unknown.own, [".text.f", ".text.hot.f", ".text.startup.f", ".text.exit.f"]);

@@ -27,6 +27,7 @@ fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> B
         code_sections: Vec::new(),
         plt_stubs: Vec::new(),
         unresolved: false,
+        fixed: Vec::new(),
     }
 }
 

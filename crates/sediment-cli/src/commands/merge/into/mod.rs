@@ -43,6 +43,11 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
     let build = Build::read(&options.against)?;
+    for (name, _) in build.binaries.iter().filter(|(_, binary)| binary.is_stripped()) {
+        ui.warn(&format!(
+            "{name} is stripped: of the build only exported functions are known; give it with symbols"
+        ));
+    }
     let whose = arguments.names("profiles");
     let (mut sent, mut skipped) = (Vec::new(), Vec::new());
     for ((path, weight), who) in arguments.files("profiles")?.into_iter().zip(whose) {
