@@ -377,7 +377,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         Ok(found)
     }
 
-    /// Addresses of the functions that code relies on where they are (see [`fixed`](super::fixed)), ascending.
+    /// Addresses of the functions that code relies on where they are (see `fixed`), ascending.
     fn fixed(&self, table: &SymbolTable<'data, Elf>, functions: &[BinaryFunction], isa: &Isa) -> Vec<u64> {
         let code_of = |index: SectionIndex, address: u64, size: u64| {
             let section = self.sections.section(index).ok().filter(|section| self.holds_code(section))?;
@@ -394,7 +394,8 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
             };
             let (address, size): (u64, u64) =
                 (symbol.st_value(self.endian).into(), symbol.st_size(self.endian).into());
-            let name = table.symbol_name(self.endian, symbol).ok().and_then(|name| str::from_utf8(name).ok());
+            let name =
+                table.symbol_name(self.endian, symbol).ok().and_then(|name| std::str::from_utf8(name).ok());
             let Some(name) = name.filter(|name| !name.is_empty() && !name.starts_with(['$', '.'])) else {
                 continue;
             };
