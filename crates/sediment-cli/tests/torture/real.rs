@@ -21,7 +21,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     vec![
         whole("python_imports_its_library", |_| script("python3", "modules.py")).needs(&["python3"]).rates(),
         cut("python_let_go_while_it_imports", |_| script("python3", "modules.py")).needs(&["python3"]),
-        special("python_attached_to_while_it_imports", python_attached).needs(&["python3"]).attaches(),
+        special("python_attached_to_while_it_imports", python_attached).needs(&["python3"]),
         whole("perl_loads_modules", |_| words_of(&["perl", "-e", PERL])).needs(&["perl"]),
         whole("node_loads_modules", |_| words_of(&["node", "-e", NODE]))
             .needs(&["node"])

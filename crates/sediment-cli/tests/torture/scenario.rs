@@ -14,7 +14,7 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) needs: Vec<Need>,
     pub(crate) as_root: bool,
-    /// True if it records a program that runs already, or until its first output: breakpoints alone can.
+    /// True if it records until the first output of a program: breakpoints alone can.
     pub(crate) by_breakpoints: bool,
     pub(crate) ranges: Ranges,
     /// Runs of the short form; 0: of the long one alone.
@@ -73,12 +73,6 @@ impl Scenario {
 
     pub(crate) fn threads(self, low: u32, high: u32) -> Self {
         self.ranges(|ranges| ranges.threads = (low, high))
-    }
-
-    /// Records a program that runs already.
-    pub(crate) fn attaches(mut self) -> Self {
-        self.by_breakpoints = true;
-        self
     }
 
     /// With call rates.

@@ -15,14 +15,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
-    let own = |name, made: Made| {
-        special(name, move |bench, parameters| own_server(bench, parameters, made)).attaches()
-    };
+    let own = |name, made: Made| special(name, move |bench, parameters| own_server(bench, parameters, made));
     vec![
         own("a_server_of_threads_under_load", SERVES).ranges(|ranges| ranges.time = (100, 700)),
         own("a_server_of_events_under_load", POLLS).ranges(|ranges| ranges.time = (100, 700)),
-        special("redis_under_load", redis).attaches().needs(&["redis-server"]).short(0).at_most(20),
-        special("nginx_under_load", nginx).attaches().needs(&["nginx"]).short(0).at_most(20),
+        special("redis_under_load", redis).needs(&["redis-server"]).short(0).at_most(20),
+        special("nginx_under_load", nginx).needs(&["nginx"]).short(0).at_most(20),
         postgresql_row("postgresql_under_load", "postgres").rates(),
         postgresql_row("postgresql_with_blocks_under_load", "postgres-with-blocks").rates(),
         postgresql_row("postgresql_under_load_for_first_uses", "postgres")
@@ -32,7 +30,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
 
 fn postgresql_row(name: &'static str, server: &'static str) -> Scenario {
     let run = move |bench: &Bench, parameters: &Parameters| postgresql(bench, parameters, server);
-    special(name, run).attaches().needs(&[server, "pgbench", "initdb"]).short(0).at_most(1)
+    special(name, run).needs(&[server, "pgbench", "initdb"]).short(0).at_most(1)
 }
 
 /// Asks for lines over one connection until told to end; what came wrong.

@@ -18,16 +18,16 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
         special(name, move |bench, parameters| on_a_terminal(bench, parameters, key, program))
     };
     let mut all = vec![
-        special("a_debugger_that_was_there_first", debugger_first).needs(&["gdb"]).attaches(),
-        special("a_debugger_that_comes_later", debugger_later).needs(&["gdb"]).attaches(),
-        special("attached_again_and_again", again_and_again).attaches(),
-        special("several_recorders", several_recorders).attaches(),
-        special("a_stopped_program", stopped_program).attaches(),
-        special("a_program_stopped_and_continued_meanwhile", stopped_meanwhile).attaches(),
-        special("a_recorder_stopped_and_continued", stopped_recorder).attaches(),
-        special("a_clock_that_jumps", clock_that_jumps).attaches(),
-        special("a_program_file_replaced_meanwhile", replaced_meanwhile).attaches(),
-        special("nobody_reads_what_the_recorder_says", nobody_reads).attaches(),
+        special("a_debugger_that_was_there_first", debugger_first).needs(&["gdb"]),
+        special("a_debugger_that_comes_later", debugger_later).needs(&["gdb"]),
+        special("attached_again_and_again", again_and_again),
+        special("several_recorders", several_recorders),
+        special("a_stopped_program", stopped_program),
+        special("a_program_stopped_and_continued_meanwhile", stopped_meanwhile),
+        special("a_recorder_stopped_and_continued", stopped_recorder),
+        special("a_clock_that_jumps", clock_that_jumps),
+        special("a_program_file_replaced_meanwhile", replaced_meanwhile),
+        special("nobody_reads_what_the_recorder_says", nobody_reads),
         special("input_and_output_through_pipes", through_pipes),
         terminal("a_terminal_is_read", 0, READS),
         terminal("a_terminal_goes_away", 0, WORKS_ON).ranges(|ranges| ranges.delay = (300, 900)),
@@ -35,10 +35,10 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
             .ranges(|ranges| ranges.delay = (100, 500)),
         terminal("the_interrupt_key", 3, HANDLES).ranges(|ranges| ranges.delay = (300, 900)),
         terminal("the_quit_key", 28, HANDLES).ranges(|ranges| ranges.delay = (300, 900)),
-        special("a_terminal_goes_away_from_who_attached", attached_from_a_terminal).attaches(),
+        special("a_terminal_goes_away_from_who_attached", attached_from_a_terminal),
     ];
     if memory_group().is_some() {
-        all.push(special("a_program_at_the_limit_of_its_group", at_a_limit).needs_root().attaches());
+        all.push(special("a_program_at_the_limit_of_its_group", at_a_limit).needs_root());
     }
     all
 }

@@ -6,7 +6,7 @@ use super::entrance::{self, Moment};
 use super::image::ProgramImage;
 use super::injected::{self, set_counters};
 use super::standstill::Standstill;
-use super::supervisor::{FollowedThread, Left, Supervisor, program_of};
+use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
 use super::switch::{CodeState, Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
@@ -52,7 +52,7 @@ impl Joining for Supervisor<'_> {
         if traits.contains(&super::sites::Trait::UsesGs) {
             return Err(refused(Left::Followed(Reason::OccupiedRegister)));
         }
-        self.prepared = Some(image);
+        self.prepared.insert(process, image);
         Ok(())
     }
 
@@ -60,7 +60,10 @@ impl Joining for Supervisor<'_> {
         for thread in threads {
             self.threads.insert(*thread, FollowedThread::unrecorded(process));
         }
-        let image = self.prepared.take().ok_or_else(|| io::Error::other("it was not prepared"))?;
+        if !self.prepared.contains_key(&process) {
+            self.prepare(process)?;
+        }
+        let image = self.prepared.remove(&process).ok_or_else(|| io::Error::other("it was not prepared"))?;
         let (begun, mut standing) = self.halt_between_signals(process);
         let joined = self.take_on(process, image, &mut standing);
         self.proceed(&standing);
@@ -96,7 +99,19 @@ impl Supervisor<'_> {
                 return (halted, standing);
             }
             self.proceed(&standing);
-            std::thread::sleep(PAUSE);
+            self.serve(PAUSE);
+        }
+    }
+
+    /// Handles what threads stop for during this time: one that gets a signal stands still until we look.
+    fn serve(&mut self, time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time && self.alarm.ring(TICK).is_ok() {
+            match system::wait() {
+                Ok(Some((thread, status))) => self.handle(thread, status),
+                Ok(None) => {}
+                Err(_) => break,
+            }
         }
     }
 
@@ -193,13 +208,16 @@ impl Supervisor<'_> {
                 }
                 // A stub is left after a few instructions, if the thread gets a processor.
                 self.proceed_of(process, standing);
-                std::thread::sleep(MOMENT * attempt);
+                self.serve(MOMENT * attempt);
                 standing.stopped.extend(self.halt_between_signals(process).1.stopped);
                 done = self.unmap_from(process, standing);
             }
-            if !matches!(done, Ok(true)) {
-                self.skipped.add(Reason::LeftStubs, 0, program_of(process));
-            }
+            let why = match done {
+                Ok(true) => continue,
+                Ok(false) => "a thread is in it".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.skipped.add(Reason::LeftStubs, 0, format!("{}: {why}", program_of(process)));
         }
     }
 

@@ -24,8 +24,9 @@ use std::time::{Duration, Instant};
 /// Time of the beginning in which all calls are counted, and the share of the time after it, where nobody gives a bound.
 const BEGINNING: Duration = Duration::from_secs(10);
 const USUAL_OVERHEAD: f64 = 0.05;
-/// Shortest period.
+/// Shortest and longest period. The longest one counts where switching takes more than the bound, as of very many processes.
 const PERIOD: Duration = Duration::from_millis(200);
+const LONGEST_PERIOD: Duration = Duration::from_secs(5);
 /// Share of the bound that beginning and ending a burst takes, where the period can be long enough for that.
 const SWITCHING: f64 = 0.25;
 /// Time for the threads of a process to stop; one that waits for a disk goes on as it was.
@@ -95,8 +96,8 @@ impl Bursts {
     fn lengths(&self) -> (Duration, Duration) {
         let share = self.overhead.unwrap_or(1.0).min(1.0);
         let cost = self.cost[0] + self.cost[1];
-        let period = PERIOD.max(cost.div_f64(share * SWITCHING));
-        let burst = period.mul_f64(share).saturating_sub(cost);
+        let period = PERIOD.max(cost.div_f64(share * SWITCHING)).min(LONGEST_PERIOD);
+        let burst = period.mul_f64(share).saturating_sub(cost).max(cost / 2);
         (burst, period.saturating_sub(burst))
     }
 
@@ -162,12 +163,17 @@ impl Supervisor<'_> {
         } else if self.bursts.unswitched.is_empty() || begun < self.bursts.next_try {
             return;
         }
+        let mut longest = Duration::ZERO;
         for process in self.bursts.unswitched.clone() {
+            let stopped = Instant::now();
             if !self.is_switchable(process) || self.switch_running(process) != Switched::InPart {
                 self.bursts.unswitched.remove(&process);
             }
+            longest = longest.max(stopped.elapsed());
         }
-        self.bursts.has_tried(begun.elapsed(), is_due);
+        // One process stands still for its own switch; all of it takes time of one processor.
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        self.bursts.has_tried(longest.max(begun.elapsed() / processors), is_due);
     }
 
     /// Stops a process for a moment and switches its code.

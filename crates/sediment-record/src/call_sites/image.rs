@@ -263,7 +263,11 @@ impl ProgramImage {
             file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
         }
         for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {
-            if mapping.inode == 0 || mapping.path.starts_with("/memfd:sediment") {
+            let is_ours = |room: &Room| room.region.range().contains(&mapping.range.start);
+            if mapping.inode == 0
+                || mapping.path.starts_with("/memfd:sediment")
+                || self.rooms.iter().any(is_ours)
+            {
                 continue;
             }
             let known =

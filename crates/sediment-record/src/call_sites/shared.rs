@@ -6,16 +6,19 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, Whence, lseek};
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt, fchown};
+use std::path::PathBuf;
 
 /// The file, and how much of it is in use.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
     file: File,
     length: u64,
+    /// Where another user finds it.
+    path: Option<PathBuf>,
 }
 
 /// Bytes at the beginning that the whole recording shares.
@@ -25,12 +28,35 @@ impl SharedMemory {
     pub(super) fn new() -> io::Result<Self> {
         let file = File::from(memfd_create(c"sediment", MFdFlags::MFD_CLOEXEC)?);
         file.set_len(SHARED_PAGE)?;
-        Ok(Self { file, length: SHARED_PAGE })
+        Ok(Self { file, length: SHARED_PAGE, path: None })
     }
 
-    /// Path by which a process that may read what we have open opens it.
+    /// For processes of another user, who may not look at what we have open: a file of theirs alone, until [`Self::hide`].
+    pub(super) fn of_user(user: u32) -> io::Result<Self> {
+        let mut random = [0; 8];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let path = PathBuf::from(format!("/dev/shm/sediment-{:016x}", u64::from_ne_bytes(random)));
+        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+        let shared = Self { file, length: SHARED_PAGE, path: Some(path) };
+        shared.file.set_len(SHARED_PAGE)?;
+        fchown(&shared.file, Some(user), None)?;
+        Ok(shared)
+    }
+
+    /// From now on, only those open it who may read what we have open.
+    pub(super) fn hide(&mut self) {
+        if let Some(path) = self.path.take() {
+            // Somebody else has removed it.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Path by which processes open it.
     pub(super) fn path(&self) -> String {
-        format!("/proc/{}/fd/{}", Pid::this(), self.file.as_raw_fd())
+        match &self.path {
+            Some(path) => path.display().to_string(),
+            None => format!("/proc/{}/fd/{}", Pid::this(), self.file.as_raw_fd()),
+        }
     }
 
     /// Takes a part of whole pages, all of it zeros; its offset.
@@ -71,6 +97,12 @@ impl SharedMemory {
     /// True if somebody may have written to a part.
     pub(super) fn has_data(&self, part: &Range<u64>) -> bool {
         lseek(&self.file, part.start as i64, Whence::SeekData).is_ok_and(|at| (at as u64) < part.end)
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        self.hide();
     }
 }
 

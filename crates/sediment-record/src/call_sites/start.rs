@@ -9,7 +9,7 @@ use crate::tracing::mappings::{Mapping, all_mappings, is_filtered, is_limited, s
 use crate::tracing::{join, refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
-use nix::unistd::Pid;
+use nix::unistd::{Pid, geteuid};
 use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{Source, Unknown::OwnCost};
@@ -134,7 +134,7 @@ fn trace(
 ) -> Result<Traced> {
     let failed = |error: std::io::Error| starting::not_started(words, &error);
     let mut watch = |progress| watch(progress);
-    let mut supervisor = Supervisor::new(settings, &mut watch)?;
+    let mut supervisor = Supervisor::new(settings, &mut watch, None)?;
     let seize = |supervisor: &mut Supervisor<'_>, process| {
         if let Some(program) = words.first() {
             starting::refuse_other_rights(program)?;
@@ -166,24 +166,35 @@ fn trace_running(
     watch: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Traced> {
     let mut watch = |progress| watch(progress);
-    let mut supervisor = Supervisor::new(settings, &mut watch)?;
+    let user = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
+    let user = user.filter(|user| *user != geteuid().as_raw());
+    let mut supervisor = Supervisor::new(settings, &mut watch, user)?;
     join::join(ids, &mut supervisor)?;
+    supervisor.shared.hide();
     supervisor.start();
     let followed = supervisor.run();
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
+}
+
+/// The user with whose rights a process opens files.
+fn user_of(process: Pid) -> Option<u32> {
+    status_field(process, "Uid")?.split_whitespace().nth(3)?.parse().ok()
 }
 
 /// Checks that processes can open the memory that we share with them, and are not left alone.
 fn processes_are_alike(ids: &[i32]) -> Result<()> {
     let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why));
     let us = Pid::this();
+    // Root gives the memory to the user of the processes, and to one alone.
+    let of_root = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
+    let first = if geteuid().is_root() { of_root } else { Some(geteuid().as_raw()) };
     for id in ids {
         let process = Pid::from_raw(*id);
         let is_alike = |what: &str| {
             let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
             of(process) == of(us)
         };
-        if status_field(process, "Uid") != status_field(us, "Uid") || !is_alike("pid") || !is_alike("mnt") {
+        if user_of(process) != first || !is_alike("pid") || !is_alike("mnt") {
             return no(format!("process {id} is another user's, or in another container"));
         }
         if is_filtered(process) || is_limited(process) {

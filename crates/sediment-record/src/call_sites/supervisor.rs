@@ -98,8 +98,8 @@ pub(super) struct Supervisor<'a> {
     /// Processes that share their memory with others.
     pub(super) sharing: BTreeSet<Pid>,
     pub(super) bursts: Bursts,
-    /// Of the process that is about to be attached to.
-    pub(super) prepared: Option<ProgramImage>,
+    /// Of processes that are about to be attached to.
+    pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
     pub(super) skipped: Skipped,
     begun: Instant,
@@ -118,8 +118,14 @@ fn failed(what: &str, error: impl std::fmt::Display) -> Error {
 }
 
 impl<'a> Supervisor<'a> {
-    pub(super) fn new(settings: &'a Settings, watch: &'a mut dyn FnMut(Progress)) -> Result<Self> {
-        let shared = SharedMemory::new().map_err(|error| failed("make shared memory", error))?;
+    /// `user`: the one whose processes are recorded, if that is another than ours.
+    pub(super) fn new(
+        settings: &'a Settings,
+        watch: &'a mut dyn FnMut(Progress),
+        user: Option<u32>,
+    ) -> Result<Self> {
+        let shared = user.map_or_else(SharedMemory::new, SharedMemory::of_user);
+        let shared = shared.map_err(|error| failed("make shared memory", error))?;
         let now = Instant::now();
         Ok(Self {
             settings,
@@ -133,7 +139,7 @@ impl<'a> Supervisor<'a> {
             vforks: HashMap::new(),
             sharing: BTreeSet::new(),
             bursts: Bursts::new(settings),
-            prepared: None,
+            prepared: HashMap::new(),
             tally: CallTally::default(),
             skipped: Skipped::default(),
             begun: now,

@@ -2,8 +2,8 @@
 //! Switches the code of a process whose threads stand still: to the stubs, or back to what the file has.
 //!
 //! Of a call through a register, instructions before it move to the stub, so the bytes there are others. A thread that stands among them, or
-//! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; all else that
-//! a stack says is taken for a place to go on at, and such bytes stay until the next switch.
+//! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; where a
+//! handler has interrupted one, the bytes stay until the next switch.
 
 use super::image::{FileInMemory, ProgramImage};
 use super::modules::PlannedModules;
@@ -70,8 +70,8 @@ impl ProgramImage {
                 Some(start) => drop(kept.insert(start)),
                 None => {}
             }
-            let words = words_of_stack(&memory, &registers, mapped);
-            kept.extend(words.into_iter().filter_map(|word| window(&files, word)));
+            let places = interrupted(&memory, &registers, mapped);
+            kept.extend(places.into_iter().filter_map(|place| window(&files, place)));
         }
         for file in files {
             let switches = |change: &SiteChange<'_>| {
@@ -91,9 +91,9 @@ impl ProgramImage {
     pub(super) fn is_in_stubs(&self, thread: Pid, mapped: &[Mapping]) -> io::Result<bool> {
         let registers = ptrace::getregs(thread)?;
         let regions = self.regions();
-        let is_inside = |word: u64| regions.iter().any(|region| region.range().contains(&word));
-        let words = words_of_stack(&memory_of(thread)?, &registers, mapped);
-        Ok(is_inside(registers.rip) || words.into_iter().any(is_inside))
+        let is_inside = |place: u64| regions.iter().any(|region| region.range().contains(&place));
+        let places = interrupted(&memory_of(thread)?, &registers, mapped);
+        Ok(is_inside(registers.rip) || places.into_iter().any(is_inside))
     }
 
     /// True if an address lies among changed bytes, behind their first.
@@ -122,8 +122,12 @@ fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
     file.changes().window_at(address.wrapping_sub(file.bias)).map(|start| start.wrapping_add(file.bias))
 }
 
-/// What the stack of a stopped thread has on top.
-fn words_of_stack(memory: &File, registers: &libc::user_regs_struct, mapped: &[Mapping]) -> Vec<u64> {
+/// Addresses at which signal handlers that a stopped thread is in have interrupted it, as its stack has them.
+///
+/// The kernel saves rip, the flags, and the segment of code in words that follow each other (struct sigcontext_64 of Linux).
+fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[Mapping]) -> Vec<u64> {
+    const USER_CODE: u64 = 0x33;
+    const LARGEST_FLAGS: u64 = 1 << 22;
     let top = registers.rsp;
     let Some(stack) = mapped.iter().find(|mapping| mapping.range.contains(&top)) else { return Vec::new() };
     let from = top & !7;
@@ -131,9 +135,10 @@ fn words_of_stack(memory: &File, registers: &libc::user_regs_struct, mapped: &[M
     if memory.read_exact_at(&mut bytes, from).is_err() {
         return Vec::new();
     }
-    let words =
-        bytes.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
-    words.collect()
+    let words = bytes.chunks_exact(8).filter_map(|word| word.first_chunk());
+    let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
+    let saved = words.windows(3).filter(|saved| saved[1] < LARGEST_FLAGS && saved[2] & 0xffff == USER_CODE);
+    saved.map(|saved| saved[0]).collect()
 }
 
 /// Bytes that are read and written at once.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// What takes on processes.
 pub(crate) trait Joining {
-    /// Gets ready to take on a process, which runs meanwhile.
+    /// Gets ready to take on a process, which runs untraced meanwhile.
     fn prepare(&mut self, _process: Pid) -> io::Result<()> {
         Ok(())
     }
@@ -31,6 +31,16 @@ pub(crate) trait Joining {
 /// # Errors
 /// When none of the processes is there, or one may not be traced.
 pub(crate) fn join(ids: &[i32], tracer: &mut dyn Joining) -> Result<()> {
+    // Once one is traced, it is not to wait until others are ready.
+    let mut all: BTreeSet<Pid> = ids.iter().map(|id| Pid::from_raw(*id)).collect();
+    while let Some(new) = Some(children(&all)).filter(|new| new.iter().any(|process| !all.contains(process)))
+    {
+        all.extend(new);
+    }
+    for process in &all {
+        // Why it cannot be taken on is said when it is to be.
+        let _ = tracer.prepare(*process);
+    }
     let (mut joined, mut gone, mut last) = (BTreeSet::new(), 0, None);
     for id in ids {
         if !joined.insert(Pid::from_raw(*id)) {
@@ -81,7 +91,6 @@ fn join_one(process: Pid, tracer: &mut dyn Joining) -> Result<()> {
     let failed = |error: io::Error| {
         Error::new(ErrorCode::TracingFailed, format!("cannot record process {process}: {error}"))
     };
-    tracer.prepare(process).map_err(failed)?;
     let mut seized = BTreeSet::new();
     let joined = seize_all(process, &mut seized).and_then(|()| tracer.join(process, &seized).map_err(failed));
     if joined.is_err() {

@@ -6,6 +6,7 @@
 
 mod answers;
 mod architectures;
+mod bursts;
 mod call_sites;
 #[allow(dead_code)] // a part is for other tests
 use crate::compilers;
@@ -101,6 +102,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     let parts = [
         answers::cases(),
         architectures::cases(),
+        bursts::cases(),
         call_sites::cases(),
         forms::cases(),
         harm::cases(),

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `--method call-sites` for a part of the time: in bursts, and of processes that run already.
+
+use super::call_sites::{record, recorder_of};
+use super::{Workshop, calls, code, err, text};
+use libtest_mimic::Trial;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Need, case};
+
+pub fn cases() -> Vec<Trial> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let compiler = [Need::Program("cc")];
+    vec![
+        case("bursts_stand_for_all_calls", &compiler, bursts),
+        case("calls_of_running_processes_are_counted", &compiler, running),
+        case("a_running_process_survives_its_recorder", &compiler, recorder_is_killed),
+    ]
+}
+
+/// Calls of known shares for a second or two, in threads, under a timer's signals.
+const ROUNDS: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+#define FUNCTION __attribute__((noinline, noclone))
+static volatile long work, rings;
+static int done;
+FUNCTION long one(long x) { work += x; return x + 1; }
+FUNCTION long three(long x) { work += x; return x + 2; }
+FUNCTION long rare(long x) { work += x; return x + 3; }
+static long (*volatile chosen)(long) = one;
+FUNCTION long turn(long x) { x = chosen(x); for (int i = 0; i < 3; i++) x += three(x); return x & 7; }
+FUNCTION long rang(long x) { return x + 1; }
+static void ring(int signal) { rings = rang(rings); }
+static void *rounds(void *number) {
+    long sum = 0, all = *(long *)number;
+    for (long i = 0; i < all; i++) { sum += turn(i); if (i == all / 2 && !__atomic_exchange_n(&done, 1, __ATOMIC_SEQ_CST)) sum += rare(i); }
+    return (void *)sum;
+}
+int main(int count, char **words) {
+    struct sigaction action = { .sa_handler = ring, .sa_flags = SA_RESTART };
+    struct itimerval often = { { 0, 500 }, { 0, 500 } };
+    sigaction(SIGALRM, &action, 0);
+    setitimer(ITIMER_REAL, &often, 0);
+    long number = atol(words[1]), sum = 0;
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, rounds, &number);
+    for (int i = 0; i < 2; i++) { void *one; pthread_join(threads[i], &one); sum += (long)one; }
+    printf("%ld %d\n", sum, rings > 0);
+    return 3;
+}
+"#;
+
+/// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
+fn bursts() {
+    let shop = Workshop::new();
+    let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
+    let rounds = 60_000_000u64;
+    let command = [text(&program), &rounds.to_string()];
+    let plain = Command::new(command[0]).args(&command[1..]).output().unwrap();
+    let recorded = record(&shop, &["--overhead", "20"], &command).output().unwrap();
+    let said = err(&recorded);
+    assert!(said.contains(" bursts of "), "{said}");
+    assert_eq!((&recorded.stdout, code(&recorded)), (&plain.stdout, 3), "{said}");
+    let profile = shop.profile();
+    let counted = |from, to| calls(&profile, from, to) as f64;
+    for (to, share) in [("one", 1.0), ("three", 3.0)] {
+        let share = counted("turn", to) / counted("rounds", "turn") / share;
+        assert!((0.9..1.1).contains(&share), "{to}: {share}, {said}");
+    }
+    // Bursts are of time, in which a busy machine may do less.
+    let found = counted("rounds", "turn") / (2 * rounds) as f64;
+    assert!((0.4..2.5).contains(&found), "{found}, {said}");
+    assert_eq!(calls(&profile, "rounds", "rare"), 1, "{said}");
+}
+
+/// Starts a program that takes some seconds.
+fn started(shop: &Workshop, rounds: u64) -> Child {
+    let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
+    Command::new(program).arg(rounds.to_string()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a program prints without a recorder.
+fn expected(shop: &Workshop, rounds: u64) -> Vec<u8> {
+    let output = Command::new(shop.path().join("rounds")).arg(rounds.to_string()).output().unwrap();
+    assert_eq!(code(&output), 3);
+    output.stdout
+}
+
+/// Our mappings in a process.
+fn ours_in(process: u32) -> usize {
+    let mapped = std::fs::read_to_string(format!("/proc/{process}/maps")).unwrap();
+    mapped.lines().filter(|line| line.contains("/memfd:sediment")).count()
+}
+
+/// A process is attached to twice: its calls are counted, nothing of ours stays, and it does what it does alone.
+fn running() {
+    const ROUNDS: u64 = 150_000_000;
+    let shop = Workshop::new();
+    let program = started(&shop, ROUNDS);
+    let id = program.id().to_string();
+    for options in [&["--exact"][..], &["--overhead", "30"]] {
+        let how = [&["--pid", &id, "--seconds", "0.7"][..], options].concat();
+        let recorded = record(&shop, &how, &[]).output().unwrap();
+        let said = err(&recorded);
+        assert_eq!(code(&recorded), 0, "{said}");
+        let profile = shop.profile();
+        let turns = calls(&profile, "rounds", "turn") as f64;
+        assert!(turns > 1000.0, "{said}");
+        let share = calls(&profile, "turn", "three") as f64 / turns / 3.0;
+        assert!((0.9..1.1).contains(&share), "{share}, {said}");
+        // A thread that gets no processor stays in a stub, which is said.
+        if !said.contains("keep the recorder's memory") {
+            assert_eq!(ours_in(program.id()), 0, "{said}");
+        }
+    }
+    let output = program.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, ROUNDS)));
+}
+
+/// SIGKILL ends the recorder while it counts, at several moments: the program goes on.
+fn recorder_is_killed() {
+    const ROUNDS: u64 = 40_000_000;
+    const WAIT: Duration = Duration::from_secs(20);
+    let shop = Workshop::new();
+    for moment in [20, 120, 180, 240, 300, 600] {
+        let program = started(&shop, ROUNDS);
+        let mut recorder = record(&shop, &["--pid", &program.id().to_string(), "--overhead", "30"], &[])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(moment));
+        let tracing = recorder_of(recorder.id()).unwrap_or(recorder.id());
+        let killed = Command::new("kill").args(["-KILL", &tracing.to_string()]).status().unwrap();
+        assert!(killed.success(), "{moment} ms");
+        recorder.wait().unwrap();
+        let begun = Instant::now();
+        let output = program.wait_with_output().unwrap();
+        assert!(begun.elapsed() < WAIT, "{moment} ms");
+        assert_eq!((output.status.code(), output.stdout), (Some(3), expected(&shop, ROUNDS)), "{moment} ms");
+    }
+}
