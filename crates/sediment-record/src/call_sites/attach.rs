@@ -2,12 +2,13 @@
 //! Takes on processes that run already, and leaves them as they were: stubs are made before a process stops, and go once no thread is
 //! in them.
 
+use super::code::CodeState;
 use super::entrance::{self, Moment};
 use super::image::ProgramImage;
 use super::injected::{self, set_counters};
 use super::standstill::Standstill;
 use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
-use super::switch::{CodeState, Switched, SwitchedSites};
+use super::switch::{Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{Mapping, all_mappings, has_ended, is_filtered, threads};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
+use super::code::{CodeState, memory_of, write_changes};
 use super::counters::{FILES, FileCounters, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS};
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
@@ -9,7 +10,6 @@ use super::room::find_room;
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Changes, StubPlacement, Stubs, size};
-use super::switch::{CodeState, memory_of, write_changes};
 use super::tally::CallTally;
 use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
@@ -240,7 +240,7 @@ impl ProgramImage {
         let known = self.files.len();
         let traits = self.add_files(process, mapped, modules, shared, skipped)?;
         for file in &self.files[known..] {
-            if write_changes(&memory, file, CodeState::ToStubs, &|_| true)? > 0 {
+            if write_changes(&memory, (file.bias, file.changes()), CodeState::ToStubs, &|_| true)? > 0 {
                 skipped.add_many(Reason::ChangedCode, 1, 0, &modules.get(file.module).path);
             }
         }

@@ -2,8 +2,8 @@
 //! Has a stopped thread run a short piece of code that makes system calls: it lies for that time where the code of a file is padded by
 //! zeros.
 
+use super::code::memory_of;
 use super::entrance::{DONE, LAST_CALL, Moment};
-use super::switch::memory_of;
 use crate::tracing::mappings::Mapping;
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;

@@ -6,12 +6,14 @@
 //! - `stubs` has the code that counts, `counters` what it counts in
 //! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
-//! - `supervisor` follows the processes, `attach` takes on those that run, `standstill` stops them, `switch` changes their code, by `bursts` and where `release` lets them go
+//! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
+//! - `standstill` stops them, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
 //! docs/recording.md says what a user should know.
 
 mod attach;
 mod bursts;
+mod code;
 mod counters;
 mod elf;
 mod entrance;
@@ -32,6 +34,7 @@ mod supervisor;
 mod sweep;
 mod switch;
 mod tally;
+mod turns;
 mod windows;
 
 use super::Recorder;

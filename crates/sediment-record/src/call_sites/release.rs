@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! End of a recording before that of the programs: all threads stop, the code of their programs is set back, and they go on without us.
 
+use super::code::CodeState;
 use super::standstill::Standstill;
 use super::supervisor::Supervisor;
-use super::switch::{CodeState, SwitchedSites};
+use super::switch::SwitchedSites;
 use crate::tracing::system::{self, Resume, Status};
 use nix::unistd::Pid;
 use std::collections::BTreeSet;

@@ -5,9 +5,9 @@
 //! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; where a
 //! handler has interrupted one, the bytes stay until the next switch.
 
+use super::code::{CodeState, memory_of, write_changes};
 use super::image::{FileInMemory, ProgramImage};
 use super::modules::PlannedModules;
-use super::sites::PAGE;
 use super::stubs::SiteChange;
 use crate::tracing::mappings::Mapping;
 use nix::libc;
@@ -17,13 +17,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-/// Way in which code changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CodeState {
-    ToStubs,
-    ToOriginal,
-}
 
 /// Sites whose code is switched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +71,7 @@ impl ProgramImage {
                 let is_chosen = which == SwitchedSites::All || file.is_sampled(change.site);
                 is_chosen && !kept.contains(&change.at.wrapping_add(file.bias))
             };
-            others += write_changes(&memory, file, to, &switches)?;
+            others += write_changes(&memory, (file.bias, file.changes()), to, &switches)?;
         }
         Ok(match (others, kept.is_empty()) {
             (0, true) => Switched::Whole,
@@ -106,14 +99,10 @@ impl ProgramImage {
     pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
         let memory = memory_of(process)?;
         for file in self.files().filter(|file| file.is_mapped) {
-            write_changes(&memory, file, CodeState::ToOriginal, &|_| true)?;
+            write_changes(&memory, (file.bias, file.changes()), CodeState::ToOriginal, &|_| true)?;
         }
         Ok(())
     }
-}
-
-pub(super) fn memory_of(process: Pid) -> io::Result<File> {
-    File::options().read(true).write(true).open(format!("/proc/{process}/mem"))
 }
 
 /// Start of the changed bytes in which an address lies, behind their first.
@@ -139,50 +128,4 @@ fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[Mapp
     let words: Vec<u64> = words.map(|word| u64::from_le_bytes(*word)).collect();
     let saved = words.windows(3).filter(|saved| saved[1] < LARGEST_FLAGS && saved[2] & 0xffff == USER_CODE);
     saved.map(|saved| saved[0]).collect()
-}
-
-/// Bytes that are read and written at once.
-const AT_ONCE: u64 = 64 * PAGE;
-
-/// Makes those changes of a file in memory that pass, whole pages at once: no change lies across two. The number of those that are not made,
-/// as neither of both sorts of bytes stands there.
-pub(super) fn write_changes(
-    memory: &File,
-    file: &FileInMemory,
-    to: CodeState,
-    passes: &dyn Fn(&SiteChange<'_>) -> bool,
-) -> io::Result<u64> {
-    let mut others = 0;
-    let bias = file.bias;
-    let mut changes = file.changes().iter().filter(passes).peekable();
-    while let Some(first) = changes.peek() {
-        let start = first.at.wrapping_add(bias) & !(PAGE - 1);
-        let mut bytes = Vec::new();
-        let mut end = start;
-        // Pages without a change end a run, so that they stay shared with the file.
-        while let Some(SiteChange { at, original, changed, .. }) =
-            changes.next_if(|change| change.at.wrapping_add(bias) < (end + PAGE).min(start + AT_ONCE))
-        {
-            let at = at.wrapping_add(bias);
-            let page_end = (at | (PAGE - 1)) + 1;
-            if page_end > end {
-                let mut pages = vec![0; (page_end - end) as usize];
-                memory.read_exact_at(&mut pages, end)?;
-                bytes.extend(pages);
-                end = page_end;
-            }
-            let there = &mut bytes[(at - start) as usize..][..changed.len()];
-            let (expected, wanted) = match to {
-                CodeState::ToStubs => (original, changed),
-                CodeState::ToOriginal => (changed, original),
-            };
-            if there == expected {
-                there.copy_from_slice(wanted);
-            } else if there != wanted {
-                others += 1;
-            }
-        }
-        memory.write_all_at(&bytes, start)?;
-    }
-    Ok(others)
 }
