@@ -80,10 +80,12 @@ impl FileInMemory {
 
     /// True if a process with these mappings has it at this place.
     pub(super) fn is_mapped_among(&self, mapped: &[Mapping], modules: &PlannedModules) -> bool {
-        let path = &modules.get(self.module).path;
+        // The kernel's word for a file that was removed meanwhile does not count.
+        let name = |path: &str| path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
+        let path = name(&modules.get(self.module).path);
         mapped.iter().any(|mapping| {
             // A program may have taken the right to execute it away for a while.
-            self.range.contains(&mapping.range.start) && mapping.path == *path
+            self.range.contains(&mapping.range.start) && name(&mapping.path) == path
         })
     }
 }

@@ -37,7 +37,8 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
         Target::Program(_) | Target::Processes(_) if settings.blocks == BlockCoverage::Always => {
             usage("call sites tell no executed blocks", "use --method breakpoints")
         }
-        Target::Program(_) | Target::Processes(_) => Ok(()),
+        Target::Processes(ids) => processes_are_alike(ids),
+        Target::Program(_) => Ok(()),
     }
 }
 
@@ -58,7 +59,10 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     }
     let words = match target {
         Target::Program(words) => words,
-        Target::Processes(ids) => return processes_are_alike(ids),
+        // They have been attached to in more ways so far.
+        Target::Processes(_) => {
+            return no("running processes are recorded by breakpoints unless --method names another");
+        }
         Target::System => return Ok(()),
     };
     // A script is run by a program of its own, and what is no file is not run at all.
@@ -183,7 +187,7 @@ fn user_of(process: Pid) -> Option<u32> {
 
 /// Checks that processes can open the memory that we share with them, and are not left alone.
 fn processes_are_alike(ids: &[i32]) -> Result<()> {
-    let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why));
+    let no = |why: String| Err(Error::new(ErrorCode::Unsupported, why).with_hint("use --method breakpoints"));
     let us = Pid::this();
     // Root gives the memory to the user of the processes, and to one alone.
     let of_root = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));

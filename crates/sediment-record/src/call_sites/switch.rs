@@ -52,6 +52,15 @@ impl ProgramImage {
         let files: Vec<&FileInMemory> =
             self.files().filter(|file| file.is_mapped_among(mapped, modules)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
+        // What lies in its place now may still be it, under another name.
+        let is_unclear = |file: &FileInMemory| {
+            file.is_mapped
+                && !file.is_mapped_among(mapped, modules)
+                && mapped.iter().any(|mapping| file.range.contains(&mapping.range.start))
+        };
+        if which == SwitchedSites::All && self.files().any(is_unclear) {
+            others += 1;
+        }
         for thread in threads {
             let Ok(mut registers) = ptrace::getregs(*thread) else { continue };
             match window(&files, registers.rip) {
