@@ -10,7 +10,7 @@ use sediment_core::binary::{Binary, Files as _, NoFiles};
 use sediment_core::plural::{counted, grouped};
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_read::read::{self, BuildIds, Input, RecordedDso, Recording, Settings, Step};
+use sediment_read::read::{self, BuildIdList, Input, RecordedDso, Recording, Settings, Step};
 use sediment_read::resolve::{self, Resolved, Stripped};
 use sediment_read::trace::{Sequence, file::Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +18,17 @@ use std::path::{Path, PathBuf};
 
 /// The parts of one recording, opened, and the build-ids of its files that lie beside them.
 #[derive(Debug)]
-pub(crate) struct Inputs(Vec<(PathBuf, Source)>, BuildIds);
+pub(crate) struct Inputs(Vec<(PathBuf, Source)>, BuildIdList);
 
 impl Inputs {
     /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
     pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
         let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
-        let mut ids = BuildIds::default();
+        let mut ids = BuildIdList::default();
         for path in paths {
             let source = Source::open(path)?;
             if let Some(list) =
-                BuildIds::read(&source).map_err(|error| error.with_input(files::display(path)))?
+                BuildIdList::read(&source).map_err(|error| error.with_input(files::display(path)))?
             {
                 ids.extend(&list);
                 continue;

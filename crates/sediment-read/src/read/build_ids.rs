@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Build-ids of the files of a recording, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BuildIds(BTreeMap<String, Option<String>>);
+pub struct BuildIdList(BTreeMap<String, Option<String>>);
 
 /// Hexadecimal digits of the shortest and of the longest build-id.
 const DIGITS: std::ops::RangeInclusive<usize> = 8..=64;
@@ -19,7 +19,7 @@ const LONGEST: u64 = 4 << 20;
 /// Bytes of the longest first line.
 const LINE: usize = 4096;
 
-impl BuildIds {
+impl BuildIdList {
     /// The build-ids of an input that lists them; None for any other.
     ///
     /// # Errors
@@ -97,12 +97,12 @@ mod tests {
     fn a_list_of_build_ids_is_told_from_other_text() {
         let text =
             "93ac61ec5a8eb1396f9fbd350e3169a558528a40 /lib/libc.so.6\n0123456789ABCDEF     /a path/b\n\n";
-        let ids = BuildIds::parse(text).unwrap();
+        let ids = BuildIdList::parse(text).unwrap();
         assert_eq!(ids.0["/a path/b"].as_deref(), Some("0123456789abcdef"));
         for other in ["", "main;f 12\n", "abc /short\n", "0123456789abcdef name\n", "0123456789abcdef\n"] {
-            assert_eq!(BuildIds::parse(other), None, "{other}");
+            assert_eq!(BuildIdList::parse(other), None, "{other}");
         }
-        let twice = BuildIds::parse("0123456789abcdef /p\nfedcba9876543210 /p\n").unwrap();
+        let twice = BuildIdList::parse("0123456789abcdef /p\nfedcba9876543210 /p\n").unwrap();
         assert_eq!(twice.0["/p"], None);
     }
 
@@ -115,7 +115,7 @@ mod tests {
         };
         recording.dso(dso("/p", None));
         recording.dso(dso("/q", Some("aa")));
-        let ids = BuildIds::parse("0123456789abcdef /p\n0123456789abcdef /q\n").unwrap();
+        let ids = BuildIdList::parse("0123456789abcdef /p\n0123456789abcdef /q\n").unwrap();
         assert_eq!(ids.give_to(&mut recording), 1);
         let found: Vec<Option<&str>> = recording.dsos().iter().map(|dso| dso.build_id.as_deref()).collect();
         assert_eq!(found, [Some("0123456789abcdef"), Some("aa")]);

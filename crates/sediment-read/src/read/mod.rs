@@ -36,7 +36,7 @@ mod stacks;
 mod temporal_profile;
 mod uftrace;
 
-pub use build_ids::BuildIds;
+pub use build_ids::BuildIdList;
 pub use evidence::{FileEvidence, Inode, RecordingOrigin};
 pub use executed::{Executed, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};

@@ -6,12 +6,13 @@ use super::code::CodeState;
 use super::entrance::{self, Moment};
 use super::image::ProgramImage;
 use super::injected::{self, set_counters};
+use super::sites::Trait;
 use super::standstill::Standstill;
 use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
 use super::switch::{Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::{Mapping, all_mappings, has_ended, is_filtered, threads};
+use crate::tracing::mappings::{Mapping, all_mappings, is_filtered, running_thread};
 use crate::tracing::system::{self, Status};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -33,11 +34,7 @@ impl Joining for Supervisor<'_> {
             let (Left::Followed(reason) | Left::Free(reason)) = left;
             io::Error::other(format!("it is left alone: {reason}"))
         };
-        // Its first thread may have ended.
-        let thread = || {
-            let all = threads(process).unwrap_or_default();
-            all.into_iter().find(|thread| !has_ended(*thread)).unwrap_or(process)
-        };
+        let thread = || running_thread(process).unwrap_or(process);
         let mut planned = self.plan_image(thread());
         for _ in 0..TRIES {
             if !matches!(planned, Err(Left::Followed(Reason::UnreadableProgram))) {
@@ -48,9 +45,8 @@ impl Joining for Supervisor<'_> {
         }
         let (mut image, mapped) = planned.map_err(refused)?;
         image.was_running = true;
-        let traits =
-            image.add_files(thread(), &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
-        if traits.contains(&super::sites::Trait::UsesGs) {
+        let traits = image.add_files(thread(), &mapped, &mut self.common)?;
+        if traits.contains(&Trait::UsesGs) {
             return Err(refused(Left::Followed(Reason::OccupiedRegister)));
         }
         self.prepared.insert(process, image);
@@ -83,7 +79,7 @@ impl Joining for Supervisor<'_> {
     }
 
     fn skipped(&mut self) -> &mut Skipped {
-        &mut self.skipped
+        &mut self.common.skipped
     }
 }
 
@@ -144,20 +140,20 @@ impl Supervisor<'_> {
                 return Err(io::Error::other(format!("it is left alone: {}", Reason::OccupiedRegister)));
             }
         }
-        let path = self.shared.path();
+        let path = self.common.shared.path();
         let code = |go_on| entrance::mapping(&path, &image.regions(), Moment::Running, go_on);
         if !self.run_in(process, standing, &mapped, &code)? {
             return Err(io::Error::other("it cannot map the recorder's memory"));
         }
         let number = self.images.len();
         for thread in running {
-            let block = image.take_block(&self.shared)?;
+            let block = image.take_block(&self.common.shared)?;
             set_counters(thread, image.block_address(block))?;
             image.threads += 1;
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
         // What has come since it was prepared.
-        image.attend(any, &mapped, &mut self.modules, &self.shared, &mut self.skipped)?;
+        image.attend(any, &mapped, &mut self.common)?;
         self.images.push(Some(image));
         self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));
         Ok(())
@@ -177,6 +173,7 @@ impl Supervisor<'_> {
             .filter(|id| self.threads.get(id).is_some_and(|found| found.process == process));
         // One that is in no system call comes first: nothing is to be called again.
         let chosen = own
+            .filter(|id| !injected::is_in_sequence(*id))
             .filter_map(|id| Some((id, ptrace::getregs(id).ok()?)))
             .min_by_key(|(id, registers)| (registers.orig_rax as i64 >= 0, *id));
         let (thread, registers) = chosen.ok_or_else(|| io::Error::other("no thread of it can be used"))?;
@@ -208,7 +205,9 @@ impl Supervisor<'_> {
                     break;
                 }
                 // A stub is left after a few instructions, if the thread gets a processor.
-                self.proceed_of(process, standing);
+                let own =
+                    standing.part(|id| self.threads.get(&id).is_some_and(|found| found.process == process));
+                self.proceed(&own);
                 self.serve(MOMENT * attempt);
                 standing.stopped.extend(self.halt_between_signals(process).1.stopped);
                 done = self.unmap_from(process, standing);
@@ -218,7 +217,7 @@ impl Supervisor<'_> {
                 Ok(false) => "a thread is in it".to_owned(),
                 Err(error) => error.to_string(),
             };
-            self.skipped.add(Reason::LeftStubs, 0, format!("{}: {why}", program_of(process)));
+            self.common.skipped.add(Reason::LeftStubs, 0, format!("{}: {why}", program_of(process)));
         }
     }
 
@@ -231,7 +230,9 @@ impl Supervisor<'_> {
         match self.switch(process, standing, (CodeState::ToOriginal, SwitchedSites::All)) {
             Switched::Whole => {}
             Switched::InPart => return Ok(false),
-            Switched::Failed => return Err(io::Error::other("its code is not what it was")),
+            Switched::Running => return Err(io::Error::other("its threads do not stop")),
+            Switched::ButForChanges => return Err(io::Error::other("its code is not what it was")),
+            Switched::Failed => return Err(io::Error::other("its memory cannot be written to")),
         }
         let shares = self.sharing.contains(&process)
             || own.iter().any(|(id, _)| !standing.stopped.contains_key(id) || is_filtered(*id));
@@ -250,15 +251,5 @@ impl Supervisor<'_> {
             set_counters(*thread, 0)?;
         }
         self.run_in(process, standing, &mapped, &|go_on| entrance::unmapping(&regions, go_on))
-    }
-
-    /// Lets the threads of a process go on that stood still.
-    fn proceed_of(&self, process: Pid, standing: &mut Standstill) {
-        let mut own = Standstill::none();
-        let is_own = |id: &Pid| self.threads.get(id).is_some_and(|found| found.process == process);
-        own.stopped =
-            standing.stopped.iter().filter(|(id, _)| is_own(id)).map(|(id, status)| (*id, *status)).collect();
-        standing.stopped.retain(|id, _| !is_own(id));
-        self.proceed(&own);
     }
 }

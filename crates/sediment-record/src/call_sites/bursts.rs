@@ -105,13 +105,14 @@ impl Bursts {
         self.cost[usize::from(self.counting)] = Duration::ZERO;
     }
 
-    /// Code was switched, or could not be, in this time, by the first attempt or a later one.
-    pub(super) fn has_tried(&mut self, cost: Duration, is_first: bool) {
+    /// Code was switched, or could not be, in this time, by the first attempt or a later one. `one_runs`: a process did not stop, and is not to be
+    /// asked again at once.
+    pub(super) fn has_tried(&mut self, cost: Duration, is_first: bool, one_runs: bool) {
         let now = Instant::now();
         if is_first {
             self.turned = now;
         }
-        self.next_try = now + AGAIN;
+        self.next_try = now + AGAIN.max(if one_runs { 10 * cost } else { Duration::ZERO });
         self.cost[usize::from(self.counting)] += cost;
         let (burst, rest) = self.lengths();
         self.rest = if self.counting { burst } else { rest };

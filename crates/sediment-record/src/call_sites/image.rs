@@ -48,6 +48,7 @@ struct Room {
 #[derive(Debug)]
 pub(super) struct FileInMemory {
     module: usize,
+    inode: u64,
     /// Added to addresses as linked.
     pub(super) bias: u64,
     /// Where it is in memory.
@@ -78,15 +79,9 @@ impl FileInMemory {
         self.sampled.has(site as usize)
     }
 
-    /// True if a process with these mappings has it at this place.
-    pub(super) fn is_mapped_among(&self, mapped: &[Mapping], modules: &PlannedModules) -> bool {
-        // The kernel's word for a file that was removed meanwhile does not count.
-        let name = |path: &str| path.strip_suffix(" (deleted)").unwrap_or(path).to_owned();
-        let path = name(&modules.get(self.module).path);
-        mapped.iter().any(|mapping| {
-            // A program may have taken the right to execute it away for a while.
-            self.range.contains(&mapping.range.start) && name(&mapping.path) == path
-        })
+    /// True if a process with these mappings has it at this place, whatever its path is called by now, or what may be done with it.
+    pub(super) fn is_mapped_among(&self, mapped: &[Mapping]) -> bool {
+        mapped.iter().any(|mapping| mapping.inode == self.inode && self.range.contains(&mapping.range.start))
     }
 }
 
@@ -110,6 +105,16 @@ pub(super) struct ProgramImage {
     pub(super) threads: u32,
     /// True if it ran before it was recorded.
     pub(super) was_running: bool,
+    /// True if its code stays changed between bursts.
+    pub(super) counts_always: bool,
+}
+
+/// What all programs of a recording have in common.
+#[derive(Debug)]
+pub(super) struct CommonParts {
+    pub(super) modules: PlannedModules,
+    pub(super) shared: SharedMemory,
+    pub(super) skipped: Skipped,
 }
 
 /// Memory for a program that begins.
@@ -179,6 +184,7 @@ impl ProgramImage {
             files: Vec::new(),
             threads: 0,
             was_running: false,
+            counts_always: false,
         }))
     }
 
@@ -234,16 +240,14 @@ impl ProgramImage {
         &mut self,
         process: Pid,
         mapped: &[Mapping],
-        modules: &mut PlannedModules,
-        shared: &SharedMemory,
-        skipped: &mut Skipped,
+        common: &mut CommonParts,
     ) -> io::Result<Vec<Trait>> {
         let memory = memory_of(process)?;
         let known = self.files.len();
-        let traits = self.add_files(process, mapped, modules, shared, skipped)?;
+        let traits = self.add_files(process, mapped, common)?;
         for file in &self.files[known..] {
             if write_changes(&memory, (file.bias, file.changes()), CodeState::ToStubs, &|_| true)? > 0 {
-                skipped.add_many(Reason::ChangedCode, 1, 0, &modules.get(file.module).path);
+                common.skipped.add_many(Reason::ChangedCode, 1, 0, &common.modules.get(file.module).path);
             }
         }
         Ok(traits)
@@ -254,9 +258,7 @@ impl ProgramImage {
         &mut self,
         process: Pid,
         mapped: &[Mapping],
-        modules: &mut PlannedModules,
-        shared: &SharedMemory,
-        skipped: &mut Skipped,
+        common: &mut CommonParts,
     ) -> io::Result<Vec<Trait>> {
         let mut traits = Vec::new();
         for file in &mut self.files {
@@ -278,14 +280,14 @@ impl ProgramImage {
                 continue;
             }
             if mapping.writable {
-                skipped.add(Reason::WritableCode, 0, &mapping.path);
+                common.skipped.add(Reason::WritableCode, 0, &mapping.path);
                 continue;
             }
-            let Some(index) = modules.of(process, mapping) else {
-                skipped.add(Reason::UnreadableMapping, 0, &mapping.path);
+            let Some(index) = common.modules.of(process, mapping) else {
+                common.skipped.add(Reason::UnreadableMapping, 0, &mapping.path);
                 continue;
             };
-            let module = modules.get(index).clone();
+            let module = common.modules.get(index).clone();
             let plan = &module.plan;
             let is_first = |segment: &&TextSegment| segment.file_offset & !(PAGE - 1) == mapping.offset;
             let Some(segment) = plan.text.iter().find(is_first) else { continue };
@@ -294,6 +296,7 @@ impl ProgramImage {
             traits.extend(plan.traits.iter().copied());
             let mut file = FileInMemory {
                 module: index,
+                inode: mapping.inode,
                 bias,
                 range: if range.contains(&mapping.range.start) { range } else { mapping.range.clone() },
                 counters: None,
@@ -305,7 +308,7 @@ impl ProgramImage {
                 before: SiteCounts::default(),
             };
             if plan.left_alone.is_none() {
-                self.make_stubs(&mut file, module.as_ref(), modules, shared, skipped)?;
+                self.make_stubs(&mut file, module.as_ref(), common)?;
             }
             self.files.push(file);
         }
@@ -317,9 +320,7 @@ impl ProgramImage {
         &mut self,
         file: &mut FileInMemory,
         PlannedModule { plan, path }: &PlannedModule,
-        modules: &mut PlannedModules,
-        shared: &SharedMemory,
-        skipped: &mut Skipped,
+        common: &mut CommonParts,
     ) -> io::Result<()> {
         let is_program = self.program.contains(&file.range.start);
         let counters =
@@ -333,7 +334,7 @@ impl ProgramImage {
         };
         let room = self.rooms.iter_mut().find(reaches);
         let (Some(room), true) = (room, counters.end() <= end) else {
-            skipped.add(Reason::NoRoomForStubs, 0, path);
+            common.skipped.add(Reason::NoRoomForStubs, 0, path);
             return Ok(());
         };
         let placement = StubPlacement {
@@ -342,13 +343,13 @@ impl ProgramImage {
             counters,
             notice: plan.exports.get(NOTICE).map(|export| export.address),
         };
-        let stubs = modules.stubs(file.module, &placement);
+        let stubs = common.modules.stubs(file.module, &placement);
         debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
         if stubs.code.len() as u64 > length {
-            skipped.add(Reason::NoRoomForStubs, 0, path);
+            common.skipped.add(Reason::NoRoomForStubs, 0, path);
             return Ok(());
         }
-        shared.write(room.region.offset + room.used, &stubs.code)?;
+        common.shared.write(room.region.offset + room.used, &stubs.code)?;
         room.used += length;
         if !is_program {
             self.next_counters = counters.end();
@@ -441,7 +442,9 @@ impl ProgramImage {
         tally: &mut CallTally,
     ) {
         for (file, mut counted) in self.files.iter().zip(self.counted(shared)) {
-            counted.weigh(&file.sampled, &file.before, weight);
+            if !self.counts_always {
+                counted.weigh(&file.sampled, &file.before, weight);
+            }
             self.add_to(tally, file, counted, modules);
         }
         // Threads that were let go may still run in stubs.

@@ -66,6 +66,23 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<use
     }
 }
 
+/// True if a stopped thread may be in a restartable sequence (rseq(2)), which the kernel ends where a thread goes on in it: not where it goes on
+/// elsewhere and comes back.
+pub(super) fn is_in_sequence(thread: Pid) -> bool {
+    /// Of its area, where the address of the sequence is.
+    const SEQUENCE: u64 = 8;
+    let mut bytes = [0; 8];
+    match system::rseq_area(thread) {
+        Ok(0) => false,
+        Ok(area) => {
+            let read = memory_of(thread).and_then(|memory| memory.read_exact_at(&mut bytes, area + SEQUENCE));
+            read.is_err() || bytes != [0; 8]
+        }
+        // Before Linux 5.13 nobody can tell.
+        Err(_) => false,
+    }
+}
+
 /// Sets where a stopped thread counts.
 pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
     let place = std::mem::offset_of!(libc::user, regs) + std::mem::offset_of!(user_regs_struct, gs_base);

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 /// Threads on their way to a standstill.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Standstill {
     /// The process that is to stand still; None for all.
     process: Option<Pid>,
@@ -25,9 +25,11 @@ pub(super) struct Standstill {
 }
 
 impl Standstill {
-    /// Of no thread yet.
-    pub(super) fn none() -> Self {
-        Self { process: None, running: BTreeSet::new(), ending: BTreeSet::new(), stopped: HashMap::new() }
+    /// Takes out the threads that pass.
+    pub(super) fn part(&mut self, passes: impl Fn(Pid) -> bool) -> Self {
+        let (own, others) = std::mem::take(&mut self.stopped).into_iter().partition(|(id, _)| passes(*id));
+        self.stopped = others;
+        Self { stopped: own, ..Self::default() }
     }
 
     /// A thread is there no longer.
@@ -46,7 +48,7 @@ impl Supervisor<'_> {
             !thread.is_ending && process.is_none_or(|process| process == thread.process)
         });
         let running: BTreeSet<Pid> = own.map(|(id, _)| *id).collect();
-        let mut threads = Standstill { process, running, ..Standstill::none() };
+        let mut threads = Standstill { process, running, ..Standstill::default() };
         for thread in &threads.running {
             let _ = ptrace::interrupt(*thread);
         }

@@ -5,7 +5,7 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
-use crate::tracing::mappings::{Mapping, all_mappings, is_filtered, is_limited, status_field};
+use crate::tracing::mappings::{is_filtered, is_limited, running_thread, status_field};
 use crate::tracing::{join, refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
@@ -59,7 +59,7 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     }
     let words = match target {
         Target::Program(words) => words,
-        // They have been attached to in more ways so far.
+        // Breakpoints were tried on running processes in more ways so far.
         Target::Processes(_) => {
             return no("running processes are recorded by breakpoints unless --method names another");
         }
@@ -174,7 +174,7 @@ fn trace_running(
     let user = user.filter(|user| *user != geteuid().as_raw());
     let mut supervisor = Supervisor::new(settings, &mut watch, user)?;
     join::join(ids, &mut supervisor)?;
-    supervisor.shared.hide();
+    supervisor.common.shared.hide();
     supervisor.start();
     let followed = supervisor.run();
     Ok(Traced { recording: followed.map(|()| recording(&supervisor)), own: None })
@@ -194,23 +194,22 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
     let first = if geteuid().is_root() { of_root } else { Some(geteuid().as_raw()) };
     for id in ids {
         let process = Pid::from_raw(*id);
-        let is_alike = |what: &str| {
-            let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
-            of(process) == of(us)
+        let Some(thread) = running_thread(process) else {
+            return Err(Error::new(ErrorCode::NotFound, format!("no process {id}")));
         };
-        if user_of(process) != first || !is_alike("pid") || !is_alike("mnt") {
+        // What cannot be read now is found out when it is taken on.
+        let differs = |what: &str| {
+            let of = |id: Pid| std::fs::read_link(format!("/proc/{id}/ns/{what}")).ok();
+            of(thread).is_some_and(|its| Some(its) != of(us))
+        };
+        if user_of(process) != first || differs("pid") || differs("mnt") {
             return no(format!("process {id} is another user's, or in another container"));
         }
-        if is_filtered(process) || is_limited(process) {
+        if is_filtered(thread) || is_limited(thread) {
             return no(format!("process {id} is under a seccomp filter, or a limit of memory or file size"));
         }
-        let is_writable =
-            |mapping: &Mapping| mapping.executable && mapping.writable && mapping.path.starts_with('/');
-        if all_mappings(process).is_ok_and(|mapped| mapped.iter().any(is_writable)) {
-            return no(format!("process {id} may write to its own code"));
-        }
-        let bytes = std::fs::read(format!("/proc/{id}/exe")).unwrap_or_default();
-        if let Some(why) = SitePlan::reason_to_leave(&bytes) {
+        let bytes = std::fs::read(format!("/proc/{thread}/exe")).ok();
+        if let Some(why) = bytes.and_then(|bytes| SitePlan::reason_to_leave(&bytes)) {
             return no(format!("process {id} is left alone: {why}"));
         }
     }
@@ -220,7 +219,8 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
 /// What was counted.
 fn recording(supervisor: &Supervisor<'_>) -> Recording {
     let source = Source::new(NAME, "calls", &[OwnCost]);
-    let mut recording = supervisor.tally.recording(&supervisor.modules, source, &supervisor.skipped);
+    let mut recording =
+        supervisor.tally.recording(&supervisor.common.modules, source, &supervisor.common.skipped);
     if let Some(bursts) = supervisor.bursts.said() {
         recording.seen += &format!(", by {bursts}");
     }
@@ -228,7 +228,7 @@ fn recording(supervisor: &Supervisor<'_>) -> Recording {
         " ({} programs, {} ms of changes, of which {} ms of plans)",
         supervisor.programs,
         supervisor.changing.as_millis(),
-        supervisor.modules.planning.as_millis()
+        supervisor.common.modules.planning.as_millis()
     );
     recording
 }

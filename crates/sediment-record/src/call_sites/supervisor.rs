@@ -17,7 +17,7 @@
 use super::bursts::Bursts;
 use super::counters::NOTICES;
 use super::entrance::{self, Moment};
-use super::image::{NewProgram, ProgramImage};
+use super::image::{CommonParts, NewProgram, ProgramImage};
 use super::injected::{self, set_counters};
 use super::modules::PlannedModules;
 use super::shared::SharedMemory;
@@ -85,8 +85,7 @@ impl FollowedThread {
 pub(super) struct Supervisor<'a> {
     settings: &'a Settings,
     watch: &'a mut dyn FnMut(Progress),
-    pub(super) shared: SharedMemory,
-    pub(super) modules: PlannedModules,
+    pub(super) common: CommonParts,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
     /// The process that was started, or those that were attached to. What outlives them runs on without us.
@@ -101,7 +100,6 @@ pub(super) struct Supervisor<'a> {
     /// Of processes that are about to be attached to.
     pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
-    pub(super) skipped: Skipped,
     begun: Instant,
     told: Instant,
     short_until: Instant,
@@ -130,8 +128,11 @@ impl<'a> Supervisor<'a> {
         Ok(Self {
             settings,
             watch,
-            shared,
-            modules: PlannedModules::new(settings.exclude.clone()),
+            common: CommonParts {
+                modules: PlannedModules::new(settings.exclude.clone()),
+                shared,
+                skipped: Skipped::default(),
+            },
             images: Vec::new(),
             threads: HashMap::new(),
             watched: BTreeSet::new(),
@@ -141,7 +142,6 @@ impl<'a> Supervisor<'a> {
             bursts: Bursts::new(settings),
             prepared: HashMap::new(),
             tally: CallTally::default(),
-            skipped: Skipped::default(),
             begun: now,
             told: now,
             short_until: now + WHILE,
@@ -205,7 +205,7 @@ impl<'a> Supervisor<'a> {
                 Progress { elapsed: now - self.begun, functions: None, waiting: false, warning: None };
             (self.watch)(progress);
         }
-        let notices = self.shared.number(NOTICES);
+        let notices = self.common.shared.number(NOTICES);
         if notices == self.notices {
             return;
         }
@@ -213,7 +213,8 @@ impl<'a> Supervisor<'a> {
         self.short_until = now + WHILE;
         for (id, thread) in &mut self.threads {
             let Some((image, block)) = thread.place else { continue };
-            let waits = self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.shared));
+            let waits =
+                self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.common.shared));
             if waits && !thread.asked {
                 // One that is stopped already, or gone, is looked at when it goes on.
                 thread.asked = ptrace::interrupt(*id).is_ok();
@@ -292,7 +293,7 @@ impl<'a> Supervisor<'a> {
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
                 None
             } else {
-                image.take_block(&self.shared).ok()
+                image.take_block(&self.common.shared).ok()
             };
             if own.is_none() {
                 image.share_block(block);
@@ -339,18 +340,17 @@ impl<'a> Supervisor<'a> {
         found.asked = false;
         let process = found.process;
         let Some(image) = &mut self.images[number] else { return };
-        if !image.waits(block, &self.shared) {
+        if !image.waits(block, &self.common.shared) {
             return;
         }
         let begun = Instant::now();
-        let attended = all_mappings(thread).and_then(|mapped| {
-            image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped)
-        });
-        image.answer(block, &self.shared);
+        let attended =
+            all_mappings(thread).and_then(|mapped| image.attend(process, &mapped, &mut self.common));
+        image.answer(block, &self.common.shared);
         match attended {
             Ok(traits) if traits.contains(&Trait::UsesGs) => self.leave(thread, Reason::OccupiedRegister),
             Ok(_) => {}
-            Err(error) => self.skipped.add(Reason::LeftProcess, 0, error.to_string()),
+            Err(error) => self.common.skipped.add(Reason::LeftProcess, 0, error.to_string()),
         }
         self.changing += begun.elapsed();
         self.short_until = Instant::now() + WHILE;
@@ -360,7 +360,7 @@ impl<'a> Supervisor<'a> {
     fn leave(&mut self, thread: Pid, why: Reason) {
         let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
         if let Some(image) = &self.images[place.0] {
-            self.skipped.add(why, 0, program_of(thread));
+            self.common.skipped.add(why, 0, program_of(thread));
             let _ = image.restore(thread);
         }
     }
@@ -378,7 +378,7 @@ impl<'a> Supervisor<'a> {
     pub(super) fn read_slots(&mut self, thread: Pid) {
         let place = self.threads.get(&thread).and_then(|found| found.place);
         if let Some(image) = place.and_then(|(image, _)| self.images[image].as_mut()) {
-            image.look_at_slots(thread, &self.modules);
+            image.look_at_slots(thread, &self.common.modules);
         }
     }
 
@@ -400,7 +400,7 @@ impl<'a> Supervisor<'a> {
     /// Adds what a program has counted, of which nothing runs any more.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
-            image.retire(self.bursts.weight(), &self.modules, &self.shared, &mut self.tally);
+            image.retire(self.bursts.weight(), &self.common.modules, &self.common.shared, &mut self.tally);
         }
     }
 
@@ -421,11 +421,11 @@ impl<'a> Supervisor<'a> {
         match self.enter(process) {
             Ok(()) => self.go_on(process, 0),
             Err(Left::Followed(reason)) => {
-                self.skipped.add(reason, 0, program_of(process));
+                self.common.skipped.add(reason, 0, program_of(process));
                 self.go_on(process, 0);
             }
             Err(Left::Free(reason)) => {
-                self.skipped.add(reason, 0, program_of(process));
+                self.common.skipped.add(reason, 0, program_of(process));
                 let _ = system::resume(process, Resume::Detach, 0);
                 self.forget(process);
             }
@@ -438,9 +438,9 @@ impl<'a> Supervisor<'a> {
     fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
         let (mut image, mapped) = self.plan_image(process)?;
         let unentered = Left::Followed(Reason::UnenteredProgram);
-        let block = image.take_block(&self.shared).map_err(|_| unentered)?;
+        let block = image.take_block(&self.common.shared).map_err(|_| unentered)?;
         let entered = ptrace::getregs(process).map_err(io::Error::from).and_then(|begins| {
-            let path = self.shared.path();
+            let path = self.common.shared.path();
             let code = entrance::mapping(&path, &image.regions(), Moment::Beginning, begins.rip);
             let injected = injected::run(process, &mapped, (&code, Moment::Beginning), begins)?;
             Ok(injected.succeeded && set_counters(process, image.block_address(block)).is_ok())
@@ -449,9 +449,9 @@ impl<'a> Supervisor<'a> {
             return Err(unentered);
         }
         image.threads = 1;
-        let traits = image.attend(process, &mapped, &mut self.modules, &self.shared, &mut self.skipped);
+        let traits = image.attend(process, &mapped, &mut self.common);
         if traits.is_err() {
-            self.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
+            self.common.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
         }
         self.programs += 1;
         self.images.push(Some(image));
@@ -480,8 +480,9 @@ impl<'a> Supervisor<'a> {
         let mapping = at(entry)
             .filter(|mapping| mapping.inode != 0)
             .ok_or(Left::Followed(Reason::UnreadableProgram))?;
-        let module = self.modules.of(process, mapping).ok_or(Left::Followed(Reason::UnreadableProgram))?;
-        let module = self.modules.get(module).clone();
+        let module =
+            self.common.modules.of(process, mapping).ok_or(Left::Followed(Reason::UnreadableProgram))?;
+        let module = self.common.modules.get(module).clone();
         let plan = &module.plan;
         match plan.left_alone {
             Some("of another architecture" | "not an ELF file of 64 bits") => {
@@ -501,7 +502,7 @@ impl<'a> Supervisor<'a> {
             value(libc::AT_BASE).filter(|base| *base != 0).and_then(at).map(|first| extent(&mapped, first));
         let ranges: Vec<Range<u64>> = mapped.iter().map(|mapping| mapping.range.clone()).collect();
         let wanted = NewProgram { mapped: &ranges, program: (plan, program), linker };
-        let image = ProgramImage::plan(&wanted, &mut self.shared)
+        let image = ProgramImage::plan(&wanted, &mut self.common.shared)
             .map_err(|_| Left::Followed(Reason::UnenteredProgram))?
             .ok_or(Left::Followed(Reason::NoRoomForStubs))?;
         Ok((image, mapped))

@@ -7,7 +7,6 @@
 
 use super::code::{CodeState, memory_of, write_changes};
 use super::image::{FileInMemory, ProgramImage};
-use super::modules::PlannedModules;
 use super::stubs::SiteChange;
 use crate::tracing::mappings::Mapping;
 use nix::libc;
@@ -32,12 +31,16 @@ pub(super) enum Switched {
     Whole,
     /// A thread stood in the way of a site.
     InPart,
-    /// Threads do not stop, or the code is not what it was.
+    /// All but what is no more as it was: the program has changed it, or mapped another file there.
+    ButForChanges,
+    /// Threads did not stop.
+    Running,
+    /// It cannot be written to.
     Failed,
 }
 
 /// Bytes of a stack that are looked at.
-const STACK: u64 = 128 << 10;
+const STACK: u64 = 8 << 20;
 
 impl ProgramImage {
     /// Switches the code of a process, all of whose threads stand still.
@@ -45,18 +48,15 @@ impl ProgramImage {
         &self,
         (process, threads): (Pid, &[Pid]),
         mapped: &[Mapping],
-        modules: &PlannedModules,
         (to, which): (CodeState, SwitchedSites),
     ) -> io::Result<Switched> {
         let memory = memory_of(process)?;
-        let files: Vec<&FileInMemory> =
-            self.files().filter(|file| file.is_mapped_among(mapped, modules)).collect();
+        let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
-        // What lies in its place now may still be it, under another name.
+        // What lies in the place of a file now may still be it.
         let is_unclear = |file: &FileInMemory| {
-            file.is_mapped
-                && !file.is_mapped_among(mapped, modules)
-                && mapped.iter().any(|mapping| file.range.contains(&mapping.range.start))
+            let is_there = |mapping: &Mapping| file.range.contains(&mapping.range.start);
+            file.is_mapped && !file.is_mapped_among(mapped) && mapped.iter().any(is_there)
         };
         if which == SwitchedSites::All && self.files().any(is_unclear) {
             others += 1;
@@ -85,7 +85,7 @@ impl ProgramImage {
         Ok(match (others, kept.is_empty()) {
             (0, true) => Switched::Whole,
             (0, false) => Switched::InPart,
-            _ => Switched::Failed,
+            _ => Switched::ButForChanges,
         })
     }
 

@@ -24,7 +24,7 @@ impl Supervisor<'_> {
         if is_due {
             if self.bursts.counting {
                 for image in self.images.iter_mut().flatten() {
-                    image.sample(&self.shared);
+                    image.sample(&self.common.shared);
                 }
             }
             let recorded = self.threads.values().filter(|thread| thread.place.is_some());
@@ -33,22 +33,47 @@ impl Supervisor<'_> {
         } else if self.bursts.unswitched.is_empty() || begun < self.bursts.next_try {
             return;
         }
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut one_runs) = (Duration::ZERO, false);
         for process in self.bursts.unswitched.clone() {
             let stopped = Instant::now();
-            if !self.is_switchable(process) || self.switch_running(process) != Switched::InPart {
-                self.bursts.unswitched.remove(&process);
-            }
+            let switched = self.switch_running(process);
             longest = longest.max(stopped.elapsed());
+            match switched {
+                Switched::InPart => continue,
+                Switched::Running => {
+                    one_runs = true;
+                    continue;
+                }
+                Switched::Failed => self.count_always(process),
+                Switched::Whole | Switched::ButForChanges => {}
+            }
+            self.bursts.unswitched.remove(&process);
         }
         // One process stands still for its own switch; all of it takes time of one processor.
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        self.bursts.has_tried(longest.max(begun.elapsed() / processors), is_due);
+        self.bursts.has_tried(longest.max(begun.elapsed() / processors), is_due, one_runs);
+    }
+
+    /// A process whose code cannot be switched counts all the time.
+    fn count_always(&mut self, process: Pid) {
+        let own = self.threads.values().filter(|thread| thread.process == process);
+        let places: Vec<usize> = own.filter_map(|thread| thread.place).map(|(image, _)| image).collect();
+        for image in places {
+            if let Some(image) = &mut self.images[image] {
+                image.counts_always = true;
+            }
+        }
     }
 
     /// Stops a process for a moment and switches its code.
     fn switch_running(&mut self, process: Pid) -> Switched {
         let to = if self.bursts.counting { CodeState::ToStubs } else { CodeState::ToOriginal };
+        if self.sharing.contains(&process) {
+            return Switched::Failed;
+        }
+        if self.is_in_vfork(process) {
+            return Switched::Running;
+        }
         let mut threads = self.halt(Some(process), STOPPING);
         if to == CodeState::ToStubs {
             self.step_out_of_windows(&mut threads);
@@ -58,11 +83,11 @@ impl Supervisor<'_> {
         switched
     }
 
-    /// True if no other process has the same memory.
-    fn is_switchable(&self, process: Pid) -> bool {
+    /// True if a process has the memory of its parent or child until that has ended or become another program.
+    fn is_in_vfork(&self, process: Pid) -> bool {
         let in_vfork = |thread: &Pid| self.vforks.contains_key(thread) || self.waits_in_vfork(*thread);
         let mut own = self.threads.iter().filter(|(_, thread)| thread.process == process);
-        !self.sharing.contains(&process) && !own.any(|(id, _)| in_vfork(id))
+        own.any(|(id, _)| in_vfork(id))
     }
 
     /// Lets threads go on that stand among the instructions before a call which are to move: the call would not be counted in this burst, and
@@ -102,11 +127,11 @@ impl Supervisor<'_> {
         let Some(image) = &self.images[image] else { return Switched::Whole };
         // One that does not stop soon is not waited for again and again.
         if !own.iter().all(|(id, _)| stands(id)) {
-            return Switched::Failed;
+            return Switched::Running;
         }
         let ids: Vec<Pid> = own.iter().map(|(id, _)| *id).collect();
         let Ok(mapped) = all_mappings(ids[0]) else { return Switched::Failed };
-        image.switch((ids[0], &ids), &mapped, &self.modules, (to, which)).unwrap_or(Switched::Failed)
+        image.switch((ids[0], &ids), &mapped, (to, which)).unwrap_or(Switched::Failed)
     }
 }
 

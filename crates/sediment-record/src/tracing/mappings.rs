@@ -214,6 +214,11 @@ pub(crate) fn threads(process: Pid) -> io::Result<Vec<Pid>> {
     Ok(numbers.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).collect())
 }
 
+/// A thread of a process that has not ended, as its first one may have; None if the process is gone.
+pub(crate) fn running_thread(process: Pid) -> Option<Pid> {
+    threads(process).ok()?.into_iter().find(|thread| !has_ended(*thread))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -56,6 +56,17 @@ pub(crate) fn set_signal_mask(thread: Pid, mask: u64) -> Result<(), Errno> {
     Errno::result(done).map(drop)
 }
 
+/// Address of the area of a stopped thread for restartable sequences; 0 if it has none.
+pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
+    /// PTRACE_GET_RSEQ_CONFIGURATION, and its struct: the area's address, then size, signature, flags and padding.
+    const REQUEST: libc::c_long = 0x420f;
+    let mut about = [0u64; 3];
+    // SAFETY: the kernel writes as many bytes as it is told, which are there.
+    let done =
+        unsafe { libc::ptrace(REQUEST as _, thread.as_raw(), size_of_val(&about), about.as_mut_ptr()) };
+    Errno::result(done).map(|_| about[0])
+}
+
 /// Sends a signal to a thread.
 pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
     // SAFETY: it takes numbers alone. One that has ended needs no signal.

@@ -120,7 +120,7 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     let build: Vec<String> = given.build.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let build = if build.is_empty() { vec![guessed.to_owned()] } else { build };
     let mut add = |what: &str, key: &str, values: &[String], example: &str| {
-        let values: Vec<String> = values.iter().map(|value| quoted(value)).collect();
+        let values: Vec<String> = values.iter().map(|value| escape::toml(value)).collect();
         let _ = match &values[..] {
             [] => writeln!(text, "# {what}\n# {key} = {example}"),
             [value] => writeln!(text, "# {what}\n{key} = {value}"),
@@ -148,19 +148,4 @@ pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
         if is_whole { "sediment optimize" } else { "name training commands in it" }
     ));
     Ok(())
-}
-
-/// A text as TOML has it.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
 }

@@ -101,7 +101,7 @@ pub(super) struct Recipe {
 }
 
 /// What a recipe is made for.
-pub(super) struct Wanted<'a> {
+pub(super) struct RecipeNeeds<'a> {
     pub(super) tree: &'a Path,
     /// The build command, as for a shell.
     pub(super) build: &'a str,
@@ -114,8 +114,8 @@ pub(super) struct Wanted<'a> {
 
 impl Recipe {
     /// The recipe for a build.
-    pub(super) fn of(wanted: &Wanted<'_>) -> Self {
-        let Wanted { tree, build, profile, name, .. } = wanted;
+    pub(super) fn of(wanted: &RecipeNeeds<'_>) -> Self {
+        let RecipeNeeds { tree, build, profile, name, .. } = wanted;
         let system = BuildSystem::of(tree, build);
         let package = |tool: &str| format!("sediment package {tool} --profile {profile} --apply");
         let (place, lines) = match &system {
@@ -168,7 +168,7 @@ impl Recipe {
     }
 }
 
-impl Wanted<'_> {
+impl RecipeNeeds<'_> {
     /// True if clang or rustc compiles by counters, which they read from a file of their own.
     fn by_llvm(&self) -> bool {
         self.compiler != Compiler::Gcc && self.level != LevelName::Order

@@ -3,8 +3,8 @@
 //! each other level, and `README` says which is which. Without a shipped level there is no `result`.
 
 use super::links::Output;
-use super::recipe::{Recipe, Wanted};
-use super::ship::{Choice, LevelName, TriedLevel};
+use super::recipe::{Recipe, RecipeNeeds};
+use super::ship::{LevelChoice, LevelName, TriedLevel};
 use super::{Job, entries, levels, saved};
 use crate::files;
 use sediment_core::{Error, ErrorCode, Result, escape};
@@ -32,7 +32,7 @@ pub(super) fn lay_out(
     job: &Job<'_>,
     outputs: &[Output],
     tried: &[TriedLevel],
-    choice: &Choice,
+    choice: &LevelChoice,
 ) -> Result<LaidOut> {
     let (result, levels) = (job.state.path(entries::RESULT), job.state.path(entries::LEVELS));
     for folder in [&result, &levels] {
@@ -89,7 +89,7 @@ fn recipe(job: &Job<'_>, outputs: &[Output], level: LevelName, profile: &Path) -
         [line] => line.clone(),
         words => words.iter().filter_map(|word| escape::shell(word)).collect::<Vec<_>>().join(" "),
     };
-    Ok(Recipe::of(&Wanted {
+    Ok(Recipe::of(&RecipeNeeds {
         tree: &job.original,
         build: &build,
         level,

@@ -142,14 +142,14 @@ impl TriedLevel {
 
 /// The choice of the level to ship.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct LevelChoice {
     pub(super) level: Option<LevelName>,
     /// Basis of the choice: `cpu-time`, or `request` where `--ship` made it.
     by: &'static str,
     why: String,
 }
 
-impl Choice {
+impl LevelChoice {
     pub(super) fn json(&self) -> Value {
         json!({ "level": self.level.map_or(NONE, LevelName::text), "by": self.by, "why": self.why })
     }
@@ -161,12 +161,12 @@ impl Choice {
 }
 
 /// The level to ship of these, the simplest first; `asked` is that of `--ship`.
-pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> Choice {
+pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelChoice {
     let by = if asked.is_some() { "request" } else { "cpu-time" };
     if let Some(level) = asked.and_then(|asked| levels.iter().find(|level| level.name == asked)) {
         let ships = Some(level.name).filter(|_| level.is_built());
         let why = if ships.is_some() { "asked for by --ship".to_owned() } else { level.in_words() };
-        return Choice { level: ships, by, why };
+        return LevelChoice { level: ships, by, why };
     }
     let mut best: Option<(LevelName, f64)> = None;
     let mut vetoed = None;
@@ -185,7 +185,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> Choice 
         (None, None) => None,
     };
     let why = why.unwrap_or_else(|| "no level was shown to save CPU time".to_owned());
-    Choice { level: best.map(|(name, _)| name), by, why }
+    LevelChoice { level: best.map(|(name, _)| name), by, why }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::links::{self, Output};
 use super::measure::SHORTENED;
 use super::recipe::Recipe;
 use super::result::LaidOut;
-use super::ship::{Choice, LevelName, TriedLevel};
+use super::ship::{LevelChoice, LevelName, TriedLevel};
 use super::verdict::{Misses, Verdict};
 use crate::change;
 use crate::files;
@@ -46,7 +46,7 @@ pub(super) struct Summary {
     measures_recorded: bool,
     /// The order first.
     levels: Vec<TriedLevel>,
-    choice: Choice,
+    choice: LevelChoice,
     laid_out: LaidOut,
 }
 
@@ -75,7 +75,7 @@ impl Summary {
         outputs: &[Output],
         profile: &Profile,
         levels: &[TriedLevel],
-        choice: &Choice,
+        choice: &LevelChoice,
         laid_out: LaidOut,
     ) -> Result<Self> {
         let log = links::read(&job.state.path(entries::LINKS_AFTER));

@@ -11,7 +11,7 @@ use crate::files;
 use crate::inputs::{read_binary, read_profile};
 use crate::ui::Ui;
 use clap::Args;
-use program::{Inputs, gathered};
+use program::{ReportInputs, gathered};
 use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::report::{TlbMisses, tlb_misses};
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let mut programs = Vec::new();
     for (at, binary) in binaries.iter().enumerate() {
         programs.push(gathered(
-            &Inputs {
+            &ReportInputs {
                 profile: &profile,
                 profile_name: &profile_name,
                 path: &arguments.binary[at],

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 /// Files of a program.
-pub(super) struct Inputs<'a> {
+pub(super) struct ReportInputs<'a> {
     pub(super) profile: &'a Profile,
     pub(super) profile_name: &'a str,
     pub(super) path: &'a Path,
@@ -35,7 +35,7 @@ pub(super) struct Inputs<'a> {
 }
 
 /// Everything that the report shows of a program.
-pub(super) fn gathered<'a>(inputs: &Inputs<'a>, ui: &Ui) -> Result<Program<'a>> {
+pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program<'a>> {
     let file_name = files::base_name(inputs.path);
     let selection = Selection::Binary { binary: inputs.binary, file_name: &file_name };
     let Ordering { order, built, first, .. } =
@@ -122,7 +122,7 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
     Ok(Some(Gain { before: program.outlook(before), after: program.outlook(after) }))
 }
 
-fn verdict(gain: Option<Gain>, inputs: &Inputs<'_>) -> String {
+fn verdict(gain: Option<Gain>, inputs: &ReportInputs<'_>) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
     let worth = worth(&gain, inputs.profile).filter(|worth| *worth < judge::WORTH && !gain.is_worse());
     if let Some(worth) = worth.filter(|_| !gain.fits()) {
@@ -152,7 +152,7 @@ fn fits_a_page(gain: &Gain) -> bool {
 }
 
 /// The build that a profile was recorded from, where it is neither of the files.
-fn recorded_from(inputs: &Inputs<'_>, label: Option<&str>) -> Option<(String, String)> {
+fn recorded_from(inputs: &ReportInputs<'_>, label: Option<&str>) -> Option<(String, String)> {
     let recorded = inputs.profile.dsos().get(label?)?.build_id.as_ref()?;
     let files = [Some(inputs.binary), inputs.after.map(|(binary, _)| binary)];
     let of_files: Vec<&String> =
@@ -164,7 +164,7 @@ fn recorded_from(inputs: &Inputs<'_>, label: Option<&str>) -> Option<(String, St
 
 /// The object file, or source file of the compilation, of profiled functions by address: by debug information, otherwise by the
 /// symbol table, which has it for local functions.
-fn objects(inputs: &Inputs<'_>, before: &Layout<'_>) -> Result<HashMap<u64, String>> {
+fn objects(inputs: &ReportInputs<'_>, before: &Layout<'_>) -> Result<HashMap<u64, String>> {
     let bytes = files::read(inputs.path)?;
     let system = SystemFiles::new(None, std::slice::from_ref(&inputs.path.to_path_buf()))?;
     // Damaged debug information is no reason to draw nothing.
