@@ -322,7 +322,7 @@ coded! {
         CallIntoMemory "call-into-memory" "calls of code outside every mapped file",
         UncountedTarget "uncounted-target" "indirect calls with too many targets to count each",
         TracingProgram "tracing-program" "programs that trace processes (debuggers, leak checkers), not recorded, nor what they start",
-        LimitedProgram "limited-program" "programs under a seccomp filter or a limit of address space or file size, not recorded",
+        LimitedProgram "limited-program" "programs under a seccomp filter or a limit of memory or file size, not recorded",
         OccupiedRegister "occupied-register" "programs that use the register gs, not recorded",
         LeftStubs "left-stubs" "processes that keep the recorder's memory, as threads may come back to it",
         UnenteredProgram "unentered-program" "programs that could not map the recorder's memory, not recorded",

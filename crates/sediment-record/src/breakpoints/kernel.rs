@@ -365,7 +365,7 @@ impl Kernel for Linux {
     }
 
     fn memory_left(&self, process: Pid) -> Option<u64> {
-        super::budget::memory_left_to(process)
+        crate::tracing::groups::memory_left_to(process)
     }
 
     fn pair(&self, thread: Pid) -> Result<(), Errno> {

@@ -5,7 +5,7 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
 use crate::tracing::apart::Link;
-use crate::tracing::mappings::{is_filtered, is_limited, running_thread, status_field};
+use crate::tracing::mappings::{has_little_memory, is_filtered, is_limited, running_thread, status_field};
 use crate::tracing::{join, refusal, starting, system};
 use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
 use nix::sys::ptrace;
@@ -52,10 +52,9 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     if settings.rates.is_none() {
         return no("breakpoints record first uses alone in less time");
     }
-    if is_filtered(Pid::this()) || is_limited(Pid::this()) {
-        return no(
-            "programs under a seccomp filter, or a limit of address space or file size, are left alone",
-        );
+    let us = Pid::this();
+    if is_filtered(us) || is_limited(us) || has_little_memory(us) {
+        return no("programs under a seccomp filter, or a limit of memory or file size, are left alone");
     }
     let words = match target {
         Target::Program(words) => words,
@@ -205,7 +204,7 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
         if user_of(process) != first || differs("pid") || differs("mnt") {
             return no(format!("process {id} is another user's, or in another container"));
         }
-        if is_filtered(thread) || is_limited(thread) {
+        if is_filtered(thread) || is_limited(thread) || has_little_memory(thread) {
             return no(format!("process {id} is under a seccomp filter, or a limit of memory or file size"));
         }
         let bytes = std::fs::read(format!("/proc/{thread}/exe")).ok();

@@ -25,7 +25,8 @@ use super::sites::Trait;
 use super::tally::CallTally;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    Mapping, all_mappings, auxiliary_value, is_filtered, is_limited, process_of, status_field,
+    Mapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
+    status_field,
 };
 use crate::tracing::memory::ProcessMemory;
 use crate::tracing::system::{self, Alarm, Resume, Status};
@@ -472,7 +473,7 @@ impl<'a> Supervisor<'a> {
         if value(libc::AT_SECURE).is_some_and(|secure| secure != 0) {
             return Err(Left::Free(Reason::OtherRights));
         }
-        if is_filtered(process) || is_limited(process) {
+        if is_filtered(process) || is_limited(process) || has_little_memory(process) {
             return Err(Left::Followed(Reason::LimitedProgram));
         }
         let entry = value(libc::AT_ENTRY).unwrap_or_default();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Facts of /proc about a process: its mappings with code, the files behind them, its threads and its tracer.
 
+use super::groups::memory_left_to;
 use nix::libc;
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -189,6 +190,18 @@ pub(crate) fn is_limited(process: Pid) -> bool {
     let soft =
         |name: &str| limits.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next());
     ["Max address space", "Max file size"].iter().any(|name| soft(name) != Some("unlimited"))
+}
+
+/// True if the control groups of a process leave it little memory beside its code: pages of code that change become copies.
+pub(crate) fn has_little_memory(process: Pid) -> bool {
+    const LEAST: u64 = 64 << 20;
+    const COPIES: u64 = 4;
+    memory_left_to(process).is_some_and(|left| {
+        let mapped = mappings(process).unwrap_or_default();
+        let code = mapped.iter().filter(|mapping| mapping.executable);
+        let bytes: u64 = code.map(|mapping| mapping.range.end - mapping.range.start).sum();
+        left < LEAST.max(COPIES * bytes)
+    })
 }
 
 /// True if a thread has the same seccomp filters as we: we may do whatever it may.

@@ -570,7 +570,7 @@ fn refusals() {
     let limited = format!("ulimit -v 200000; exec {}", text(&program));
     let recorded = record(&shop, &[], &["sh", "-c", &limited]).output().unwrap();
     assert_eq!(code(&recorded), 5, "{}", err(&recorded));
-    assert!(err(&recorded).contains("limit of address space"), "{}", err(&recorded));
+    assert!(err(&recorded).contains("limit of memory"), "{}", err(&recorded));
 }
 
 /// Becomes another program under a filter that allows everything, as containers have one.
