@@ -57,15 +57,6 @@ pub(crate) fn linker_version(compiler: &OsStr, link_arguments: &[OsString]) -> S
     ask(compiler, link_arguments, "-Wl,--version").lines().next().unwrap_or_default().to_owned()
 }
 
-/// The dialect that a compiler's linker reads, if it reads any.
-pub(crate) fn dialect(
-    compiler: &OsStr,
-    link_arguments: &[OsString],
-    version: &str,
-) -> Option<&'static Linker> {
-    plan::dialect(version, &ask(compiler, link_arguments, "-Wl,--help")).ok()
-}
-
 /// A folder of the compiler's own, such as that of its plugins, where it has one.
 pub(crate) fn own_folder(name: &str) -> Option<PathBuf> {
     let (compiler, words) = compiler_of_environment(|_| ());

@@ -10,7 +10,6 @@
 mod change;
 mod commands;
 mod compiler;
-mod demo;
 mod distribution;
 mod exit;
 mod files;

@@ -141,9 +141,17 @@ pub(crate) fn word(path: &Path) -> Option<String> {
 /// Commands whose own words end with `--`.
 const WITH_COMMAND: &[&str] = &["record", "optimize", "collect"];
 
-/// The command line that was meant by one that the parser stopped at: a command without `--` in front of it. None where that is not
-/// the fault.
+/// Removed commands, and what is used instead.
+const REMOVED: &[(&str, &str)] =
+    &[("demo", "sediment optimize --train './program INPUT' -- make (in a checkout: scripts/demo)")];
+
+/// The command line that was meant by one that the parser stopped at: a command without `--` in front of it, or a removed command. None
+/// where that is not the fault.
 pub(crate) fn corrected(arguments: &[OsString], error: &clap::Error) -> Option<String> {
+    if let Some(ContextValue::String(command)) = error.get(ContextKind::InvalidSubcommand) {
+        let is_it = |(name, _): &&(&str, &str)| name == command;
+        return REMOVED.iter().find(is_it).map(|(_, instead)| (*instead).to_owned());
+    }
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
     let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
     let command = words.iter().position(|word| WITH_COMMAND.contains(word))?;

@@ -16,7 +16,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Its row in the table.
-pub const RECORDER: Recorder = Recorder {
+pub(crate) const RECORDER: Recorder = Recorder {
     name: "valgrind",
     summary: "every call, by callgrind; no hardware counters; about 50 times slower",
     lacks: "speed, and child processes",

@@ -167,7 +167,7 @@ const CODES: [(&str, &str); 8] = [
 /// Commands, a variable that they read, and its meaning; without commands it is for all.
 const VARIABLES: &[(&[&str], &str, &str)] = &[
     (
-        &["order", "demo", "doctor", "eval-noise"],
+        &["order", "doctor", "eval-noise"],
         "CC, LDFLAGS",
         "The compiler, and its options that choose a linker.",
     ),

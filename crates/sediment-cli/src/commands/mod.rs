@@ -3,7 +3,6 @@
 
 mod advise;
 mod collect;
-mod demo;
 mod diff;
 mod doctor;
 mod draw;
@@ -67,7 +66,6 @@ enum Command {
     Advise(advise::Arguments),
     Export(export::Arguments),
     Eval(eval::Arguments),
-    Demo(demo::Arguments),
     Wrapper(wrapper::Arguments),
     Doctor(doctor::Arguments),
     Manual(manual::Arguments),
@@ -106,7 +104,6 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         Command::Advise(arguments) => advise::run(&arguments, ui),
         Command::Export(arguments) => export::run(&arguments, ui),
         Command::Eval(arguments) => return eval::run(&arguments, ui),
-        Command::Demo(arguments) => demo::run(&arguments, ui),
         Command::Wrapper(arguments) => wrapper::run(&arguments, ui),
         Command::Doctor(arguments) => doctor::run(&arguments, ui),
         Command::Manual(arguments) => manual::run(&arguments, ui),

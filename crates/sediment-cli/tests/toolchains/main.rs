@@ -8,7 +8,6 @@ mod clang;
 #[path = "../compilers/mod.rs"]
 #[allow(dead_code, unused_imports)] // each test program uses its part
 mod compilers;
-mod demo;
 mod end_to_end;
 mod eval;
 mod gcc_plugin;
@@ -35,7 +34,6 @@ use support::suite;
 fn main() {
     let suites = [
         suite("clang", clang::cases),
-        suite("demo", demo::cases),
         suite("end_to_end", end_to_end::cases),
         suite("eval", eval::cases),
         suite("gcc_plugin", gcc_plugin::cases),

@@ -70,7 +70,6 @@ const RECORDINGS: &[(&str, &str)] = &[
 /// Command lines that are parsed and no more, by their beginnings, and the reason.
 const ONLY_PARSED: &[(&str, &str)] = &[
     ("sediment collect", "records a program of an installed package with debug symbols"),
-    ("sediment demo", "compiles and measures a program for a minute; it has tests of its own"),
     ("sediment package deb", "changes a source package of Debian; it has tests of its own"),
     ("sediment package rpm", "asks rpm about a spec; it has tests of its own"),
     ("sediment record --pid", "attaches to a process of this machine for a minute"),
@@ -110,6 +109,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("sediment order p.gv --linker lld --algorithm neighbours", "use balanced-partitioning"),
     ("sediment order p.gv --linker lld --algorithm hottest", "use auto"),
     ("sediment verify prog --same-as prog.unordered --backtrace", "gdb -batch"),
+    ("sediment demo", "sediment optimize"),
 ];
 
 /// Command lines that need a tool or a right that a machine may lack: they may end with 6.

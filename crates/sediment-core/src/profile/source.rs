@@ -30,6 +30,8 @@ pub struct Source {
 }
 
 impl Source {
+    /// The event of recordings that sample how often functions are called.
+    pub const CALL_RATES: &'static str = "call rates";
     /// The event of recordings of first uses alone.
     pub const FIRST_USES: &'static str = "first uses";
 

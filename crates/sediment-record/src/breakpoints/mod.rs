@@ -49,7 +49,7 @@ pub use rates::Rates;
 use super::Recorder;
 
 /// Its row in the table.
-pub const RECORDER: Recorder = Recorder {
+pub(crate) const RECORDER: Recorder = Recorder {
     name: "breakpoints",
     summary: "first uses in order, callers, and estimated call rates, by breakpoints at functions",
     lacks: "own cost; call rates are estimates",

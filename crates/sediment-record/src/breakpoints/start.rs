@@ -95,7 +95,7 @@ fn record_here(
         Target::System => None,
     };
     let source = match settings.rates {
-        Some(_) => Source::new("breakpoints", "call rates", &[OwnCost]),
+        Some(_) => Source::new("breakpoints", Source::CALL_RATES, &[OwnCost]),
         None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);

@@ -40,7 +40,7 @@ mod windows;
 use super::Recorder;
 
 /// Its row in the table.
-pub const RECORDER: Recorder = Recorder {
+pub(crate) const RECORDER: Recorder = Recorder {
     name: "call-sites",
     summary: "every call, exactly, by call sites that lead through counters",
     lacks: "own cost",

@@ -9,6 +9,7 @@ use crate::inputs::{self, read_profile};
 use crate::recording;
 use sediment_core::binary::{self, SymbolSource};
 use sediment_core::profile::merge::{self, Weight};
+use sediment_core::profile::source::Source;
 use sediment_core::profile::{Profile, split, text};
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use serde_json::{Value, json};
@@ -76,8 +77,12 @@ impl Job<'_> {
                 // What was recorded before is of another build than the next run would find.
                 self.state.give_up()?;
             }
-            let others = self.other_builds(&profile, outputs, &what)?;
-            let seconds = usage.wall.as_secs_f64();
+            let recorded = read_profile(&profile, self.ui)?;
+            let others = self.other_builds(&recorded, outputs, &what)?;
+            // Counts are exact however short the command is.
+            let mut sources = recorded.source.iter().map(|source| Source::from(source.as_str()));
+            let are_rates = sources.any(|source| source.event == Source::CALL_RATES);
+            let seconds = are_rates.then(|| usage.wall.as_secs_f64());
             self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
         Ok(())
@@ -106,10 +111,9 @@ impl Job<'_> {
     ///
     /// # Errors
     /// If it has no output but such.
-    fn other_builds(&self, recording: &Path, outputs: &[Output], what: &str) -> Result<Vec<String>> {
-        let profile = read_profile(recording, self.ui)?;
+    fn other_builds(&self, profile: &Profile, outputs: &[Output], what: &str) -> Result<Vec<String>> {
         let mut outputs = outputs.to_vec();
-        links::label(&mut outputs, &profile);
+        links::label(&mut outputs, profile);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
         let mut others = Vec::new();
         let mut error = None;
