@@ -460,6 +460,17 @@ d/w.c;step:5000
         assert!(!crate::counters::gcov::counters(&profile).0.contains("llvm"));
     }
 
+    /// LLVM writes -1 and -2 for a function that is only known to be hot or warm.
+    #[test]
+    fn marks_are_no_counters() {
+        for (value, is_mark) in [(u64::MAX, true), (u64::MAX - 1, true), (u64::MAX - 2, false)] {
+            let mut skipped = Skipped::default();
+            let text = format!("f\n12\n1\n{value}\n");
+            let result = LlvmCounters::default().read(text.as_bytes(), &mut skipped);
+            assert_eq!(skipped.items(Reason::WrappedCounters), u64::from(is_mark), "{value}: {result:?}");
+        }
+    }
+
     #[test]
     fn runs_add_up_and_kinds_stay_apart() {
         let twice = profile(&[TEXT, TEXT]).unwrap();

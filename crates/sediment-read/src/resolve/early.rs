@@ -273,4 +273,23 @@ mod tests {
         assert_eq!(count(&[(5, false), (7, false)]), Some(5));
         assert_eq!(count(&[]), None);
     }
+
+    #[test]
+    fn a_graph_is_known_by_any_of_its_statements() {
+        let graph = EarlyGraph {
+            name: b"f".to_vec(),
+            is_local: false,
+            line: 1,
+            graph: 1,
+            blocks: 2,
+            statements: vec![(0, 1, 0), (1, 1, 1)],
+            edges: Vec::new(),
+        };
+        let seen = |executions| Known { executions, is_firm: true };
+        assert_eq!(counts_of_blocks(&graph, &Statements::new()), None);
+        let both = [(0, seen(3)), (1, seen(4))].into_iter().collect();
+        assert_eq!(counts_of_blocks(&graph, &both), Some(vec![Some(3), Some(4)]));
+        let second = [(1, seen(4))].into_iter().collect();
+        assert_eq!(counts_of_blocks(&graph, &second), Some(vec![None, Some(4)]));
+    }
 }

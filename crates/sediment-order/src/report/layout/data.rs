@@ -266,3 +266,16 @@ fn objects(program: &Program<'_>, functions: &[&Function<'_>]) -> (Vec<String>, 
     }
     (names, runs)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::linkage_names;
+
+    #[test]
+    fn linkage_names_are_those_that_differ_from_the_shown_ones() {
+        let names = ["_ZN1a3fooEv", "_ZN1a3barEv", "main", "_Zé", "_start"];
+        let shown = ["a::foo()", "a::bar()", "main", "Zé", "_start"].map(str::to_owned);
+        assert_eq!(linkage_names(names.into_iter(), &shown), ["00_ZN1a3fooEv", "62bar", "", "", ""]);
+        assert!(linkage_names(["main"].into_iter(), &["main".to_owned()]).is_empty());
+    }
+}

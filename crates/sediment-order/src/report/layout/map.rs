@@ -74,7 +74,7 @@ pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (Str
             let anchor = if quarter == 4 { "end" } else { "start" };
             format!(
                 "<text class=\"tick\" x=\"{x}\" y=\"16\" text-anchor=\"{anchor}\">{} KiB</text>\n",
-                quarter * ROW * 4 / 4
+                quarter * ROW
             )
         })
         .collect();

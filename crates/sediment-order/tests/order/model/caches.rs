@@ -51,6 +51,8 @@ fn execution_beyond_an_entry_touches_the_next_lines() {
     assert_eq!(misses(&[0, 1, 0], 64), 8.0 + 3.0);
     assert_eq!(misses(&[0, 1, 0, 1, 0, 1, 0], 64), 8.0 + 3.0 + 1.0);
     assert!(misses(&[0, 1, 0, 1, 0, 1, 0], 4) > 16.0, "four lines hold one of them alone");
+    // Functions that are not in the graph count as 512 bytes each.
+    assert_eq!(misses(&[2, 3, 2, 3, 2, 3, 2], 64), misses(&[0, 1, 0, 1, 0, 1, 0], 64));
 }
 
 #[test]
