@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     /// Linker argument for the compiler, for example -fuse-ld=lld; repeatable [default: none]
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     link_argument: Vec<OsString>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -123,7 +126,10 @@ fn play(arguments: &Arguments, stop: &Stop, ui: &Ui) -> Result<()> {
         timed_requests: TIMED_REQUESTS,
         kept_in: arguments.keep.as_deref().map(files::display),
     };
-    ui.result(&report::text(&findings, &toolchain))
+    match arguments.json {
+        true => ui.json(&report::output(&findings, &toolchain)),
+        false => ui.result(&report::text(&findings, &toolchain)),
+    }
 }
 
 /// Where the demo plays: each of its steps takes and leaves files in one folder.

@@ -4,10 +4,12 @@
 use super::program::{FILES, FUNCTIONS, HOT_FUNCTIONS};
 use super::toolchain::Toolchain;
 use crate::change;
+use crate::output::Schema;
 use sediment_core::plural::grouped;
 use sediment_measure::samples::Spread;
 use sediment_measure::{Reading, Unit};
 use sediment_order::verify::Report;
+use serde::Serialize;
 use std::fmt::Write;
 
 /// A quantity of both programs.
@@ -44,6 +46,68 @@ pub(crate) struct Findings {
     pub(crate) timed_requests: u32,
     /// Folder of the kept files.
     pub(crate) kept_in: Option<String>,
+}
+
+/// Output of `demo --json`: the figures of the generated program before and after.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct DemoOutput<'a> {
+    schema: Schema<1>,
+    compiler: &'a str,
+    linker: &'a str,
+    /// Recording method.
+    method: &'static str,
+    profiled_functions: usize,
+    ordered_functions: usize,
+    /// Share of the calls that go to functions placed as ordered, in per cent.
+    weight_placed_percent: f64,
+    measured: Vec<DemoFigure>,
+    /// User time of the program in sediment's order over that in input order, of each pair of runs.
+    time_ratios: &'a [f64],
+    /// Meters that do not work here, and why, for people.
+    missing_meters: &'a [String],
+    /// Folder of the kept files; null without `--keep`.
+    kept_in: Option<&'a str>,
+}
+
+/// A quantity of both programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct DemoFigure {
+    name: &'static str,
+    /// `count`, `bytes` or `microseconds`.
+    unit: &'static str,
+    /// Linked in input order.
+    before: u64,
+    /// Linked in sediment's order.
+    after: u64,
+}
+
+/// The report for programs.
+pub(crate) fn output<'a>(findings: &'a Findings, toolchain: &'a Toolchain) -> DemoOutput<'a> {
+    let figure = |row: &Comparison| DemoFigure {
+        name: row.before.quantity.name,
+        unit: match row.before.quantity.unit {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Microseconds => "microseconds",
+        },
+        before: row.before.value,
+        after: row.after.value,
+    };
+    DemoOutput {
+        schema: Schema,
+        compiler: &toolchain.compiler_version,
+        linker: &toolchain.linker_version,
+        method: findings.recorder,
+        profiled_functions: findings.profiled_functions,
+        ordered_functions: findings.ordered_functions,
+        weight_placed_percent: findings.verified[1].placed_parts_per_million as f64 / 1e4,
+        measured: findings.comparisons.iter().map(figure).collect(),
+        time_ratios: &findings.time_ratios,
+        missing_meters: &findings.missing_meters,
+        kept_in: findings.kept_in.as_deref(),
+    }
 }
 
 /// The report.
@@ -189,6 +253,11 @@ fn change(before: u64, after: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn output_is_documented() {
+        support::documented_schema::<DemoOutput<'_>>("demo");
+    }
 
     #[test]
     fn a_change_has_its_sign() {

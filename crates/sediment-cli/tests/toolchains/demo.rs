@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment demo`: the whole of it with lld, and what it says where it cannot run.
 
+use super::json::is_of_schema;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
 use support::{Need, case, linker_folder, program};
 
 pub(crate) fn cases() -> Vec<Trial> {
-    let all = [Need::Program("cc"), Need::Program("valgrind"), Need::LinkerFolder("lld")];
+    let all = [
+        Need::Program("cc"),
+        Need::Program("valgrind"),
+        Need::LinkerFolder("lld"),
+        Need::PythonModule("jsonschema"),
+    ];
     let compiler = [Need::Program("cc"), Need::Program("ld")];
     vec![
         case("the_demo_shows_what_it_claims", &all, the_demo_shows_what_it_claims),
@@ -39,15 +45,11 @@ fn script(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// Before and after of a row of the report's table.
-fn row(report: &str, name: &str) -> (u64, u64) {
-    let line = report
-        .lines()
-        .find_map(|line| line.trim().strip_prefix(name))
-        .unwrap_or_else(|| panic!("no {name} in {report}"));
-    let numbers: Vec<u64> =
-        line.split_whitespace().filter_map(|word| word.replace(',', "").parse().ok()).collect();
-    (numbers[0], numbers[1])
+/// Before and after of a measured quantity.
+fn row(report: &serde_json::Value, name: &str) -> (u64, u64) {
+    let rows = report["measured"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name} in {report}"));
+    (row["before"].as_u64().unwrap(), row["after"].as_u64().unwrap())
 }
 
 /// README's first command. Worth its time: it is the whole line, on a program that is built, recorded, ordered, verified and measured.
@@ -57,18 +59,18 @@ fn the_demo_shows_what_it_claims() {
     let [kept, compiler] = ["kept", "quick-cc"].map(|name| folder.path().join(name));
     script(&compiler, "exec cc \"$@\" -O1");
     let choose = format!("--link-argument=-B{}", linker_folder("lld").unwrap().display());
-    let output = demo(&["--keep", kept.to_str().unwrap(), "--cc", compiler.to_str().unwrap()])
+    let output = demo(&["--json", "--keep", kept.to_str().unwrap(), "--cc", compiler.to_str().unwrap()])
         .args([&choose, "--link-argument=-fuse-ld=lld"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(text(&output.stderr), "", "no progress where there is no terminal");
-    let report = text(&output.stdout);
+    is_of_schema(&output.stdout, "demo").unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let (before, after) = row(&report, "iTLB misses");
     assert!(after * 4 < before, "iTLB misses fell from {before} to {after} only:\n{report}");
     let (before, after) = row(&report, "pages touched");
     assert!(after * 10 < before * 9, "pages touched fell from {before} to {after} only:\n{report}");
-    assert!(report.contains("--binary ./program --linker lld -o program.order"));
     for file in ["program.h", "account.c", "program.gv", "program.order", "input/program", "order/program"] {
         assert!(kept.join(file).is_file(), "{file} was not kept");
     }

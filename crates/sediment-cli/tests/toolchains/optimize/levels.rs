@@ -36,7 +36,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// Calls that the compiler would not inline without counts, and a path that it takes for likely.
-const WORK: &str = "#include <stdio.h>
+pub const WORK: &str = "#include <stdio.h>
 static int table[64];
 static int often(int x) { int sum = x; for (int j = 0; j < x % 4; j++) sum += table[(x + j) & 63] * 3 + j; return sum; }
 __attribute__((noinline)) static int work(int i, int unusual)
