@@ -107,7 +107,7 @@ def rows(luck, count):
     return json.dumps([{"a": luck.randint(0, 50), "b": luck.choice(WORDS), "c": [luck.random() for _ in range(4)]} for _ in range(count)])
 
 
-for name, seed, scale in (("train", 1, 1.0), ("test", 2, 0.6)):
+for name, seed, scale in (("train", 1, 0.4), ("test", 2, 0.25)):
     luck = random.Random(seed)
     write(f"{name}.md", markdown(luck, int(60_000 * scale)))
     write(f"{name}.asm", assembler(luck, int(120_000 * scale)))

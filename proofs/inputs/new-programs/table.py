@@ -36,6 +36,8 @@ print("Times are of a machine that did other work too; `load` is its load averag
 print("| program | language | build | wall time | levels built | shipped | verdict | level compared | CPU time by optimize | instructions | CPU time by hyperfine | agree | load |")
 print("|---|---|---|--:|---|---|---|---|--:|--:|--:|---|--:|")
 print("\n".join(rows))
+if len(rows) < len(names):
+    print(f"\nNot run yet: {', '.join(name for name in names if not os.path.exists(f'{work}/{name}.done'))}.")
 print(f"\n{agree} of {len(rows)} agree: the intervals of `optimize`, over layouts, and of hyperfine, over runs of one file each, have a number in common.")
 for line in broken:
     print(line, file=sys.stderr)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment wrapper`: a folder in which compilers find this program under the names of linkers.
 
+use crate::counter_fit;
 use crate::files;
 use crate::inputs::read_profile;
 use crate::output::{Schema, SkippedItems};
@@ -130,6 +131,8 @@ fn add_counts(
     ui: &Ui,
 ) -> Result<(Vec<&'static str>, BTreeSet<String>)> {
     let profile = sum_of(profiles)?;
+    // Of an earlier build.
+    let _ = std::fs::remove_file(folder.join(counter_fit::LOG));
     let (mut begin, mut used, mut written) = ("#!/bin/sh\n".to_owned(), Vec::new(), Vec::new());
     for (name, variable, of_what, make) in KINDS {
         let path = folder.join(name);
@@ -144,6 +147,11 @@ fn add_counts(
         // A build can name a file of its own, or none.
         let quoted = quoted(&path)?;
         begin += &format!("test -n \"${{{variable}+set}}\" || export {variable}={quoted}\n");
+        // The plugin's log, of which the wrapper tells at a link.
+        if variable == "SEDIMENT_COUNTERS" {
+            let own = self::quoted(folder)?;
+            begin += &format!("test -n \"${{SEDIMENT_LOG+set}}\" || export SEDIMENT_LOG={own}\n");
+        }
         used.push(of_what);
         written.push(name);
     }

@@ -22,6 +22,7 @@ pub fn cases() -> Vec<Trial> {
     let with = |more: &[Need]| [&gcc[..], more].concat();
     let autotools = with(&[Need::Program("autoreconf"), Need::Program("automake")]);
     let debian = with(&[Need::Program("dpkg-buildpackage"), Need::Program("dh")]);
+    let lld = [Need::Program("ld.lld-19"), Need::Program("valgrind")];
     let clang = [Need::Program("clang-19"), Need::Program("llvm-profdata-19"), Need::Program("make")];
     vec![
         case("recipe_of_make", &gcc, || pasted(&MAKE)),
@@ -31,6 +32,7 @@ pub fn cases() -> Vec<Trial> {
         long("recipe_of_debian", &debian, || pasted(&DEBIAN)),
         long("recipe_of_spec", &with(&[Need::Program("rpmbuild"), Need::Program("tar")]), || pasted(&SPEC)),
         long("recipe_of_make_with_clang", &clang, || pasted(&CLANG)),
+        long("recipe_of_make_with_lld", &[&clang[..], &lld].concat(), || pasted(&LLD)),
     ]
 }
 
@@ -53,7 +55,7 @@ const MAKE: BuildFiles = BuildFiles {
     program: "work",
     levels: ALL,
 };
-const MAKEFILE: &str = "CFLAGS = -O2 -g
+const MAKEFILE: &str = "CFLAGS ?= -O2 -g
 work: work.o
 \t$(CC) $(LDFLAGS) -o $@ work.o
 work.o: work.c
@@ -63,9 +65,14 @@ install: work
 clean:
 \trm -f work work.o
 ";
-/// A level by clang.
+/// Levels by clang, whose blocks need lld.
 const CLANG: BuildFiles =
     BuildFiles { build: "make CC=clang-19", levels: &["order", "counters"], ..MAKE };
+const LLD: BuildFiles = BuildFiles {
+    build: "make CC=clang-19 LDFLAGS=-fuse-ld=lld",
+    levels: &["order", "blocks", "counters", "both"],
+    ..MAKE
+};
 const CMAKE: BuildFiles = BuildFiles {
     name: "cmake",
     files: &[(
@@ -142,10 +149,12 @@ fn pasted(of: &BuildFiles) {
             .with_valgrind();
     project.shell("test ! -f debian/rules || chmod +x debian/rules");
     symlink(env!("CARGO_BIN_EXE_sediment"), project.path("../bin/sediment")).unwrap();
-    let by_gcc = of.levels == ALL;
+    // Without a blank in it.
+    let outside = project.path("..").canonicalize().unwrap();
+    let by_gcc = !of.build.contains("clang");
     let plugin = by_gcc.then(|| support::plugin::built("gcc").join("sediment.so"));
     if by_gcc {
-        support::plugin::put_before_compilers("gcc", &project.path("../compilers"));
+        support::plugin::put_before_compilers("gcc", &outside.join("compilers"));
     }
     let train = format!("./{}", of.program);
     let levels = of.levels.join(",");
@@ -160,7 +169,7 @@ fn pasted(of: &BuildFiles) {
         let recipe = &report["recipe"];
         assert_eq!(recipe["build_system"], of.name, "{report}");
         // Where the linker lies in a folder with a blank, libtool does not link.
-        let copy = project.path(&format!("../pasted-{level}"));
+        let copy = outside.join(format!("pasted-{level}"));
         copy_project(&project.path(""), &copy);
         match of.name {
             "debian" => is_packaged(&copy, recipe, level, "dpkg-buildpackage -d -b -us -uc", false),
