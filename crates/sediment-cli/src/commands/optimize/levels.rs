@@ -344,6 +344,10 @@ impl Job<'_> {
             Compiler::Gcc => ("blocks", "blocks"),
             Compiler::Clang | Compiler::Rustc => ("blocks.list", "bb-sections"),
         };
+        if compiler == Compiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
+            return Err(Error::new(ErrorCode::Unsupported, "rustc parts LLVM's options at blanks, and the path of the working folder has one")
+                .with_hint("name another folder: --work DIR"));
+        }
         let arguments = self.arguments.of_level();
         let (counted, list) = if words.is_empty() && compiler == Compiler::Gcc && self.numbers_blocks() {
             let before = self.state.path(entries::BEFORE);
