@@ -125,11 +125,7 @@ const KINDS: [Kind; 2] = [
 
 /// Writes counters and block counts of the profiles into the folder, and in it scripts by which GCC's own compilers use them. The files,
 /// and the versions of GCC that have scripts.
-fn add_counts(
-    folder: &Path,
-    profiles: &[PathBuf],
-    ui: &Ui,
-) -> Result<(Vec<&'static str>, BTreeSet<String>)> {
+fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<(Vec<&'static str>, BTreeSet<String>)> {
     let profile = sum_of(profiles)?;
     // Of an earlier build.
     let _ = std::fs::remove_file(folder.join(counter_fit::LOG));

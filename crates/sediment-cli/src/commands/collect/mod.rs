@@ -10,8 +10,8 @@ use super::split;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::recordings;
-use crate::packages::{self, Package};
 use crate::output::{Digits, Schema, SkippedItems};
+use crate::packages::{self, Package};
 use crate::recording::{Only, Options, RecordingOutput, Side, Wanted};
 use crate::ui::Ui;
 use clap::Args;
@@ -175,12 +175,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         )
         .with_hint("record for longer: --seconds"));
     }
-    if let Some(file) = &arguments.json {
-        let (recording, skipped) = (made.output(), ui.skipped_items());
-        let answer = CollectOutput { schema: Schema, recording, files: written, skipped };
-        files::write(file, Ui::json_text(&answer).as_bytes(), ui)?;
-    }
+    arguments.write_json(made.output(), written, ui)?;
     Ok(made.exit_code())
+}
+
+impl Arguments {
+    /// Writes the facts for programs, if they are wanted.
+    fn write_json(&self, recording: RecordingOutput, files: Vec<CollectedFile>, ui: &Ui) -> Result<()> {
+        let Some(file) = &self.json else { return Ok(()) };
+        let answer = CollectOutput { schema: Schema, recording, files, skipped: ui.skipped_items() };
+        files::write(file, Ui::json_text(&answer).as_bytes(), ui)
+    }
 }
 
 /// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it

@@ -259,7 +259,8 @@ fn distinct_names(own: Vec<String>, groups: &[&[String]]) -> Vec<String> {
 
 fn command(group: &Group) -> Result<QuickCommand> {
     let parameters = group.parameters.clone();
-    let (first, rest) = group.words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+    let (first, rest) =
+        group.words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     if rest.is_empty() && first.contains(char::is_whitespace) && !Path::new(first).exists() {
         return Ok(QuickCommand {
             name: first.to_owned(),

@@ -46,8 +46,20 @@ pub(super) const MEASURE: &str = "measure ";
 pub(super) const SOURCES: &str = "sources";
 
 /// All that is there at the end of the first build.
-pub(super) const AT_FIRST: &[&str] =
-    &[STATE, LOCK, IGNORED, TREE, SAVED, SCRIPTS, FOR_GCC, FOR_CLANG, CACHE, NO_PROFILES, LINKS_BEFORE, BUILDING];
+pub(super) const AT_FIRST: &[&str] = &[
+    STATE,
+    LOCK,
+    IGNORED,
+    TREE,
+    SAVED,
+    SCRIPTS,
+    FOR_GCC,
+    FOR_CLANG,
+    CACHE,
+    NO_PROFILES,
+    LINKS_BEFORE,
+    BUILDING,
+];
 
 /// A path for a file of the working folder: as text, or as its bytes where it is none.
 pub(super) fn to_json(path: &Path) -> Value {

@@ -164,8 +164,7 @@ impl Job<'_> {
                     let lean = LEAN.iter().filter(|_| compiler == Compiler::Gcc);
                     let lean = lean.map(|word| (*word).to_owned());
                     let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
-                    let both =
-                        self.training(name, |job| job.count_blocks("both", compiler, &words, outputs));
+                    let both = self.training(name, |job| job.count_blocks("both", compiler, &words, outputs));
                     both.map(|mut both| {
                         both.profiles.extend(counters.profiles);
                         both
@@ -345,8 +344,11 @@ impl Job<'_> {
             Compiler::Clang | Compiler::Rustc => ("blocks.list", "bb-sections"),
         };
         if compiler == Compiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
-            return Err(Error::new(ErrorCode::Unsupported, "rustc parts LLVM's options at blanks, and the path of the working folder has one")
-                .with_hint("name another folder: --work DIR"));
+            return Err(Error::new(
+                ErrorCode::Unsupported,
+                "rustc parts LLVM's options at blanks, and the path of the working folder has one",
+            )
+            .with_hint("name another folder: --work DIR"));
         }
         let arguments = self.arguments.of_level();
         let (counted, list) = if words.is_empty() && compiler == Compiler::Gcc && self.numbers_blocks() {
@@ -549,9 +551,7 @@ fn blocks_words(compiler: Compiler) -> [&'static str; 2] {
     match compiler {
         Compiler::Gcc => ["-fplugin-arg-sediment-blocks", "-fplugin-arg-sediment-profile="],
         Compiler::Clang => ["-fbasic-block-address-map", "-fbasic-block-sections=list="],
-        Compiler::Rustc => {
-            ["-Cllvm-args=-basic-block-address-map", "-Cllvm-args=-basic-block-sections="]
-        }
+        Compiler::Rustc => ["-Cllvm-args=-basic-block-address-map", "-Cllvm-args=-basic-block-sections="],
     }
 }
 

@@ -279,7 +279,8 @@ impl<'a> Job<'a> {
         self.record(&outputs)?;
         let profile = self.profile(&mut outputs)?;
         self.tell_of_short();
-        let training = (0..self.arguments.trainings().count()).filter_map(|index| self.seconds_of(index)).sum();
+        let training =
+            (0..self.arguments.trainings().count()).filter_map(|index| self.seconds_of(index)).sum();
         self.progress.know(RunCosts {
             build: self.state.fact("build").as_f64().unwrap_or(0.0),
             training,

@@ -152,7 +152,8 @@ impl Recipe {
             commands.push(format!("cp {profile} {name}"));
         }
         if place.is_some() {
-            let export = |file: &LlvmFile| format!("sediment export {name} --format {} -o {}", file.format, file.name);
+            let export =
+                |file: &LlvmFile| format!("sediment export {name} --format {} -o {}", file.format, file.name);
             commands.extend(wanted.of_llvm().iter().map(export));
         }
         Self { system: system.name(), commands, place, lines }
@@ -186,7 +187,10 @@ impl RecipeNeeds<'_> {
         let words = match self.compiler {
             _ if self.level == LevelName::Order => return Vec::new(),
             Compiler::Gcc => return Vec::new(),
-            Compiler::Clang => ["-mllvm -static-func-full-module-prefix=false -fprofile-use=", "-fbasic-block-sections=list="],
+            Compiler::Clang => [
+                "-mllvm -static-func-full-module-prefix=false -fprofile-use=",
+                "-fbasic-block-sections=list=",
+            ],
             Compiler::Rustc => ["-Cprofile-use=", "-Cllvm-args=-basic-block-sections="],
         };
         let file = |(format, ending, word): (_, &str, _)| {
@@ -274,7 +278,8 @@ impl RecipeNeeds<'_> {
                 let files = self.of_llvm();
                 let words = |file: &LlvmFile| {
                     let words: Vec<&str> = file.word.split(' ').collect();
-                    let (last, first) = words.split_last().map_or(("", &[][..]), |(last, first)| (*last, first));
+                    let (last, first) =
+                        words.split_last().map_or(("", &[][..]), |(last, first)| (*last, first));
                     let first: String = first.iter().map(|word| format!(", '{word}'")).collect();
                     format!("{first}, '{last}' + meson.project_source_root() / '{}'", file.name)
                 };
@@ -352,7 +357,8 @@ mod tests {
             std::fs::create_dir_all(tree.path().join(file).parent().unwrap()).unwrap();
             std::fs::write(tree.path().join(file), text).unwrap();
             let of_cargo = file == "Cargo.toml";
-            for compiler in if of_cargo { &[Compiler::Rustc][..] } else { &[Compiler::Gcc, Compiler::Clang] } {
+            for compiler in if of_cargo { &[Compiler::Rustc][..] } else { &[Compiler::Gcc, Compiler::Clang] }
+            {
                 for level in LevelName::ALL {
                     let recipe = Recipe::of(&RecipeNeeds {
                         tree: tree.path(),

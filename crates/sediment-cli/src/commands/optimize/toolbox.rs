@@ -104,8 +104,7 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
         let is_cached = files::base_name(&real) == CACHE;
         let kind = if is_clang { Compiler::Clang } else { Compiler::Gcc };
         // A plugin is for one version of GCC; others compile as without.
-        let takes = kind == compiler
-            && *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
+        let takes = kind == compiler && *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };

@@ -83,8 +83,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             .with_hint("give each a file of its own"));
     }
     if arguments.json {
-        let outputs = std::iter::once(&arguments.output).chain(&arguments.picture);
-        outputs.map(|path| inputs::expect_file_for_json(true, path)).collect::<Result<()>>()?;
+        let mut outputs = std::iter::once(&arguments.output).chain(&arguments.picture);
+        outputs.try_for_each(|path| inputs::expect_file_for_json(true, path))?;
     }
     let date = date::today()?;
     let profile = read_profile(&arguments.profile, ui)?;

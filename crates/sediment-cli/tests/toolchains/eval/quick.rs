@@ -88,9 +88,19 @@ fn failures_are_shown_or_ignored() {
 /// The JSON has what hyperfine's own scripts read: the command, its parameters, times and their statistics.
 fn options_of_hyperfine() {
     let folder = tempfile::tempdir().unwrap();
-    let options =
-        ["quick", "--no-counters", "--runs", "3", "--warmup", "0", "--show-output", "--export-json", "runs.json"];
-    let commands = ["-L", "word", "one,two", "--reference", "echo zero", "-n", "first", "-n", "second", "echo {word}"];
+    let options = [
+        "quick",
+        "--no-counters",
+        "--runs",
+        "3",
+        "--warmup",
+        "0",
+        "--show-output",
+        "--export-json",
+        "runs.json",
+    ];
+    let commands =
+        ["-L", "word", "one,two", "--reference", "echo zero", "-n", "first", "-n", "second", "echo {word}"];
     let done = eval(folder.path(), &[&options[..], &commands].concat());
     assert_eq!(code(&done), 0, "{}", err(&done));
     // What runs print is not in the report.

@@ -66,8 +66,7 @@ clean:
 \trm -f work work.o
 ";
 /// Levels by clang, whose blocks need lld.
-const CLANG: BuildFiles =
-    BuildFiles { build: "make CC=clang-19", levels: &["order", "counters"], ..MAKE };
+const CLANG: BuildFiles = BuildFiles { build: "make CC=clang-19", levels: &["order", "counters"], ..MAKE };
 const LLD: BuildFiles = BuildFiles {
     build: "make CC=clang-19 LDFLAGS=-fuse-ld=lld",
     levels: &["order", "blocks", "counters", "both"],

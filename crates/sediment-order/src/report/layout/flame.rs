@@ -104,7 +104,7 @@ impl Tree {
     }
 
     /// Functions, callees before their callers.
-    fn from_below(&self) -> Vec<u32> {
+    fn callees_first(&self) -> Vec<u32> {
         let mut left: Vec<usize> = self.vertices.iter().map(|vertex| vertex.callees.len()).collect();
         let mut callers: Vec<Vec<u32>> = vec![Vec::new(); self.vertices.len()];
         for (vertex, at) in self.vertices.iter().zip(0..) {
@@ -127,7 +127,7 @@ impl Tree {
 
     /// Sets the widths.
     fn measure(&mut self) {
-        for function in self.from_below() {
+        for function in self.callees_first() {
             let vertex = &self.vertices[function as usize];
             let below: f64 = vertex.callees.iter().map(|(to, count)| self.part(*to, *count)).sum();
             self.vertices[function as usize].width = vertex.calls + below;
