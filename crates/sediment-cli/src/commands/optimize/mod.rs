@@ -32,7 +32,7 @@ use crate::files;
 use crate::start;
 use crate::ui::Ui;
 use crate::values;
-pub(super) use cargo::as_cargo_command;
+pub(super) use cargo::{as_cargo_command, with_help_for_cargo};
 use clap::Args;
 use links::Output;
 use progress::{RunCosts, RunProgress, RunStep};
