@@ -55,6 +55,8 @@ struct Given
 {
   tree decl;
   uint64_t weight;
+  // False for counters of another unit: a function of this name, maybe of another program.
+  bool is_own;
 };
 
 std::vector<Given> given;
@@ -464,7 +466,7 @@ give_counters (const Counters &counters)
       data.function (ident, line, variant, statements);
       any = true;
       if (uint64_t weight = weight_of (variant))
-	given.push_back ({ node->decl, weight });
+	given.push_back ({ node->decl, weight, variant.unit.compare (0, unit.size (), unit) == 0 });
     }
   if (is_damaged)
     inform (UNKNOWN_LOCATION, "sediment: functions of this unit compiled without counters: the file of counters has damaged lines");
@@ -490,7 +492,7 @@ give_counters (const Counters &counters)
 
 // A line for `sediment verify --log`. Several compilers add lines at the same time: each with one call.
 static void
-log_weights (size_t unused, double unused_weight, double weight)
+log_weights (size_t functions, size_t unused, double unused_weight, double weight)
 {
   const char *folder = getenv ("SEDIMENT_LOG");
   if (!folder || !*folder || weight == 0)
@@ -505,7 +507,7 @@ log_weights (size_t unused, double unused_weight, double weight)
     unit += c < ' ' || c > '~' || c == '"' || c == '\\' ? '?' : c;
   char line[512];
   snprintf (line, sizeof line, "{\"unit\":\"%.200s\",\"functions\":%lu,\"changed\":%lu,\"weight\":%.0f,\"changed_weight\":%.0f}\n", unit.c_str (),
-	    (unsigned long) given.size (), (unsigned long) unused, weight, unused_weight);
+	    (unsigned long) functions, (unsigned long) unused, weight, unused_weight);
   fputs (line, log);
   fclose (log);
 }
@@ -513,21 +515,25 @@ log_weights (size_t unused, double unused_weight, double weight)
 void
 report_unused_counters ()
 {
-  size_t unused = 0;
+  size_t functions = 0, unused = 0;
   double unused_weight = 0, weight = 0;
   for (const Given &one : given)
     {
       function *compiled = DECL_STRUCT_FUNCTION (one.decl);
       bool is_unused = compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
+      // Another unit's function has not changed if it does not fit: it is another one.
+      if (is_unused && !one.is_own)
+	continue;
+      ++functions;
       unused += is_unused;
       unused_weight += is_unused ? one.weight : 0;
       weight += one.weight;
     }
-  log_weights (unused, unused_weight, weight);
+  log_weights (functions, unused, unused_weight, weight);
   if (unused)
     // GCC's formats have no fractions.
     inform (UNKNOWN_LOCATION, "sediment: %s: %lu of %lu functions with counters have changed, and are compiled without; they have %d %% of the weight",
-	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) given.size (), int (100 * unused_weight / weight + 0.5));
+	    lbasename (main_input_filename), (unsigned long) unused, (unsigned long) functions, int (100 * unused_weight / weight + 0.5));
 }
 
 } // namespace sediment

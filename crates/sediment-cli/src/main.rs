@@ -10,6 +10,7 @@
 mod change;
 mod commands;
 mod compiler;
+mod counter_fit;
 mod distribution;
 mod exit;
 mod files;

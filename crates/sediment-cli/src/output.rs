@@ -6,6 +6,7 @@ use sediment_core::demangle::demangled;
 use sediment_core::profile::FunctionKey;
 use serde::{Serialize, Serializer};
 use std::borrow::Cow;
+use std::path::Path;
 
 /// Number of the form of an output.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +63,29 @@ pub(crate) struct SkippedItems {
     /// Weight of the items.
     pub(crate) weight: Digits,
     pub(crate) example: Option<String>,
+}
+
+/// Output of `draw --json`, `export --json`, `report --json` and `manual --json`: the written files.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WrittenOutput {
+    schema: Schema<1>,
+    /// The files, in the order in which they were written.
+    files: Vec<String>,
+    skipped: Vec<SkippedItems>,
+}
+
+impl WrittenOutput {
+    pub(crate) fn new<'a>(files: impl IntoIterator<Item = &'a Path>, skipped: Vec<SkippedItems>) -> Self {
+        let files = files.into_iter().map(|path| path.to_string_lossy().into_owned()).collect();
+        Self { schema: Schema, files, skipped }
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<WrittenOutput>("written");
 }
 
 #[cfg(test)]

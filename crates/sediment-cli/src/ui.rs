@@ -111,7 +111,12 @@ impl Ui {
 
     /// Prints a result for programs: JSON in ASCII, so that no name in it can speak to a terminal.
     pub(crate) fn json(&self, output: &impl serde::Serialize) -> sediment_core::Result<()> {
-        self.raw_result(escape::json(&serde_json::json!(output)).as_bytes())
+        self.raw_result(Self::json_text(output).as_bytes())
+    }
+
+    /// The same as a text, for a file.
+    pub(crate) fn json_text(output: &impl serde::Serialize) -> String {
+        escape::json(&serde_json::json!(output))
     }
 
     /// Writes data to standard output as it is. A reader that went away is no failure.

@@ -2,7 +2,8 @@
 //! `sediment draw`: the most frequent calls of a profile as a picture, by Graphviz' `dot`.
 
 use crate::files;
-use crate::inputs::{read_profile, tell_nameless};
+use crate::inputs::{self, read_profile, tell_nameless};
+use crate::output::WrittenOutput;
 use crate::ui::Ui;
 use crate::values;
 use clap::Args;
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// Stop `dot` after this time, above 0; accepts 90, 90s and 2m
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = values::duration)]
     time_limit: Duration,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// The largest picture that is taken from `dot`, in bytes.
@@ -55,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             format!(".{format} is not a supported picture format: use .svg, .png, .pdf or .gv"),
         ));
     }
+    inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     let profile = read_profile(&arguments.profile, ui)?;
     tell_nameless(&profile, &arguments.profile, "draws", ui);
     let name = files::display(&arguments.profile);
@@ -76,11 +81,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             picture.drawn, picture.skipped
         ));
     }
-    if matches!(format, "gv" | "dot") {
-        return files::write(&arguments.output, picture.dot.as_bytes(), ui);
+    let picture = match format {
+        "gv" | "dot" => picture.dot.into_bytes(),
+        _ => dot(&picture.dot, format, arguments.time_limit)?,
+    };
+    files::write(&arguments.output, &picture, ui)?;
+    match arguments.json {
+        true => ui.json(&WrittenOutput::new([arguments.output.as_path()], ui.skipped_items())),
+        false => Ok(()),
     }
-    let picture = dot(&picture.dot, format, arguments.time_limit)?;
-    files::write(&arguments.output, &picture, ui)
 }
 
 /// The functions that --around means.

@@ -6,6 +6,7 @@ use crate::inputs::recordings::Inputs;
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, rows};
 use crate::llvm_profdata;
+use crate::output::WrittenOutput;
 use crate::ui::Ui;
 use crate::values;
 use clap::builder::{PossibleValue, TypedValueParser as _};
@@ -46,6 +47,9 @@ pub(crate) struct Options {
     /// File to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
+    /// Print JSON; needs --output FILE
+    #[arg(long)]
+    json: bool,
 }
 
 impl Weighable for Options {
@@ -105,6 +109,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let why = "-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo";
         return Err(Error::new(ErrorCode::Usage, why));
     }
+    inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     match arguments.format {
         Format::LlvmSample => arguments.write_samples(ui),
         Format::GccOrder => arguments.write_order(ui),
@@ -112,6 +117,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         Format::Rows => arguments.write_rows(ui),
         Format::Profdata | Format::Proftext => arguments.write_llvm_counters(&inputs, ui),
         _ => arguments.write_counts(&inputs, ui),
+    }?;
+    match arguments.json {
+        true => ui.json(&WrittenOutput::new([arguments.output.as_path()], ui.skipped_items())),
+        false => Ok(()),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::{Program, legacy};
 use crate::files;
+use crate::output::WrittenOutput;
 use crate::ui::Ui;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -19,6 +20,9 @@ pub(crate) struct Arguments {
     /// Folder to write to; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Page of the name by which cargo calls the program.
@@ -38,13 +42,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let pages = files::folder(&folder.join("man1"))?;
     let mut program = Program::command().disable_help_subcommand(true);
     program.build();
-    write_pages(&program, &pages, ui)?;
+    let mut written = Vec::new();
+    write_pages(&program, &pages, &mut written, ui)?;
     for mut command in legacy::commands() {
         command.build();
-        write_pages(&command, &pages, ui)?;
+        write_pages(&command, &pages, &mut written, ui)?;
     }
     // cargo calls the program by this name to optimize a workspace.
-    files::write(&pages.join("cargo-sediment.1"), CARGO_PAGE.as_bytes(), ui)?;
+    let cargo = pages.join("cargo-sediment.1");
+    files::write(&cargo, CARGO_PAGE.as_bytes(), ui)?;
+    written.push(cargo);
     for (shell, name) in
         [(Shell::Bash, "bash/sediment"), (Shell::Zsh, "zsh/_sediment"), (Shell::Fish, "fish/sediment.fish")]
     {
@@ -54,8 +61,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let path = folder.join(name);
         files::folder(path.parent().unwrap_or(&folder))?;
         files::write(&path, text.as_bytes(), ui)?;
+        written.push(path);
     }
-    Ok(())
+    match arguments.json {
+        true => ui.json(&WrittenOutput::new(written.iter().map(PathBuf::as_path), ui.skipped_items())),
+        false => Ok(()),
+    }
 }
 
 /// Command of bash, fish and zsh that prints the names of the installed packages, a line each.
@@ -226,8 +237,8 @@ fn more_sections(name: &str) -> String {
     text
 }
 
-/// The page of a command and those of its commands.
-fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
+/// The page of a command and those of its commands; `written` gets their files.
+fn write_pages(command: &clap::Command, folder: &Path, written: &mut Vec<PathBuf>, ui: &Ui) -> Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let mut text = Vec::new();
     clap_mangen::Man::new(command.clone())
@@ -237,9 +248,11 @@ fn write_pages(command: &clap::Command, folder: &Path, ui: &Ui) -> Result<()> {
         .map_err(|error| Error::new(ErrorCode::Io, format!("cannot write the page of {name}: {error}")))?;
     let text = with_values(command, &String::from_utf8_lossy(&text));
     let text = if is_own(&name) { text + &more_sections(&name) } else { text };
-    files::write(&folder.join(format!("{name}.1")), text.as_bytes(), ui)?;
+    let path = folder.join(format!("{name}.1"));
+    files::write(&path, text.as_bytes(), ui)?;
+    written.push(path);
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
-        write_pages(below, folder, ui)?;
+        write_pages(below, folder, written, ui)?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ use crate::exit::ExitCode;
 use crate::next_steps;
 use crate::ui::{Ui, Verbosity};
 use clap::error::ContextValue;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use sediment_core::Result;
 use std::ffi::OsString;
 
@@ -76,11 +76,12 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
     if let Some((name, rest)) = legacy::called_as(&arguments) {
         return legacy::run(name, rest, ui);
     }
-    let arguments = match optimize::as_cargo_command(&arguments) {
-        Some(words) => words?,
-        None => arguments,
+    let (arguments, command) = match optimize::as_cargo_command(&arguments) {
+        Some(words) => (words?, optimize::with_help_for_cargo(Program::command())),
+        None => (arguments, Program::command()),
     };
-    let program = match Program::try_parse_from(&arguments) {
+    let parsed = command.try_get_matches_from(&arguments);
+    let program = match parsed.and_then(|mut found| Program::from_arg_matches_mut(&mut found)) {
         Ok(program) => program,
         Err(error) => return usage(&error, &arguments, ui),
     };

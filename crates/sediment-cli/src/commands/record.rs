@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment record`: records a program or running processes, and writes the profile.
 
-use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
-use crate::inputs::{recordings, summary};
+use crate::inputs::{ProfileOutput, recordings, summary};
 use crate::next_steps;
-use crate::recording::{Only, Options, Recorded, Side, Wanted};
+use crate::output::{Schema, SkippedItems};
+use crate::recording::{Only, Options, Recorded, RecordingOutput, Side, Wanted};
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use clap::Args;
@@ -19,6 +19,7 @@ use sediment_read::counters::line_profile::llvm;
 use sediment_read::read::Recording;
 use sediment_read::resolve;
 use sediment_record::{FileFilter, Target};
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,35 @@ pub(crate) struct Arguments {
     /// [default: a profile]
     #[arg(long, value_name = "FORMAT", conflicts_with = "startup", value_parser = values::names([llvm_sample()], values::FORMER_SAMPLES))]
     format: Option<String>,
+    /// Write JSON on the recording to this file, as standard output belongs to the program; - writes there [default: none]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
+}
+
+/// Output of `record --json`: a recording, and the file that was written of it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct RecordOutput<'a> {
+    schema: Schema<1>,
+    recording: RecordingOutput,
+    /// Older file that was kept; null without one.
+    older: Option<String>,
+    /// Written profile; null with `--format`.
+    profile: Option<ProfileOutput<'a>>,
+    /// Written sample profile; null without `--format`.
+    lines: Option<LinesOutput>,
+}
+
+/// A written sample profile.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LinesOutput {
+    /// The file.
+    output: String,
+    functions: usize,
+    skipped: Vec<SkippedItems>,
 }
 
 /// The only format of executions by source line.
@@ -65,7 +93,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     ui.keep_short(2);
     let usual = if arguments.format.is_some() { "sediment.prof" } else { "sediment.gv" };
     let output = arguments.output.as_deref().unwrap_or_else(|| Path::new(usual));
-    files::expect_to_write(output)?;
+    for file in std::iter::once(output).chain(arguments.json.as_deref()) {
+        files::expect_to_write(file)?;
+    }
     let target = target(&arguments.command, &arguments.pid, arguments.system);
     let wanted = match (arguments.startup, &arguments.format) {
         (true, _) => Wanted::FirstUses,
@@ -86,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Side::Front(code) => return Ok(code),
     };
     if arguments.format.is_some() {
-        return write_lines(&made, &arguments.only, output, ui);
+        return write_lines(&made, arguments, output, ui);
     }
     let whole = &made.resolved.profile;
     let kept = match kept(whole, &arguments.only) {
@@ -94,22 +124,41 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         Err(recorded) => return Err(set_aside_whole(whole, &recorded, output, ui)?),
     };
     let profile = kept.as_ref().unwrap_or(whole);
-    let older = set_aside(output)?;
+    let older = files::set_aside(output)?;
     files::write(output, profile::text::print(profile).as_bytes(), ui)?;
     ui.note(&format!(
         "recorded {} in {:.1} s -> {}{older}",
         summary(profile),
         made.time.as_secs_f64(),
-        files::display(output)
+        files::display(output),
+        older = kept_as(older.as_deref())
     ));
+    if let Some(file) = &arguments.json {
+        let profile = Some(ProfileOutput::new(profile, output, ui).with_imported(Some(&made.resolved)));
+        write_json(file, &made, older.as_deref(), (profile, None), ui)?;
+    }
     if output.is_file() {
         ui.next(next_steps::after_profile(&[], profile, output, Some(&made.recording)));
     }
-    Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+    Ok(made.exit_code())
+}
+
+/// Writes the facts for programs. The contents are a profile or lines.
+fn write_json(
+    file: &Path,
+    made: &Recorded,
+    older: Option<&Path>,
+    (profile, lines): (Option<ProfileOutput<'_>>, Option<LinesOutput>),
+    ui: &Ui,
+) -> Result<()> {
+    let older = older.map(|path| path.to_string_lossy().into_owned());
+    let answer = RecordOutput { schema: Schema, recording: made.output(), older, profile, lines };
+    files::write(file, Ui::json_text(&answer).as_bytes(), ui)
 }
 
 /// Writes the executions by source line.
-fn write_lines(made: &Recorded, only: &[Glob], output: &Path, ui: &Ui) -> Result<ExitCode> {
+fn write_lines(made: &Recorded, arguments: &Arguments, output: &Path, ui: &Ui) -> Result<ExitCode> {
+    let only = &arguments.only[..];
     let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
@@ -133,21 +182,26 @@ fn write_lines(made: &Recorded, only: &[Glob], output: &Path, ui: &Ui) -> Result
     ui.skipped("resolving", &skipped);
     let (text, skipped) = llvm::sample_profile(&lines);
     ui.skipped("writing", &skipped);
-    let older = set_aside(output)?;
+    let older = files::set_aside(output)?;
     files::write(output, text.as_bytes(), ui)?;
     ui.note(&format!(
         "recorded executed lines of {} in {:.1} s -> {}{older}",
         counted(lines.functions.len(), "function"),
         made.time.as_secs_f64(),
-        files::display(output)
+        files::display(output),
+        older = kept_as(older.as_deref())
     ));
-    Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+    if let Some(file) = &arguments.json {
+        let (output, skipped) = (output.to_string_lossy().into_owned(), ui.skipped_items());
+        let lines = LinesOutput { output, functions: lines.functions.len(), skipped };
+        write_json(file, made, older.as_deref(), (None, Some(lines)), ui)?;
+    }
+    Ok(made.exit_code())
 }
 
-/// Keeps an older output as another file, and tells where.
-fn set_aside(output: &Path) -> Result<String> {
-    let older = files::set_aside(output)?;
-    Ok(older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(&older))))
+/// Says where an older output is kept.
+fn kept_as(older: Option<&Path>) -> String {
+    older.map_or_else(String::new, |older| format!(" (the older one is {})", files::display(older)))
 }
 
 /// The part of a profile that `--only` names; None for all of it. The error is what was recorded, where none of it is named.
@@ -210,4 +264,10 @@ pub(super) fn target(command: &[OsString], pid: &[i32], system: bool) -> Target 
     } else {
         Target::Processes(pid.to_vec())
     }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<RecordOutput<'_>>("record");
 }

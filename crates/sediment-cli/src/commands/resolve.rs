@@ -3,14 +3,17 @@
 
 use crate::distribution;
 use crate::files::{self, DEBUGINFOD, DebugFiles};
-use crate::inputs::read_profile;
+use crate::inputs::{self, read_profile};
 use crate::next_steps;
+use crate::output::{Schema, SkippedItems};
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::plural::counted;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::resolve::nameless::{self, Outcome};
+use serde::Serialize;
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 /// Name the functions of a profile that were recorded in stripped files
@@ -29,10 +32,40 @@ pub(crate) struct Arguments {
     /// Profile to write; - writes to standard output [default: PROFILE; the older one is kept as PROFILE.old]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print JSON; needs a written file
+    #[arg(long)]
+    json: bool,
+}
+
+/// Output of `resolve --json`: what was named.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ResolveOutput<'a> {
+    schema: Schema<1>,
+    /// The file; null if nothing was written, because every function had a name.
+    output: Option<Cow<'a, str>>,
+    /// Programs and libraries with functions that were addresses.
+    files: Vec<ResolvedFile<'a>>,
+    skipped: Vec<SkippedItems>,
+}
+
+/// A program or library with functions that were addresses.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ResolvedFile<'a> {
+    dso: &'a str,
+    build_id: &'a str,
+    /// True if a debug file of the build was found.
+    found: bool,
+    /// Functions that got names.
+    named: usize,
+    /// Functions that stay addresses.
+    left: usize,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let output = arguments.output.as_ref().unwrap_or(&arguments.profile);
+    inputs::expect_file_for_json(arguments.json, output)?;
     let profile = read_profile(&arguments.profile, ui)?;
     let build_ids: Vec<&str> = profile
         .dsos()
@@ -72,6 +105,22 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         }
         files::write(output, text::print(&named).as_bytes(), ui)?;
     }
+    if arguments.json {
+        let is_written = some || arguments.output.is_some();
+        let files = outcomes.iter().map(|outcome| ResolvedFile {
+            dso: &outcome.label,
+            build_id: &outcome.build_id,
+            found: outcome.found,
+            named: outcome.named,
+            left: outcome.left,
+        });
+        return ui.json(&ResolveOutput {
+            schema: Schema,
+            output: is_written.then(|| output.to_string_lossy()),
+            files: files.collect(),
+            skipped: ui.skipped_items(),
+        });
+    }
     for outcome in &outcomes {
         tell(outcome, ui);
     }
@@ -108,4 +157,10 @@ fn not_found(outcomes: &[Outcome]) -> Error {
     Error::new(ErrorCode::NotFound, format!("found no debug file; build-ids: {}", builds.join(", "))).with_hint(
         "install the -dbgsym or -debuginfo package of that version, or name its file with --debug, or give --debug debuginfod",
     )
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<ResolveOutput<'_>>("resolve");
 }

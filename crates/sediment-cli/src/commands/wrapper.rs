@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment wrapper`: a folder in which compilers find this program under the names of linkers.
 
+use crate::counter_fit;
 use crate::files;
 use crate::inputs::read_profile;
+use crate::output::{Schema, SkippedItems};
 use crate::ui::Ui;
 use crate::wrapper;
 use clap::Args;
@@ -12,6 +14,7 @@ use sediment_core::skipped::Skipped;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::blocks;
 use sediment_read::counters::gcov;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -27,27 +30,60 @@ pub(crate) struct Arguments {
     /// Profile, or folder of profiles, for all links by this folder; PROF_DIR counts before it [default: none]
     #[arg(long, value_name = "FILE|DIR")]
     profiles: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Output of `wrapper --json`: a folder of the wrapper.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct WrapperOutput {
+    schema: Schema<1>,
+    /// The folder.
+    output: String,
+    /// Number of links to this program.
+    links: usize,
+    /// Programs and libraries that the profiles are of.
+    dsos: Vec<String>,
+    /// Files for the compiler: `counters.sediment`, `blocks.sediment`.
+    counts: Vec<&'static str>,
+    /// Versions of GCC whose compilers use them.
+    gcc: Vec<String>,
+    skipped: Vec<SkippedItems>,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let folder = files::folder(&arguments.folder)?;
     let program = files::own_program()?;
-    let count = wrapper::make_links(&folder, &program)?;
+    let links = wrapper::make_links(&folder, &program)?;
     let shown = files::display(&folder);
     // To be pasted.
     let typed = escape::shell(&folder.to_string_lossy()).unwrap_or_else(|| shown.clone());
-    ui.note(&format!("wrote {count} links to {shown}"));
+    ui.note(&format!("wrote {links} links to {shown}"));
+    let (mut labels, mut counts) = (BTreeSet::new(), (Vec::new(), BTreeSet::new()));
     match &arguments.profiles {
         Some(profiles) => {
             let found = add_profiles(&folder, profiles, ui)?;
-            let labels: BTreeSet<&str> = found.labels().collect();
-            let labels = labels.into_iter().collect::<Vec<_>>().join(", ");
-            add_counts(&folder, found.files(), ui)?;
+            labels = found.labels().map(str::to_owned).collect();
+            counts = add_counts(&folder, found.files(), ui)?;
+            let labels = labels.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
             ui.note(&format!("build with -ffunction-sections -B{typed}; profiles of {labels}"));
         }
         None => ui.note(&format!("build with -ffunction-sections -B{typed} and PROF_DIR=DIR")),
     }
-    Ok(())
+    if !arguments.json {
+        return Ok(());
+    }
+    ui.json(&WrapperOutput {
+        schema: Schema,
+        output: folder.to_string_lossy().into_owned(),
+        links,
+        dsos: labels.into_iter().collect(),
+        counts: counts.0,
+        gcc: counts.1.into_iter().collect(),
+        skipped: ui.skipped_items(),
+    })
 }
 
 /// Links the profiles into the folder, where the wrapper looks for them.
@@ -87,10 +123,13 @@ const KINDS: [Kind; 2] = [
     ("blocks.sediment", "SEDIMENT_BLOCKS", "block counts", blocks::counts),
 ];
 
-/// Writes counters and block counts of the profiles into the folder, and in it scripts by which GCC's own compilers use them.
-fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<()> {
+/// Writes counters and block counts of the profiles into the folder, and in it scripts by which GCC's own compilers use them. The files,
+/// and the versions of GCC that have scripts.
+fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<(Vec<&'static str>, BTreeSet<String>)> {
     let profile = sum_of(profiles)?;
-    let (mut begin, mut used) = ("#!/bin/sh\n".to_owned(), Vec::new());
+    // Of an earlier build.
+    let _ = std::fs::remove_file(folder.join(counter_fit::LOG));
+    let (mut begin, mut used, mut written) = ("#!/bin/sh\n".to_owned(), Vec::new(), Vec::new());
     for (name, variable, of_what, make) in KINDS {
         let path = folder.join(name);
         let (text, skipped) = make(&profile);
@@ -104,10 +143,16 @@ fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<()> {
         // A build can name a file of its own, or none.
         let quoted = quoted(&path)?;
         begin += &format!("test -n \"${{{variable}+set}}\" || export {variable}={quoted}\n");
+        // The plugin's log, of which the wrapper tells at a link.
+        if variable == "SEDIMENT_COUNTERS" {
+            let own = self::quoted(folder)?;
+            begin += &format!("test -n \"${{SEDIMENT_LOG+set}}\" || export SEDIMENT_LOG={own}\n");
+        }
         used.push(of_what);
+        written.push(name);
     }
     if used.is_empty() {
-        return Ok(());
+        return Ok((written, BTreeSet::new()));
     }
     let what = used.join(" and ");
     let installed = std::env::var_os(COMPILERS.1).map_or_else(|| PathBuf::from(COMPILERS.0), PathBuf::from);
@@ -131,10 +176,10 @@ fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<()> {
             files::display(&installed)
         ));
     } else {
-        let versions = versions.into_iter().collect::<Vec<_>>().join(", ");
+        let versions = versions.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         ui.note(&format!("{what} of the profile for GCC {}", escape::terminal(&versions)));
     }
-    Ok(())
+    Ok((written, versions))
 }
 
 /// The sum of the profiles that can be read; the wrapper names the others.
@@ -189,4 +234,10 @@ fn clear(own: &Path) -> Result<()> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(failed(error)),
         _ => Ok(()),
     }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<WrapperOutput>("wrapper");
 }

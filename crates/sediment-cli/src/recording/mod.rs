@@ -18,6 +18,7 @@ use sediment_record::{
     self, BlockCoverage, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target,
     Until,
 };
+use serde::Serialize;
 use signal_hook::consts::signal;
 use signal_hook::low_level::signal_name;
 use std::time::{Duration, Instant};
@@ -116,6 +117,34 @@ pub(crate) struct Recorded {
     pub(crate) resolved: Resolved,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) time: Duration,
+    /// Name of the recorder.
+    pub(crate) method: &'static str,
+}
+
+/// Facts of a recording, for programs.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RecordingOutput {
+    method: &'static str,
+    /// Time that was recorded.
+    seconds: f64,
+    /// Exit code of the recorded program, as a shell gives it; null for running processes and the whole machine.
+    exit_code: Option<i32>,
+}
+
+impl Recorded {
+    pub(crate) fn output(&self) -> RecordingOutput {
+        RecordingOutput {
+            method: self.method,
+            seconds: self.time.as_secs_f64(),
+            exit_code: self.outcome.map(|outcome| exit::as_the_program(outcome).into()),
+        }
+    }
+
+    /// The exit code of the recorded program.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program)
+    }
 }
 
 impl Options {
@@ -207,7 +236,8 @@ impl Options {
         if let Some(warning) = fault {
             ui.warn(&warning);
         }
-        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome: recorded.outcome, time })))
+        let (outcome, method) = (recorded.outcome, recorder.name);
+        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome, time, method })))
     }
 
     fn settings(&self, wanted: Wanted, only: Option<&Only<'_>>) -> Result<Settings> {

@@ -19,6 +19,7 @@ mod log;
 mod profiles;
 pub(crate) mod settings;
 
+use crate::counter_fit::Fitting;
 use crate::exit::ExitCode;
 use crate::files::{self, TemporaryFolder};
 use crate::inputs::read_binary;
@@ -191,6 +192,7 @@ impl Link<'_> {
         if first.successful() {
             first.pass_on(self.ui)?;
             log::ordered(self.line, &order, &file, [made, began.elapsed()], layouts.as_deref(), self.ui);
+            self.tell_of_counters();
             return Ok(first.exit_code());
         }
         // Whether it is the order's fault shows without it.
@@ -205,6 +207,15 @@ impl Link<'_> {
             log::failed(self.line, &order, &file, &said, self.ui);
         }
         Ok(second.exit_code())
+    }
+
+    /// Says what share of the counters fits the units that were compiled since `sediment wrapper` made this folder. A build with a log of its
+    /// own is told by `sediment verify --log`.
+    fn tell_of_counters(&self) {
+        let folder = Path::new(self.called).parent().filter(|_| caller::variable("SEDIMENT_LOG").is_none());
+        if let Some(fitting) = folder.and_then(|folder| Fitting::of_build(folder).ok().flatten()) {
+            self.ui.note(&format!("{}: {}", self.line.output_name(), fitting.in_words()));
+        }
     }
 
     /// Calls [`prepare`] and catches its panics: a bug of ours must not fail a link.

@@ -2,6 +2,7 @@
 //! JSON of commands against the schemas of docs/json: what a schema requires is there, and what is printed is in the schema.
 
 use libtest_mimic::Trial;
+use std::io::{Seek as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::{Need, case, root};
@@ -30,6 +31,7 @@ const PREPARED: &[&str] = &[
     "printf 'int leaf(int x){return x+1;}\\nint work(int x){return leaf(x)*2;}\\nint main(void){return work(3)==9;}\\n' > t.c",
     "cc -O0 -g -ffunction-sections -c t.c && cc -o tool t.o",
     "cc -o again t.o",
+    "strip -o bare tool && sediment -q record -o bare.gv -- ./bare",
     "sed -e 's/sediment=2/sediment=3/' -e 's/samples=1800/samples=1800, blocks=\"8f3a90c1:1=900 2=? 3=42@00c3\"/' p.gv > blocks.gv",
     "sediment wrapper wrapper --profiles p.gv && mkdir log && SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/tool",
     "SEDIMENT_LOG=$PWD/log cc -B$PWD/wrapper t.o -o log/other",
@@ -37,6 +39,21 @@ const PREPARED: &[&str] = &[
     "printf '_Z4leafv\\nwork\\nmain\\nleaf\\n' > t.order",
 ];
 const PRINTED: &[(&str, &str)] = &[
+    ("record", "sediment record --json r.json -o r.gv -- ./tool && cat r.json"),
+    ("record", "sediment record --json - --format llvm-sample -o r.prof -- ./tool"),
+    (
+        "collect",
+        "package=$(dpkg -S /usr/bin/sort 2>/dev/null | sed 's/:.*//' || :) && \
+         sediment collect ${package:-coreutils} --method breakpoints --json c.json -o c.gv -- /usr/bin/sort cg.out >/dev/null && cat c.json",
+    ),
+    ("resolve", "sediment resolve bare.gv --debug tool -o named.gv --json"),
+    ("resolve", "sediment resolve a.gv --json"),
+    ("written", "sediment draw p.gv -o p.dot --json"),
+    ("written", "sediment export p.gv --format rows -o p.rows --json"),
+    ("written", "sediment report p.gv --binary tool -o p.html --picture p.svg --json"),
+    ("written", "sediment manual manual --json"),
+    ("wrapper", "sediment wrapper folder --profiles blocks.gv --json"),
+    ("wrapper", "sediment wrapper folder --json"),
     ("profile", "sediment import cg.out -o q.gv --json"),
     ("profile", "sediment merge a.gv b.gv -o m.gv --json"),
     ("merge-into", "sediment merge --into new.gv a.gv --from b b.gv --against tool --dry-run --json"),
@@ -99,6 +116,16 @@ fn bash(folder: &Path, line: &str) -> Output {
     shell.output().unwrap()
 }
 
+/// What is wrong with a command's JSON by its schema.
+pub(crate) fn is_of_schema(printed: &[u8], schema: &str) -> Result<(), String> {
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(printed).unwrap();
+    file.rewind().unwrap();
+    let schema = root().join(format!("docs/json/{schema}.schema.json"));
+    let checked = Command::new("python3").args(["-c", VALIDATOR]).arg(schema).stdin(file).output().unwrap();
+    if checked.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&checked.stderr).into_owned()) }
+}
+
 /// Worth its time: every command that prints JSON runs, as other programs read it.
 fn output_is_as_its_schema_says() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,16 +144,8 @@ fn output_is_as_its_schema_says() {
         let done = bash(folder.path(), line);
         assert!(done.status.success(), "{line}: {}", String::from_utf8_lossy(&done.stderr));
         assert!(done.stdout.is_ascii(), "{line}");
-        std::fs::write(folder.path().join("printed.json"), &done.stdout).unwrap();
-        let schema = root().join(format!("docs/json/{schema}.schema.json"));
-        let checked = Command::new("python3")
-            .args(["-c", VALIDATOR])
-            .arg(schema)
-            .stdin(std::fs::File::open(folder.path().join("printed.json")).unwrap())
-            .output()
-            .unwrap();
-        if !checked.status.success() {
-            wrong.push(format!("{line}: {}", String::from_utf8_lossy(&checked.stderr)));
+        if let Err(errors) = is_of_schema(&done.stdout, schema) {
+            wrong.push(format!("{line}: {errors}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -137,7 +156,9 @@ fn every_schema_is_on_the_page() {
     for entry in std::fs::read_dir(root().join("docs/json")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(page.contains(&format!("(json/{name})")), "docs/json.md lacks {name}");
-        let tested = PRINTED.iter().any(|(schema, _)| name == format!("{schema}.schema.json"));
+        // The demo takes long, and has a test of its own.
+        let tested = PRINTED.iter().map(|(schema, _)| *schema).chain(["demo"]);
+        let tested = tested.into_iter().any(|schema| name == format!("{schema}.schema.json"));
         assert!(tested, "{name} has no command in this test");
     }
 }

@@ -3,9 +3,10 @@
 
 use crate::{Experiment, Phase};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The measured runs of each build that is no probe.
-pub(super) fn json(experiment: &Experiment, commands: &[String]) -> String {
+pub(super) fn json(experiment: &Experiment, commands: &[(String, BTreeMap<String, String>)]) -> String {
     let builds = experiment.variants.iter().enumerate().filter(|(_, variant)| variant.probe.is_none());
     let results: Vec<Value> = builds
         .map(|(index, variant)| {
@@ -19,14 +20,18 @@ pub(super) fn json(experiment: &Experiment, commands: &[String]) -> String {
             let (times, memory) = (all("elapsed"), all(crate::metrics::PEAK_MEMORY));
             let mut sorted = times.clone();
             sorted.sort_by(f64::total_cmp);
+            let command = commands.get(index);
             let mut result = json!({
-                "command": commands.get(index).unwrap_or(&variant.name), "name": variant.name,
+                "command": command.map_or(&variant.name, |(line, _)| line), "name": variant.name,
                 "mean": mean(&times), "stddev": deviation(&times), "median": median(&sorted),
                 "user": mean(&all("user")), "system": mean(&all("sys")),
                 "min": sorted.first(), "max": sorted.last(), "times": times,
             });
             if memory.len() == times.len() {
                 result["memory_usage_byte"] = memory.iter().map(|bytes| *bytes as u64).collect();
+            }
+            if let Some((_, parameters)) = command.filter(|(_, parameters)| !parameters.is_empty()) {
+                result["parameters"] = json!(parameters);
             }
             result
         })

@@ -17,6 +17,7 @@ pub use style::{STYLES, Style};
 use crate::comparison::Scale;
 use crate::{Analysis, Experiment, MetricKind};
 use sediment_core::error::Result;
+use std::collections::BTreeMap;
 
 /// For a terminal, in aligned columns and without colour.
 #[must_use]
@@ -43,9 +44,10 @@ pub fn json(experiment: &Experiment, analysis: &Analysis) -> String {
     sediment_core::escape::json(&serde_json::json!(json::EvalOutput::new(experiment, analysis)))
 }
 
-/// The runs of the first workload in hyperfine's JSON (`--export-json`), for scripts that read it. `commands` has the line of each build.
+/// The runs of the first workload in hyperfine's JSON (`--export-json`), for scripts that read it. `commands` has the line of
+/// each build, and its values of parameters.
 #[must_use]
-pub fn hyperfine(experiment: &Experiment, commands: &[String]) -> String {
+pub fn hyperfine(experiment: &Experiment, commands: &[(String, BTreeMap<String, String>)]) -> String {
     hyperfine::json(experiment, commands)
 }
 

@@ -38,6 +38,8 @@ pub struct Measurement {
     pub scaled: BTreeSet<String>,
     /// Metrics that this run lacks, and why.
     pub absent: BTreeMap<String, String>,
+    /// Output of the run, then its errors, where the plan wants them.
+    pub printed: Vec<u8>,
 }
 
 /// Makes the runs of a schedule.
@@ -68,6 +70,8 @@ pub trait Watcher {
     fn progress(&mut self, progress: &Progress);
     /// Something that a user should know.
     fn note(&mut self, text: &str);
+    /// What a run printed, where the plan wants that.
+    fn printed(&mut self, text: &[u8]);
 }
 
 /// Progress of an experiment.
@@ -190,6 +194,9 @@ impl Session<'_> {
             }
             let at = self.runner.seconds();
             let measurement = self.runner.perform(planned)?;
+            if !measurement.printed.is_empty() {
+                self.watcher.printed(&measurement.printed);
+            }
             let jump = self.runner.wall_jump();
             if jump.abs() > JUMP {
                 let text = format!(

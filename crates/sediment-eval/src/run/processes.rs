@@ -221,6 +221,7 @@ impl<'a> Processes<'a> {
             };
             if index == 0 {
                 measurement.work = pass.work;
+                measurement.printed = pass.printed;
             }
             pass.values.append(&mut measurement.values);
             measurement.values = pass.values;
@@ -271,11 +272,15 @@ impl<'a> Processes<'a> {
         let whole =
             if events.is_empty() { command.clone() } else { perf_stat::under(&command, events, &file) };
         let whole = self.pinned(whole);
-        let keep = if self.reads_output(workload) { KEPT_OF_OUTPUT } else { 64 * 1024 };
+        let show = self.plan.run.show_output;
+        let keep = if show || self.reads_output(workload) { KEPT_OF_OUTPUT } else { 64 * 1024 };
         let ended = observe(&whole, keep)?;
         self.check_outcome(&ended, &whole, &command.name())?;
         let mut measurement = Measurement::default();
         self.read_output(workload, &ended, &mut measurement)?;
+        if show {
+            measurement.printed = [&ended.output[..], ended.errors()].concat();
+        }
         if events.is_empty() {
             let usage = &ended.usage;
             let seconds = |name: &str, time: Duration, measurement: &mut Measurement| {

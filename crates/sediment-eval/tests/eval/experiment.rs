@@ -80,6 +80,7 @@ impl Watcher for Told {
     fn note(&mut self, text: &str) {
         self.notes.push(text.to_owned());
     }
+    fn printed(&mut self, _: &[u8]) {}
 }
 
 /// One build whose links differ by a tenth of a per cent for each number: there is no verdict, and all blocks run.

@@ -7,12 +7,12 @@ mod subject;
 mod summary;
 
 use super::split;
-use crate::exit;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::recordings;
+use crate::output::{Digits, Schema, SkippedItems};
 use crate::packages::{self, Package};
-use crate::recording::{Only, Options, Side, Wanted};
+use crate::recording::{Only, Options, RecordingOutput, Side, Wanted};
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::binary::{Binary, Files as _};
@@ -21,6 +21,7 @@ use sediment_core::profile::{Profile, split as parts, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::read::{RecordedDso, Recording};
 use sediment_record::{FileFilter, Target};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -60,10 +61,38 @@ pub(crate) struct Arguments {
     /// Print the file's contents to standard error
     #[arg(long)]
     show: bool,
+    /// Write JSON on the files to this file, as standard output belongs to the program; - writes there [default: none]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
     #[command(flatten)]
     send: send::Sending,
     #[command(flatten)]
     options: Options,
+}
+
+/// Output of `collect --json`: a recording, and the files that were written of it.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CollectOutput {
+    schema: Schema<1>,
+    recording: RecordingOutput,
+    files: Vec<CollectedFile>,
+    skipped: Vec<SkippedItems>,
+}
+
+/// Files about one package, or about several together.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CollectedFile {
+    /// The file, or the folder of its parts.
+    output: String,
+    /// Names and versions of the packages.
+    packages: Vec<String>,
+    functions: usize,
+    edges: usize,
+    calls: Digits,
+    /// True if the user agreed to send it, and it was sent.
+    sent: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
@@ -74,6 +103,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         return Err(subject::without_code(package, &arguments.command, root));
     }
     arguments.send.check()?;
+    arguments.json.as_deref().map_or(Ok(()), files::expect_to_write)?;
     ui.keep_short(2);
     let target = subject::target(arguments, &packages, ui)?;
     if let (Target::Processes(processes), true, false) = (&target, packages.is_empty(), arguments.all) {
@@ -101,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         packages =
             executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
     }
-    let mut written = 0;
+    let mut written = Vec::new();
     let groups: Vec<&[Package]> =
         if together { vec![&packages[..]] } else { packages.iter().map(std::slice::from_ref).collect() };
     for group in groups {
@@ -115,7 +145,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             ui.show(&text::print(&kept));
         }
         let to = write(&kept, package, output, several, ui)?;
-        written += 1;
         ui.note(&format!(
             "wrote {} of {} to {to}",
             counted(kept.function_count(), "function"),
@@ -124,20 +153,39 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         if !arguments.show {
             ui.note("to see its contents: --show, or any editor");
         }
+        let mut sent = false;
         if arguments.send.is_meant() {
-            arguments.send.send(&kept, package, ui)?;
+            sent = arguments.send.send(&kept, package, ui)?;
         } else {
             summary::tell_where_to_send(package, ui);
         }
+        written.push(CollectedFile {
+            output: to,
+            packages: group.iter().map(|package| package.version.clone()).collect(),
+            functions: kept.function_count(),
+            edges: kept.edge_count(),
+            calls: Digits(kept.total),
+            sent,
+        });
     }
-    if written == 0 {
+    if written.is_empty() {
         return Err(Error::new(
             ErrorCode::EmptyRecording,
             "no program of an installed package executed anything",
         )
         .with_hint("record for longer: --seconds"));
     }
-    Ok(made.outcome.map_or(ExitCode::SUCCESS, exit::as_the_program))
+    arguments.write_json(made.output(), written, ui)?;
+    Ok(made.exit_code())
+}
+
+impl Arguments {
+    /// Writes the facts for programs, if they are wanted.
+    fn write_json(&self, recording: RecordingOutput, files: Vec<CollectedFile>, ui: &Ui) -> Result<()> {
+        let Some(file) = &self.json else { return Ok(()) };
+        let answer = CollectOutput { schema: Schema, recording, files, skipped: ui.skipped_items() };
+        files::write(file, Ui::json_text(&answer).as_bytes(), ui)
+    }
 }
 
 /// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
@@ -272,4 +320,10 @@ fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<Path
         Some(folder) if folder.is_dir() && several => Ok(folder.join(name()?)),
         Some(place) => Ok(place.to_path_buf()),
     }
+}
+
+#[cfg(test)]
+#[test]
+fn output_is_documented() {
+    support::documented_schema::<CollectOutput>("collect");
 }

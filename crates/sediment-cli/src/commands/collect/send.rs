@@ -74,9 +74,9 @@ impl Sending {
         Ok(Some(token.to_owned()))
     }
 
-    /// Shows the profile, asks, and sends it.
-    pub(super) fn send(&self, profile: &Profile, package: &Package, ui: &Ui) -> Result<()> {
-        let Some(url) = &self.send else { return Ok(()) };
+    /// Shows the profile, asks, and sends it. True if it was sent.
+    pub(super) fn send(&self, profile: &Profile, package: &Package, ui: &Ui) -> Result<bool> {
+        let Some(url) = &self.send else { return Ok(false) };
         let text = text::print(profile);
         ui.show(&text);
         if !self.yes
@@ -86,11 +86,11 @@ impl Sending {
             )?
         {
             ui.note("nothing was sent");
-            return Ok(());
+            return Ok(false);
         }
         let answer = self.post(url, &text)?;
         ui.note(&format!("sent {} bytes to {url}: {answer}", text.len()));
-        Ok(())
+        Ok(true)
     }
 
     /// Posts it. The token and the URL go to curl by its standard input: other users see the arguments of programs.

@@ -114,15 +114,14 @@ fn methods() -> Vec<Method> {
     let has_proc = std::path::Path::new("/proc/self/maps").exists();
     let mut chosen = false;
     let method = |recorder: &sediment_record::Recorder| {
-        let works = (recorder.available)();
-        let is_default = works.is_ok() && !chosen;
+        let obstacle = if has_proc {
+            let why = (recorder.available)().err();
+            why.map(|why| (why.to_string(), why.hint().map(str::to_owned)))
+        } else {
+            Some((NO_PROC.0.to_owned(), Some(NO_PROC.1.to_owned())))
+        };
+        let is_default = obstacle.is_none() && !chosen;
         chosen |= is_default;
-        let obstacle = works.err().map(|why| {
-            if has_proc {
-                return (why.to_string(), why.hint().map(str::to_owned));
-            }
-            (NO_PROC.0.to_owned(), Some(NO_PROC.1.to_owned()))
-        });
         Method { name: recorder.name, summary: recorder.summary, lacks: recorder.lacks, is_default, obstacle }
     };
     RECORDERS.iter().map(method).collect()

@@ -14,7 +14,7 @@ use sediment_eval::plan;
 use sediment_measure::METERS;
 use sediment_process::Command;
 use sediment_process::command as process;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -47,6 +47,9 @@ pub(crate) struct Arguments {
     /// Command to compare the others with, as a text [default: the first command]
     #[arg(long, value_name = "COMMAND")]
     reference: Option<String>,
+    /// Name of the reference [default: from the command]
+    #[arg(long, value_name = "NAME", requires = "reference")]
+    reference_name: Option<String>,
     /// Run each command once for each of these values, separated by commas, in the place of {NAME}; repeatable [default: none]
     #[arg(short = 'L', long, num_args = 2, value_names = ["NAME", "VALUES"])]
     parameter_list: Vec<String>,
@@ -59,6 +62,9 @@ pub(crate) struct Arguments {
     /// Also write the report to this file, in Markdown [default: none]
     #[arg(long, value_name = "FILE")]
     export_markdown: Option<PathBuf>,
+    /// Print what the runs print, to standard error
+    #[arg(long)]
+    show_output: bool,
     #[command(flatten)]
     run: RunOptions,
     /// Drop the programs and their libraries from the page cache before each run
@@ -84,8 +90,8 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The words of each command; texts come first, the reference before them.
-    fn groups(&self) -> Result<Vec<Vec<String>>> {
+    /// The words of each command, and its parameters; texts come first, the reference before them.
+    fn groups(&self) -> Result<Vec<Group>> {
         let words = texts(&self.commands)?;
         let of_words = words.split(|word| word == "--").filter(|_| !words.is_empty()).map(<[String]>::to_vec);
         let of_texts = self.reference.iter().chain(&self.texts);
@@ -93,24 +99,45 @@ impl Arguments {
             Ok(words) if self.no_shell => words,
             _ => vec![text.clone()],
         });
-        let mut groups: Vec<Vec<String>> = of_texts.chain(of_words).collect();
+        let all = of_texts.chain(of_words);
+        let mut groups: Vec<Group> = all.map(|words| Group { words, parameters: BTreeMap::new() }).collect();
         for pair in self.parameter_list.chunks_exact(2) {
             let place = format!("{{{}}}", pair[0]);
-            let with = |group: &Vec<String>| -> Vec<Vec<String>> {
-                if !group.iter().any(|word| word.contains(&place)) {
+            let with = |group: &Group| -> Vec<Group> {
+                if !group.words.iter().any(|word| word.contains(&place)) {
                     return vec![group.clone()];
                 }
-                let put = |value: &str| group.iter().map(|word| word.replace(&place, value)).collect();
+                let put = |value: &str| {
+                    let words = group.words.iter().map(|word| word.replace(&place, value)).collect();
+                    let mut parameters = group.parameters.clone();
+                    parameters.insert(pair[0].clone(), value.to_owned());
+                    Group { words, parameters }
+                };
                 pair[1].split(',').map(put).collect()
             };
             groups = groups.iter().flat_map(with).collect();
         }
         Ok(groups)
     }
+
+    /// The names that were given for so many commands, that of the reference first.
+    fn names(&self, commands: usize) -> Vec<String> {
+        let lacks_one = !self.name.is_empty() && self.name.len() + 1 == commands;
+        let of_text = self.reference.as_ref().filter(|_| lacks_one);
+        self.reference_name.as_ref().or(of_text).into_iter().chain(&self.name).cloned().collect()
+    }
+}
+
+/// A command as its words, with the parameters that were put into it.
+#[derive(Clone)]
+struct Group {
+    words: Vec<String>,
+    parameters: BTreeMap<String, String>,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
-    let commands = commands(&arguments.groups()?, &arguments.name)?;
+    let groups = arguments.groups()?;
+    let commands = commands(&groups, &arguments.names(groups.len()))?;
     let text = plan_text(arguments, &commands);
     let mut plan = plan::read(&text).map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
     arguments.limits.apply(&mut plan);
@@ -133,7 +160,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     session::beside(arguments.output.as_deref(), |path| {
         let experiment = session::begin(&plan, Path::new("."), arguments.limits.seed, path, ui)?;
         if let Some(path) = &arguments.export_json {
-            let lines: Vec<String> = commands.iter().map(QuickCommand::line).collect();
+            let parts = |command: &QuickCommand| (command.line(), command.parameters.clone());
+            let lines: Vec<_> = commands.iter().map(parts).collect();
             files::write(path, sediment_eval::report::hyperfine(&experiment, &lines).as_bytes(), ui)?;
         }
         if let Some(path) = &arguments.export_markdown {
@@ -158,6 +186,8 @@ struct QuickCommand {
     name: String,
     program: PathBuf,
     arguments: Vec<String>,
+    /// Values of parameters, by name.
+    parameters: BTreeMap<String, String>,
 }
 
 impl QuickCommand {
@@ -172,14 +202,14 @@ impl QuickCommand {
     }
 }
 
-fn commands(groups: &[Vec<String>], given: &[String]) -> Result<Vec<QuickCommand>> {
+fn commands(all: &[Group], given: &[String]) -> Result<Vec<QuickCommand>> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
-    let groups: Vec<&[String]> = groups.iter().map(Vec::as_slice).collect();
+    let groups: Vec<&[String]> = all.iter().map(|group| group.words.as_slice()).collect();
     if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
         return Err(usage("give two or more commands".to_owned())
             .with_hint("sediment eval quick './old input' './new input', or -- ./old input -- ./new input"));
     }
-    let mut commands: Vec<QuickCommand> = groups.iter().map(|group| command(group)).collect::<Result<_>>()?;
+    let mut commands: Vec<QuickCommand> = all.iter().map(command).collect::<Result<_>>()?;
     if !given.is_empty() && given.len() != commands.len() {
         return Err(usage(format!(
             "{} for {}",
@@ -227,17 +257,20 @@ fn distinct_names(own: Vec<String>, groups: &[&[String]]) -> Vec<String> {
     (0..groups.len()).map(letter).collect()
 }
 
-fn command(group: &[String]) -> Result<QuickCommand> {
-    let (first, rest) = group.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+fn command(group: &Group) -> Result<QuickCommand> {
+    let parameters = group.parameters.clone();
+    let (first, rest) =
+        group.words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
     if rest.is_empty() && first.contains(char::is_whitespace) && !Path::new(first).exists() {
         return Ok(QuickCommand {
             name: first.to_owned(),
             program: find("sh")?,
             arguments: vec!["-c".to_owned(), first.to_owned()],
+            parameters,
         });
     }
     let program = find(first)?;
-    Ok(QuickCommand { name: files::base_name(&program), program, arguments: rest.to_vec() })
+    Ok(QuickCommand { name: files::base_name(&program), program, arguments: rest.to_vec(), parameters })
 }
 
 /// The path of a program: itself, or the first of its name on the search path.
@@ -262,6 +295,9 @@ fn plan_text(arguments: &Arguments, commands: &[QuickCommand]) -> String {
         let _ = writeln!(text, "primary = {}", toml(primary));
     }
     text += &arguments.run.settings();
+    if arguments.show_output {
+        text += "show-output = true\n";
+    }
     let _ = write!(text, "cold = {}\nmeters = [{}]\n", arguments.cold, list(&arguments.meter));
     for command in commands {
         let _ = write!(

@@ -293,4 +293,8 @@ impl Watcher for Watch<'_> {
     fn note(&mut self, text: &str) {
         self.bar.suspend(|| self.ui.note(text));
     }
+
+    fn printed(&mut self, text: &[u8]) {
+        self.bar.suspend(|| self.ui.raw_error(text));
+    }
 }

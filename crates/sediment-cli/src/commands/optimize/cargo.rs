@@ -47,6 +47,20 @@ pub(in super::super) fn as_cargo_command(arguments: &[OsString]) -> Option<Resul
     })
 }
 
+/// The definition of the commands, in which that of `optimize` has the help of `cargo sediment`.
+pub(in super::super) fn with_help_for_cargo(program: clap::Command) -> clap::Command {
+    program.mut_subcommand("optimize", |command| {
+        let about = "Optimize the programs of a Cargo workspace";
+        command
+            .about(about)
+            .long_about(format!(
+                "{about}.\n\nRuns `sediment optimize` in the folder of the workspace: builds a copy, records the training commands, links in order, verifies, and measures. Tries counters, too, if llvm-profdata is there. The build is `cargo build --release`, unless another one is given.\n\nWhat is not given is taken from sediment.toml, if it is there."
+            ))
+            .override_usage("cargo sediment [OPTIONS] [-- COMMAND...]")
+            .after_help("Example: cargo sediment --train 'target/release/prog input'")
+    })
+}
+
 /// Goes to the folder of the workspace: a copy of one of its packages alone could not be built.
 fn enter_workspace() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -20,6 +20,8 @@ pub(super) const SAVED: &str = "saved";
 pub(super) const SCRIPTS: &str = "bin";
 pub(super) const FOR_GCC: &str = "gcc";
 pub(super) const FOR_CLANG: &str = "ld";
+/// Objects that are kept, if ccache is there.
+pub(super) const CACHE: &str = "ccache";
 /// The first build: its profiles, of which there are none, the wrapper's log, and its own.
 pub(super) const NO_PROFILES: &str = "no-profiles";
 pub(super) const LINKS_BEFORE: &str = "links-before";
@@ -44,8 +46,20 @@ pub(super) const MEASURE: &str = "measure ";
 pub(super) const SOURCES: &str = "sources";
 
 /// All that is there at the end of the first build.
-pub(super) const AT_FIRST: &[&str] =
-    &[STATE, LOCK, IGNORED, TREE, SAVED, SCRIPTS, FOR_GCC, FOR_CLANG, NO_PROFILES, LINKS_BEFORE, BUILDING];
+pub(super) const AT_FIRST: &[&str] = &[
+    STATE,
+    LOCK,
+    IGNORED,
+    TREE,
+    SAVED,
+    SCRIPTS,
+    FOR_GCC,
+    FOR_CLANG,
+    CACHE,
+    NO_PROFILES,
+    LINKS_BEFORE,
+    BUILDING,
+];
 
 /// A path for a file of the working folder: as text, or as its bytes where it is none.
 pub(super) fn to_json(path: &Path) -> Value {

@@ -6,7 +6,7 @@
 //! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
 
 use super::links::Output;
-use super::progress::RunStep;
+use super::progress::{RunProgress, RunStep};
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::ship::{LevelName, TriedLevel};
@@ -134,9 +134,6 @@ impl Job<'_> {
             return Some("a build in place has the order alone".to_owned());
         }
         let cannot = match compiler {
-            Compiler::Rustc | Compiler::Clang if name != LevelName::Counters => {
-                Some("optimize has blocks numbered by GCC alone".to_owned())
-            }
             Compiler::Gcc => {
                 plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string())
             }
@@ -149,22 +146,25 @@ impl Job<'_> {
     fn built_level(&mut self, name: LevelName, compiler: Compiler, outputs: &[Output]) -> Result<TriedLevel> {
         let build = match name {
             LevelName::Order => {
-                let profiles = vec![self.state.path(entries::PROFILES).join("profile.gv")];
+                let profile = self.state.path(entries::PROFILES).join("profile.gv");
                 let folder = self.state.path(entries::AFTER);
                 return Ok(TriedLevel {
                     why_not: None,
                     folder,
-                    profiles,
+                    profile,
                     ..TriedLevel::not(name, String::new())
                 });
             }
-            LevelName::Blocks => self.training(name, |job| job.count_blocks("blocks", &[])),
+            LevelName::Blocks => {
+                self.training(name, |job| job.count_blocks("blocks", compiler, &[], outputs))
+            }
             LevelName::Counters => self.counters(compiler),
             LevelName::Both => match self.counters(compiler) {
                 Ok(counters) => {
-                    let lean = LEAN.iter().map(|word| (*word).to_owned());
+                    let lean = LEAN.iter().filter(|_| compiler == Compiler::Gcc);
+                    let lean = lean.map(|word| (*word).to_owned());
                     let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
-                    let both = self.training(name, |job| job.count_blocks("both", &words));
+                    let both = self.training(name, |job| job.count_blocks("both", compiler, &words, outputs));
                     both.map(|mut both| {
                         both.profiles.extend(counters.profiles);
                         both
@@ -181,8 +181,8 @@ impl Job<'_> {
             Err(why) => Err(why),
         };
         Ok(match built {
-            Ok((folder, profiles)) => {
-                TriedLevel { why_not: None, folder, profiles, ..TriedLevel::not(name, String::new()) }
+            Ok((folder, profile)) => {
+                TriedLevel { why_not: None, folder, profile, ..TriedLevel::not(name, String::new()) }
             }
             Err(why) => TriedLevel::not(name, why),
         })
@@ -291,7 +291,7 @@ impl Job<'_> {
         let arguments = self.arguments.of_level();
         let words = COUNTING.iter().map(|word| (*word).to_owned()).collect();
         let (job, outputs) = self.build_with(&arguments, "counting", (Compiler::Gcc, words))?;
-        job.train("counting", arguments.timeout.saturating_mul(10))?;
+        job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters"));
         job.import_counters(&job.tree, &outputs, &profile)?;
         job.export(&profile, "counters", &counters)?;
@@ -315,7 +315,7 @@ impl Job<'_> {
         let (job, outputs) = self.build_with(&arguments, "counting", (compiler, words))?;
         // What the build itself ran is no training.
         let _ = std::fs::remove_dir_all(&runs);
-        job.train("counting", arguments.timeout.saturating_mul(10))?;
+        job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
         job.import_counters(&runs, &outputs, &profile)?;
         job.export(&profile, "profdata", &counters)?;
@@ -324,33 +324,84 @@ impl Job<'_> {
         Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
-    /// Counts of the blocks of a build that numbers them, by callgrind; `words` are those of the level below.
-    fn count_blocks(&self, name: &str, words: &[String]) -> Result<LevelBuild> {
+    /// Counts of the blocks of a build that numbers them; `words` are those of the level below. For the first level that is the first build,
+    /// whose files are `outputs`.
+    fn count_blocks(
+        &self,
+        name: &str,
+        compiler: Compiler,
+        words: &[String],
+        outputs: &[Output],
+    ) -> Result<LevelBuild> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
-        let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
+        let mut below = words.to_vec();
+        if compiler == Compiler::Gcc && words.is_empty() {
+            below = of_plugin(&plugin(self.arguments.gcc_plugin.as_deref())?);
+        }
+        let [numbers, by_counts] = blocks_words(compiler);
+        let (profile, format) = match compiler {
+            Compiler::Gcc => ("blocks", "blocks"),
+            Compiler::Clang | Compiler::Rustc => ("blocks.list", "bb-sections"),
+        };
+        if compiler == Compiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
+            return Err(Error::new(
+                ErrorCode::Unsupported,
+                "rustc parts LLVM's options at blanks, and the path of the working folder has one",
+            )
+            .with_hint("name another folder: --work DIR"));
+        }
         let arguments = self.arguments.of_level();
-        let below = if words.is_empty() { of_plugin(&plugin) } else { words.to_vec() };
-        let mut numbering = below.clone();
-        numbering.push("-fplugin-arg-sediment-blocks".to_owned());
-        let (job, outputs) =
-            self.build_with(&arguments, &format!("{name}-numbering"), (Compiler::Gcc, numbering))?;
-        let seconds = job.train("timing", arguments.timeout)?;
+        let (counted, list) = if words.is_empty() && compiler == Compiler::Gcc && self.numbers_blocks() {
+            let before = self.state.path(entries::BEFORE);
+            for (index, output) in outputs.iter().enumerate() {
+                let kept = saved(&before, index, output)?;
+                output.paths().try_for_each(|path| files::copy(&kept, path))?;
+            }
+            (
+                self.record_blocks(&arguments, outputs, &self.progress.of_level(name))?,
+                self.state.path(profile),
+            )
+        } else {
+            let mut numbering = below.clone();
+            numbering.push(numbers.to_owned());
+            let (job, built) =
+                self.build_with(&arguments, &format!("{name}-numbering"), (compiler, numbering))?;
+            (job.record_blocks(&arguments, &built, &job.progress)?, job.state.path(profile))
+        };
+        self.export(&counted, format, &list)?;
+        below.push(format!("{by_counts}{}", text(&list)?));
+        Ok(LevelBuild { words: below, profiles: vec![counted] })
+    }
+
+    /// True if the first build numbers blocks.
+    fn numbers_blocks(&self) -> bool {
+        self.words.1.iter().any(|word| word == blocks_words(Compiler::Gcc)[0])
+    }
+
+    /// The profile of the blocks of a build, by callgrind under the training commands.
+    fn record_blocks(
+        &self,
+        arguments: &Arguments,
+        outputs: &[Output],
+        progress: &RunProgress,
+    ) -> Result<PathBuf> {
+        let seconds = self.train("timing", arguments.timeout, progress)?;
         let limit = (seconds * f64::from(SLOWDOWN / 2) > COUNTED_SECONDS as f64).then_some(COUNTED_SECONDS);
-        let recorded = files::folder(&job.state.path("callgrind"))?;
+        let recorded = files::folder(&self.state.path("callgrind"))?;
         let valgrind = [
             "--tool=callgrind".into(),
             "--dump-instr=yes".into(),
             argument("--callgrind-out-file=", recorded.join("out.%p").as_os_str()),
         ];
-        let scratch = files::folder(&job.state.path("scratch"))?;
-        let stand_ins = StandIns::replace(&outputs, &valgrind, limit, &scratch)?;
+        let scratch = files::folder(&self.state.path("scratch"))?;
+        let stand_ins = StandIns::replace(outputs, &valgrind, limit, &scratch)?;
         if stand_ins.is_empty() {
             return Err(Error::new(
                 ErrorCode::NotMeasured,
                 "the build links libraries alone: blocks are counted in programs",
             ));
         }
-        let trained = job.train("counting blocks", arguments.timeout.saturating_mul(SLOWDOWN));
+        let trained = self.train("counting blocks", arguments.timeout.saturating_mul(SLOWDOWN), progress);
         drop(stand_ins);
         // The limit ends processes by a signal, which their command may take for a failure.
         match trained {
@@ -364,25 +415,22 @@ impl Job<'_> {
         for part in &parts {
             files::write_owned(part, &under_own_names(&files::read(part)?))?;
         }
-        let (profile, blocks) = (job.state.path("blocks.gv"), job.state.path("blocks"));
+        let profile = self.state.path("blocks.gv");
         let mut import: Vec<OsString> = ["-q", "import", "--blocks"].map(OsString::from).to_vec();
         import.extend(parts.into_iter().map(OsString::from));
-        for output in &outputs {
+        for output in outputs {
             import.extend(["--binary".into(), output.path.clone().into()]);
         }
         import.extend(["-o".into(), profile.clone().into()]);
-        job.sediment(&import)?;
-        job.export(&profile, "blocks", &blocks)?;
-        let mut words = below;
-        words.push(format!("-fplugin-arg-sediment-profile={}", text(&blocks)?));
-        Ok(LevelBuild { words, profiles: vec![profile] })
+        self.sediment(&import)?;
+        Ok(profile)
     }
 
     /// Runs the training commands without a recording; their processor time in seconds.
-    fn train(&self, doing: &str, limit: std::time::Duration) -> Result<f64> {
+    fn train(&self, doing: &str, limit: std::time::Duration, progress: &RunProgress) -> Result<f64> {
         let mut seconds = 0.0;
         for (index, (line, _)) in self.arguments.trainings().enumerate() {
-            let bar = self.progress.begin(RunStep::Training(index), &format!("{doing}: {line}"), self.ui);
+            let bar = progress.begin(RunStep::Training(index), &format!("{doing}: {line}"), self.ui);
             let log = self.state.path(&format!("counting-{}.log", index + 1));
             let what = format!("the {} (`{line}`)", step(index));
             let done = self.place(Vec::new()).run(&what, &runs::in_shell(line), limit, &log);
@@ -412,28 +460,36 @@ impl Job<'_> {
         self.sediment(&import)
     }
 
+    /// Writes the compiler's file of a profile: of its counts as shares, which are those of the profile that a level is shipped with.
     fn export(&self, profile: &Path, format: &str, file: &Path) -> Result<()> {
-        let words =
-            ["export".as_ref(), profile.as_os_str(), "--format".as_ref(), format.as_ref(), "-o".as_ref()];
-        let mut words: Vec<OsString> = words.iter().map(|word| (*word).to_owned()).collect();
-        words.push(file.into());
-        self.sediment(&words)
+        let shares = self.state.path("shares.gv");
+        let run = |words: &[&str], files: [&Path; 2]| {
+            let [from, to] = files.map(OsString::from);
+            let words = words.iter().map(OsString::from).chain([from, "-o".into(), to]);
+            self.sediment(&words.collect::<Vec<_>>())
+        };
+        run(&["-q", "merge", "--normalize"], [profile, &shares])?;
+        run(&["export", "--format", format], [&shares, file])
     }
 
-    /// Builds a level, records it, and links it in its own order; the folder of its outputs, and its profiles.
+    /// Builds a level, records it, and links it in its own order; the folder of its outputs, and the profile that its
+    /// build needs.
     fn build_level(
         &mut self,
         name: LevelName,
         compiler: Compiler,
         level: &LevelBuild,
         outputs: &[Output],
-    ) -> Result<(PathBuf, Vec<PathBuf>)> {
+    ) -> Result<(PathBuf, PathBuf)> {
         let arguments = self.arguments.of_level();
         let (mut job, mut built) =
             self.build_with(&arguments, name.text(), (compiler, level.words.clone()))?;
         job.record(&built)?;
         job.profile(&mut built)?;
         built.retain(|output| output.label.is_some());
+        // Linked by the profile that the level is shipped with: a function with counters alone has a place in the order, too.
+        let profile = job.state.path(entries::PROFILES).join("profile.gv");
+        job.add_counts(&profile, &level.profiles)?;
         job.link_in_order(&built)?;
         let folder = self.folder_of(&format!("{}-outputs", name.text()))?;
         for (index, output) in outputs.iter().enumerate() {
@@ -448,20 +504,17 @@ impl Job<'_> {
             })
             .collect();
         layouts::collect(outputs, &inner, &job.state.path(entries::LINKS_AFTER), "after", &folder)?;
-        let mut profiles = vec![job.state.path(entries::PROFILES).join("profile.gv")];
-        profiles.extend(level.profiles.iter().cloned());
-        Ok((folder, profiles))
+        Ok((folder, profile))
     }
 
-    /// Writes the profile that a level needs to a file.
-    pub(super) fn write_profile(&self, level: &TriedLevel, to: &Path) -> Result<()> {
-        if let [profile] = &level.profiles[..] {
-            return files::write_owned(to, &files::read(profile)?);
-        }
+    /// Adds counts to the profile of an order.
+    fn add_counts(&self, profile: &Path, counts: &[PathBuf]) -> Result<()> {
+        let sum = self.state.path("sum.gv");
         let mut words: Vec<OsString> = ["-q", "merge"].map(OsString::from).to_vec();
-        words.extend(level.profiles.iter().map(OsString::from));
-        words.extend(["-o".into(), to.into()]);
-        self.sediment(&words)
+        words.extend(std::iter::once(profile).chain(counts.iter().map(PathBuf::as_path)).map(OsString::from));
+        words.extend(["-o".into(), sum.clone().into()]);
+        self.sediment(&words)?;
+        files::write_owned(profile, &files::read(&sum)?)
     }
 }
 
@@ -491,6 +544,26 @@ fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
             _ => Some("counters alone were not shown to save CPU time".to_owned()),
         },
     }
+}
+
+/// Words for a compiler to number blocks, and to place them by counts, which end in a file's path.
+fn blocks_words(compiler: Compiler) -> [&'static str; 2] {
+    match compiler {
+        Compiler::Gcc => ["-fplugin-arg-sediment-blocks", "-fplugin-arg-sediment-profile="],
+        Compiler::Clang => ["-fbasic-block-address-map", "-fbasic-block-sections=list="],
+        Compiler::Rustc => ["-Cllvm-args=-basic-block-address-map", "-Cllvm-args=-basic-block-sections="],
+    }
+}
+
+/// Words for the first build: GCC with the plugin numbers blocks, which changes no code, if they may be counted later.
+pub(super) fn first_words(arguments: &Arguments) -> (Compiler, Vec<String>) {
+    let numbers = !arguments.in_place && arguments.wants(LevelName::Blocks);
+    let words = plugin(arguments.gcc_plugin.as_deref()).ok().filter(|_| numbers).map(|plugin| {
+        let mut words = of_plugin(&plugin);
+        words.push(blocks_words(Compiler::Gcc)[0].to_owned());
+        words
+    });
+    (Compiler::Gcc, words.unwrap_or_default())
 }
 
 /// The word that loads the plugin.

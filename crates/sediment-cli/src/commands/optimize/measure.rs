@@ -44,6 +44,16 @@ const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", 
 /// Folder of links that differ by padding, in the folder of a side.
 pub(super) const LAYOUTS: &str = "layouts";
 
+/// The longest that simulations take for commands of so many seconds: of each cache, before and after.
+pub(super) fn longest_simulation(seconds: f64) -> f64 {
+    (2 * CACHES.len()) as f64 * (SLOWDOWN * seconds).min(SIMULATED as f64)
+}
+
+/// The longest that counting blocks takes for commands of so many seconds.
+pub(super) fn longest_count(seconds: f64) -> f64 {
+    (2.0 * SLOWDOWN * seconds).min(4.0 * SIMULATED as f64)
+}
+
 /// Comparison of the outputs of two builds, in the tree.
 pub(super) struct Bench<'a> {
     pub(super) place: Place<'a>,

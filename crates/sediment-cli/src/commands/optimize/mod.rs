@@ -32,10 +32,10 @@ use crate::files;
 use crate::start;
 use crate::ui::Ui;
 use crate::values;
-pub(super) use cargo::as_cargo_command;
+pub(super) use cargo::{as_cargo_command, with_help_for_cargo};
 use clap::Args;
 use links::Output;
-use progress::{RunProgress, RunStep};
+use progress::{RunCosts, RunProgress, RunStep};
 use runs::{Place, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
@@ -124,7 +124,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     doctor::must_suit_optimize(!arguments.startup.is_empty(), ui)?;
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
-    let mut job = Job::begin(arguments, tree, &work, (Compiler::Gcc, Vec::new()), &stop, ui)?;
+    let words = levels::first_words(arguments);
+    let mut job = Job::begin(arguments, tree, &work, words, &stop, ui)?;
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             ui.note("interrupted; the same command continues after the last step that was done");
@@ -265,7 +266,9 @@ impl<'a> Job<'a> {
         }
         let state = State::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
-        let progress = RunProgress::of(arguments);
+        let is_further = |level: &LevelName| *level != LevelName::Order && !arguments.in_place;
+        let further = LevelName::ALL.into_iter().filter(|level| is_further(level) && arguments.wants(*level));
+        let progress = RunProgress::of(arguments, further.map(LevelName::text).collect());
         Ok(Self { arguments, tree, original, found: files, words, state, progress, stop, ui })
     }
 
@@ -276,6 +279,14 @@ impl<'a> Job<'a> {
         self.record(&outputs)?;
         let profile = self.profile(&mut outputs)?;
         self.tell_of_short();
+        let training =
+            (0..self.arguments.trainings().count()).filter_map(|index| self.seconds_of(index)).sum();
+        self.progress.know(RunCosts {
+            build: self.state.fact("build").as_f64().unwrap_or(0.0),
+            training,
+            simulation: measure::longest_simulation(training),
+            counting: measure::longest_count(training),
+        });
         outputs.retain(|output| output.label.is_some());
         self.link_in_order(&outputs)?;
         let levels = self.try_levels(&outputs)?;

@@ -4,6 +4,7 @@
 use super::Arguments;
 use crate::ui::Ui;
 use indicatif::ProgressBar;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 /// A step of a run, with its place among those of its kind.
@@ -23,24 +24,77 @@ pub(super) struct RunProgress {
     counts: Option<[usize; 3]>,
     /// Name of the level.
     level: String,
+    /// What the time that is left is made of, once it is known.
+    costs: Cell<Option<RunCosts>>,
+    /// Time to measure a level, in seconds.
+    measured: f64,
+    /// Names of the further levels that may be tried.
+    further: Vec<&'static str>,
+}
+
+/// Seconds of a build, of all training commands, and of these under a simulator and while blocks are counted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RunCosts {
+    pub(super) build: f64,
+    pub(super) training: f64,
+    pub(super) simulation: f64,
+    pub(super) counting: f64,
 }
 
 impl RunProgress {
-    /// Of a run.
-    pub(super) fn of(arguments: &Arguments) -> Self {
+    /// Of a run that may try these further levels.
+    pub(super) fn of(arguments: &Arguments, further: Vec<&'static str>) -> Self {
         let counts =
             [usize::from(!arguments.in_place), arguments.trainings().count(), arguments.measured().len()];
-        Self { begun: Instant::now(), counts: Some(counts), level: String::new() }
+        Self {
+            begun: Instant::now(),
+            counts: Some(counts),
+            level: String::new(),
+            costs: Cell::new(None),
+            measured: arguments.measure_for.as_secs_f64(),
+            further,
+        }
+    }
+
+    /// Takes what builds and training commands took.
+    pub(super) fn know(&self, costs: RunCosts) {
+        self.costs.set(Some(costs));
+    }
+
+    /// The longest time that is left when a step begins, in seconds; None before builds and training commands are known.
+    fn left(&self, step: RunStep) -> Option<f64> {
+        let RunCosts { build, training, simulation, counting } = self.costs.get()?;
+        let measure = self.measured + simulation;
+        // A level is built to count and by the counts, trained for both, linked in order, and measured.
+        let level = 3.0 * build + 3.0 * training + counting + measure;
+        // The build that counts is a part of its level.
+        let own = if self.level.starts_with("counting") { "counters" } else { self.level.as_str() };
+        let done = self.further.iter().position(|name| own.starts_with(name));
+        let after = self.further.len() - done.map_or(0, |at| at + 1);
+        let now = match (step, done) {
+            (RunStep::Link, None) => build + measure,
+            (RunStep::Measurement(_), _) => measure,
+            (_, Some(_)) => level,
+            _ => return None,
+        };
+        Some(now + after as f64 * level)
     }
 
     /// Of the builds of a level in this run.
     pub(super) fn of_level(&self, name: &str) -> Self {
-        Self { begun: self.begun, counts: None, level: name.to_owned() }
+        Self {
+            begun: self.begun,
+            counts: None,
+            level: name.to_owned(),
+            costs: self.costs.clone(),
+            measured: self.measured,
+            further: self.further.clone(),
+        }
     }
 
     /// Begins a step.
     pub(super) fn begin(&self, step: RunStep, doing: &str, ui: &Ui) -> ProgressBar {
-        self.begin_as(&self.label(step), doing, ui)
+        self.begin_as(&self.label(step), self.left(step), doing, ui)
     }
 
     /// Begins a measurement: a step of the run, or a part of a further level.
@@ -53,12 +107,16 @@ impl RunProgress {
     ) -> ProgressBar {
         match level {
             None => self.begin(RunStep::Measurement(index), doing, ui),
-            Some(level) => self.begin_as(&format!("level {level}"), doing, ui),
+            Some(level) => {
+                let left = self.of_level(level).left(RunStep::Measurement(index));
+                self.begin_as(&format!("level {level}"), left, doing, ui)
+            }
         }
     }
 
-    fn begin_as(&self, label: &str, doing: &str, ui: &Ui) -> ProgressBar {
-        let text = format!("{label}: {doing}");
+    fn begin_as(&self, label: &str, left: Option<f64>, doing: &str, ui: &Ui) -> ProgressBar {
+        let left = left.map(|left| format!(", up to {} left", in_words(Duration::from_secs_f64(left))));
+        let text = format!("{label}{}: {doing}", left.unwrap_or_default());
         if ui.is_terminal() {
             return ui.spinner(&text);
         }
@@ -97,7 +155,14 @@ mod tests {
 
     #[test]
     fn steps_have_numbers() {
-        let progress = RunProgress { begun: Instant::now(), counts: Some([1, 2, 2]), level: String::new() };
+        let progress = RunProgress {
+            begun: Instant::now(),
+            counts: Some([1, 2, 2]),
+            level: String::new(),
+            costs: Cell::new(None),
+            measured: 120.0,
+            further: vec!["counters"],
+        };
         let steps = [
             RunStep::Copy,
             RunStep::Build,
@@ -113,6 +178,18 @@ mod tests {
         let in_place = RunProgress { counts: Some([0, 1, 1]), ..progress };
         assert_eq!(in_place.label(RunStep::Measurement(0)), "step 4 of 4");
         assert_eq!(in_place.of_level("counters").label(RunStep::Build), "level counters");
+        // The time that is left shrinks from step to step.
+        assert_eq!(in_place.left(RunStep::Link), None);
+        in_place.know(RunCosts { build: 10.0, training: 2.0, simulation: 40.0, counting: 60.0 });
+        let level = in_place.of_level("counters");
+        let left = [
+            in_place.left(RunStep::Link),
+            in_place.left(RunStep::Measurement(0)),
+            level.left(RunStep::Build),
+            level.left(RunStep::Measurement(0)),
+        ];
+        let left = left.map(|left| left.unwrap());
+        assert!(left.is_sorted_by(|one, next| one > next) && left[3] >= 120.0, "{left:?}");
     }
 
     #[test]

@@ -100,6 +100,16 @@ pub(super) struct Recipe {
     lines: Vec<String>,
 }
 
+/// A file that clang or rustc reads, made of the profile.
+struct LlvmFile {
+    /// As `sediment export` takes it.
+    format: &'static str,
+    /// Name beside the profile.
+    name: String,
+    /// Words of the compiler, which end in the path of the file.
+    word: &'static str,
+}
+
 /// What a recipe is made for.
 pub(super) struct RecipeNeeds<'a> {
     pub(super) tree: &'a Path,
@@ -141,8 +151,10 @@ impl Recipe {
         if profile != name {
             commands.push(format!("cp {profile} {name}"));
         }
-        if place.is_some() && wanted.by_llvm() {
-            commands.push(format!("sediment export {name} --format profdata -o {}", wanted.counters()));
+        if place.is_some() {
+            let export =
+                |file: &LlvmFile| format!("sediment export {name} --format {} -o {}", file.format, file.name);
+            commands.extend(wanted.of_llvm().iter().map(export));
         }
         Self { system: system.name(), commands, place, lines }
     }
@@ -169,14 +181,37 @@ impl Recipe {
 }
 
 impl RecipeNeeds<'_> {
-    /// True if clang or rustc compiles by counters, which they read from a file of their own.
-    fn by_llvm(&self) -> bool {
-        self.compiler != Compiler::Gcc && self.level != LevelName::Order
+    /// What clang and rustc read from files of their own.
+    fn of_llvm(&self) -> Vec<LlvmFile> {
+        let (counts, places) = (self.level != LevelName::Blocks, self.level != LevelName::Counters);
+        let words = match self.compiler {
+            _ if self.level == LevelName::Order => return Vec::new(),
+            Compiler::Gcc => return Vec::new(),
+            Compiler::Clang => [
+                "-mllvm -static-func-full-module-prefix=false -fprofile-use=",
+                "-fbasic-block-sections=list=",
+            ],
+            Compiler::Rustc => ["-Cprofile-use=", "-Cllvm-args=-basic-block-sections="],
+        };
+        let file = |(format, ending, word): (_, &str, _)| {
+            let name = format!("{}.{ending}", self.name.trim_end_matches(".gv"));
+            LlvmFile { format, name, word }
+        };
+        let counters = Some(("profdata", "profdata", words[0])).filter(|_| counts);
+        let blocks = Some(("bb-sections", "list", words[1])).filter(|_| places);
+        counters.into_iter().chain(blocks).map(file).collect()
     }
 
-    /// Name of the counters for clang and rustc, beside the profile.
-    fn counters(&self) -> String {
-        format!("{}.profdata", self.name.trim_end_matches(".gv"))
+    /// Words for clang, each behind a blank; `folder` is where the files are.
+    fn words_of_clang(&self, folder: &str) -> String {
+        self.of_llvm().iter().map(|file| format!(" {}{folder}{}", file.word, file.name)).collect()
+    }
+
+    /// Lines that make these files in the folder of the links.
+    fn exports(&self) -> impl Iterator<Item = String> {
+        self.of_llvm().into_iter().map(|file| {
+            format!("sediment -q export {} --format {} -o {LINKS}/{}", self.name, file.format, file.name)
+        })
     }
 
     fn wrapper(&self) -> String {
@@ -196,11 +231,7 @@ impl RecipeNeeds<'_> {
     }
 
     fn make(&self) -> Vec<String> {
-        let counted = if self.by_llvm() {
-            format!(" '-fprofile-use=$(CURDIR)/{}'", self.counters())
-        } else {
-            String::new()
-        };
+        let counted = self.words_of_clang("$(CURDIR)/");
         vec![
             self.comment(),
             format!("ifneq ($(shell command -v sediment >/dev/null && {} && echo done),)", self.wrapper()),
@@ -215,10 +246,11 @@ impl RecipeNeeds<'_> {
         let links = format!("${{CMAKE_BINARY_DIR}}/{LINKS}");
         let profile = format!("${{CMAKE_SOURCE_DIR}}/{}", self.name);
         // The compilers that use counts lie beside the linkers.
-        let compiles = match (self.level, self.by_llvm()) {
-            (LevelName::Order, _) => String::new(),
-            (_, true) => format!(" \"-fprofile-use=${{CMAKE_SOURCE_DIR}}/{}\"", self.counters()),
-            (_, false) => format!(" \"-B{links}\""),
+        let compiles = match self.level {
+            LevelName::Order => String::new(),
+            _ if self.compiler == Compiler::Gcc => format!(" \"-B{links}\""),
+            // A word that comes twice is left out, but with SHELL.
+            _ => format!(" \"SHELL:{}\"", self.words_of_clang("${CMAKE_SOURCE_DIR}/").trim_start()),
         };
         vec![
             self.comment(),
@@ -239,10 +271,20 @@ impl RecipeNeeds<'_> {
         let languages: Vec<&str> =
             ["'c'", "'cpp'"].into_iter().filter(|language| project.contains(language)).collect();
         let languages = if languages.is_empty() { "'c'".to_owned() } else { languages.join(", ") };
-        let compiles = match (self.level, self.by_llvm()) {
-            (LevelName::Order, _) => String::new(),
-            (_, true) => format!(", '-fprofile-use=' + meson.project_source_root() / '{}'", self.counters()),
-            (_, false) => ", '-B' + sediment_links".to_owned(),
+        let compiles: String = match self.level {
+            LevelName::Order => String::new(),
+            _ if self.compiler == Compiler::Gcc => ", '-B' + sediment_links".to_owned(),
+            _ => {
+                let files = self.of_llvm();
+                let words = |file: &LlvmFile| {
+                    let words: Vec<&str> = file.word.split(' ').collect();
+                    let (last, first) =
+                        words.split_last().map_or(("", &[][..]), |(last, first)| (*last, first));
+                    let first: String = first.iter().map(|word| format!(", '{word}'")).collect();
+                    format!("{first}, '{last}' + meson.project_source_root() / '{}'", file.name)
+                };
+                files.iter().map(words).collect()
+            }
         };
         vec![
             self.comment(),
@@ -263,10 +305,16 @@ impl RecipeNeeds<'_> {
 
     fn cargo(&self) -> Vec<String> {
         let mut lines = vec![self.wrapper(), format!("export COMPILER_PATH=\"$PWD/{LINKS}\"")];
-        if self.by_llvm() {
-            let counters = format!("{LINKS}/{}", self.counters());
-            lines.push(format!("sediment -q export {} --format profdata -o {counters}", self.name));
-            lines.push(format!("export CARGO_ENCODED_RUSTFLAGS=\"-Cprofile-use=$PWD/{counters}\""));
+        lines.extend(self.exports());
+        let word = |file: &LlvmFile| format!("\"{}$PWD/{LINKS}/{}\"", file.word, file.name);
+        match &self.of_llvm().iter().map(word).collect::<Vec<_>>()[..] {
+            [] => {}
+            [word] => lines.push(format!("export CARGO_ENCODED_RUSTFLAGS={word}")),
+            // Blanks may be in the path: cargo parts words by another character.
+            words => lines.push(format!(
+                "export CARGO_ENCODED_RUSTFLAGS=\"$(printf '%s\\037%s' {})\"",
+                words.join(" ")
+            )),
         }
         lines.push(self.build.to_owned());
         lines
@@ -275,12 +323,8 @@ impl RecipeNeeds<'_> {
     fn shell(&self) -> Vec<String> {
         let [c, cxx] = if self.compiler == Compiler::Clang { ["clang", "clang++"] } else { ["gcc", "g++"] };
         let mut lines = vec![self.wrapper()];
-        let mut counted = String::new();
-        if self.by_llvm() {
-            let counters = format!("{LINKS}/{}", self.counters());
-            lines.push(format!("sediment -q export {} --format profdata -o {counters}", self.name));
-            counted = format!(" -fprofile-use=$PWD/{counters}");
-        }
+        lines.extend(self.exports());
+        let counted = self.words_of_clang(&format!("$PWD/{LINKS}/"));
         lines.push(format!("export COMPILER_PATH=\"$PWD/{LINKS}\""));
         lines.push(format!(
             "export CC=\"${{CC:-{c}}} -ffunction-sections{counted}\" CXX=\"${{CXX:-{cxx}}} -ffunction-sections{counted}\""
@@ -293,6 +337,45 @@ impl RecipeNeeds<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page has the lines of each build system and level.
+    #[test]
+    fn the_page_has_every_recipe() {
+        let page = std::fs::read_to_string(support::root().join("docs/recipes.md")).unwrap();
+        let tree = tempfile::tempdir().unwrap();
+        let mut lacks = Vec::new();
+        let systems = [
+            ("Makefile", "make -j4", "all:\n"),
+            ("CMakeLists.txt", "cmake -S . -B build && cmake --build build", "project(prog C)\n"),
+            ("meson.build", "test -d build || meson setup build; ninja -C build", "project('prog', 'c')\n"),
+            ("Cargo.toml", "cargo build --release", ""),
+            ("configure", "./configure && make", ""),
+            ("prog.spec", "make", ""),
+            ("debian/rules", "make", ""),
+        ];
+        for (file, build, text) in systems {
+            std::fs::create_dir_all(tree.path().join(file).parent().unwrap()).unwrap();
+            std::fs::write(tree.path().join(file), text).unwrap();
+            let of_cargo = file == "Cargo.toml";
+            for compiler in if of_cargo { &[Compiler::Rustc][..] } else { &[Compiler::Gcc, Compiler::Clang] }
+            {
+                for level in LevelName::ALL {
+                    let recipe = Recipe::of(&RecipeNeeds {
+                        tree: tree.path(),
+                        build,
+                        level,
+                        compiler: *compiler,
+                        profile: ".sediment/result/prog.gv",
+                        name: "prog.gv",
+                    });
+                    let lines = recipe.commands.iter().chain(&recipe.lines).map(|line| line.trim());
+                    lacks.extend(lines.filter(|line| !page.contains(line)).map(str::to_owned));
+                }
+            }
+        }
+        lacks.dedup();
+        assert!(lacks.is_empty(), "docs/recipes.md lacks:\n{}", lacks.join("\n"));
+    }
 
     #[test]
     fn the_build_command_chooses_among_build_systems() {

@@ -60,6 +60,8 @@ impl Job<'_> {
                 profile.clone().into(),
             ];
             words.extend(startup.then(|| OsString::from("--startup")));
+            // Blocks have a recording of their own.
+            words.extend(["--blocks", "never"].map(OsString::from));
             words.push("--".into());
             words.extend(runs::in_shell(line));
             let what = format!("the {step} (`{line}`)");
@@ -88,11 +90,16 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Seconds that the recording of a training command took.
+    pub(super) fn seconds_of(&self, index: usize) -> Option<f64> {
+        self.state.fact(&step(index))["seconds"].as_f64()
+    }
+
     /// Warns of training commands that are too short for call rates.
     pub(super) fn tell_of_short(&self) {
         let all: Vec<(&str, bool)> = self.arguments.trainings().collect();
         let least = recording::FEW_SECONDS.as_secs_f64();
-        let seconds = |index: usize| self.state.fact(&step(index))["seconds"].as_f64();
+        let seconds = |index: usize| self.seconds_of(index);
         let short = |index: &usize| !all[*index].1 && seconds(*index).is_some_and(|seconds| seconds < least);
         let short: Vec<usize> = (0..all.len()).filter(short).collect();
         let Some(first) = short.first() else { return };

@@ -58,7 +58,7 @@ pub(super) fn lay_out(
         let folder = if is_shipped { result.clone() } else { levels.join(level.name.text()) };
         let paths = put(outputs, &names, &level.folder, &folder)?;
         let profile = folder.join(&profile_name);
-        job.write_profile(level, &profile)?;
+        files::write_owned(&profile, &files::read(&level.profile)?)?;
         if is_shipped {
             laid_out.recipe = Some(recipe(job, outputs, level.name, &profile)?);
             (laid_out.shipped, laid_out.profile) = (paths, Some(profile));

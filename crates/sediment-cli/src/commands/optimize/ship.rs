@@ -49,9 +49,9 @@ pub(super) struct TriedLevel {
     pub(super) name: LevelName,
     /// Why it was not built.
     pub(super) why_not: Option<String>,
-    /// Folder of its outputs, and the profiles that it needs.
+    /// Folder of its outputs, and the profile that it needs.
     pub(super) folder: PathBuf,
-    pub(super) profiles: Vec<PathBuf>,
+    pub(super) profile: PathBuf,
     /// Figures of the measured commands, against the build before.
     pub(super) rows: Vec<Value>,
 }
@@ -59,7 +59,7 @@ pub(super) struct TriedLevel {
 impl TriedLevel {
     /// A level that was not built.
     pub(super) fn not(name: LevelName, why: String) -> Self {
-        Self { name, why_not: Some(why), folder: PathBuf::new(), profiles: Vec::new(), rows: Vec::new() }
+        Self { name, why_not: Some(why), folder: PathBuf::new(), profile: PathBuf::new(), rows: Vec::new() }
     }
 
     pub(super) fn is_built(&self) -> bool {

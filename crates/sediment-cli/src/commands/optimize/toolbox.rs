@@ -7,20 +7,25 @@
 //!
 //! Variables such as CFLAGS are left alone: set in the environment, they would replace a project's own default (`-O2`).
 
-use super::entries::{AT_FIRST, FOR_CLANG, FOR_GCC, SCRIPTS};
+use super::entries::{AT_FIRST, CACHE, FOR_CLANG, FOR_GCC, SCRIPTS};
 use crate::files;
 use crate::wrapper;
 use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_process::Command;
+use sediment_process::command::{probe, run};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Longest script.
 const LONGEST: u64 = 1 << 16;
 /// Script that stands before rustc, if a level has words for it.
 const RUSTC: &str = "sediment-rustc";
+/// Longest time that a compiler takes to say whether it loads a plugin.
+const PROBE_LIMIT: Duration = Duration::from_secs(30);
 /// First line of each script.
 const HEAD: &str = "#!/bin/sh\n";
 /// Variables by which builds differ.
@@ -90,22 +95,56 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
         return Err(Error::new(ErrorCode::Unsupported, "no C compiler on PATH")
             .with_hint("install a C compiler: gcc (and libc6-dev or glibc-devel), or clang"));
     }
+    let cache = cache(work, words);
+    let mut loads = BTreeMap::new();
     for (name, path) in compilers {
         // ccache lies on PATH under the names of compilers.
-        let is_clang = name.contains("clang")
-            || path.canonicalize().is_ok_and(|path| files::base_name(&path).contains("clang"));
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let is_clang = name.contains("clang") || files::base_name(&real).contains("clang");
+        let is_cached = files::base_name(&real) == CACHE;
+        let kind = if is_clang { Compiler::Clang } else { Compiler::Gcc };
+        // A plugin is for one version of GCC; others compile as without.
+        let takes = kind == compiler && *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();
         let Some(quoted) = escape::shell(&path) else { continue };
         let more = if is_clang { for_clang.as_str() } else { "" };
-        let kind = if is_clang { Compiler::Clang } else { Compiler::Gcc };
-        let words = words.iter().filter(|_| kind == compiler).filter_map(|word| escape::shell(word));
+        let words = words.iter().filter(|_| takes).filter_map(|word| escape::shell(word));
         let words: String = words.map(|word| format!(" {word}")).collect();
-        let text = format!("{HEAD}{leave}{more}exec {quoted} \"$@\" -ffunction-sections{words}\n");
+        let (set, by) = cache.as_ref().filter(|_| !is_cached).map_or(("", ""), |set| (set, "ccache "));
+        let text = format!("{HEAD}{leave}{more}{set}exec {by}{quoted} \"$@\" -ffunction-sections{words}\n");
         let script = folder.join(name);
         files::write_owned(&script, text.as_bytes())?;
         files::make_executable(&script)?;
     }
     Ok(())
+}
+
+/// Lines of a script for ccache, if it is installed: objects are kept in the working folder, and are made again if a file that the words
+/// name changes. What a build compiles twice, as one that begins with a cleaning step does for its second link, is compiled once.
+fn cache(work: &Path, words: &[String]) -> Option<String> {
+    probe(CACHE, &["--version"], "").ok().filter(|version| version.starts_with(CACHE))?;
+    let folder = escape::shell(&work.join(CACHE).to_string_lossy())?;
+    let named = words.iter().filter_map(|word| word.split_once('=')).map(|(_, path)| path);
+    let named: Vec<&str> = named.filter(|path| Path::new(path).is_file()).collect();
+    let named = escape::shell(&named.join(":"))?;
+    Some(format!(
+        "CCACHE_DIR={folder} CCACHE_EXTRAFILES={named} CCACHE_NOSTATS=1\nexport CCACHE_DIR CCACHE_EXTRAFILES CCACHE_NOSTATS\n"
+    ))
+}
+
+/// True if a compiler takes the words: a plugin among them is for its version.
+fn loads_plugin(compiler: &Path, words: &[String]) -> bool {
+    let Some(plugin) = words.iter().find(|word| word.starts_with("-fplugin=")) else { return true };
+    let command = Command::new(compiler, "/", PROBE_LIMIT).with_arguments([
+        plugin,
+        "-x",
+        "c",
+        "-S",
+        "-o",
+        "/dev/null",
+        "/dev/null",
+    ]);
+    run(&command, 0).and_then(|ended| ended.successful(&command)).is_ok()
 }
 
 /// Writes the script that cargo calls for rustc (`RUSTC_WRAPPER`). Unlike RUSTFLAGS it leaves the flags of a project's configuration in place, and

@@ -8,7 +8,8 @@ mod program;
 
 use crate::commands::eval;
 use crate::files;
-use crate::inputs::{read_binary, read_profile};
+use crate::inputs::{self, read_binary, read_profile};
+use crate::output::WrittenOutput;
 use crate::ui::Ui;
 use clap::Args;
 use program::{ReportInputs, gathered};
@@ -54,6 +55,9 @@ pub(crate) struct Arguments {
     /// Number of heaviest pages to draw function by function
     #[arg(long, value_name = "COUNT", default_value_t = 48, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pages: u16,
+    /// Print JSON; needs --output FILE
+    #[arg(long)]
+    json: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -77,6 +81,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if arguments.picture.as_ref().is_some_and(is_the_same) {
         return Err(Error::new(ErrorCode::Usage, "--output and --picture name one file")
             .with_hint("give each a file of its own"));
+    }
+    if arguments.json {
+        let mut outputs = std::iter::once(&arguments.output).chain(&arguments.picture);
+        outputs.try_for_each(|path| inputs::expect_file_for_json(true, path))?;
     }
     let date = date::today()?;
     let profile = read_profile(&arguments.profile, ui)?;
@@ -107,6 +115,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             let TlbMisses { ratio, is_simulated } = tlb_misses(analysis)?;
             Some(MeasuredMisses { ratio, is_simulated })
         }),
+        time: experiment
+            .as_ref()
+            .and_then(|(_, analysis)| Some(analysis.workloads.first()?.recommendation.clone())),
         evaluation: experiment
             .as_ref()
             .map(|(experiment, analysis)| sediment_eval::report::html_section(experiment, analysis)),
@@ -115,10 +126,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         most_pages: usize::from(arguments.pages),
     };
     files::write(&arguments.output, layout::html(&report).as_bytes(), ui)?;
-    match &arguments.picture {
-        Some(path) => files::write(path, layout::picture(&report).as_bytes(), ui),
-        None => Ok(()),
+    if let Some(path) = &arguments.picture {
+        files::write(path, layout::picture(&report).as_bytes(), ui)?;
     }
+    if arguments.json {
+        let written = std::iter::once(&arguments.output).chain(&arguments.picture);
+        ui.json(&WrittenOutput::new(written.map(PathBuf::as_path), ui.skipped_items()))?;
+    }
+    Ok(())
 }
 
 /// Sentences on how the report was made.

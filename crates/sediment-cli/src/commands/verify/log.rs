@@ -3,13 +3,13 @@
 //! name the outputs that were not ordered.
 
 use super::blocks;
-use super::counters::Fitting;
 use super::installed::Installed;
 use super::output::{
     BlocksOutput, LinkOutput, LogOutput, OrderedLink, UnorderedLink, VerifiedOutcome, VerifyOutput,
 };
 use super::words::symbols_in_words;
 use super::{Arguments, Place, as_percent, below_threshold, is_below, report_on};
+use crate::counter_fit::Fitting;
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
 use crate::files;

@@ -3,7 +3,6 @@
 //! `same` compares with a file linked without the order, also by `debug_file` (the tools of packagers).
 
 mod blocks;
-mod counters;
 mod debug_file;
 mod installed;
 mod log;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of `verify`: of a file, of a build, of block counts, and of a file linked without the order.
 
+use crate::counter_fit::CountersOutput;
 use crate::output::{Digits, Schema};
 use sediment_core::binary::SymbolSource;
 use sediment_core::binary::gcc_block_map::WhyWhole;
@@ -312,19 +313,6 @@ pub(super) struct UnorderedLink<'a> {
     pub(super) label: Option<&'a str>,
     /// Ignored files with a profile of the same program.
     pub(super) also_in: &'a [String],
-}
-
-/// Units that were compiled by counters. A unit counts once for each compilation.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct CountersOutput {
-    pub(super) units: u64,
-    /// Units with changed functions.
-    pub(super) changed_units: u64,
-    pub(super) functions: u64,
-    pub(super) changed_functions: u64,
-    /// Part of the counters' weight that fits the units.
-    pub(super) fits_percent: f64,
 }
 
 /// Output of `verify PROGRAM --same-as PROGRAM --json`: a linked file against the one linked without an order.

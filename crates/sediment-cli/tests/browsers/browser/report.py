@@ -59,6 +59,7 @@ def use(path, folder):
     """Search, click-through, keyboard, touch, dark, narrow, and without script."""
     with Browser() as browser:
         browser.open(path)
+        check(browser.text(".verdict"), "no verdict")
         check(re.search(r"\d+ → \d+ pages? holds? 99 % of the calls", browser.text(".headline")), "no headline")
         browser.press("/", "f2", "Enter")
         check(browser.text("#detail h2") == "f2", f"the very name is not found first, but {browser.text('#detail h2')}")
@@ -67,6 +68,15 @@ def use(path, folder):
         check("98.8 % of all recorded calls" in browser.text("#detail"), f"calls of a library's function: {browser.text('#detail')}")
         browser.run("document.querySelector('[data-l=\"libc.so.6\"]').dispatchEvent(new MouseEvent('click', { bubbles: true }))")
         check("98.8 %" in browser.text("#detail ol li:first-child"), "a library's tile has functions without calls")
+        browser.press("Escape")
+        browser.run("document.querySelector('[data-kind=flame] [data-f]').dispatchEvent(new MouseEvent('click', { bubbles: true }))")
+        check(browser.text("#detail h2") == "main", f"the widest bar is not main, but {browser.text('#detail h2')}")
+        link = browser.run("return document.querySelector('#detail .steps a').href")
+        check(link.endswith("#function=main") and browser.run("return location.hash") == "#function=main", f"no link to main: {link}")
+        browser.press("Escape")
+        check(browser.run("return location.hash") == "", "an address without a selection names one")
+        browser.run("location.hash = '#function=f180'")
+        check(browser.text("#detail h2") == "f180", "an address selects nothing")
         browser.press("Escape", "f180", "ArrowDown", "Enter")
         check("f180" in browser.text("#detail h2"), "search selects no function")
         check(lit(browser, 0) > 0 and lit(browser, 1) > 0, "a function is not lit on both sides")
@@ -84,7 +94,7 @@ def use(path, folder):
         check(browser.text("#detail h2").startswith("Page "), "arrows select no page")
         browser.press("Enter")
         check(browser.run("return document.activeElement.id") == "detail", "Enter does not lead to the page")
-        for kind in ["zoom", "uses", "tree"]:
+        for kind in ["zoom", "flame", "uses", "tree"]:
             browser.press("Escape")
             browser.run("document.querySelector(`[data-kind=${arguments[0]}]`).focus()", kind)
             browser.press("ArrowRight", "ArrowRight")
@@ -111,6 +121,10 @@ def use(path, folder):
         fits(browser, "narrow")
         is_legible(browser, "narrow")
         scrolls_by_keyboard(browser, "narrow")
+        silent = browser.run("""return [...document.querySelectorAll("main *")].filter((element) =>
+            element.scrollWidth > element.clientWidth + 4 && /auto|scroll/.test(getComputedStyle(element).overflowX) && !element.classList.contains("goes-on"))
+            .map((element) => element.ariaLabel ?? element.className)""")
+        check(not silent, f"narrow: these are cut without a cue: {silent}")
         browser.tap("[data-kind=map] [data-p]")
         check(browser.text("#detail h2").startswith("Page "), "a tap selects no page")
         if folder:

@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Trial> {
         case("the_report_is_short_unless_all_is_asked_for", &[], the_report_is_short_unless_all_is_asked_for),
         case("commands_run_before_the_experiment_and_each_run", &[], commands_run_before_all_and_each),
         case("failures_end_an_experiment_unless_they_are_ignored", &[], failures_are_shown_or_ignored),
+        case("options_of_hyperfine", &[], options_of_hyperfine),
         case("simulated_meters_follow_children", &valgrind, simulated_meters_follow_children),
     ]
 }
@@ -82,6 +83,44 @@ fn failures_are_shown_or_ignored() {
     // A signal is no exit code.
     let killed = quick(folder.path(), &["-i"], &["--", "true", "--", "sh", "-c", "kill -SEGV $$"]);
     assert_eq!(code(&killed), 1, "{}", err(&killed));
+}
+
+/// The JSON has what hyperfine's own scripts read: the command, its parameters, times and their statistics.
+fn options_of_hyperfine() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = [
+        "quick",
+        "--no-counters",
+        "--runs",
+        "3",
+        "--warmup",
+        "0",
+        "--show-output",
+        "--export-json",
+        "runs.json",
+    ];
+    let commands =
+        ["-L", "word", "one,two", "--reference", "echo zero", "-n", "first", "-n", "second", "echo {word}"];
+    let done = eval(folder.path(), &[&options[..], &commands].concat());
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    // What runs print is not in the report.
+    for word in ["zero", "one", "two"] {
+        assert_eq!(err(&done).matches(&format!("{word}\n")).count(), 3, "{}", err(&done));
+    }
+    let text = std::fs::read_to_string(folder.path().join("runs.json")).unwrap();
+    let runs: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let results = runs["results"].as_array().unwrap();
+    let commands: Vec<&str> = results.iter().map(|result| result["command"].as_str().unwrap()).collect();
+    assert_eq!(commands, ["echo zero", "echo one", "echo two"]);
+    assert_eq!(results[0].get("parameters"), None);
+    assert_eq!(results[2]["parameters"]["word"], "two");
+    assert_eq!((&results[0]["name"], &results[2]["name"]), (&"echo zero".into(), &"second".into()));
+    for result in results {
+        assert_eq!(result["times"].as_array().unwrap().len(), 3, "{text}");
+        for key in ["mean", "stddev", "median", "min", "max", "user", "system"] {
+            assert!(result[key].is_number(), "{key}: {text}");
+        }
+    }
 }
 
 /// A shell that starts a program counts the program too.

@@ -7,6 +7,7 @@ mod harm;
 mod killed;
 mod levels;
 mod measured;
+mod pasted;
 mod project;
 mod recipes;
 
@@ -24,6 +25,7 @@ pub(crate) fn cases() -> Vec<Trial> {
     cases.extend(levels::cases());
     cases.extend(measured::cases());
     cases.extend(recipes::cases());
+    cases.extend(pasted::cases());
     cases
 }
 

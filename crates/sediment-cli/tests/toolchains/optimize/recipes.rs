@@ -6,6 +6,7 @@ use crate::projects::Kind;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use support::{Need, case};
 
 pub fn cases() -> Vec<Trial> {
@@ -26,14 +27,41 @@ pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
     let recipe = &report["recipe"];
     let bin = project.path("../bin");
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), bin.join("sediment"));
+    // libtool does not link in a folder with a blank where the linker lies in it.
+    if recipe["place"].is_null() {
+        project.shell("cp -a . ../pasted");
+        paste_text(&project.path("../pasted"), recipe, build);
+    } else {
+        paste_text(&project.path(""), recipe, build);
+    }
+    let log = std::fs::read_to_string(project.path("../log/links.jsonl")).unwrap();
+    let ordered = log.lines().filter(|line| line.contains("\"outcome\":\"ordered\"")).count();
+    assert_eq!(ordered, outputs, "{recipe}: {log}");
+}
+
+/// Lines for a shell in a project, where sediment is found.
+pub fn shell(folder: &Path, lines: &str) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(folder.join("../bin")).chain(std::env::split_paths(&path));
+    let mut command = Command::new("sh");
+    command.args(["-c", lines]).current_dir(folder).stdin(Stdio::null());
+    crate::projects::without_settings(&mut command);
+    command
+        .env("PATH", std::env::join_paths(folders).unwrap())
+        .env("SEDIMENT_LOG", folder.join("../log"))
+        .env("SEDIMENT_COMPILERS", folder.join("../compilers"));
+    command
+}
+
+/// Pastes a recipe into a project, and builds it.
+pub fn paste_text(folder: &Path, recipe: &Value, build: &str) {
     let run = |lines: &str| {
-        let path =
-            "PATH=\"$PWD/../bin:$PATH\" SEDIMENT_LOG=\"$PWD/../log\"; export PATH SEDIMENT_LOG; set -e\n";
-        project.shell(&format!("{path}{lines}"));
+        let done = shell(folder, &format!("set -e\n{lines}")).output().unwrap();
+        assert!(done.status.success(), "{lines}: {}", err(&done));
     };
     let [commands, lines] = ["commands", "lines"].map(|key| texts(&recipe[key]));
     if let Some(place) = recipe["place"].as_str() {
-        let path = project.path(place.rsplit(' ').next().unwrap());
+        let path = folder.join(place.rsplit(' ').next().unwrap());
         let text = std::fs::read_to_string(&path).unwrap();
         let text = if place.starts_with("below project()") {
             let at = text.find("project(").unwrap();
@@ -46,12 +74,8 @@ pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
         std::fs::write(&path, text).unwrap();
         run(&format!("{commands}{build}"));
     } else {
-        // libtool does not link in a folder with a blank where the linker lies in it.
-        run(&format!("cp -a . ../pasted; cd ../pasted\n{commands}{lines}"));
+        run(&format!("{commands}{lines}"));
     }
-    let log = std::fs::read_to_string(project.path("../log/links.jsonl")).unwrap();
-    let ordered = log.lines().filter(|line| line.contains("\"outcome\":\"ordered\"")).count();
-    assert_eq!(ordered, outputs, "{recipe}: {log}");
 }
 
 fn a_package_gets_the_profile() {

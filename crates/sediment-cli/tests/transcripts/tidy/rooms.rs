@@ -29,7 +29,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-cli",
-        "exit output ui files values change start next_steps kept_order distribution packages padding_object unit_graphs inputs unit_counters llvm_profdata recording compiler wrapper commands",
+        "exit output ui files counter_fit values change start next_steps kept_order distribution packages padding_object unit_graphs inputs unit_counters llvm_profdata recording compiler wrapper commands",
     ),
 ];
 

@@ -17,6 +17,10 @@ use std::collections::HashMap;
 pub(super) struct Data {
     /// By number in the layout after: number in the data.
     pub(super) after: Vec<u32>,
+    /// Caller, callee and calls.
+    pub(super) edges: Vec<(u32, u32, u64)>,
+    /// Names as they are shown.
+    pub(super) names: Vec<String>,
     pub(super) json: Value,
 }
 
@@ -138,9 +142,9 @@ pub(super) fn data(program: &Program<'_>) -> Data {
     edges.sort_unstable();
     let mut last = 0;
     let mut flat = Vec::with_capacity(3 * edges.len());
-    for (from, to, count) in edges {
-        flat.extend([u64::from(from - last), u64::from(to), count]);
-        last = from;
+    for (from, to, count) in &edges {
+        flat.extend([u64::from(from - last), u64::from(*to), *count]);
+        last = *from;
     }
 
     let (objects, object_runs) = objects(program, &functions);
@@ -152,7 +156,7 @@ pub(super) fn data(program: &Program<'_>) -> Data {
     let data = ScriptData {
         program: shown(&program.name, LONGEST),
         linkage_names: linkage_names(linkage, &names),
-        names,
+        names: names.clone(),
         sizes,
         own: of_program,
         calls: scaled(program.calls.total),
@@ -169,7 +173,7 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         objects,
         object_runs,
     };
-    Data { after, json: json!(data) }
+    Data { after, edges, names, json: json!(data) }
 }
 
 /// Other DSOs, with their number of functions.

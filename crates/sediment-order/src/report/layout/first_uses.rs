@@ -32,6 +32,13 @@ fn touched(layout: &Layout<'_>) -> Vec<usize> {
         .collect()
 }
 
+/// Pages that first uses touch in both layouts; None where less than two are known.
+pub(super) fn pages_touched(sides: [&Layout<'_>; 2]) -> Option<[usize; 2]> {
+    let lines = sides.map(touched);
+    let last = lines.each_ref().map(|line| line.last().copied().unwrap_or(0));
+    (lines.iter().map(Vec::len).max() > Some(1)).then_some(last)
+}
+
 /// The picture of both layouts; None where less than two first uses are known.
 pub(super) fn first_uses(sides: [&Layout<'_>; 2]) -> Option<String> {
     let lines = sides.map(touched);

@@ -2,8 +2,9 @@
 //! A report as one page: the answer first, then each program with its pictures, then how the page was made.
 
 use super::curve::curve;
-use super::data::{Data, data};
-use super::first_uses::first_uses;
+use super::data::data;
+use super::first_uses::{first_uses, pages_touched};
+use super::flame::flame;
 use super::map::map;
 use super::pages::{Pages, STEPS};
 use super::treemap::treemap;
@@ -26,11 +27,15 @@ pub fn html(report: &Report<'_>) -> String {
             h1 { bdi { (Text(&report.title)) } } "\n"
             @for program in &report.programs {
                 @let pages = [Pages::of(&program.before), Pages::of(&program.after)];
-                p class="headline" {
+                p class="verdict" {
                     @if several { strong { bdi { (Text(&program.name)) } ": " } }
-                    (headline(program, &pages, report.measured.filter(|_| !several)))
+                    (Text(report.time.as_ref().unwrap_or(&program.verdict)))
                 } "\n"
-                p class="verdict" { (Text(&program.verdict)) } "\n"
+                p class="headline" { (headline(program, &pages, report.measured.filter(|_| !several))) } "\n"
+                @if let Some([before, after]) = pages_touched([&program.before, &program.after]) {
+                    p { "First uses touch " (before) " → " (counted(after as u64, "page")) } "\n"
+                }
+                @if report.time.is_some() { p { (Text(&program.verdict)) } "\n" }
             }
             @if several {
                 nav aria-label="Programs" { ul { "\n"
@@ -68,8 +73,8 @@ const PANEL: &str = include_str!("panel.html");
 fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool) -> Markup {
     let pages = [Pages::of(&program.before), Pages::of(&program.after)];
     let layouts = [&program.before, &program.after];
-    let Data { after: numbers, json } = data(program);
-    let of_side = [None, Some(numbers.as_slice())];
+    let numbers = data(program);
+    let of_side = [None, Some(numbers.after.as_slice())];
     let of = several.then_some(program.name.as_str());
     let label = |text: &str| tables::labelled(text, of);
     let drawn = pages.iter().map(|side| side.by_heat().len()).max().unwrap_or(0).min(report.most_pages);
@@ -84,6 +89,14 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
             } "\n"
             (legend())
             (sides(layouts, "map", &label("Pages"), |side| map(layouts[side], &pages[side])))
+            @if let Some(picture) = flame(&numbers) {
+                h2 { "Calls" } "\n"
+                p {
+                    "Each function below its caller, as wide as the calls to it and below it. Of a function with several callers each "
+                    "has the part of its calls, as a profile has no stacks. Calls that close a circle are left out."
+                } "\n"
+                div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Calls"))) data-kind="flame" { (PreEscaped(picture)) } "\n"
+            }
             h2 { "Share of calls by number of pages" } "\n"
             p { "Each line adds pages, heaviest first. A steeper line needs fewer instruction TLB entries." } "\n"
             div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Share of calls by number of pages"))) {
@@ -91,7 +104,7 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
             } "\n"
             (tables::pages_by_share(&pages, of))
             h2 { "Heaviest functions" } "\n"
-            (tables::heaviest(program, &pages, &numbers, of))
+            (tables::heaviest(program, &pages, &numbers.after, of))
             h2 { "Heaviest pages, function by function" } "\n"
             p {
                 @match drawn {
@@ -121,7 +134,7 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
             }
             h2 { "Groups" } "\n"
             (tables::groups(&program.after, of))
-            (PreEscaped(embedded("data", &json)))
+            (PreEscaped(embedded("data", &numbers.json)))
         } "\n"
     }
 }

@@ -151,6 +151,8 @@ const light = (choice) => {
     const bars = program.shapes("zoom", side, "f");
     for (const number of functions) for (const bar of bars.get(number) ?? []) wanted.add(bar);
   }
+  const flames = program.shapes("flame", "", "f");
+  if (choice.number !== undefined) for (const bar of flames.get(choice.number) ?? []) wanted.add(bar);
   lit = [...wanted, ...(choice.shapes ?? [])];
   for (const shape of lit) shape.classList.add("lit");
 };
@@ -231,6 +233,38 @@ const describe = {
 };
 const kindOf = (choice) => choice.page !== undefined ? "page" : choice.tile !== undefined ? "tile" : "function";
 
+// A selection as the end of the page's address: its program, if there are several, and the function, page or tile.
+const address = ({ program, side, page, tile, number, shapes }) => {
+  const of = new URLSearchParams();
+  if (programs.length > 1) of.set("program", program.title);
+  if (page !== undefined) of.set(SIDES[side], page);
+  else if (tile !== undefined) { of.set("library", shapes[0].dataset.l); of.set("file", tile); }
+  else { of.set("function", program.linkage[number] || program.names[number]); if (program.dso[number]) of.set("library", program.dso[number]); }
+  return "#" + of;
+};
+const remember = (choice) => {
+  const to = choice ? address(choice) : location.href.split("#")[0];
+  try { window.history.replaceState(null, "", to); } catch { /* Not everywhere may a page change its address. */ }
+};
+// Selects what the address names.
+const follow = () => {
+  const of = new URLSearchParams(location.hash.slice(1));
+  const program = programs.find((program) => program.title === of.get("program")) ?? programs[0];
+  const side = SIDES.findIndex((name) => of.has(name));
+  if (side >= 0) choose(whole.page(program, side, +of.get(SIDES[side])), true);
+  else if (of.has("file")) {
+    const tile = [...program.section.querySelectorAll("rect[data-o]")].find((tile) =>
+      tile.dataset.l === of.get("library") && (tile.dataset.o || tile.dataset.l) === of.get("file"));
+    if (tile) choose(whole.tile(program, tile), true);
+  } else if (of.has("function")) {
+    const name = of.get("function"), library = of.get("library") ?? undefined;
+    const number = [...program.names.keys()].findIndex((n) =>
+      (program.linkage[n] || program.names[n]) === name && program.dso[n] === library);
+    if (number >= 0) choose(whole.function(program, number), true);
+  }
+};
+window.addEventListener("hashchange", follow);
+
 const history = [];
 const choose = (choice, isBack) => {
   if (selected && !isBack) history.push(selected);
@@ -239,13 +273,15 @@ const choose = (choice, isBack) => {
   detail.replaceChildren();
   detail.hidden = !choice;
   document.body.classList.toggle("chosen", !!choice);
+  remember(choice);
   if (!choice) { status.textContent = ""; return; }
   const step = (text, act) => { const button = make("button", text); button.type = "button"; button.onclick = act; return button; };
   const steps = make("div",
     history.length ? step("Back", () => choose(history.pop(), true)) : null,
     choice.page !== undefined ? step("Previous page", () => next(choice, -1)) : null,
     choice.page !== undefined ? step("Next page", () => next(choice, 1)) : null,
-    step("Close", () => { history.length = 0; choose(null, true); }));
+    step("Close", () => { history.length = 0; choose(null, true); }),
+    Object.assign(make("a", "Link"), { href: address(choice) }));
   steps.className = "steps";
   detail.append(steps, ...describe[kindOf(choice)](choice));
   detail.scrollTop = 0;
@@ -343,7 +379,7 @@ document.addEventListener("click", (event) => {
 });
 
 // Pictures and tables by keyboard: one stop each, arrows inside.
-const labels = { map: "Pages", zoom: "Functions of the heaviest pages", uses: "First uses", tree: "Libraries and object files" };
+const labels = { map: "Pages", flame: "Calls", zoom: "Functions of the heaviest pages", uses: "First uses", tree: "Libraries and object files" };
 for (const program of programs) for (const frame of program.section.querySelectorAll("[data-kind]")) {
   const { kind, side } = frame.dataset;
   frame.tabIndex = 0;
@@ -364,7 +400,7 @@ for (const program of programs) for (const frame of program.section.querySelecto
     if (!stops.length) return;
     at = Math.min(Math.max(at + step, 0), stops.length - 1);
     if (kind === "uses") { mark(program, frame, at); choose(whole.function(program, stops[at]), true); }
-    else choose(kind === "zoom" ? whole.function(program, +stops[at].dataset.f) : whole.tile(program, stops[at]), true);
+    else choose(kind === "tree" ? whole.tile(program, stops[at]) : whole.function(program, +stops[at].dataset.f), true);
   };
   const reveal = () => lit.find((shape) => frame.contains(shape))?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const far = kind === "map" ? 32 : 10;
@@ -427,4 +463,12 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement !== search) { event.preventDefault(); search.focus(); search.select(); }
   if (event.key === "Escape") { search.value = ""; find(); history.length = 0; choose(null, true); tip.hidden = true; }
 });
+
+// What is cut says that it scrolls.
+const wide = [...document.querySelectorAll(".scroll,.wide,[data-kind]")];
+const cue = (frame) => frame.classList.toggle("goes-on", frame.scrollLeft + frame.clientWidth < frame.scrollWidth - 4);
+for (const frame of wide) frame.addEventListener("scroll", () => cue(frame), { passive: true });
+const sizes = new ResizeObserver((changes) => changes.forEach((change) => cue(change.target)));
+wide.forEach((frame) => sizes.observe(frame));
+follow();
 })();

@@ -11,6 +11,7 @@ mod calls;
 mod curve;
 mod data;
 mod first_uses;
+mod flame;
 mod html;
 mod map;
 mod pages;
@@ -129,6 +130,8 @@ pub struct Report<'a> {
     pub programs: Vec<Program<'a>>,
     /// Instruction TLB misses of an experiment.
     pub measured: Option<MeasuredMisses>,
+    /// Time saved, as a sentence; any text. None: it was not measured.
+    pub time: Option<String>,
     /// Result of an evaluation, as HTML with its rules of style.
     pub evaluation: Option<(String, &'static str)>,
     /// Sentences on how the page was made; any text.

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Share of a profile's counters that a build could use: of each compiled unit sediment's plugin for GCC adds a line to the build's log.
 
-use super::as_percent;
-use super::output::CountersOutput;
 use crate::files;
 use sediment_core::plural::counted;
 use sediment_core::{Error, Result};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Name of the plugin's log in the folder of `SEDIMENT_LOG`.
-const LOG: &str = "counters.jsonl";
+pub(crate) const LOG: &str = "counters.jsonl";
 
 /// A line of the plugin's log.
 #[derive(Deserialize)]
@@ -25,7 +23,7 @@ struct CompiledUnit {
 
 /// Sums over the compiled units that have counters.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Fitting {
+pub(crate) struct Fitting {
     units: u64,
     changed_units: u64,
     functions: u64,
@@ -36,7 +34,7 @@ pub(super) struct Fitting {
 
 impl Fitting {
     /// Sums of a build; None where no unit was compiled by counters.
-    pub(super) fn of_build(folder: &Path) -> Result<Option<Self>> {
+    pub(crate) fn of_build(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(LOG);
         if !path.is_file() {
             return Ok(None);
@@ -68,17 +66,17 @@ impl Fitting {
     }
 
     /// One line for people.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         format!(
             "counters: {} of the weight fits; {} of {} functions have changed, in {}",
-            as_percent(self.parts_per_million()),
+            in_percent(self.parts_per_million()),
             self.changed_functions,
             self.functions,
             counted(self.changed_units as usize, "unit"),
         )
     }
 
-    pub(super) fn output(&self) -> CountersOutput {
+    pub(crate) fn output(&self) -> CountersOutput {
         CountersOutput {
             units: self.units,
             changed_units: self.changed_units,
@@ -87,6 +85,24 @@ impl Fitting {
             fits_percent: self.parts_per_million() as f64 / 10_000.0,
         }
     }
+}
+
+/// Units that were compiled by counters. A unit counts once for each compilation.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CountersOutput {
+    units: u64,
+    /// Units with changed functions.
+    changed_units: u64,
+    functions: u64,
+    changed_functions: u64,
+    /// Part of the counters' weight that fits the units.
+    fits_percent: f64,
+}
+
+/// Parts per million in per cent, rounded down.
+fn in_percent(parts: u64) -> String {
+    format!("{}.{:02} %", parts / 10_000, parts / 100 % 100)
 }
 
 #[cfg(test)]
