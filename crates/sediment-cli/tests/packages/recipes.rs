@@ -145,7 +145,11 @@ fn functions_of_shell_recipes_build_in_order() {
         bash.args(["-c", &script]).current_dir(folder).env("CFLAGS", "-O1").env_remove("LDFLAGS");
         let program = Path::new(env!("CARGO_BIN_EXE_sediment")).parent().unwrap();
         bash.env("PATH", format!("{}:{}", program.display(), std::env::var("PATH").unwrap()));
-        bash.env("srcdir", folder).env("T", folder).env("FILESDIR", folder).env("PN", "foo").env("P", "foo-1");
+        bash.env("srcdir", folder)
+            .env("T", folder)
+            .env("FILESDIR", folder)
+            .env("PN", "foo")
+            .env("P", "foo-1");
         let made = bash.output().unwrap();
         let said =
             format!("{}{}", String::from_utf8_lossy(&made.stdout), String::from_utf8_lossy(&made.stderr));
@@ -186,8 +190,9 @@ fn yocto_assigns_what_it_reads() {
     let text = std::fs::read_to_string(recipe("yocto/foo_1.bbappend")).unwrap();
     let is_name = |name: &str| {
         let mut parts = name.split(':');
-        let is_variable =
-            parts.next().is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
+        let is_variable = parts
+            .next()
+            .is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_'));
         is_variable && parts.all(|part| ["append", "prepend"].contains(&part))
     };
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {

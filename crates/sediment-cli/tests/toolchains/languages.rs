@@ -13,7 +13,11 @@ pub(crate) fn cases() -> Vec<Trial> {
     vec![
         case("ocaml_stays_in_its_units", &needs, ocaml_stays_in_its_units),
         case("code_that_relies_on_its_place_stays", &linkers, code_that_relies_on_its_place_stays),
-        case("verify_names_code_out_of_its_place", &[Need::Program("cc")], verify_names_code_out_of_its_place),
+        case(
+            "verify_names_code_out_of_its_place",
+            &[Need::Program("cc")],
+            verify_names_code_out_of_its_place,
+        ),
         case("the_wrapper_leaves_code_in_place", &[Need::Program("cc")], the_wrapper_leaves_code_in_place),
     ]
 }
@@ -109,7 +113,8 @@ fn verify_names_code_out_of_its_place() {
     let (code, outside, said) =
         checked(&["plain_two", "fast_add", "plain_one", "marked_square", "fall_second"]);
     assert_eq!((code, outside.as_str()), (5, r#"["fast_add","marked_square","fall_second"]"#), "{said}");
-    for part in ["from fast_begin to fast_end", "from marked_begin to marked_end", "fall_first runs on into"] {
+    for part in ["from fast_begin to fast_end", "from marked_begin to marked_end", "fall_first runs on into"]
+    {
         assert!(said.contains(part), "{said}");
     }
 }

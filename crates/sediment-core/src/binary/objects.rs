@@ -5,8 +5,8 @@
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
-use super::fixed::{self, CodeSymbol};
 use super::elf::Unit;
+use super::fixed::{self, CodeSymbol};
 use super::{BinaryFunction, file_evidence, names};
 use crate::isa::Isa;
 use object::read::archive::ArchiveFile;

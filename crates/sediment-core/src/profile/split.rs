@@ -108,9 +108,12 @@ pub fn named(profile: &Profile) -> Option<Profile> {
     Some(part)
 }
 
-/// The profile with the affinity of these edges alone. Edges of which nothing else is known go.
+/// The profile with what `kept` leaves of each edge. Edges of which nothing is left go.
 #[must_use]
-pub fn with_affinity_of(profile: &Profile, is_kept: &dyn Fn(FunctionIndex, FunctionIndex) -> bool) -> Profile {
+pub fn with_edges(
+    profile: &Profile,
+    kept: &dyn Fn(FunctionIndex, FunctionIndex, &EdgeFacts) -> EdgeFacts,
+) -> Profile {
     let mut part = without_functions(profile);
     part.dsos.clone_from(&profile.dsos);
     for function in profile.functions() {
@@ -118,8 +121,7 @@ pub fn with_affinity_of(profile: &Profile, is_kept: &dyn Fn(FunctionIndex, Funct
         part.facts[index.index()] = profile.facts[function.index()].clone();
     }
     for (caller, callee, facts) in profile.edges() {
-        let affinity = facts.affinity.filter(|_| is_kept(caller, callee));
-        let rest = EdgeFacts { affinity, ..*facts };
+        let rest = kept(caller, callee, facts);
         if rest != EdgeFacts::NOTHING {
             let caller = part.function(profile.key(caller).clone());
             let callee = part.function(profile.key(callee).clone());

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`cut`]: a profile without the affinity edges that its orders do not need, as a package ships it.
+//! [`cut`]: a profile without the edges that its orders do not need, as a package ships it.
 //!
-//! **Problem.** Most lines of a profile are affinity edges, and most of these change nothing in the order. Which ones do, no weight alone
-//! tells: functions are joined by close decisions.
+//! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change nothing in the order.
+//! Which ones do, no weight alone tells: functions are joined by close decisions.
 //!
-//! **Steps.** For each program and library, the edges of the profile that only its order reads are tried without, the lightest first: all
-//! of them, and where the order changes, each half, until one edge is left. What changes the order stays. Edges between two files go: files
-//! are linked alone.
+//! **Steps.** For each program and library, its order is computed without some edges: affinity edges first, then calls of less than
+//! [`LIGHT`] of all, the lightest first. All of them are tried, and where the order changes, each half, until one edge is left, which
+//! stays. Affinity edges between two files go: files are linked alone.
 //!
 //! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile gives the same file.
-//! Calls, samples and functions stay, so that coverage and reports are those of the whole profile.
+//! All functions stay, and all but a small part of the calls, so that coverage and reports are those of the whole profile.
 
 use super::{BuiltGraph, Request, Selection, build, compute_built};
-use sediment_core::callgraph::{CallEdge, FunctionId, Order};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Order};
 use sediment_core::error::Result;
-use sediment_core::profile::{FunctionIndex, Profile, split};
+use sediment_core::profile::{EdgeFacts, FunctionIndex, Profile, split};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -22,19 +22,24 @@ use std::ops::Range;
 const MOST_WORK: usize = 4_000_000;
 /// Trials at most.
 const MOST_TRIALS: usize = 2_000;
+/// Calls of one edge that may go, as one part in this many of all.
+const LIGHT: u64 = 10_000;
 
-/// A profile without the affinity edges that no order needs.
+/// A profile without the edges that no order needs.
 #[derive(Debug, Clone)]
 pub struct CutProfile {
     /// The rest.
     pub profile: Profile,
-    /// Affinity edges of the whole profile.
+    /// Edges of the whole profile.
     pub before: usize,
-    /// Affinity edges that are left.
+    /// Edges that are left.
     pub after: usize,
 }
 
-/// Takes out the affinity edges that no order of a program or library of the profile needs; None where all are needed.
+/// Ends of edges, as ids of a graph.
+type Ends = HashSet<(FunctionId, FunctionId)>;
+
+/// Takes out the edges that no order of a program or library of the profile needs; None where all are needed.
 ///
 /// # Errors
 /// When a sum of weights passes what a graph may have.
@@ -44,7 +49,8 @@ pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
         [] => vec![Selection::Everything],
         labels => labels.iter().map(|label| Selection::Dso(label)).collect(),
     };
-    let mut needed: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
+    let mut affine: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
+    let mut uncalled: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
     for selection in selections {
         // A file of which the profile has no function has no order.
         let Ok(built) = build(profile, &selection) else { continue };
@@ -53,48 +59,69 @@ pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
             .names()
             .filter_map(|(key, id)| profile.find(key).map(|function| (function, id)))
             .collect();
-        let pairs = Trials::new(profile, built)?.needed()?;
+        let (affinity, calls) = Trials::new(profile, built)?.needed()?;
         for (from, to, facts) in profile.edges() {
-            let ends = ids.get(&from).zip(ids.get(&to)).map(|(from, to)| (*from, *to));
-            if facts.affinity.is_some() && ends.is_some_and(|ends| pairs.contains(&ends)) {
-                needed.insert((from, to));
+            let Some(ends) = ids.get(&from).zip(ids.get(&to)).map(|(from, to)| (*from, *to)) else {
+                continue;
+            };
+            if facts.affinity.is_some() && affinity.contains(&ends) {
+                affine.insert((from, to));
+            }
+            if facts.count.is_some() && calls.contains(&ends) {
+                uncalled.insert((from, to));
             }
         }
     }
-    let before = profile.edges().iter().filter(|(_, _, facts)| facts.affinity.is_some()).count();
-    let after = needed.len();
-    let cut = || CutProfile {
-        profile: split::with_affinity_of(profile, &|from, to| needed.contains(&(from, to))),
-        before,
-        after,
-    };
-    Ok((after < before).then(cut))
+    let rest = split::with_edges(profile, &|from, to, facts| EdgeFacts {
+        affinity: facts.affinity.filter(|_| affine.contains(&(from, to))),
+        count: facts.count.filter(|_| !uncalled.contains(&(from, to))),
+        ..*facts
+    });
+    let (before, after) = (profile.edge_count(), rest.edge_count());
+    Ok((after < before).then_some(CutProfile { profile: rest, before, after }))
 }
 
-/// Trials of orders without some affinity edges.
+/// An edge that may go.
+struct Candidate {
+    edge: CallEdge,
+    is_call: bool,
+    is_there: bool,
+}
+
+/// Trials of orders without some edges.
 struct Trials<'a> {
     profile: &'a Profile,
     built: BuiltGraph,
-    /// The affinity edges, the lightest first, and whether each is still there.
-    edges: Vec<(CallEdge, bool)>,
-    wanted: Order,
+    /// Affinity edges, then light calls, the lightest first.
+    candidates: Vec<Candidate>,
+    /// Orders where the input order is not known, and where it is.
+    wanted: [Order; 2],
     left: usize,
 }
 
 impl<'a> Trials<'a> {
     fn new(profile: &'a Profile, built: BuiltGraph) -> Result<Self> {
         let graph = &built.graph;
-        let mut edges: Vec<(CallEdge, bool)> = graph.affinity().iter().map(|edge| (*edge, true)).collect();
-        edges.sort_by_key(|(edge, _)| (edge.weight, edge.caller, edge.callee));
-        let work = graph.len() + graph.edges().len() + edges.len();
+        let all: u64 = graph.edges().iter().map(|edge| edge.weight).sum();
+        // Without counted calls, affinity or estimates stand in for them.
+        let is_light = |edge: &&CallEdge| profile.total > 0 && edge.weight < all / LIGHT;
+        let candidate = |edge: &CallEdge, is_call| Candidate { edge: *edge, is_call, is_there: true };
+        let mut candidates: Vec<Candidate> =
+            graph.affinity().iter().map(|edge| candidate(edge, false)).collect();
+        candidates.extend(graph.edges().iter().filter(is_light).map(|edge| candidate(edge, true)));
+        candidates.sort_by_key(|candidate| {
+            let edge = &candidate.edge;
+            (candidate.is_call, edge.weight, edge.caller, edge.callee)
+        });
+        let work = graph.len() + graph.edges().len() + graph.affinity().len();
         let left = (MOST_WORK / work.max(1)).min(MOST_TRIALS);
-        let wanted = compute_built(profile, built.clone(), &Request::default())?.order;
-        Ok(Self { profile, built, edges, wanted, left })
+        let wanted = orders(profile, &built)?;
+        Ok(Self { profile, built, candidates, wanted, left })
     }
 
-    /// The ends of the edges that the order needs.
-    fn needed(mut self) -> Result<HashSet<(FunctionId, FunctionId)>> {
-        let mut ranges = vec![0..self.edges.len()];
+    /// The ends of the affinity edges that the orders need, and of the calls that they do not need.
+    fn needed(mut self) -> Result<(Ends, Ends)> {
+        let mut ranges = vec![0..self.candidates.len()];
         while let Some(range) = ranges.pop() {
             if range.is_empty() || self.is_same_without(range.clone())? || range.len() == 1 {
                 continue;
@@ -102,24 +129,51 @@ impl<'a> Trials<'a> {
             let middle = range.start + range.len() / 2;
             ranges.extend([middle..range.end, range.start..middle]);
         }
-        let kept = self.edges.into_iter().filter(|(_, is_kept)| *is_kept);
-        Ok(kept.map(|(edge, _)| (edge.caller, edge.callee)).collect())
+        let ends = |is_call: bool| -> Ends {
+            let chosen =
+                self.candidates.iter().filter(|one| one.is_call == is_call && one.is_there != is_call);
+            chosen.map(|one| (one.edge.caller, one.edge.callee)).collect()
+        };
+        Ok((ends(false), ends(true)))
     }
 
-    /// Takes out the edges of a range if the order stays the same.
+    /// Takes out the candidates of a range if the orders stay the same.
     fn is_same_without(&mut self, range: Range<usize>) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }
         self.left -= 1;
-        let rest = self.edges[..range.start].iter().chain(&self.edges[range.end..]);
-        let affinity = rest.filter(|(_, is_kept)| *is_kept).map(|(edge, _)| *edge).collect();
-        let graph = self.built.graph.clone().with_affinity(affinity)?;
-        let built = BuiltGraph { graph, ..self.built.clone() };
-        let is_same = compute_built(self.profile, built, &Request::default())?.order == self.wanted;
+        let gone = |index: usize, one: &Candidate| !one.is_there || range.contains(&index);
+        let graph = &self.built.graph;
+        let (mut affinity, mut calls) = (Vec::new(), Ends::new());
+        let mut weights = graph.weights().to_vec();
+        for (index, one) in self.candidates.iter().enumerate() {
+            match (one.is_call, gone(index, one)) {
+                (false, false) => affinity.push(one.edge),
+                (true, true) => {
+                    calls.insert((one.edge.caller, one.edge.callee));
+                    let weight = &mut weights[one.edge.callee.index()];
+                    *weight = weight.saturating_sub(one.edge.weight);
+                }
+                _ => {}
+            }
+        }
+        let edges = graph.edges().iter().filter(|edge| !calls.contains(&(edge.caller, edge.callee)));
+        let graph = CallGraph::new(graph.sizes().to_vec(), weights, edges.copied().collect())?;
+        let built = BuiltGraph { graph: graph.with_affinity(affinity)?, ..self.built.clone() };
+        let is_same = orders(self.profile, &built)? == self.wanted;
         if is_same {
-            self.edges[range].iter_mut().for_each(|(_, is_kept)| *is_kept = false);
+            self.candidates[range].iter_mut().for_each(|one| one.is_there = false);
         }
         Ok(is_same)
     }
+}
+
+/// The orders of a graph where the input order of its link is not known, and where ids follow it.
+fn orders(profile: &Profile, built: &BuiltGraph) -> Result<[Order; 2]> {
+    let order = |is_in_input_order| {
+        let built = BuiltGraph { is_in_input_order, ..built.clone() };
+        compute_built(profile, built, &Request::default()).map(|ordering| ordering.order)
+    };
+    Ok([order(false)?, order(true)?])
 }

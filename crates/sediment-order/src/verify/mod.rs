@@ -364,7 +364,8 @@ impl PlacedFunctions {
                 turns.insert(turn, address);
             }
         }
-        let turns: HashMap<u64, usize> = all_turns.into_iter().map(|(turn, address, _)| (address, turn)).collect();
+        let turns: HashMap<u64, usize> =
+            all_turns.into_iter().map(|(turn, address, _)| (address, turn)).collect();
         let mut placed_functions = Self {
             as_ordered: BTreeSet::new(),
             ordered_stretches: BTreeSet::new(),

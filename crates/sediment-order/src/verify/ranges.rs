@@ -47,9 +47,8 @@ pub enum RequiredPlace {
 #[must_use]
 pub fn displaced(binary: &Binary, objects: &Objects) -> Vec<Displaced> {
     let of_ocaml = outside_range(binary).into_iter();
-    let mut displaced: Vec<Displaced> = of_ocaml
-        .map(|name| Displaced { name: name.to_owned(), place: RequiredPlace::OcamlUnit })
-        .collect();
+    let mut displaced: Vec<Displaced> =
+        of_ocaml.map(|name| Displaced { name: name.to_owned(), place: RequiredPlace::OcamlUnit }).collect();
     let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
     for function in &binary.functions {
         by_name.entry(function.name.as_str()).or_default().push(function);

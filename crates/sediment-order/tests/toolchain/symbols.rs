@@ -43,13 +43,13 @@ pub(crate) fn cases() -> Vec<Trial> {
 fn units_joined_by_ld_r() {
     let folder = tempfile::tempdir().unwrap();
     let unit = |factor: u32, name: &str| {
-        format!("static __attribute__((noinline)) int twin(int x) {{ return x * {factor}; }}\nint {name}(int x) {{ return twin(x) + 1; }}\n")
+        format!(
+            "static __attribute__((noinline)) int twin(int x) {{ return x * {factor}; }}\nint {name}(int x) {{ return twin(x) + 1; }}\n"
+        )
     };
     let assembler = "    .section .text.twin,\"ax\",@progbits\n    .type twin,@function\ntwin: ret\n    .size twin,.-twin\n    .section .note.GNU-stack\n";
     let main = "int a(int), b(int);\nint main(int n, char **w) { (void)w; return a(n) + b(n); }\n";
-    for (name, text) in
-        [("a.c", unit(3, "a")), ("s.s", assembler.to_owned()), ("b.c", unit(5, "b") + main)]
-    {
+    for (name, text) in [("a.c", unit(3, "a")), ("s.s", assembler.to_owned()), ("b.c", unit(5, "b") + main)] {
         std::fs::write(folder.path().join(name), text).unwrap();
     }
     let run = |program: &Path, arguments: &[&str]| {

@@ -395,7 +395,7 @@ fn packaged_name(profile: &Path) -> Result<String> {
     })
 }
 
-/// The profile without the affinity edges that its orders do not need, where it is large.
+/// The profile without the edges that its orders do not need, where it is large.
 fn without_idle_edges(read: &Profile, path: &Path, ui: &Ui) -> Result<Option<Profile>> {
     let before = text::print(read).len();
     if before <= LARGE {
@@ -407,7 +407,7 @@ fn without_idle_edges(read: &Profile, path: &Path, ui: &Ui) -> Result<Option<Pro
         "{}: left out {} of {}, which change no order: {after} KiB instead of {before}",
         files::display(path),
         cut.before - cut.after,
-        counted(cut.before, "affinity edge"),
+        counted(cut.before, "edge"),
     ));
     Ok(Some(cut.profile))
 }

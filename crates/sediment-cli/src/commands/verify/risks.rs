@@ -44,9 +44,7 @@ fn at_risk(file_name: &str, example: &Displaced, count: usize) -> Error {
             "link without an order of OCaml's functions: sediment order leaves them out",
         ),
         RequiredPlace::Between { begin, end } => (
-            format!(
-                "{functions} {lie} outside of the range from {begin} to {end}, for example {name}"
-            ),
+            format!("{functions} {lie} outside of the range from {begin} to {end}, for example {name}"),
             "remove the functions between these labels from the order: sediment order leaves them out",
         ),
         RequiredPlace::Behind(before) => (
