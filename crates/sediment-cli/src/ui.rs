@@ -55,6 +55,8 @@ struct State {
     /// Items skipped so far, by step.
     skipped: Vec<(String, Skipped)>,
     next: Option<String>,
+    /// Lines that wait for the first one.
+    held: Option<Vec<u8>>,
 }
 
 impl Ui {
@@ -67,6 +69,7 @@ impl Ui {
             hidden_reasons: 0,
             skipped: Vec::new(),
             next: None,
+            held: None,
         };
         Self { terminal, colour: colour(terminal), state: Mutex::new(state) }
     }
@@ -188,6 +191,27 @@ impl Ui {
         }
     }
 
+    /// Keeps all lines until the first one is known, or an error ends the command.
+    pub(crate) fn hold(&self) {
+        self.state().held.get_or_insert_with(Vec::new);
+    }
+
+    /// Prints lines before all that were held, and these after them.
+    pub(crate) fn first(&self, print: impl FnOnce()) {
+        let held = self.state().held.take();
+        print();
+        self.write(&held.unwrap_or_default());
+    }
+
+    fn write(&self, lines: &[u8]) {
+        if let Some(held) = &mut self.state().held {
+            held.extend_from_slice(lines);
+            return;
+        }
+        // Nobody is left to tell when standard error is gone.
+        let _ = std::io::stderr().lock().write_all(lines);
+    }
+
     /// Keeps the next command, which is the last line that is printed.
     pub(crate) fn next(&self, command: Option<String>) {
         self.state().next = command;
@@ -195,6 +219,7 @@ impl Ui {
 
     /// Prints what is still to be said: what was hidden, and the next command.
     pub(crate) fn close(&self) {
+        self.first(|| {});
         let mut state = self.state();
         let (warnings, reasons) = (state.hidden_warnings, state.hidden_reasons);
         let next = state.next.take();
@@ -234,6 +259,7 @@ impl Ui {
 
     /// Prints an error, and its hint on a line of its own.
     pub(crate) fn error(&self, error: &Error) {
+        self.first(|| {});
         self.say("", Some(("sediment: ", RED)), &error.to_string());
         if let Some(hint) = error.hint() {
             for (index, line) in hint.lines().enumerate() {
@@ -333,8 +359,7 @@ impl Ui {
         }
         line += &safe_line(text);
         line.push('\n');
-        // Nobody is left to tell when standard error is gone.
-        let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        self.write(line.as_bytes());
     }
 }
 

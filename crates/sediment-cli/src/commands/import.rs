@@ -116,8 +116,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let files = SystemFiles::new(arguments.symfs.clone(), &arguments.binary)?;
     let trace = arguments.trace.as_deref();
+    // The first line says how much was imported.
+    ui.hold();
     let (recording, resolved) = inputs.resolve(&settings, &files, arguments.ignore_build_id, trace, ui)?;
     inputs::tell_gaps(&resolved.profile, ui);
+    warn_of_losses(&resolved, ui);
     arguments.check_coverage(&resolved)?;
     arguments.write(&resolved.profile, Some((&recording, &resolved)), ui)
 }
@@ -130,7 +133,11 @@ const NEARLY_ALL: f64 = 99.0;
 fn imported_summary(resolved: &Resolved) -> String {
     let imported = &resolved.imported;
     if imported.kept == imported.of {
-        return summary(&resolved.profile);
+        let summary = summary(&resolved.profile);
+        return match imported.is_own_cost && imported.of > 0 {
+            true => format!("{summary}, {} own cost", grouped(imported.of)),
+            false => summary,
+        };
     }
     let functions = counted(grouped(resolved.profile.function_count()), "function");
     let unit = if imported.is_own_cost { "own cost" } else { "calls" };
@@ -141,10 +148,21 @@ fn imported_summary(resolved: &Resolved) -> String {
         _ if percent < 1.0 => format!("{percent:.2}"),
         _ => format!("{percent:.1}"),
     };
-    let cause = imported.largest_loss.filter(|_| imported.percent() < NEARLY_ALL);
+    let cause = imported.losses.first().filter(|_| imported.percent() < NEARLY_ALL);
     let cause = cause
-        .map_or_else(String::new, |(reason, weight)| format!("; of the rest, {} {reason}", grouped(weight)));
+        .map_or_else(String::new, |(reason, weight)| format!("; of the rest, {} {reason}", grouped(*weight)));
     format!("{functions}, {} of {} {unit} ({percent} %){cause}", grouped(imported.kept), grouped(imported.of))
+}
+
+/// Warns of what was skipped beyond a hundredth of the weight; the first line has the largest loss.
+fn warn_of_losses(resolved: &Resolved, ui: &Ui) {
+    let imported = &resolved.imported;
+    for (reason, weight) in imported.losses.iter().skip(1) {
+        let percent = 100.0 * *weight as f64 / imported.of as f64;
+        if percent > 100.0 - NEARLY_ALL {
+            ui.warn(&format!("skipped {percent:.1} %: {} {reason}", grouped(*weight)));
+        }
+    }
 }
 
 /// Names of formats; those of former releases are hidden, and refused by the library with their replacement.
@@ -166,11 +184,7 @@ impl Arguments {
         let to_file = self.output != Path::new(files::STANDARD_STREAM);
         let target = if to_file { format!(" -> {}", files::display(&self.output)) } else { String::new() };
         let line = format!("imported {what}{target}");
-        if is_little {
-            ui.warn_always(&line)
-        } else {
-            ui.note(&line)
-        }
+        ui.first(|| if is_little { ui.warn_always(&line) } else { ui.note(&line) });
         if to_file {
             let recording = from.map(|(recording, _)| recording);
             let next = next_steps::after_profile(&self.binary, profile, &self.output, recording);

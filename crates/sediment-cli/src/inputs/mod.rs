@@ -107,7 +107,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
         names.filter(|name| sediment_core::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
         ui.warn(&format!(
-            "{} demangled names, for example {example}: linkers know linkage names only; print or record with --no-demangle (perf report and script) or --demangle=no (callgrind, uftrace)",
+            "{} demangled names, for example {example}: order and predict match them to the symbols of --binary, where one fits; linkage names are certain: print or record with --no-demangle (perf report and script) or --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }
@@ -186,7 +186,7 @@ impl<'a> ProfileOutput<'a> {
             kept: Digits(imported.kept),
             of: Digits(imported.of),
             percent: imported.percent(),
-            largest_loss: imported.largest_loss.map(|(reason, _)| reason.code()),
+            largest_loss: imported.losses.first().map(|(reason, _)| reason.code()),
         });
         self.unproven = unproven
             .iter()

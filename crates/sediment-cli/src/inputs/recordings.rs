@@ -297,10 +297,10 @@ fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &
     };
     let more = match unproven.len() - 1 {
         0 => String::new(),
-        more => format!(" and {more} more"),
+        more => format!(", and the same of {}", counted(more, "further file")),
     };
     ui.warn(&format!(
-        "names may be wrong for {weight}: no build-id tells whether {}{more} is the recorded file; {}",
+        "names may be wrong for {weight}: no build-id tells whether {} is the recorded file{more}; {}",
         heaviest.path,
         heaviest.doubt.text()
     ));

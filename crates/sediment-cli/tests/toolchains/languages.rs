@@ -13,6 +13,11 @@ pub(crate) fn cases() -> Vec<Trial> {
     vec![
         case("ocaml_stays_in_its_units", &needs, ocaml_stays_in_its_units),
         case("code_that_relies_on_its_place_stays", &linkers, code_that_relies_on_its_place_stays),
+        case(
+            "verify_names_code_out_of_its_place",
+            &[Need::Program("cc")],
+            verify_names_code_out_of_its_place,
+        ),
         case("the_wrapper_leaves_code_in_place", &[Need::Program("cc")], the_wrapper_leaves_code_in_place),
     ]
 }
@@ -29,7 +34,7 @@ fn compile_fixed(folder: &Path, output: &str, arguments: &[String], wrapper: Opt
     }
     let linked = compiler.output().unwrap();
     assert!(linked.status.success(), "{}", String::from_utf8_lossy(&linked.stderr));
-    out(&run(folder, output))
+    if output.ends_with(".o") { String::new() } else { out(&run(folder, output)) }
 }
 
 const FIXED: [&str; 8] = [
@@ -84,6 +89,33 @@ fn code_that_relies_on_its_place_stays() {
             assert!(FIXED.iter().all(|name| !text.contains(name)), "{text}");
             assert_eq!(compile_fixed(folder, "ordered", &arguments, None), expected, "{linker}, seed {seed}");
         }
+    }
+}
+
+/// An order by hand moves a function out of each range, and one that another runs on into.
+fn verify_names_code_out_of_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    compile_fixed(folder, "fixed.o", &["-c".to_owned()], None);
+    let checked = |moved: &[&str]| {
+        let sections: String = moved.iter().map(|name| format!("    *(.text.{name})\n")).collect();
+        let order = format!("SECTIONS {{\n  .text.sediment : {{\n{sections}  }}\n}} INSERT BEFORE .text;\n");
+        std::fs::write(folder.join("by-hand.order"), order).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-o", "moved", "fixed.o", "-Wl,-T,by-hand.order"]).current_dir(folder);
+        assert!(compiler.status().unwrap().success());
+        let output = sediment(folder, &["verify", "moved", "--order", "by-hand.order", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+        (code(&output), json["outside_range"].to_string(), err(&output))
+    };
+    let (code, outside, said) = checked(&["plain_two", "plain_one"]);
+    assert_eq!((code, outside.as_str()), (0, "[]"), "{said}");
+    let (code, outside, said) =
+        checked(&["plain_two", "fast_add", "plain_one", "marked_square", "fall_second"]);
+    assert_eq!((code, outside.as_str()), (5, r#"["fast_add","marked_square","fall_second"]"#), "{said}");
+    for part in ["from fast_begin to fast_end", "from marked_begin to marked_end", "fall_first runs on into"]
+    {
+        assert!(said.contains(part), "{said}");
     }
 }
 

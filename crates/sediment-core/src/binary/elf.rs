@@ -6,7 +6,7 @@
 
 use super::fixed::{self, CodeSymbol};
 use super::plt::{self, RawStub};
-use super::{BinaryFunction, CodeSection, Segment, names};
+use super::{BinaryFunction, CodeSection, LabelRange, Segment, names};
 use crate::error::{Error, ErrorCode, Result};
 use crate::isa::Isa;
 use object::elf::{self, FileHeader32, FileHeader64};
@@ -15,6 +15,7 @@ use object::read::elf::{
 };
 use object::read::{SectionIndex, StringTable};
 use object::{Endian as _, Endianness};
+use std::collections::HashMap;
 
 /// Bytes between two functions that may be padding, which code runs over.
 const MOST_PADDING: u64 = 64;
@@ -40,6 +41,8 @@ pub(super) struct Image<'data> {
     pub(super) plt_stubs: Vec<RawStub>,
     /// Addresses of functions of `.symtab` that no linker may move, ascending.
     pub(super) fixed: Vec<u64>,
+    /// Ranges of `.symtab` that labels mark.
+    pub(super) label_ranges: Vec<LabelRange>,
 }
 
 /// Reads an ELF file of either class and byte order.
@@ -193,9 +196,11 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
     let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
     let arch = architecture(machine, Elf::is_type_64_sized(), endian);
     let functions = reader.functions(&symbols)?;
+    let (fixed, label_ranges) = reader.fixed(&symbols, &functions, Isa::of(arch.as_deref()));
     Ok(Image {
         file_size: bytes.len() as u64,
-        fixed: reader.fixed(&symbols, &functions, Isa::of(arch.as_deref())),
+        fixed,
+        label_ranges,
         symbols: functions,
         dynamic_symbols: reader.functions(&dynamic_symbols)?,
         build_id: reader.build_id(program_headers),
@@ -309,7 +314,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
     /// that has its type, and nothing at the end of a section, such as what linkers define (`_etext`).
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
-        let mut file: Option<String> = None;
+        let mut unit = Unit::default();
         // Neighbours in the table mostly share a section, and one name serves them all.
         let mut last_section: Option<(SectionIndex, Option<(String, u64)>)> = None;
         // The first entry of a table is reserved, whatever it holds.
@@ -321,7 +326,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
             };
             let kind = symbol.st_type();
             if kind == elf::STT_FILE {
-                file = file_evidence(name()?);
+                unit.begin(name()?);
                 continue;
             }
             let local = symbol.st_bind() == elf::STB_LOCAL;
@@ -367,7 +372,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
                 address,
                 size,
                 section: section.clone(),
-                file: if local { file.clone() } else { None },
+                file: if local { unit.file_of(name, (section_index.0, address)) } else { None },
                 local,
                 ifunc: kind == elf::STT_GNU_IFUNC,
                 untyped,
@@ -377,8 +382,13 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         Ok(found)
     }
 
-    /// Addresses of the functions that code relies on where they are (see `fixed`), ascending.
-    fn fixed(&self, table: &SymbolTable<'data, Elf>, functions: &[BinaryFunction], isa: &Isa) -> Vec<u64> {
+    /// Addresses of the functions that code relies on where they are (see `fixed`), ascending, and the ranges that labels mark.
+    fn fixed(
+        &self,
+        table: &SymbolTable<'data, Elf>,
+        functions: &[BinaryFunction],
+        isa: &Isa,
+    ) -> (Vec<u64>, Vec<LabelRange>) {
         let code_of = |index: SectionIndex, address: u64, size: u64| {
             let section = self.sections.section(index).ok().filter(|section| self.holds_code(section))?;
             let data = section.data(self.endian, self.bytes).ok()?;
@@ -402,6 +412,13 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
             let Some(code) = code_of(section, address, size) else { continue };
             symbols.push(CodeSymbol { name, place: (section.0, address), size, code });
         }
+        let range = |(begin, end): (usize, usize)| LabelRange {
+            begin: symbols[begin].name.to_owned(),
+            end: symbols[end].name.to_owned(),
+            from: symbols[begin].place.1,
+            to: symbols[end].place.1,
+        };
+        let ranges = fixed::ranges(&symbols, isa).into_iter().map(range).collect();
         let mut fixed: Vec<u64> = fixed::marked(&symbols, isa).into_iter().map(|(_, at)| at).collect();
         let mut starts: Vec<(u64, &str)> =
             functions.iter().map(|function| (function.address, function.section.as_str())).collect();
@@ -417,7 +434,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
         }
         fixed.sort_unstable();
         fixed.dedup();
-        fixed
+        (fixed, ranges)
     }
 
     /// The build-id, from the note sections or, where there are none, from the note segments.
@@ -589,6 +606,34 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
                 plt::stub_by_name(name, symbol.st_value(self.endian).into())
             })
             .collect()
+    }
+}
+
+/// The compilation unit that local symbols of a table are of, by the STT_FILE symbol before them.
+///
+/// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow those of another unit, also in the result
+/// of `ld -r`. No unit has two local functions of one name, so the second begins a unit without a name.
+#[derive(Debug, Default)]
+pub(super) struct Unit<'a> {
+    file: Option<String>,
+    /// Places of the local functions by name, where the file is known.
+    functions: HashMap<&'a str, (usize, u64)>,
+}
+
+impl<'a> Unit<'a> {
+    /// Begins the unit of an STT_FILE symbol.
+    pub(super) fn begin(&mut self, name: &[u8]) {
+        self.file = file_evidence(name);
+        self.functions.clear();
+    }
+
+    /// The source file of the next local function.
+    pub(super) fn file_of(&mut self, function: &'a str, place: (usize, u64)) -> Option<String> {
+        self.file.as_ref()?;
+        if *self.functions.entry(function).or_insert(place) != place {
+            self.file = None;
+        }
+        self.file.clone()
     }
 }
 

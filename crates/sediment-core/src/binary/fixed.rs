@@ -26,20 +26,34 @@ const LONGEST_EMPTY: u64 = 16;
 /// Frames of such functions without optimisation: `push %rbp; mov %rsp, %rbp; nop; pop %rbp`.
 const EMPTY_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x90, 0x5d];
 
-/// The places of the symbols in ranges that labels mark, and of the labels.
-pub(super) fn marked(symbols: &[CodeSymbol<'_>], isa: &Isa) -> HashSet<(usize, u64)> {
-    let markers: Vec<&CodeSymbol<'_>> = symbols.iter().filter(|symbol| is_marker(symbol, isa)).collect();
-    let mut by_name: HashMap<&str, Vec<(usize, u64)>> = HashMap::new();
-    for marker in &markers {
-        by_name.entry(marker.name).or_default().push(marker.place);
+/// The ranges that labels mark, as the indices of the two labels in `symbols`: for each label of a beginning the next one of its end, or
+/// the last before it where none follows.
+pub(super) fn ranges(symbols: &[CodeSymbol<'_>], isa: &Isa) -> Vec<(usize, usize)> {
+    let markers: Vec<usize> = (0..symbols.len()).filter(|index| is_marker(&symbols[*index], isa)).collect();
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for &marker in &markers {
+        by_name.entry(symbols[marker].name).or_default().push(marker);
     }
-    let mut ranges: Vec<((usize, u64), (usize, u64))> = Vec::new();
-    for marker in &markers {
-        for end in ends_of(marker.name).iter().filter_map(|end| by_name.get(end.as_str())) {
-            let after = end.iter().filter(|end| **end >= marker.place);
-            ranges.extend(after.min().map(|end| (marker.place, *end)));
+    let place = |index: &usize| symbols[*index].place;
+    let mut ranges = Vec::new();
+    for &begin in &markers {
+        for ends in ends_of(symbols[begin].name).iter().filter_map(|end| by_name.get(end.as_str())) {
+            let (after, before): (Vec<usize>, Vec<usize>) =
+                ends.iter().partition(|end| place(end) >= place(&begin));
+            let end = after.into_iter().min_by_key(place).or_else(|| before.into_iter().max_by_key(place));
+            ranges.extend(end.map(|end| (begin, end)));
         }
     }
+    ranges
+}
+
+/// The places of the symbols in ranges that labels mark, and of the labels.
+pub(super) fn marked(symbols: &[CodeSymbol<'_>], isa: &Isa) -> HashSet<(usize, u64)> {
+    let mut ranges: Vec<((usize, u64), (usize, u64))> = ranges(symbols, isa)
+        .into_iter()
+        .map(|(begin, end)| (symbols[begin].place, symbols[end].place))
+        .filter(|(begin, end)| begin <= end)
+        .collect();
     ranges.sort_unstable();
     // Where the ranges that begin at or before each one end at the latest.
     let mut reach = (0, 0);

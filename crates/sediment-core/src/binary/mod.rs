@@ -226,6 +226,21 @@ pub struct Binary {
     /// Addresses of functions that no linker may move, as code relies on their place: in ranges that two labels mark, or next to a
     /// function that runs on into the next one. Ascending.
     pub fixed: Vec<u64>,
+    /// Ranges of code that two labels mark.
+    pub label_ranges: Vec<LabelRange>,
+}
+
+/// Range of code between two labels, or empty functions, such as `fast_begin` and `fast_end`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelRange {
+    /// Label of the beginning.
+    pub begin: String,
+    /// Label of the end.
+    pub end: String,
+    /// Address of the beginning.
+    pub from: u64,
+    /// Address of the end; lower than the beginning where a linker moved one of them.
+    pub to: u64,
 }
 
 /// A PT_LOAD segment.
@@ -294,6 +309,7 @@ impl Binary {
             plt_stubs,
             unresolved: false,
             fixed: image.fixed,
+            label_ranges: image.label_ranges,
         })
     }
 

@@ -5,6 +5,7 @@
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
+use super::elf::Unit;
 use super::fixed::{self, CodeSymbol};
 use super::{BinaryFunction, file_evidence, names};
 use crate::isa::Isa;
@@ -50,6 +51,14 @@ pub enum ObjectPath {
     CompiledFrom(String),
 }
 
+impl ObjectPath {
+    /// Base name of the object.
+    fn file_name(&self) -> &str {
+        let (Self::File(path) | Self::Member { member: path, .. } | Self::CompiledFrom(path)) = self;
+        path.rsplit('/').next().unwrap_or(path)
+    }
+}
+
 /// The functions of a link's inputs.
 #[derive(Debug, Clone, Default)]
 pub struct Objects {
@@ -66,7 +75,22 @@ pub struct Objects {
     pub mentioned: Vec<String>,
     /// Functions that no linker may move, as code relies on their place, by path and place: see [`Binary::fixed`](super::Binary::fixed).
     pub fixed: HashSet<(usize, (usize, u64))>,
+    /// Ranges of code that two labels mark.
+    pub label_ranges: Vec<ObjectRange>,
+    /// Functions that run on into the next one, with that one: indices into [`Self::functions`].
+    pub running_on: Vec<(usize, usize)>,
     numbers: HashMap<String, u32>,
+}
+
+/// Range of code between two labels of an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectRange {
+    /// Label of the beginning.
+    pub begin: String,
+    /// Label of the end.
+    pub end: String,
+    /// The functions between: indices into [`Objects::functions`].
+    pub functions: Vec<usize>,
 }
 
 impl ObjectFunction {
@@ -174,12 +198,15 @@ impl Objects {
             return;
         }
         let path = self.paths.len().saturating_sub(1);
-        let mut source: Option<String> = None;
+        // GNU ld calls a unit without a source file by its object.
+        let object = self.paths.last().and_then(|path| file_evidence(path.file_name().as_bytes()));
+        let (mut unit, mut has_file) = (Unit::default(), false);
         let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
         for symbol in file.symbols() {
             let Ok(name) = symbol.name() else { continue };
             if symbol.kind() == SymbolKind::File {
-                source = file_evidence(name.as_bytes());
+                has_file = true;
+                unit.begin(name.as_bytes());
                 continue;
             }
             // Assembler code often leaves out the type of its symbols.
@@ -196,15 +223,21 @@ impl Objects {
                 continue;
             };
             let local = symbol.is_local();
+            let place = (index.0, symbol.address());
+            let file = match has_file {
+                _ if !local => None,
+                true => unit.file_of(name, place),
+                false => object.clone(),
+            };
             starts.entry(index).or_default().entry(symbol.address()).or_insert(self.functions.len());
             self.functions.push(ObjectFunction {
                 name: name.to_owned(),
                 section: section_name.to_owned(),
                 size: symbol.size(),
                 local,
-                file: if local { source.clone() } else { None },
+                file,
                 path,
-                place: (index.0, symbol.address()),
+                place,
             });
         }
         self.add_references(&file, &starts);
@@ -235,6 +268,18 @@ impl Objects {
             symbols.push(CodeSymbol { name, place, size: symbol.size(), code });
         }
         self.fixed.extend(fixed::marked(&symbols, isa).into_iter().map(|place| (path, place)));
+        for (begin, end) in fixed::ranges(&symbols, isa) {
+            let [begin, end] = [begin, end].map(|index| &symbols[index]);
+            let between = |place: &(usize, u64)| (begin.place..end.place).contains(place);
+            let places = starts.iter().flat_map(|(section, here)| {
+                here.iter().map(|(address, function)| ((section.0, *address), *function))
+            });
+            let mut functions: Vec<usize> =
+                places.filter(|(place, _)| between(place)).map(|(_, function)| function).collect();
+            functions.sort_unstable();
+            let [begin, end] = [begin, end].map(|label| label.name.to_owned());
+            self.label_ranges.push(ObjectRange { begin, end, functions });
+        }
         let mut sections: BTreeMap<usize, (SectionIndex, u64)> = BTreeMap::new();
         let of_code = file.sections().filter(is_code_section).filter(|section| section.size() > 0);
         sections.extend(of_code.map(|section| (section.index().0, (section.index(), section.size()))));
@@ -242,12 +287,15 @@ impl Objects {
             // Within a section nothing moves.
             let is_last = place.1.checked_add(size) == sections.get(&place.0).map(|(_, size)| *size);
             let (_, (next, _)) = sections.range(place.0 + 1..).next().filter(|_| is_last)?;
-            starts.get(next)?.first_key_value().map(|(first, _)| (next.0, *first))
+            starts.get(next)?.first_key_value().map(|(first, function)| ((next.0, *first), *function))
         };
         for symbol in symbols.iter().filter(|symbol| symbol.size > 0) {
-            let Some(next) = next_of(symbol.place, symbol.size) else { continue };
+            let Some((next, after)) = next_of(symbol.place, symbol.size) else { continue };
             if fixed::runs_on(symbol.code, isa) {
                 self.fixed.extend([(path, symbol.place), (path, next)]);
+                let here = starts.get(&SectionIndex(symbol.place.0));
+                let own = here.and_then(|here| here.get(&symbol.place.1));
+                self.running_on.extend(own.map(|own| (*own, after)));
             }
         }
     }

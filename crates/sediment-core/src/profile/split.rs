@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parts of a profile: one DSO's, as a `.prof` holds it, and that of some DSOs alone, as it is sent to their maintainers.
 
-use super::{FunctionIndex, Profile, address_of_nameless};
+use super::{EdgeFacts, FunctionIndex, Profile, address_of_nameless};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a profile that concerns one DSO: its functions, the edges with an end in it, and the other ends of those in
@@ -106,6 +106,29 @@ pub fn named(profile: &Profile) -> Option<Profile> {
         }
     }
     Some(part)
+}
+
+/// The profile with what `kept` leaves of each edge. Edges of which nothing is left go.
+#[must_use]
+pub fn with_edges(
+    profile: &Profile,
+    kept: &dyn Fn(FunctionIndex, FunctionIndex, &EdgeFacts) -> EdgeFacts,
+) -> Profile {
+    let mut part = without_functions(profile);
+    part.dsos.clone_from(&profile.dsos);
+    for function in profile.functions() {
+        let index = part.function(profile.key(function).clone());
+        part.facts[index.index()] = profile.facts[function.index()].clone();
+    }
+    for (caller, callee, facts) in profile.edges() {
+        let rest = kept(caller, callee, facts);
+        if rest != EdgeFacts::NOTHING {
+            let caller = part.function(profile.key(caller).clone());
+            let callee = part.function(profile.key(callee).clone());
+            *part.edge_mut(caller, callee) = rest;
+        }
+    }
+    part
 }
 
 impl Profile {

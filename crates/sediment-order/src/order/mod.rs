@@ -9,6 +9,7 @@
 
 pub mod algorithms;
 mod build;
+pub mod cut;
 pub mod forecast;
 mod groups;
 pub mod keep;

@@ -10,6 +10,9 @@
 //!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
 //!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
 //!
+//! Where most functions of a stretch are out of order, as those of a runtime without function sections are, runs of at least
+//! [`FOLLOWED`] functions in ascending order count all the same, if the others have no order: no link without the order has such runs.
+//!
 //! A function that the binary has as clones alone is found at these. Local functions of the same name are
 //! distinguished where the order names their objects and the binary their source files.
 //!
@@ -168,7 +171,8 @@ pub fn verify(
     let placed_functions = PlacedFunctions::of(&wanted, &symbols, false);
     let without_cold = PlacedFunctions::of(&wanted, &symbols, true);
     let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
-    let as_linked_without = untouched::lies_as_linked_without(&wanted, &symbols, objects);
+    let follows = without_cold.has_followed_runs;
+    let as_linked_without = !follows && untouched::lies_as_linked_without(&wanted, &symbols, objects);
     let evidence = Evidence {
         symbols: &symbols,
         weights: &weights,
@@ -177,7 +181,7 @@ pub fn verify(
         asked: &asked,
         sections: &InputSections::new(objects),
         as_linked_without,
-        in_force: !as_linked_without && shows(&wanted, &without_cold),
+        in_force: follows || !as_linked_without && shows(&wanted, &without_cold),
     };
     Ok(report(&wanted, &evidence, elsewhere, &followed))
 }
@@ -311,6 +315,8 @@ struct PlacedFunctions {
     as_ordered: BTreeSet<u64>,
     /// All addresses of the stretches of memory in which those lie.
     ordered_stretches: BTreeSet<u64>,
+    /// True if a part of a stretch follows the order, and the rest has none.
+    has_followed_runs: bool,
     inversions: u64,
 }
 
@@ -338,6 +344,7 @@ impl PlacedFunctions {
             members.iter().map(|(_, address, weight)| (*address, *weight)).collect()
         };
         let inversions = ascending::inversions(&sequence(&all));
+        let all_turns = all.clone();
         let near: Vec<(usize, u64, u128)> =
             all.into_iter().filter(|(_, address, _)| accompanied.contains(address)).collect();
         let mut turns: BTreeMap<usize, u64> = ascending::heaviest(&sequence(&near))
@@ -357,14 +364,26 @@ impl PlacedFunctions {
                 turns.insert(turn, address);
             }
         }
-        let mut placed_functions =
-            Self { as_ordered: BTreeSet::new(), ordered_stretches: BTreeSet::new(), inversions };
+        let turns: HashMap<u64, usize> =
+            all_turns.into_iter().map(|(turn, address, _)| (address, turn)).collect();
+        let mut placed_functions = Self {
+            as_ordered: BTreeSet::new(),
+            ordered_stretches: BTreeSet::new(),
+            has_followed_runs: false,
+            inversions,
+        };
         for stretch in stretches {
             let members: Vec<u64> =
                 stretch.iter().copied().filter(|address| in_order.contains(address)).collect();
             if 2 * members.len() >= stretch.len() {
                 placed_functions.as_ordered.extend(members);
                 placed_functions.ordered_stretches.extend(stretch);
+                continue;
+            }
+            for run in followed_runs(&stretch, &turns) {
+                placed_functions.has_followed_runs = true;
+                placed_functions.as_ordered.extend(run);
+                placed_functions.ordered_stretches.extend(run);
             }
         }
         placed_functions
@@ -373,6 +392,22 @@ impl PlacedFunctions {
     fn has(&self, function: &Wanted<'_>) -> bool {
         function.candidates.iter().any(|address| self.as_ordered.contains(address))
     }
+}
+
+/// Functions of a run that no link without the order has.
+const FOLLOWED: usize = 16;
+
+/// The runs of at least [`FOLLOWED`] functions of a stretch that lie in the sequence of the order, where the rest has no order: of its
+/// functions, less than a quarter lie in sequence.
+fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a [u64]> {
+    let turn = |address: &u64| turns.get(address).copied();
+    let runs = stretch.chunk_by(|one, next| turn(one).zip(turn(next)).is_some_and(|(one, next)| one < next));
+    let (followed, rest): (Vec<&[u64]>, Vec<&[u64]>) = runs.partition(|run| run.len() >= FOLLOWED);
+    let mut rest: Vec<(usize, u64)> =
+        rest.into_iter().flatten().filter_map(|address| Some((turn(address)?, *address))).collect();
+    rest.sort_unstable();
+    let sequence: Vec<(u64, u128)> = rest.iter().map(|(_, address)| (*address, 1)).collect();
+    if 4 * ascending::heaviest(&sequence).len() < sequence.len() { followed } else { Vec::new() }
 }
 
 /// The longest stretches of memory, within an output section, in which all functions are asked for.

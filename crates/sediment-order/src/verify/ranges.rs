@@ -1,19 +1,100 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that a linker took out of the address range by which their runtime finds them.
+//! Functions that a linker took out of the place in which code finds them: [`displaced`].
+//!
+//! Of two labels that mark a range, and of code that runs on into the next function, the linked file keeps no trace where a linker moved
+//! it: the objects of the link have it.
 //!
 //! OCaml's runtime takes an address for OCaml's code if it lies between `camlUnit__code_begin` and `code_end` of a unit. Code outside
 //! works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each unit has a function
 //! `entry`; a unit is whole if no other code lies between its functions.
 
+use sediment_core::binary::objects::{ObjectFunction, Objects};
 use sediment_core::binary::{Binary, BinaryFunction, names};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Separators of a unit and a function: OCaml 4, 5.1 and later.
 const SEPARATORS: [&str; 3] = ["__", ".", "$"];
 
+/// Bytes of padding between two functions that code may run over.
+const MOST_PADDING: u64 = 64;
+
+/// A function that does not lie where code finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Displaced {
+    /// Linkage name.
+    pub name: String,
+    /// Where it would have to lie.
+    pub place: RequiredPlace,
+}
+
+/// Place that code relies on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RequiredPlace {
+    /// With the other functions of its unit of OCaml.
+    OcamlUnit,
+    /// Between these two labels.
+    Between {
+        /// Label of the beginning.
+        begin: String,
+        /// Label of the end.
+        end: String,
+    },
+    /// Behind this function, which runs on into it.
+    Behind(String),
+}
+
+/// The functions of a linked file that do not lie where code finds them, as far as the file and the objects of the link show.
+#[must_use]
+pub fn displaced(binary: &Binary, objects: &Objects) -> Vec<Displaced> {
+    let of_ocaml = outside_range(binary).into_iter();
+    let mut displaced: Vec<Displaced> =
+        of_ocaml.map(|name| Displaced { name: name.to_owned(), place: RequiredPlace::OcamlUnit }).collect();
+    let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
+    for function in &binary.functions {
+        by_name.entry(function.name.as_str()).or_default().push(function);
+    }
+    // The only place of a function of an object.
+    let find = |function: &ObjectFunction| -> Option<&BinaryFunction> {
+        let named = by_name.get(function.name.as_str())?.iter();
+        let of_file = named.filter(|there| function.file.is_none() || there.file == function.file);
+        let places: BTreeSet<u64> = of_file.clone().map(|there| there.address).collect();
+        of_file.copied().next().filter(|_| places.len() == 1)
+    };
+    for range in &objects.label_ranges {
+        let linked: Vec<_> = binary
+            .label_ranges
+            .iter()
+            .filter(|there| (&there.begin, &there.end) == (&range.begin, &range.end))
+            .collect();
+        let [linked] = linked[..] else { continue };
+        let is_outside = |there: &&BinaryFunction| !(linked.from..linked.to).contains(&there.address);
+        let functions = range.functions.iter().map(|function| &objects.functions[*function]);
+        displaced.extend(functions.filter_map(find).filter(is_outside).map(|there| Displaced {
+            name: there.name.clone(),
+            place: RequiredPlace::Between { begin: range.begin.clone(), end: range.end.clone() },
+        }));
+    }
+    for (function, next) in &objects.running_on {
+        let [function, next] = [function, next].map(|index| &objects.functions[*index]);
+        // Linkers gather groups without an order, too.
+        if function.unordered_place().0 != next.unordered_place().0 {
+            continue;
+        }
+        if let (Some(one), Some(next)) = (find(function), find(next)) {
+            if next.address.checked_sub(one.end()).is_none_or(|between| between >= MOST_PADDING) {
+                displaced.push(Displaced {
+                    name: next.name.clone(),
+                    place: RequiredPlace::Behind(one.name.clone()),
+                });
+            }
+        }
+    }
+    displaced
+}
+
 /// The functions of OCaml that do not lie with most of their unit, by address; empty in a sound file.
 #[must_use]
-pub fn outside_range(binary: &Binary) -> Vec<&str> {
+fn outside_range(binary: &Binary) -> Vec<&str> {
     let units: HashSet<&str> =
         binary.functions.iter().filter_map(|function| unit_of_entry(&function.name)).collect();
     if units.is_empty() {

@@ -4,6 +4,7 @@
 mod arrange;
 mod bad_input;
 mod block_counts;
+mod cut;
 mod engine;
 mod error_codes;
 mod forecast;

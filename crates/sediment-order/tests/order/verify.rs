@@ -473,3 +473,24 @@ fn every_reason_has_a_code_and_a_text() {
     let codes: std::collections::BTreeSet<&str> = all.iter().map(Reason::code).collect();
     assert!(codes.len() == all.len() && all.iter().all(|reason| !reason.to_string().is_empty()));
 }
+
+/// A runtime of 300 functions without sections, whose names the order has in another sequence.
+#[test]
+fn a_part_that_follows_the_order_counts_beside_one_that_cannot() {
+    let runtime = |number: usize| format!("runtime{}", number * 7919 % 300);
+    let own: Vec<String> = (0..40).map(|number| format!("own{number}")).collect();
+    let memory: Vec<String> =
+        own.iter().cloned().chain((0..300).map(|number| format!("runtime{number}"))).collect();
+    // Each of the program's own functions, and seven of the runtime in between.
+    let asked: Vec<String> = (0..300)
+        .flat_map(|number| {
+            let own = (number % 7 == 0 && number / 7 < 40).then(|| own[number / 7].clone());
+            own.into_iter().chain([runtime(number)])
+        })
+        .collect();
+    let report = check(&binary(&memory.join(" ")), &asked.join(" "), None);
+    assert_eq!((report.asked, report.placed, report.in_force), (340, 40, true));
+    let unordered: Vec<String> = (0..340).map(|place| memory[place * 101 % 340].clone()).collect();
+    let report = check(&binary(&unordered.join(" ")), &asked.join(" "), None);
+    assert_eq!((report.placed, report.in_force), (0, false));
+}

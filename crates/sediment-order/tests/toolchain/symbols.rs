@@ -3,10 +3,11 @@
 //! an indirect function chooses from.
 
 use libtest_mimic::Trial;
+use sediment_core::binary::objects::Objects;
 use sediment_core::binary::{Binary, NoFiles, SymbolSource};
 use std::path::Path;
 use std::process::Command;
-use support::{Need, case};
+use support::{Need, case, linker_folder};
 
 pub(crate) fn cases() -> Vec<Trial> {
     vec![
@@ -30,7 +31,57 @@ pub(crate) fn cases() -> Vec<Trial> {
             &[Need::Program("gcc"), Need::Program("nm"), Need::Program("strip")],
             assembler_code_without_types,
         ),
+        case(
+            "symbols::units_joined_by_ld_r_keep_their_local_functions_apart",
+            &[Need::Program("gcc"), Need::Program("ld.gold"), Need::LinkerFolder("lld")],
+            units_joined_by_ld_r,
+        ),
     ]
+}
+
+/// A local function of one name in two units of C, and in one of assembler code, which names no source file.
+fn units_joined_by_ld_r() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = |factor: u32, name: &str| {
+        format!(
+            "static __attribute__((noinline)) int twin(int x) {{ return x * {factor}; }}\nint {name}(int x) {{ return twin(x) + 1; }}\n"
+        )
+    };
+    let assembler = "    .section .text.twin,\"ax\",@progbits\n    .type twin,@function\ntwin: ret\n    .size twin,.-twin\n    .section .note.GNU-stack\n";
+    let main = "int a(int), b(int);\nint main(int n, char **w) { (void)w; return a(n) + b(n); }\n";
+    for (name, text) in [("a.c", unit(3, "a")), ("s.s", assembler.to_owned()), ("b.c", unit(5, "b") + main)] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let run = |program: &Path, arguments: &[&str]| {
+        let status = Command::new(program).args(arguments).current_dir(folder.path()).status().unwrap();
+        assert!(status.success(), "{program:?} {arguments:?}");
+    };
+    run(Path::new("gcc"), &["-O1", "-ffunction-sections", "-c", "a.c", "s.s", "b.c"]);
+    let lld = linker_folder("lld").unwrap();
+    let linkers = [("ld.bfd".into(), "bfd"), ("ld.gold".into(), "gold"), (lld.join("ld.lld"), "lld")];
+    let own_folder = format!("-B{}", lld.display());
+    for (joins, by) in &linkers {
+        run(joins, &["-r", "a.o", "s.o", "b.o", "-o", "joined.o"]);
+        for (_, linker) in &linkers {
+            run(Path::new("gcc"), &[&format!("-fuse-ld={linker}"), &own_folder, "joined.o", "-o", "prog"]);
+            let bytes = std::fs::read(folder.path().join("prog")).unwrap();
+            let binary = Binary::parse(&bytes, &NoFiles).unwrap();
+            let files: Vec<Option<&str>> = binary
+                .functions
+                .iter()
+                .filter(|function| function.name == "twin")
+                .map(|function| function.file.as_deref())
+                .collect();
+            // GNU ld names the object of a unit without a source file.
+            let second = (*by == "bfd").then_some("s.o");
+            assert_eq!(files, [Some("a.c"), second, Some("b.c")], "joined by {by}, linked by {linker}");
+        }
+        let mut objects = Objects::default();
+        objects.add("joined.o", &std::fs::read(folder.path().join("joined.o")).unwrap(), false);
+        let twins = objects.functions.iter().filter(|function| function.name == "twin");
+        let files: Vec<Option<&str>> = twins.map(|function| function.file.as_deref()).collect();
+        assert_eq!(files, [Some("a.c"), (*by == "bfd").then_some("s.o"), Some("b.c")], "joined by {by}");
+    }
 }
 
 /// Functions and labels as assembler code has them that says no type, beside a function that has one.

@@ -14,8 +14,8 @@ pub struct ImportedShare {
     pub kept: u128,
     /// All recorded weight; 0 for a recording without weights.
     pub of: u128,
-    /// The reason for most of the loss, with its weight.
-    pub largest_loss: Option<(Reason, u128)>,
+    /// Reasons for the loss, with their weights, the heaviest first.
+    pub losses: Vec<(Reason, u128)>,
 }
 
 impl ImportedShare {
@@ -44,9 +44,11 @@ impl ImportedShare {
                 losses.push((reason, tally.weight));
             }
         }
-        let largest_loss =
-            losses.into_iter().max_by_key(|(reason, weight)| (*weight, std::cmp::Reverse(*reason)));
-        Self { is_own_cost, kept: kept.min(of), of, largest_loss: largest_loss.filter(|_| kept < of) }
+        losses.sort_by_key(|(reason, weight)| (std::cmp::Reverse(*weight), *reason));
+        if kept >= of {
+            losses.clear();
+        }
+        Self { is_own_cost, kept: kept.min(of), of, losses }
     }
 
     /// The weight that is kept, in per cent; 100 for a recording without weights.

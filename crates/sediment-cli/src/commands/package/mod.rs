@@ -19,8 +19,9 @@ use built::Built;
 use clap::{Args, Subcommand};
 use sediment_core::matching::identity;
 use sediment_core::plural::counted;
-use sediment_core::profile::{VARIANTS, text};
+use sediment_core::profile::{Profile, VARIANTS, text};
 use sediment_core::{Error, ErrorCode, Result, escape};
+use sediment_order::order::cut;
 use sediment_order::wrapper::settings::{self, Settings};
 use serde::Serialize;
 use std::borrow::Cow;
@@ -29,6 +30,9 @@ use std::path::{Path, PathBuf};
 
 /// The file that names profiles of outputs whose names say nothing (docs/linkers.md).
 const MAP: &str = "map";
+
+/// Bytes of a profile from which on it is cut to what its orders need.
+const LARGE: usize = 24 << 10;
 
 /// Change a package's recipe to link its programs in the order of a profile
 #[derive(Debug, Args)]
@@ -342,6 +346,15 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
     if read.keep_heaviest_variants(VARIANTS) {
         content = Some(text::print(&read).into_bytes());
     }
+    let place = folder.join(files::base_name(profile)).canonicalize();
+    let is_the_same = place.is_ok_and(|place| profile.canonicalize().is_ok_and(|own| own == place));
+    // What the package has already was cut when it was added.
+    if !is_the_same {
+        if let Some(part) = without_idle_edges(&read, profile, ui)? {
+            content = Some(text::print(&part).into_bytes());
+            read = part;
+        }
+    }
     let functions = read.functions();
     if functions.is_empty() {
         return Err(Error::new(ErrorCode::EmptyProfile, "the profile has no functions")
@@ -352,23 +365,8 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
     labels.sort_unstable();
     labels.dedup();
     let of = if labels.is_empty() { String::new() } else { format!(" of {}", labels.join(", ")) };
-    let name = files::base_name(profile);
-    let safe = escape::file_name(&name).filter(|safe| {
-        *safe == name
-            && (safe.ends_with(".gv") || safe.ends_with(".prof"))
-            && !safe.contains(char::is_whitespace)
-    });
-    let Some(name) = safe else {
-        return Err(Error::new(
-            ErrorCode::Usage,
-            "not a profile name: use NAME.gv or NAME.prof with ASCII letters, digits and _ . + -",
-        )
-        .with_input(name)
-        .with_hint("rename the file"));
-    };
+    let name = packaged_name(profile)?;
     let (path, whole) = (folder.join(name), files::read(profile)?);
-    let is_the_same =
-        path.canonicalize().is_ok_and(|path| profile.canonicalize().is_ok_and(|own| own == path));
     let is_part = content.as_ref().is_some_and(|part| *part != whole);
     let kept = (is_the_same && is_part).then(|| (place_for_old(&path, &whole), whole.clone()));
     Ok(Addition {
@@ -377,6 +375,41 @@ fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: 
         kept,
         what: format!("profile, {}{of}", counted(functions.len(), "function")),
     })
+}
+
+/// The name of a profile's file, which is to be safe in recipes.
+fn packaged_name(profile: &Path) -> Result<String> {
+    let name = files::base_name(profile);
+    let safe = escape::file_name(&name).filter(|safe| {
+        *safe == name
+            && (safe.ends_with(".gv") || safe.ends_with(".prof"))
+            && !safe.contains(char::is_whitespace)
+    });
+    safe.ok_or_else(|| {
+        Error::new(
+            ErrorCode::Usage,
+            "not a profile name: use NAME.gv or NAME.prof with ASCII letters, digits and _ . + -",
+        )
+        .with_input(name)
+        .with_hint("rename the file")
+    })
+}
+
+/// The profile without the edges that its orders do not need, where it is large.
+fn without_idle_edges(read: &Profile, path: &Path, ui: &Ui) -> Result<Option<Profile>> {
+    let before = text::print(read).len();
+    if before <= LARGE {
+        return Ok(None);
+    }
+    let Some(cut) = cut::cut(read)? else { return Ok(None) };
+    let [before, after] = [before, text::print(&cut.profile).len()].map(|bytes| bytes.div_ceil(1 << 10));
+    ui.note(&format!(
+        "{}: left out {} of {}, which change no order: {after} KiB instead of {before}",
+        files::display(path),
+        cut.before - cut.after,
+        counted(cut.before, "edge"),
+    ));
+    Ok(Some(cut.profile))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::output::{
     BlocksOutput, LinkOutput, LogOutput, OrderedLink, UnorderedLink, VerifiedOutcome, VerifyOutput,
 };
 use super::words::symbols_in_words;
-use super::{Arguments, Place, as_percent, below_threshold, is_below, report_on};
+use super::{Arguments, Place, as_percent, below_threshold, is_below, report_on, risks};
 use crate::counter_fit::Fitting;
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
@@ -175,12 +175,17 @@ impl<'a> Build<'a> {
         if !is_guess(origin) {
             self.below |= below_threshold(&report, &name, self.threshold(link), self.ui);
         }
+        // The objects of the link lie in the build folder.
+        let built = path_of_output(output);
+        let place = built.as_deref().map(|path| Place { path, root: None, objects: None });
+        let displaced = place.map(risks::displaced).and_then(Result::ok).unwrap_or_default();
+        self.below |= risks::tell(&displaced, &name, self.ui);
         let ordered = OrderedLink {
             rule: &origin.rule,
             also_in: &origin.also_in,
             coverage_percent: (report.placed_parts_per_million / 100) as f64 / 100.0,
             renamed: &order.renamed,
-            report: VerifyOutput::new(&report),
+            report: VerifyOutput::new(&report).with_displaced(&displaced),
             seen_in: from,
             blocks,
         };

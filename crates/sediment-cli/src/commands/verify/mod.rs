@@ -8,6 +8,7 @@ mod installed;
 mod log;
 mod objects;
 mod output;
+mod risks;
 mod same;
 mod words;
 
@@ -22,12 +23,11 @@ use clap::Args;
 use output::VerifyOutput;
 use sediment_core::binary::Binary;
 use sediment_core::binary::objects::Objects;
-use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::verify::blocks::BlocksReport;
-use sediment_order::verify::{self, Report, ranges};
+use sediment_order::verify::{self, Report};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -111,12 +111,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         let place = Place { path, root: None, objects: arguments.objects.as_deref() };
         let report = report_on(place, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::display_name(path);
-        let binary = read_binary_below(None, path)?;
-        let outside = ranges::outside_range(&binary);
+        let displaced = risks::displaced(place)?;
         if arguments.json {
-            let mut output = VerifyOutput::new(&report);
-            output.outside_range = outside.iter().take(MOST_OUTSIDE).map(|name| (*name).to_owned()).collect();
-            ui.json(&output)?;
+            ui.json(&VerifyOutput::new(&report).with_displaced(&displaced))?;
         } else {
             let list = arguments.list.or(ui.is_verbose().then_some(0));
             ui.result(&match list {
@@ -124,8 +121,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
                 None => words::brief(&report, &file_name),
             })?;
         }
-        if let [first, ..] = outside.as_slice() {
-            ui.error(&at_risk(&file_name, first, outside.len()));
+        if risks::tell(&displaced, &file_name, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
         } else if below_threshold(&report, &file_name, arguments.min_coverage, ui) {
             code = ExitCode::from(BELOW_THRESHOLD);
@@ -145,21 +141,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     Ok(code)
-}
-
-/// Functions outside of their range to list in JSON.
-const MOST_OUTSIDE: usize = 1000;
-
-/// The error for a file whose runtime does not find some of its code.
-fn at_risk(file_name: &str, example: &str, count: usize) -> Error {
-    Error::new(
-        ErrorCode::BelowThreshold,
-        format!(
-            "{file_name} may crash: {} of OCaml lie outside of the address range of their unit, for example {example}",
-            counted(count, "function")
-        ),
-    )
-    .with_hint("link without an order of OCaml's functions: sediment order leaves them out")
 }
 
 /// Share of the weight that is placed as ordered in a linked file, in parts per million.

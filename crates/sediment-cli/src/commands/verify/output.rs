@@ -8,9 +8,13 @@ use sediment_core::binary::gcc_block_map::WhyWhole;
 use sediment_core::binary::names::SectionGroup;
 use sediment_core::demangle::demangled;
 use sediment_order::verify::blocks::{BlocksReport, Layout};
+use sediment_order::verify::ranges::Displaced;
 use sediment_order::verify::same::{Comparison, Sizes};
 use sediment_order::verify::{Basis, Reason, Report};
 use serde::Serialize;
+
+/// Functions that do not lie where code finds them to list.
+const MOST_DISPLACED: usize = 1000;
 
 /// Output of `verify PROGRAM --order FILE --json`: a linked file against its order.
 #[derive(Serialize)]
@@ -49,8 +53,9 @@ pub(super) struct VerifyOutput {
     ideal_pages: u64,
     /// False if the functions lie as they would without the order.
     order_in_force: bool,
-    /// Functions of OCaml outside of the address range of their unit, where the runtime does not find them: the program may crash.
-    pub(super) outside_range: Vec<String>,
+    /// Functions that do not lie where code finds them, so that the program may crash: outside of the range of their unit of OCaml, outside
+    /// of the range that two labels mark, or not behind the function that runs on into them.
+    outside_range: Vec<String>,
     /// Misplaced functions, heaviest first.
     misplaced: Vec<MisplacedFunction>,
 }
@@ -138,6 +143,11 @@ impl VerifyOutput {
             outside_range: Vec::new(),
             misplaced: misplaced.collect(),
         }
+    }
+
+    pub(super) fn with_displaced(mut self, displaced: &[Displaced]) -> Self {
+        self.outside_range = displaced.iter().take(MOST_DISPLACED).map(|there| there.name.clone()).collect();
+        self
     }
 }
 

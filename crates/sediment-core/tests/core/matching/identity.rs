@@ -28,6 +28,7 @@ fn binary(soname: Option<&str>, build_id: Option<&str>, functions: &[&str]) -> B
         plt_stubs: Vec::new(),
         unresolved: false,
         fixed: Vec::new(),
+        label_ranges: Vec::new(),
     }
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Functions that do not lie where code finds them: the linked file may crash.
+
+use super::{Place, objects};
+use crate::inputs::read_binary_below;
+use crate::ui::Ui;
+use sediment_core::binary::objects::Objects;
+use sediment_core::plural::counted;
+use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::verify::ranges::{self, Displaced, RequiredPlace};
+
+/// The functions of a linked file that do not lie where code finds them. The objects of the link are read where the file has labels that
+/// mark ranges, or code that runs on.
+pub(super) fn displaced(place: Place<'_>) -> Result<Vec<Displaced>> {
+    let binary = read_binary_below(place.root, place.path)?;
+    let objects = match place.objects {
+        _ if binary.label_ranges.is_empty() && binary.fixed.is_empty() => Objects::default(),
+        Some(folder) => objects::below(folder)?,
+        None => objects::beside(place.path),
+    };
+    Ok(ranges::displaced(&binary, &objects))
+}
+
+/// Prints an error for each kind of place that functions do not lie in; true if there is one.
+pub(super) fn tell(displaced: &[Displaced], file_name: &str, ui: &Ui) -> bool {
+    let mut left: Vec<&Displaced> = displaced.iter().collect();
+    while let [first, ..] = left[..] {
+        let (same, others): (Vec<&Displaced>, Vec<&Displaced>) =
+            left.into_iter().partition(|function| function.place == first.place);
+        ui.error(&at_risk(file_name, first, same.len()));
+        left = others;
+    }
+    !displaced.is_empty()
+}
+
+fn at_risk(file_name: &str, example: &Displaced, count: usize) -> Error {
+    let (functions, name) = (counted(count, "function"), &example.name);
+    let lie = if count == 1 { "lies" } else { "lie" };
+    let (what, hint) = match &example.place {
+        RequiredPlace::OcamlUnit => (
+            format!(
+                "{functions} of OCaml {lie} outside of the address range of their unit, for example {name}"
+            ),
+            "link without an order of OCaml's functions: sediment order leaves them out",
+        ),
+        RequiredPlace::Between { begin, end } => (
+            format!("{functions} {lie} outside of the range from {begin} to {end}, for example {name}"),
+            "remove the functions between these labels from the order: sediment order leaves them out",
+        ),
+        RequiredPlace::Behind(before) => (
+            format!("{before} runs on into {name}, which does not lie behind it"),
+            "remove both functions from the order: sediment order leaves them out",
+        ),
+    };
+    Error::new(ErrorCode::BelowThreshold, format!("{file_name} may crash: {what}")).with_hint(hint)
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`cut`]: a profile without the edges that its orders do not need, as a package ships it.
+//!
+//! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change nothing in the order.
+//! Which ones do, no weight alone tells: functions are joined by close decisions.
+//!
+//! **Steps.** For each program and library, its order is computed without some edges: affinity edges first, then calls of less than
+//! [`LIGHT`] of all, the lightest first. All of them are tried, and where the order changes, each half, until one edge is left, which
+//! stays. Affinity edges between two files go: files are linked alone.
+//!
+//! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile gives the same file.
+//! All functions stay, and all but a small part of the calls, so that coverage and reports are those of the whole profile.
+
+use super::{BuiltGraph, Request, Selection, build, compute_built};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Order};
+use sediment_core::error::Result;
+use sediment_core::profile::{EdgeFacts, FunctionIndex, Profile, split};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Edges and functions that all trials together look at.
+const MOST_WORK: usize = 4_000_000;
+/// Trials at most.
+const MOST_TRIALS: usize = 2_000;
+/// Calls of one edge that may go, as one part in this many of all.
+const LIGHT: u64 = 10_000;
+
+/// A profile without the edges that no order needs.
+#[derive(Debug, Clone)]
+pub struct CutProfile {
+    /// The rest.
+    pub profile: Profile,
+    /// Edges of the whole profile.
+    pub before: usize,
+    /// Edges that are left.
+    pub after: usize,
+}
+
+/// Ends of edges, as ids of a graph.
+type Ends = HashSet<(FunctionId, FunctionId)>;
+
+/// Takes out the edges that no order of a program or library of the profile needs; None where all are needed.
+///
+/// # Errors
+/// When a sum of weights passes what a graph may have.
+pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
+    let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
+    let selections = match labels.as_slice() {
+        [] => vec![Selection::Everything],
+        labels => labels.iter().map(|label| Selection::Dso(label)).collect(),
+    };
+    let mut affine: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
+    let mut uncalled: HashSet<(FunctionIndex, FunctionIndex)> = HashSet::new();
+    for selection in selections {
+        // A file of which the profile has no function has no order.
+        let Ok(built) = build(profile, &selection) else { continue };
+        let ids: HashMap<FunctionIndex, FunctionId> = built
+            .table
+            .names()
+            .filter_map(|(key, id)| profile.find(key).map(|function| (function, id)))
+            .collect();
+        let (affinity, calls) = Trials::new(profile, built)?.needed()?;
+        for (from, to, facts) in profile.edges() {
+            let Some(ends) = ids.get(&from).zip(ids.get(&to)).map(|(from, to)| (*from, *to)) else {
+                continue;
+            };
+            if facts.affinity.is_some() && affinity.contains(&ends) {
+                affine.insert((from, to));
+            }
+            if facts.count.is_some() && calls.contains(&ends) {
+                uncalled.insert((from, to));
+            }
+        }
+    }
+    let rest = split::with_edges(profile, &|from, to, facts| EdgeFacts {
+        affinity: facts.affinity.filter(|_| affine.contains(&(from, to))),
+        count: facts.count.filter(|_| !uncalled.contains(&(from, to))),
+        ..*facts
+    });
+    let (before, after) = (profile.edge_count(), rest.edge_count());
+    Ok((after < before).then_some(CutProfile { profile: rest, before, after }))
+}
+
+/// An edge that may go.
+struct Candidate {
+    edge: CallEdge,
+    is_call: bool,
+    is_there: bool,
+}
+
+/// Trials of orders without some edges.
+struct Trials<'a> {
+    profile: &'a Profile,
+    built: BuiltGraph,
+    /// Affinity edges, then light calls, the lightest first.
+    candidates: Vec<Candidate>,
+    /// Orders where the input order is not known, and where it is.
+    wanted: [Order; 2],
+    left: usize,
+}
+
+impl<'a> Trials<'a> {
+    fn new(profile: &'a Profile, built: BuiltGraph) -> Result<Self> {
+        let graph = &built.graph;
+        let all: u64 = graph.edges().iter().map(|edge| edge.weight).sum();
+        // Without counted calls, affinity or estimates stand in for them.
+        let is_light = |edge: &&CallEdge| profile.total > 0 && edge.weight < all / LIGHT;
+        let candidate = |edge: &CallEdge, is_call| Candidate { edge: *edge, is_call, is_there: true };
+        let mut candidates: Vec<Candidate> =
+            graph.affinity().iter().map(|edge| candidate(edge, false)).collect();
+        candidates.extend(graph.edges().iter().filter(is_light).map(|edge| candidate(edge, true)));
+        candidates.sort_by_key(|candidate| {
+            let edge = &candidate.edge;
+            (candidate.is_call, edge.weight, edge.caller, edge.callee)
+        });
+        let work = graph.len() + graph.edges().len() + graph.affinity().len();
+        let left = (MOST_WORK / work.max(1)).min(MOST_TRIALS);
+        let wanted = orders(profile, &built)?;
+        Ok(Self { profile, built, candidates, wanted, left })
+    }
+
+    /// The ends of the affinity edges that the orders need, and of the calls that they do not need.
+    fn needed(mut self) -> Result<(Ends, Ends)> {
+        let mut ranges = vec![0..self.candidates.len()];
+        while let Some(range) = ranges.pop() {
+            if range.is_empty() || self.is_same_without(range.clone())? || range.len() == 1 {
+                continue;
+            }
+            let middle = range.start + range.len() / 2;
+            ranges.extend([middle..range.end, range.start..middle]);
+        }
+        let ends = |is_call: bool| -> Ends {
+            let chosen =
+                self.candidates.iter().filter(|one| one.is_call == is_call && one.is_there != is_call);
+            chosen.map(|one| (one.edge.caller, one.edge.callee)).collect()
+        };
+        Ok((ends(false), ends(true)))
+    }
+
+    /// Takes out the candidates of a range if the orders stay the same.
+    fn is_same_without(&mut self, range: Range<usize>) -> Result<bool> {
+        if self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        let gone = |index: usize, one: &Candidate| !one.is_there || range.contains(&index);
+        let graph = &self.built.graph;
+        let (mut affinity, mut calls) = (Vec::new(), Ends::new());
+        let mut weights = graph.weights().to_vec();
+        for (index, one) in self.candidates.iter().enumerate() {
+            match (one.is_call, gone(index, one)) {
+                (false, false) => affinity.push(one.edge),
+                (true, true) => {
+                    calls.insert((one.edge.caller, one.edge.callee));
+                    let weight = &mut weights[one.edge.callee.index()];
+                    *weight = weight.saturating_sub(one.edge.weight);
+                }
+                _ => {}
+            }
+        }
+        let edges = graph.edges().iter().filter(|edge| !calls.contains(&(edge.caller, edge.callee)));
+        let graph = CallGraph::new(graph.sizes().to_vec(), weights, edges.copied().collect())?;
+        let built = BuiltGraph { graph: graph.with_affinity(affinity)?, ..self.built.clone() };
+        let is_same = orders(self.profile, &built)? == self.wanted;
+        if is_same {
+            self.candidates[range].iter_mut().for_each(|one| one.is_there = false);
+        }
+        Ok(is_same)
+    }
+}
+
+/// The orders of a graph where the input order of its link is not known, and where ids follow it.
+fn orders(profile: &Profile, built: &BuiltGraph) -> Result<[Order; 2]> {
+    let order = |is_in_input_order| {
+        let built = BuiltGraph { is_in_input_order, ..built.clone() };
+        compute_built(profile, built, &Request::default()).map(|ordering| ordering.order)
+    };
+    Ok([order(false)?, order(true)?])
+}
