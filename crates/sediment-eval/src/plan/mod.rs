@@ -83,6 +83,8 @@ pub struct RunPlan {
     pub time_limit: f64,
     /// True if a run that ends with another exit code than 0 counts.
     pub ignore_failure: bool,
+    /// True if builds are judged although they print different results.
+    pub ignore_output: bool,
     /// Metrics to count by perf; None for all there are.
     pub counters: Option<Vec<String>>,
     /// Meters that run apart.
@@ -107,6 +109,7 @@ impl Default for RunPlan {
             padding: 4096,
             time_limit: 600.0,
             ignore_failure: false,
+            ignore_output: false,
             counters: None,
             meters: Vec::new(),
             meter_blocks: 3,
