@@ -590,3 +590,48 @@ fn hold(page: &str, title: &str, rows: &str) {
         "{page} differs from the code (SEDIMENT_BLESS=1 rewrites its table of {title})"
     );
 }
+
+/// Builds that save, cost, change nothing, and vary too much.
+#[test]
+fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
+    struct Four(Pretend);
+    impl Runner for Four {
+        fn seconds(&self) -> f64 {
+            self.0.seconds()
+        }
+        fn wall_jump(&mut self) -> f64 {
+            0.0
+        }
+        fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+            let made = self.0.perform(planned)?;
+            // Multiples of a golden ratio's part vary without a pattern.
+            let luck = (self.0.made.len() as f64 * 0.618_034).fract() - 0.5;
+            let (mean, spread) =
+                [(1.0, 0.002), (0.9, 0.002), (1.1, 0.002), (1.0, 0.002), (1.0, 0.2)][planned.variant];
+            let values = BTreeMap::from([
+                ("user".to_owned(), mean + spread * luck),
+                ("cpu-time".to_owned(), mean + spread * luck),
+            ]);
+            Ok(Measurement { values, ..made })
+        }
+    }
+    let variants: String = ["c", "d", "e"].map(|name| format!("[[variant]]\nname = \"{name}\"\n")).concat();
+    let text = PLAN
+        .replace("replicas = 2", "replicas = 1")
+        .replace("blocks = 4\npilot = 4", "blocks = 20\npilot = 20");
+    let text = text.replace("[[workload]]\nname = \"w\"", &(variants + "[[workload]]\nname = \"w\""));
+    let plan = plan::read(&("noise-floor = false\nprimary = \"cpu-time\"\n".to_owned() + &text)).unwrap();
+    let mut experiment = run::begin(&plan, 5);
+    let (mut runner, mut told) = (Four(Pretend::new()), Told::default());
+    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut told, &Stop::new()).unwrap();
+    let said = &sediment_eval::analyse(&experiment).unwrap().workloads[0].recommendation;
+    for sentence in [
+        "Keep b: it saves 10.0 % of CPU time (95 %: ",
+        "c costs 10.0 % more CPU time (95 %: ",
+        "d: nothing to gain: at most 0.",
+        "e: cannot tell below ",
+        " blocks would give an interval of ±0.5 %",
+    ] {
+        assert!(said.contains(sentence), "no {sentence:?} in {said}");
+    }
+}

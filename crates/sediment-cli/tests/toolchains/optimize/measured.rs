@@ -166,7 +166,7 @@ fn commands_that_differ_are_not_judged() {
         if (count > 8) x = between(x);\n\
         long distance = labs((char *)main - (char *)last);\n\
         if (count > 1 && words[1][0] == 'p') printf(\"%ld\\n\", distance);\n\
-        return x == 9 || (count > 1 && words[1][0] == 'f' && distance < 32); }\n";
+        return x == 9 || (count > 1 && words[1][0] == 'f' && distance < 48); }\n";
     let makefile = "toy: toy.c\n\t$(CC) -O1 -falign-functions=16 -o $@ toy.c\n";
     let files = [("toy.c", source), ("Makefile", makefile)];
     let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
