@@ -169,14 +169,10 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     let mut with: Vec<(usize, Verdict)> = found.verdicts.iter().map(|j| (j.variant, j.verdict)).collect();
     with.sort_by(|a, b| gain(b.0).total_cmp(&gain(a.0)).then(a.0.cmp(&b.0)));
     let simulated = if metric.kind == MetricKind::Simulated { " (simulated)" } else { "" };
-    let judged = |variant: usize| {
-        let effect = found.headline_comparison(variant).and_then(|comparison| comparison.effect);
-        saved_thing(&metric.name).zip(effect).map(|(thing, effect)| Judged { effect, thing })
-    };
-    let saving = |variant: usize| judged(variant).map(|judged| judged.saving(whole.confidence));
     let mut said = Vec::new();
     if let Some((best, verdict)) = with.iter().find(|(_, verdict)| *verdict == Verdict::Faster) {
-        said.push(match saving(*best) {
+        let judged = JudgedEffect::of(whole, found, *best);
+        said.push(match judged.map(|judged| judged.saving(whole.confidence)) {
             Some(saving) => format!("Keep {}: it {saving} against {baseline}.", name(*best)),
             None => {
                 let estimate = found.headline_comparison(*best).map_or(0.0, |comparison| comparison.estimate);
@@ -190,16 +186,36 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     } else {
         said.push(format!("Keep {baseline}: no build is shown to be faster by {}{simulated}.", metric.name));
     }
+    said.extend(about_the_others(whole, found, &metric.name, &with));
+    said.join(" ")
+}
+
+/// Sentences on builds that are not faster.
+fn about_the_others(
+    whole: &Experiment,
+    found: &WorkloadAnalysis,
+    metric: &str,
+    with: &[(usize, Verdict)],
+) -> Vec<String> {
+    let name = |variant: usize| whole.variants[variant].name.as_str();
+    let mut said = Vec::new();
     let of = |wanted: Verdict| with.iter().filter(move |(_, verdict)| *verdict == wanted).map(|(v, _)| *v);
     let list = |wanted: Verdict| of(wanted).map(name).collect::<Vec<_>>().join(", ");
     let (slower, equivalent) = (list(Verdict::Slower), list(Verdict::Equivalent));
-    if saved_thing(&metric.name).is_some() {
-        said.extend(
-            of(Verdict::Slower)
-                .filter_map(|variant| Some(format!("{} {}.", name(variant), saving(variant)?))),
-        );
+    if saved_thing(metric).is_some() {
+        said.extend(of(Verdict::Slower).filter_map(|variant| {
+            Some(format!(
+                "{} {}.",
+                name(variant),
+                JudgedEffect::of(whole, found, variant)?.saving(whole.confidence)
+            ))
+        }));
         let nothing = |variant| {
-            Some(format!("{}: {}.", name(variant), judge::nothing_in_words(judged(variant)?.saved())))
+            Some(format!(
+                "{}: {}.",
+                name(variant),
+                judge::nothing_in_words(JudgedEffect::of(whole, found, variant)?.saved())
+            ))
         };
         said.extend(of(Verdict::Equivalent).filter_map(nothing));
     } else {
@@ -218,26 +234,33 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
         let more =
             found.headline_comparison(variant).and_then(|comparison| more_runs(whole, found, comparison));
         let refused = found.verdicts.iter().find(|j| j.variant == variant).and_then(|j| j.needed);
-        let sentence = judged(variant).filter(|_| refused.is_none()).and_then(|judged| {
-            let seen = judged.unknown(whole, found.verdicts.len(), more.as_deref())?;
-            Some(format!("{}: {seen}.", name(variant)))
-        });
+        let sentence =
+            JudgedEffect::of(whole, found, variant).filter(|_| refused.is_none()).and_then(|judged| {
+                let seen = judged.unknown(whole, found.verdicts.len(), more.as_deref())?;
+                Some(format!("{}: {seen}.", name(variant)))
+            });
         said.push(sentence.unwrap_or_else(|| {
             let needed = refused.map(|needed| format!("; at least {needed} are needed")).unwrap_or_default();
             let more = more.map(|more| format!("; {more}")).unwrap_or_default();
             format!("Cannot tell: {}{needed}{more}.", name(variant))
         }));
     }
-    said.join(" ")
+    said
 }
 
 /// Effect of a build on a metric that the judge judges, too: its sentences.
-struct Judged {
+struct JudgedEffect {
     effect: Effect,
     thing: &'static str,
 }
 
-impl Judged {
+impl JudgedEffect {
+    /// That of a build on the headline; None for other metrics.
+    fn of(whole: &Experiment, found: &WorkloadAnalysis, variant: usize) -> Option<Self> {
+        let thing = saved_thing(&whole.metrics[found.headline?].name)?;
+        Some(Self { effect: found.headline_comparison(variant)?.effect?, thing })
+    }
+
     fn saved(&self) -> Interval {
         judge::saved(self.effect.interval)
     }
@@ -258,9 +281,9 @@ impl Judged {
     }
 }
 
-/// Name in sentences of what a build saves by a metric that the judge judges, too.
+/// Name in sentences of what a build saves by a metric that the judge judges, too; per unit of work or not.
 fn saved_thing(metric: &str) -> Option<&'static str> {
-    match metric {
+    match metric.split(" per ").next()? {
         "cpu-time" => Some("CPU time"),
         "cycles" => Some("cycles"),
         _ => None,
