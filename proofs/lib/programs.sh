@@ -285,8 +285,8 @@ run() { # program, workload, binary, words…
         seq "$from" "$to" | awk '{ printf "%d line of %d in %s\n", $1, $1 * 7919 % 1009, $1 % 3 ? "the text" : "all" }' >one
         awk "$edit { print }" one >two
         diff -u one two >change || :
-        "$@" "$binary" -p0 -o output one change
-        "$@" "$binary" -R -p0 -o again two change
+        "$@" "$binary" -p0 -o result one change >output
+        "$@" "$binary" -R -p0 -o again two change >>output
         ;;
     byacc)
         awk -v record="$([[ $workload != record ]] || echo 1)" -f "$proofs/inputs/resident/byacc.awk" >grammar.y
