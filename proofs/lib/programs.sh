@@ -12,7 +12,7 @@ inputs=$proofs/inputs/engine
 flags="-O2 -ffunction-sections"
 declare -A package=([postgresql]=postgresql-15 [sqlite3]=sqlite3 [perl]=perl [python]=python3.11 [cppcheck]=cppcheck [sdcc]=sdcc [gawk]=gawk
     [redis]=redis [git]=git [z3]=z3 [bzip2]=bzip2 [gzip]=gzip [dash]=dash [mawk]=mawk
-    [ninja]=ninja-build [lua]=lua5.4 [jq]=jq [sed]=sed [grep]=grep [m4]=m4)
+    [ninja]=ninja-build [lua]=lua5.4 [jq]=jq [sed]=sed [grep]=grep [m4]=m4 [byacc]=byacc [patch]=patch [xz]=xz-utils)
 
 make_folders() { mkdir -p "$1"/{src,build,links,orders,figures,logs,runs}; } # folder of the work
 
@@ -96,6 +96,8 @@ build() { # program
     bzip2) make CFLAGS="$flags -D_FILE_OFFSET_BITS=64" bzip2 2>&1 | tee m.log ;;
     gzip | dash | mawk) ./configure && make 2>&1 V=1 | tee m.log ;;
     sed | m4) ./configure --disable-nls && make 2>&1 V=1 | tee m.log ;;
+    patch | byacc) ./configure && make 2>&1 V=1 | tee m.log ;;
+    xz) ./configure --disable-nls --disable-shared --disable-threads --disable-doc && make 2>&1 V=1 | tee m.log ;;
     grep) ./configure --disable-nls --disable-perl-regexp && make 2>&1 V=1 | tee m.log ;;
     ninja)
         mkdir -p out && cd out
@@ -138,6 +140,9 @@ link_command() { # program
     bzip2) echo "gcc bzip2.o -L. -lbz2" ;;
     gzip | dash | mawk | lua) grep -- " -o $1 " "$log" | tail -n 1 | sed "s/ -o $1 / /; s/.*&& //" ;;
     m4) grep -- " -o m4 " "$log" | tail -n 1 | sed "s/ -o m4 / /; s/.*&& //" ;;
+    byacc) grep -- " -o yacc " "$log" | tail -n 1 | sed "s/ -o yacc / /; s/.*&& //" ;;
+    patch) grep -- " -o patch " "$log" | tail -n 1 | sed "s/ -o patch / /; s/.*&& //" ;;
+    xz) sed -n 's/^libtool: link: \(.*\) -o xz /\1 /p' "$log" | tail -n 1 ;;
     sed) grep -- " -o sed/sed " "$log" | tail -n 1 | sed "s| -o sed/sed | |; s/.*&& //" ;;
     grep) grep -- " -o grep " "$log" | tail -n 1 | sed "s/ -o grep / /; s/.*&& //" ;;
     ninja) sed 's/^: && //; s/ -o ninja / /; s/ *&& :$//' "$work/build/ninja/out/m.log" ;;
@@ -149,7 +154,8 @@ link_command() { # program
 tree() { # program
     case $1 in
     postgresql) readlink -f "$work/build/postgresql/tree" ;;
-    sdcc | redis | dash | lua | m4 | grep) echo "$work/build/$1/src" ;;
+    sdcc | redis | dash | lua | m4 | grep | patch) echo "$work/build/$1/src" ;;
+    xz) echo "$work/build/$1/src/xz" ;;
     z3 | ninja) echo "$work/build/$1/out" ;;
     *) echo "$work/build/$1" ;;
     esac
@@ -272,6 +278,26 @@ run() { # program, workload, binary, words…
         for pattern in "${patterns[@]}"; do
             if [[ $pattern == -* ]]; then "$@" "$binary" -E "${pattern:0:2}" -e "${pattern:2}" text; else "$@" "$binary" -E -e "$pattern" text; fi >>output
         done
+        ;;
+    patch)
+        local from=1 to=3000 edit='NR % 40 == 0 { next } NR % 60 == 1 { print "a new line", NR }'
+        [[ $workload == record ]] || { from=50000 && to=53000 && edit='NR % 30 < 2 { $2 = "changed" } NR % 97 == 0 { print; print }'; }
+        seq "$from" "$to" | awk '{ printf "%d line of %d in %s\n", $1, $1 * 7919 % 1009, $1 % 3 ? "the text" : "all" }' >one
+        awk "$edit { print }" one >two
+        diff -u one two >change || :
+        "$@" "$binary" -p0 -o result one change >output
+        "$@" "$binary" -R -p0 -o again two change >>output
+        ;;
+    byacc)
+        awk -v record="$([[ $workload != record ]] || echo 1)" -f "$proofs/inputs/resident/byacc.awk" >grammar.y
+        "$@" "$binary" -d -o output.c grammar.y 2>output
+        ;;
+    xz)
+        local flag=-6
+        seq 6000 >text
+        [[ $workload == record ]] || { flag=-2 && seq 7 11 60000 >text; }
+        "$@" "$binary" -c "$flag" text >output
+        "$@" "$binary" -dc output >again
         ;;
     m4) "$@" "$binary" -L 4000 "$proofs/inputs/resident/m4.$workload.m4" >output ;;
     esac

@@ -6,9 +6,10 @@ use super::data::{Direction, Experiment, MetricKind};
 use super::findings::{LayoutNoise, WorkloadAnalysis};
 use super::needed::{in_per_cent, needed};
 use super::samples;
-use super::statistics::{drift, power};
+use super::statistics::{Effect, Interval, drift, power};
 use super::verdict::{Verdict, short_p};
-use sediment_measure::judge;
+use sediment_measure::{judge, pace};
+use std::time::Duration;
 
 /// Relative spread above which pyperf's `check` calls a benchmark unstable.
 const UNSTABLE: f64 = 0.10;
@@ -64,6 +65,11 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         }
     }
     said.extend(missing_values(whole, workload, &metric.name));
+    let looks: Vec<f64> = whole.observations.iter().filter_map(|run| run.circumstances.pace).collect();
+    let change = pace::change(&looks);
+    if metric.kind == MetricKind::Measured && change > pace::UNSTEADY {
+        said.push(pace::in_words(change));
+    }
     said.extend(instability(found));
     for comparison in found.metrics[at].comparisons.iter().flatten() {
         said.extend(disagreement(whole, comparison));
@@ -146,6 +152,9 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     };
     let metric = &whole.metrics[at];
     if found.verdicts.is_empty() {
+        if let Some(why) = found.unjudged.iter().flatten().next() {
+            return format!("Not judged: {why}.");
+        }
         return match &found.layout_noise {
             Some(noise) => layout_noise(noise, &metric.name, whole.confidence),
             None => format!("No answer: every link needs values of {} in two blocks.", metric.name),
@@ -162,15 +171,11 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     let simulated = if metric.kind == MetricKind::Simulated { " (simulated)" } else { "" };
     let mut said = Vec::new();
     if let Some((best, verdict)) = with.iter().find(|(_, verdict)| *verdict == Verdict::Faster) {
-        let comparison = found.headline_comparison(*best);
-        let effect = comparison.and_then(|comparison| comparison.effect);
-        said.push(match (effect, saved_thing(&metric.name)) {
-            (Some(effect), Some(thing)) => {
-                let saving = judge::saving_in_words(judge::saved(effect.interval), whole.confidence, thing);
-                format!("Keep {}: it {saving} against {baseline}.", name(*best))
-            }
-            _ => {
-                let estimate = comparison.map_or(0.0, |comparison| comparison.estimate);
+        let judged = JudgedEffect::of(whole, found, *best);
+        said.push(match judged.map(|judged| judged.saving(whole.confidence)) {
+            Some(saving) => format!("Keep {}: it {saving} against {baseline}.", name(*best)),
+            None => {
+                let estimate = found.headline_comparison(*best).map_or(0.0, |comparison| comparison.estimate);
                 let faster = in_words(estimate, *verdict);
                 format!("Keep {}: {faster} than {baseline} by {}{simulated}.", name(*best), metric.name)
             }
@@ -181,34 +186,104 @@ pub(super) fn recommendation(whole: &Experiment, found: &WorkloadAnalysis) -> St
     } else {
         said.push(format!("Keep {baseline}: no build is shown to be faster by {}{simulated}.", metric.name));
     }
-    let list = |wanted: Verdict| {
-        with.iter()
-            .filter(|(_, verdict)| *verdict == wanted)
-            .map(|(v, _)| name(*v))
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let (slower, equivalent) = (list(Verdict::Slower), list(Verdict::Equivalent));
-    if !slower.is_empty() {
-        said.push(format!("Slower: {slower}."));
-    }
-    if !equivalent.is_empty() {
-        said.push(format!("No difference beyond {:.1} %: {equivalent}.", whole.margin * 100.0));
-    }
-    for (variant, _) in with.iter().filter(|(_, verdict)| *verdict == Verdict::Inconclusive) {
-        let more =
-            found.headline_comparison(*variant).and_then(|comparison| more_runs(whole, found, comparison));
-        let refused = found.verdicts.iter().find(|j| j.variant == *variant).and_then(|j| j.needed);
-        let needed = refused.map(|needed| format!("; at least {needed} are needed")).unwrap_or_default();
-        let more = more.map(|more| format!("; {more}")).unwrap_or_default();
-        said.push(format!("Cannot tell: {}{needed}{more}.", name(*variant)));
-    }
+    said.extend(about_the_others(whole, found, &metric.name, &with));
     said.join(" ")
 }
 
-/// Name in sentences of what a build saves by a metric that the judge judges, too.
+/// Sentences on builds that are not faster.
+fn about_the_others(
+    whole: &Experiment,
+    found: &WorkloadAnalysis,
+    metric: &str,
+    with: &[(usize, Verdict)],
+) -> Vec<String> {
+    let name = |variant: usize| whole.variants[variant].name.as_str();
+    let mut said = Vec::new();
+    let of = |wanted: Verdict| with.iter().filter(move |(_, verdict)| *verdict == wanted).map(|(v, _)| *v);
+    let list = |wanted: Verdict| of(wanted).map(name).collect::<Vec<_>>().join(", ");
+    let (slower, equivalent) = (list(Verdict::Slower), list(Verdict::Equivalent));
+    if saved_thing(metric).is_some() {
+        said.extend(of(Verdict::Slower).filter_map(|variant| {
+            Some(format!(
+                "{} {}.",
+                name(variant),
+                JudgedEffect::of(whole, found, variant)?.saving(whole.confidence)
+            ))
+        }));
+        let nothing = |variant| {
+            Some(format!(
+                "{}: {}.",
+                name(variant),
+                judge::nothing_in_words(JudgedEffect::of(whole, found, variant)?.saved())
+            ))
+        };
+        said.extend(of(Verdict::Equivalent).filter_map(nothing));
+    } else {
+        if !slower.is_empty() {
+            said.push(format!("Slower: {slower}."));
+        }
+        if !equivalent.is_empty() {
+            said.push(format!("No difference beyond {:.1} %: {equivalent}.", whole.margin * 100.0));
+        }
+    }
+    for variant in of(Verdict::Inconclusive) {
+        if let Some(why) = &found.unjudged[variant] {
+            said.push(format!("Not judged: {}: {why}.", name(variant)));
+            continue;
+        }
+        let more =
+            found.headline_comparison(variant).and_then(|comparison| more_runs(whole, found, comparison));
+        let refused = found.verdicts.iter().find(|j| j.variant == variant).and_then(|j| j.needed);
+        let sentence =
+            JudgedEffect::of(whole, found, variant).filter(|_| refused.is_none()).and_then(|judged| {
+                let seen = judged.unknown(whole, found.verdicts.len(), more.as_deref())?;
+                Some(format!("{}: {seen}.", name(variant)))
+            });
+        said.push(sentence.unwrap_or_else(|| {
+            let needed = refused.map(|needed| format!("; at least {needed} are needed")).unwrap_or_default();
+            let more = more.map(|more| format!("; {more}")).unwrap_or_default();
+            format!("Cannot tell: {}{needed}{more}.", name(variant))
+        }));
+    }
+    said
+}
+
+/// Effect of a build on a metric that the judge judges, too: its sentences.
+struct JudgedEffect {
+    effect: Effect,
+    thing: &'static str,
+}
+
+impl JudgedEffect {
+    /// That of a build on the headline; None for other metrics.
+    fn of(whole: &Experiment, found: &WorkloadAnalysis, variant: usize) -> Option<Self> {
+        let thing = saved_thing(&whole.metrics[found.headline?].name)?;
+        Some(Self { effect: found.headline_comparison(variant)?.effect?, thing })
+    }
+
+    fn saved(&self) -> Interval {
+        judge::saved(self.effect.interval)
+    }
+
+    fn saving(&self, confidence: f64) -> String {
+        judge::saving_in_words(self.saved(), confidence, self.thing)
+    }
+
+    /// What the runs of as many builds could not show; None where runs never vary.
+    fn unknown(&self, whole: &Experiment, builds: usize, more: Option<&str>) -> Option<String> {
+        let level = (1.0 - whole.confidence) / builds.max(1) as f64;
+        let Effect { standard_error, freedom, .. } = self.effect;
+        let last = whole.observations.iter().map(|run| run.at).fold(0.0, f64::max);
+        let took = Duration::try_from_secs_f64(last).ok()?;
+        let detectable = judge::detectable(standard_error, freedom, level);
+        (standard_error > 0.0 && freedom > 0.0 && detectable.is_finite())
+            .then(|| judge::unknown_in_words(detectable, took, more))
+    }
+}
+
+/// Name in sentences of what a build saves by a metric that the judge judges, too; per unit of work or not.
 fn saved_thing(metric: &str) -> Option<&'static str> {
-    match metric {
+    match metric.split(" per ").next()? {
         "cpu-time" => Some("CPU time"),
         "cycles" => Some("cycles"),
         _ => None,

@@ -12,6 +12,7 @@ use super::statistics::components::components;
 use super::statistics::drift::{Run, Stability, stability};
 use super::statistics::layout_noise::layout_noise;
 use super::statistics::{Interval, multiplicity};
+use super::unjudged;
 use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
 use sediment_core::error::{Error, ErrorCode, Result};
 
@@ -84,6 +85,7 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         name: whole.workloads[workload].name.clone(),
         headline,
         metrics,
+        unjudged: vec![None; whole.variants.len()],
         verdicts: Vec::new(),
         noise_floor: None,
         components: None,
@@ -100,11 +102,14 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         found.noise_floor = noise_floor(whole, &found.metrics[at]);
         let rows = rows(whole, scale, &groups);
         found.components = rows.as_deref().and_then(components);
+        let logarithms = rows.as_deref().filter(|_| scale == Scale::Logarithm);
+        found.unjudged = unjudged::reasons(whole, workload, &whole.metrics[at], logarithms);
         found.layout_noise = rows.zip(found.components).and_then(|(rows, split)| {
             let links: Vec<&Vec<f64>> = rows.iter().flatten().collect();
             let (layouts, blocks) = (links.len(), links.first()?.len());
             let floor = layout_noise(&split, blocks, whole.confidence);
-            (scale == Scale::Logarithm).then_some(LayoutNoise { floor, layouts, blocks })
+            let is_judged = found.unjudged.iter().all(Option::is_none);
+            (scale == Scale::Logarithm && is_judged).then_some(LayoutNoise { floor, layouts, blocks })
         });
         found.stability = steady(scale, &groups);
         found.pairs = pairs(whole, scale, &groups);
@@ -204,6 +209,7 @@ fn verdicts(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Ve
                 noise_floor: found.noise_floor.as_ref(),
                 family: decided.len(),
                 simulated: found.headline.is_some_and(|at| whole.metrics[at].kind == MetricKind::Simulated),
+                unjudged: found.unjudged[*variant].as_deref(),
                 gaps: gaps[*variant].as_deref().or(gaps[whole.baseline].as_deref()),
             };
             let place = with_p.iter().position(|(other, _)| other == variant);

@@ -122,6 +122,29 @@ pub struct Observation {
     pub work: Option<f64>,
     /// Values by name of metric. A value that could not be read is absent, never 0.
     pub values: BTreeMap<String, f64>,
+    /// Whether it may be judged.
+    #[serde(default, skip_serializing_if = "Circumstances::are_unknown")]
+    pub circumstances: Circumstances,
+}
+
+/// What decides whether runs may be compared, besides their values; None where it is not known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Circumstances {
+    /// SHA-256 of what the program printed, as far as it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed: Option<String>,
+    /// Its exit code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Seconds of a fixed loop just before the run ([`sediment_measure::pace`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pace: Option<f64>,
+}
+
+impl Circumstances {
+    fn are_unknown(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Summary of a group of samples, for sources that print no samples.

@@ -244,7 +244,7 @@ fn add_per_work(whole: &mut Experiment, workload: usize, work: &str, read: &[Met
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{Phase, Variant, Workload};
+    use crate::data::{Circumstances, Phase, Variant, Workload};
 
     fn metric(name: &str, unit: &str, kind: MetricKind) -> Metric {
         Metric { name: name.to_owned(), unit: unit.to_owned(), direction: Direction::LowerIsBetter, kind }
@@ -284,6 +284,7 @@ mod tests {
                 phase: Phase::Measured,
                 work,
                 values: values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect(),
+                circumstances: Circumstances::default(),
             }],
             summaries: Vec::new(),
             absent: BTreeMap::new(),

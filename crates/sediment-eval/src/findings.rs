@@ -37,6 +37,8 @@ pub struct WorkloadAnalysis {
     pub headline: Option<usize>,
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,
+    /// For each build, why its values are not judged; None where they are.
+    pub unjudged: Vec<Option<String>>,
     /// A verdict for every build but the baseline and the probes.
     pub verdicts: Vec<BuildVerdict>,
     /// By how much builds of the same thing differed on the headline; None without probes.

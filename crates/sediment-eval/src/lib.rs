@@ -18,7 +18,7 @@
 //!
 //! ```
 //! use sediment_eval::verdict::Verdict;
-//! use sediment_eval::{Direction, Experiment, Metric, MetricKind, Observation, Phase, Variant, Workload, analyse, import};
+//! use sediment_eval::{Circumstances, Direction, Experiment, Metric, MetricKind, Observation, Phase, Variant, Workload, analyse, import};
 //!
 //! # fn main() -> sediment_core::Result<()> {
 //! // From `hyperfine --runs 10 --export-json`: seconds of each run, on a machine with other work.
@@ -31,6 +31,7 @@
 //!     for (at, values) in import::read(file, Some(name))?.runs.into_iter().enumerate() {
 //!         observations.push(Observation {
 //!             workload: 0, variant: number, replica: 0, block: None, slot: 0, at: at as f64, phase: Phase::Measured, work: None, values,
+//!             circumstances: Circumstances::default(),
 //!         });
 //!     }
 //! }
@@ -78,12 +79,13 @@ pub mod report;
 pub mod run;
 mod samples;
 mod stopping;
+mod unjudged;
 pub mod verdict;
 
 pub use analysis::analyse;
 pub use data::{
-    Direction, Experiment, Factor, GroupSummary, LEAST_LINKS, Metric, MetricKind, Observation, Phase, Probe,
-    Summary, Variant, Workload,
+    Circumstances, Direction, Experiment, Factor, GroupSummary, LEAST_LINKS, Metric, MetricKind, Observation,
+    Phase, Probe, Summary, Variant, Workload,
 };
 pub use findings::{Analysis, LayoutNoise};
 pub use sediment_measure::statistics;

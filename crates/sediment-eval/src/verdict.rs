@@ -3,12 +3,13 @@
 //!
 //! In this order, on the headline metric, with p-values adjusted after Holm over the builds of a workload:
 //!
-//! 1. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
-//! 2. More than a tenth of a build's runs lack the headline: `inconclusive`, as values may not be missing by chance.
-//!    Neither holds for a simulated headline, whose values repeat themselves.
-//! 3. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
-//! 4. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
-//! 5. Else `inconclusive`. A difference that is not shown is not "no difference".
+//! 1. The runs cannot be judged ([`super::unjudged`]): `inconclusive`.
+//! 2. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
+//! 3. More than a tenth of a build's runs lack the headline: `inconclusive`, as values may not be missing by chance.
+//!    Neither 2 nor 3 holds for a simulated headline, whose values repeat themselves.
+//! 4. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
+//! 5. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
+//! 6. Else `inconclusive`. A difference that is not shown is not "no difference".
 
 use super::comparison::{Comparison, Design, Scale, percent};
 use super::data::Direction;
@@ -76,6 +77,8 @@ pub(super) struct Rule<'a> {
     pub(super) family: usize,
     /// True if the headline is simulated: such values are repeatable, and read in a few blocks on purpose.
     pub(super) simulated: bool,
+    /// Reason to judge nothing.
+    pub(super) unjudged: Option<&'a str>,
     /// Reason to give if too many runs of the build or the baseline lack the headline.
     pub(super) gaps: Option<&'a str>,
 }
@@ -88,6 +91,9 @@ pub(super) fn decide(
 ) -> BuildVerdict {
     let inconclusive =
         |reason: String| BuildVerdict { variant: 0, verdict: Verdict::Inconclusive, reason, needed: None };
+    if let Some(why) = rule.unjudged {
+        return inconclusive(format!("not judged: {why}"));
+    }
     let Some(comparison) = comparison else {
         return inconclusive("the headline metric is missing for one of the builds".to_owned());
     };

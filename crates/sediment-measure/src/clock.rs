@@ -3,6 +3,9 @@
 
 use std::time::{Instant, SystemTime};
 
+/// Seconds beyond which the wall clock has jumped.
+pub const JUMP: f64 = 2.0;
+
 /// Seconds since it was started.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {

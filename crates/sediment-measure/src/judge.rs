@@ -128,7 +128,7 @@ pub fn judge(rounds: &[Round], build: usize) -> Option<Judgement> {
     Some(Judgement {
         saved,
         p: effect.p,
-        detectable: detectable(effect.standard_error, effect.freedom),
+        detectable: detectable(effect.standard_error, effect.freedom, LEVEL),
         deviations: deviations(&rows, &means, [&before, &after]),
         layouts: layouts as f64 / 2.0,
         rounds: rows.len() as f64,
@@ -143,15 +143,16 @@ pub fn saved(change: Interval) -> Interval {
     Interval { estimate: share(change.estimate), lower: share(change.upper), upper: share(change.lower) }
 }
 
-/// The least change that is found in [`POWER`] of all measurements. The standard error is an estimate: one that came out too small by
-/// chance may not promise too much, so the truth is taken to be as large as it is in nine of ten cases.
-fn detectable(standard_error: f64, freedom: f64) -> f64 {
+/// The least change that is found at a level in [`POWER`] of all measurements. The standard error, of a logarithm, is an estimate: one that
+/// came out too small by chance may not promise too much, so the truth is taken to be as large as it is in nine of ten cases.
+#[must_use]
+pub fn detectable(standard_error: f64, freedom: f64, level: f64) -> f64 {
     // The tenth part of chi-square over its degrees of freedom (E. Wilson, M. Hilferty, "The distribution of chi-square", 1931).
     let part = 2.0 / (9.0 * freedom);
     let tenth = (1.0 - part - NORMAL_TENTH * part.sqrt()).powi(3);
     let too_small = tenth.max(0.01).sqrt().recip();
     let reach =
-        student_quantile(1.0 - LEVEL, freedom) + too_small * student_quantile(2.0 * POWER - 1.0, freedom);
+        student_quantile(1.0 - level, freedom) + too_small * student_quantile(2.0 * POWER - 1.0, freedom);
     (reach * standard_error).exp_m1()
 }
 
@@ -194,34 +195,32 @@ impl Judgement {
         let rounds = (self.rounds * self.layouts * times / layouts).max(1.0);
         let variance = self.deviations.layouts.powi(2) + self.deviations.runs.powi(2) / rounds;
         let freedom = self.freedom * (layouts - 1.0) / (self.layouts - 1.0);
-        detectable((2.0 * variance / layouts).sqrt(), freedom)
+        detectable((2.0 * variance / layouts).sqrt(), freedom, LEVEL)
     }
 
     /// The sentence for people, of a measurement that took so long.
     #[must_use]
     pub fn sentence(&self, took: Duration) -> String {
-        let percent = |share: f64| format!("{:.1}", share * 100.0);
         match self.answer() {
             Answer::Saves | Answer::Costs => saving_in_words(self.saved, CONFIDENCE, "CPU time"),
-            Answer::Nothing => format!("nothing to gain: at most {} %", percent(self.saved.upper.max(0.0))),
+            Answer::Nothing => nothing_in_words(self.saved),
             Answer::Unknown => {
-                let longer = LONGER * took;
-                format!(
-                    "cannot tell below {} % in {}; --measure-for {} would see {} %",
-                    percent(self.detectable),
-                    as_option(took),
-                    as_option(longer),
-                    percent(self.detectable_in(f64::from(LONGER)))
-                )
+                let longer = as_option(LONGER * took);
+                let seen = percent(self.detectable_in(f64::from(LONGER)));
+                let more = format!("--measure-for {longer} would see {seen} %");
+                unknown_in_words(self.detectable, took, Some(&more))
             }
         }
     }
 }
 
+fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
+}
+
 /// What a build saves, a share of `what`, or costs: "saves 4.1 % of CPU time (95 %: 2.9 to 5.2 %)".
 #[must_use]
 pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
-    let percent = |share: f64| format!("{:.1}", share * 100.0);
     let Interval { estimate, lower, upper } = saved;
     let (said, from, to) = if estimate >= 0.0 {
         (format!("saves {} % of {what}", percent(estimate)), lower, upper)
@@ -229,6 +228,25 @@ pub fn saving_in_words(saved: Interval, confidence: f64, what: &str) -> String {
         (format!("costs {} % more {what}", percent(-estimate)), -upper, -lower)
     };
     format!("{said} ({:.0} %: {} to {} %)", confidence * 100.0, percent(from), percent(to))
+}
+
+/// That a build saves nothing that matters: "nothing to gain: at most 0.4 %".
+#[must_use]
+pub fn nothing_in_words(saved: Interval) -> String {
+    format!("nothing to gain: at most {} %", percent(saved.upper.max(0.0)))
+}
+
+/// That the runs show nothing, with what would: "cannot tell below 1.5 % in 2m; --measure-for 10m would see 0.7 %".
+#[must_use]
+pub fn unknown_in_words(detectable: f64, took: Duration, more: Option<&str>) -> String {
+    let more = more.map_or_else(String::new, |more| format!("; {more}"));
+    format!("cannot tell below {} % in {}{more}", percent(detectable), as_option(took))
+}
+
+/// What misses are worth, after [`worth`]: "worth at most 0.2 % of CPU time".
+#[must_use]
+pub fn worth_in_words(worth: f64) -> String {
+    format!("worth at most {} % of CPU time", percent(worth))
 }
 
 /// How much longer a measurement is suggested.
@@ -280,21 +298,31 @@ pub fn rounds(
     }
 }
 
-/// Change of the cost of a round from the first eighth of the rounds, at least one, to the second half, as a share; None of fewer than four
-/// rounds. Work that leaves something behind, such as a cache, shrinks, mostly at once.
+/// Why rounds are not judged if the work shrinks or grows with each: the cost of a round changed by more than [`TREND`] from the first
+/// eighth of the rounds, at least one, to the second half, and by more than that half varies. Work that leaves something behind, such as a
+/// cache, shrinks, mostly at once. None of fewer than four rounds.
 #[must_use]
-pub fn trend(rounds: &[Round]) -> Option<f64> {
-    let half = rounds.len() / 2;
-    let of = |rounds: &[Round]| {
-        let logarithms: Vec<f64> = rounds.iter().flatten().flatten().map(|cost| cost.ln()).collect();
-        Moments::of(&logarithms).map(|moments| moments.mean)
-    };
-    let first = (rounds.len() / 8).max(1);
-    (half >= 2).then(|| Some((of(&rounds[half..])? - of(&rounds[..first])?).exp_m1()))?
+pub fn changed_work(rounds: &[Round]) -> Option<String> {
+    let centres: Vec<f64> = rounds
+        .iter()
+        .filter_map(|round| {
+            let logarithms: Vec<f64> = round.iter().flatten().map(|cost| cost.ln()).collect();
+            Moments::of(&logarithms).map(|moments| moments.mean)
+        })
+        .collect();
+    let half = centres.len() / 2;
+    let first = Moments::of(&centres[..(centres.len() / 8).max(1).min(centres.len())])?;
+    let later = Moments::of(&centres[half..]).filter(|_| half >= 2)?;
+    let change = (later.mean - first.mean).exp_m1();
+    let is_one = (later.mean - first.mean).abs() > 3.0 * later.deviation().unwrap_or(0.0);
+    (is_one && change.abs() > TREND).then(|| {
+        let percent = 100.0 * change;
+        format!("the work changes from run to run: {percent:+.0} % from the first runs to the last")
+    })
 }
 
 /// Change of the cost over the rounds from which on the work counts as another.
-pub const TREND: f64 = 0.2;
+const TREND: f64 = 0.2;
 
 /// The least share of processor time that is worth a link.
 pub const WORTH: f64 = 0.005;
@@ -395,9 +423,19 @@ mod tests {
         assert_eq!(judge(&[vec![vec![1.0], vec![1.0]]], 1), None, "one layout shows no luck");
         assert_eq!(judge(&[vec![vec![1.0, 1.0]]], 1), None);
         assert_eq!(judge(&[vec![vec![1.0, 0.0], vec![1.0, 1.0]]], 1), None);
-        let shrinking: Vec<Round> = [4.0, 2.0, 1.5, 1.0].iter().map(|cost| vec![vec![*cost; 2]; 2]).collect();
-        assert!(trend(&shrinking).unwrap() < -TREND);
-        assert_eq!(trend(&shrinking[..3]), None);
+    }
+
+    #[test]
+    fn work_that_changes() {
+        let rounds = |costs: &[f64]| costs.iter().map(|cost| vec![vec![*cost; 2]; 2]).collect::<Vec<Round>>();
+        let shrinking = changed_work(&rounds(&[4.0, 1.1, 1.0, 1.0])).unwrap();
+        assert!(shrinking.ends_with(": -75 % from the first runs to the last"), "{shrinking}");
+        let by_a_tenth: Vec<f64> = (0..16).map(|round| 0.9_f64.powi(round)).collect();
+        assert!(changed_work(&rounds(&by_a_tenth)).is_some());
+        assert_eq!(changed_work(&rounds(&[4.0, 1.0, 1.0])), None, "too few rounds");
+        // A busy machine varies as much later on.
+        assert_eq!(changed_work(&rounds(&[1.5, 1.0, 1.3, 0.9, 1.4, 1.1, 0.9, 1.2])), None);
+        assert_eq!(changed_work(&[]), None);
     }
 
     #[test]

@@ -334,9 +334,15 @@ fn verdicts_tell_better_from_worse_and_from_nothing() {
     for (profile, before, after, verdict, has_forecast) in [
         ("p.gv", "spread", Some("packed"), ">Ordered: ", true),
         ("p.gv", "packed", Some("spread"), ">Worse ", false),
-        ("p.gv", "packed", Some("packed"), ">Little to gain: the hot code fits the TLB ", false),
-        ("p.gv", "spread", Some("spread"), ">Little to gain in iTLB misses: ", true),
-        ("one.gv", "spread", None, ">Little to gain: the hot code fits a page ", false),
+        (
+            "p.gv",
+            "packed",
+            Some("packed"),
+            ">Nothing to gain in iTLB misses: the hot code fits the TLB ",
+            false,
+        ),
+        ("p.gv", "spread", Some("spread"), ">Nothing to gain in iTLB misses: nearly ", true),
+        ("one.gv", "spread", None, ">Nothing to gain in iTLB misses: the hot code fits a page ", false),
     ] {
         let after = after.map_or(Vec::new(), |after| vec!["--after", after]);
         let said = report(profile, &[&["--binary", before], &after[..]].concat());

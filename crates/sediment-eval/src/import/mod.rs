@@ -11,7 +11,7 @@ mod perf_csv;
 mod perf_json;
 mod perf_text;
 
-use super::data::{Experiment, GroupSummary, Observation, Phase, Summary};
+use super::data::{Circumstances, Experiment, GroupSummary, Observation, Phase, Summary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
@@ -236,6 +236,7 @@ pub fn enter(
             phase: Phase::Measured,
             work: None,
             values: run.clone(),
+            circumstances: Circumstances::default(),
         };
         lines.push(journal::run(&observation, 0, &imported.scaled));
         experiment.observations.push(observation);

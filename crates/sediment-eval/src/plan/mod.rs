@@ -85,6 +85,8 @@ pub struct RunPlan {
     pub ignore_failure: bool,
     /// True if what the runs print is passed on.
     pub show_output: bool,
+    /// True if builds are judged although they print different results.
+    pub ignore_output: bool,
     /// Metrics to count by perf; None for all there are.
     pub counters: Option<Vec<String>>,
     /// Meters that run apart.
@@ -110,6 +112,7 @@ impl Default for RunPlan {
             time_limit: 600.0,
             ignore_failure: false,
             show_output: false,
+            ignore_output: false,
             counters: None,
             meters: Vec::new(),
             meter_blocks: 3,

@@ -18,12 +18,13 @@ pub mod journal;
 pub mod processes;
 pub mod schedule;
 
-use super::data::{Experiment, Observation, Phase};
+use super::data::{Circumstances, Experiment, Observation, Phase};
 use super::plan::Plan;
 use super::stopping::{Budget, NextStep, plan_next};
 use super::{data, metrics};
 use schedule::PlannedRun;
-use sediment_core::error::{Error, ErrorKind, Result};
+use sediment_core::error::{Error, ErrorCode, ErrorKind, Result};
+use sediment_measure::clock;
 use sediment_process::Stop;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +41,8 @@ pub struct Measurement {
     pub absent: BTreeMap<String, String>,
     /// Output of the run, then its errors, where the plan wants them.
     pub printed: Vec<u8>,
+    /// What decides whether it may be judged.
+    pub circumstances: Circumstances,
 }
 
 /// Makes the runs of a schedule.
@@ -98,8 +101,8 @@ pub struct Finished {
     pub why: String,
 }
 
-/// Seconds beyond which the wall clock has jumped.
-const JUMP: f64 = 2.0;
+/// Times that a run is made where a clock jumps in each.
+const ATTEMPTS: u32 = 3;
 
 /// Makes the runs that the experiment lacks.
 ///
@@ -193,21 +196,9 @@ impl Session<'_> {
                 self.begun = Some((self.runner.seconds(), self.measured()));
             }
             let at = self.runner.seconds();
-            let measurement = self.runner.perform(planned)?;
+            let measurement = self.perform_undisturbed(planned)?;
             if !measurement.printed.is_empty() {
                 self.watcher.printed(&measurement.printed);
-            }
-            let jump = self.runner.wall_jump();
-            if jump.abs() > JUMP {
-                let text = format!(
-                    "the wall clock went {:.0} s {} during a run of {}: it was set, or the machine slept; \
-                     times here are by a clock that does not jump, but the run may have been disturbed",
-                    jump.abs(),
-                    if jump > 0.0 { "ahead" } else { "back" },
-                    self.plan.variants[planned.variant].name
-                );
-                self.journal.append(&journal::note(&text))?;
-                self.watcher.note(&text);
             }
             let observation = Observation {
                 workload: planned.workload,
@@ -219,6 +210,7 @@ impl Session<'_> {
                 phase,
                 work: measurement.work,
                 values: measurement.values,
+                circumstances: measurement.circumstances,
             };
             self.journal.append(&journal::run(&observation, planned.padding, &measurement.scaled))?;
             for name in observation.values.keys() {
@@ -233,6 +225,30 @@ impl Session<'_> {
             self.report_progress();
         }
         Ok(())
+    }
+
+    /// A run that no jump of the clock falls into: such a run may have been disturbed, and is made again.
+    fn perform_undisturbed(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+        for _ in 0..ATTEMPTS {
+            let measurement = self.runner.perform(planned)?;
+            let jump = self.runner.wall_jump();
+            if jump.abs() <= clock::JUMP {
+                return Ok(measurement);
+            }
+            let text = format!(
+                "the wall clock went {:.0} s {} during a run of {}: it was set, or the machine slept; the run is not judged, and made again",
+                jump.abs(),
+                if jump > 0.0 { "ahead" } else { "back" },
+                self.plan.variants[planned.variant].name
+            );
+            self.journal.append(&journal::note(&text))?;
+            self.watcher.note(&text);
+            self.stop.check()?;
+        }
+        Err(Error::new(ErrorCode::NotMeasured, format!("the wall clock jumped in each of {ATTEMPTS} runs"))
+            .with_hint(
+                "does a service set the clock? What was measured is kept; sediment eval resume goes on",
+            ))
     }
 
     /// Once for each metric.

@@ -3,15 +3,16 @@
 
 use super::schedule::PlannedRun;
 use super::{Measurement, Runner, of_variant};
+use crate::data::Circumstances;
 use crate::plan::{
-    CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
+    self, CommandLine, Extraction, Placeholders, Plan, PlannedWorkload, ReadyPlan, ServerPlan, WorkloadKind,
 };
 use crate::{derive, metrics};
 use core::time::Duration;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_measure::clock::Clock;
 use sediment_measure::perf_stat::{self, Counters, Event};
-use sediment_measure::{machine, meter, page_cache};
+use sediment_measure::{machine, meter, pace, page_cache};
 use sediment_process::background::{Background, Ready, signal};
 use sediment_process::command::{Ended, Outcome, observe};
 use sediment_process::{Command, Input, Stop};
@@ -208,6 +209,7 @@ impl<'a> Processes<'a> {
         let workload = &self.plan.workloads[planned.workload];
         self.refresh(planned)?;
         let mut measurement = Measurement::default();
+        let pace = pace::look();
         // Without perf there is one pass, which the kernel's own accounts measure.
         let none = [Vec::new()];
         let passes = if self.counters.passes.is_empty() { &none[..] } else { &self.counters.passes[..] };
@@ -222,6 +224,7 @@ impl<'a> Processes<'a> {
             if index == 0 {
                 measurement.work = pass.work;
                 measurement.printed = pass.printed;
+                measurement.circumstances = Circumstances { pace: Some(pace), ..pass.circumstances };
             }
             pass.values.append(&mut measurement.values);
             measurement.values = pass.values;
@@ -281,6 +284,13 @@ impl<'a> Processes<'a> {
         if show {
             measurement.printed = [&ended.output[..], ended.errors()].concat();
         }
+        if self.prints_the_same(planned) {
+            measurement.circumstances.printed = Some(plan::sha256(&ended.output));
+            measurement.circumstances.exit = match ended.outcome {
+                Outcome::Exited(code) => Some(code),
+                _ => None,
+            };
+        }
         if events.is_empty() {
             let usage = &ended.usage;
             let seconds = |name: &str, time: Duration, measurement: &mut Measurement| {
@@ -301,6 +311,12 @@ impl<'a> Processes<'a> {
             drop_late_clock(&mut measurement);
         }
         Ok(measurement)
+    }
+
+    /// True if a build should print what the baseline prints.
+    fn prints_the_same(&self, planned: &PlannedRun) -> bool {
+        let arguments = |variant: usize| &self.plan.variants[variant].arguments;
+        !self.plan.run.ignore_output && arguments(planned.variant) == arguments(self.plan.baseline)
     }
 
     fn run_meters(

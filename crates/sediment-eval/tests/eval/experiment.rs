@@ -6,7 +6,8 @@ use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
 use sediment_eval::run::{self, Journal, Measurement, Progress, Runner, Watcher, journal};
-use sediment_eval::{Phase, Probe};
+use sediment_eval::verdict::Verdict;
+use sediment_eval::{Circumstances, Phase, Probe};
 use sediment_measure::perf_stat::EVENTS;
 use sediment_measure::processor::Processor;
 use sediment_process::Stop;
@@ -240,7 +241,7 @@ fn nothing_runs_when_nothing_is_missing() {
 }
 
 #[test]
-fn a_clock_that_jumps_is_noted_and_time_goes_on() {
+fn a_run_in_which_the_clock_jumps_is_made_again() {
     let plan = plan();
     let mut lines = Lines::default();
     lines.append(&journal::header(&plan, "/", 9)).unwrap();
@@ -252,7 +253,100 @@ fn a_clock_that_jumps_is_noted_and_time_goes_on() {
     let recorded = journal::read(lines.0.as_bytes()).unwrap();
     assert_eq!(recorded.notes, told.notes);
     let at: Vec<f64> = recorded.experiment.observations.iter().map(|o| o.at).collect();
-    assert!(at.windows(2).all(|pair| pair[1] - pair[0] == 1.0), "no jump in what is recorded");
+    let steps: Vec<f64> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(steps.iter().filter(|step| **step == 2.0).count(), 1, "the run that is not judged");
+    assert!(steps.iter().all(|step| *step == 1.0 || *step == 2.0), "no jump in what is recorded");
+    assert_eq!(at.len() + 1, runner.made.len());
+
+    let mut always = Jumps(Pretend::new());
+    let mut experiment = run::begin(&plan, 9);
+    let lines = &mut Lines::default();
+    let ended = run::run(&plan, &mut experiment, &mut always, lines, &mut Told::default(), &Stop::new());
+    assert_eq!(ended.unwrap_err().code(), ErrorCode::NotMeasured);
+    assert_eq!((experiment.observations.len(), always.0.made.len()), (0, 3));
+}
+
+/// Its clock jumps in each run.
+struct Jumps(Pretend);
+
+impl Runner for Jumps {
+    fn seconds(&self) -> f64 {
+        self.0.seconds()
+    }
+    fn wall_jump(&mut self) -> f64 {
+        -3600.0
+    }
+    fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+        self.0.perform(planned)
+    }
+}
+
+/// Runs that show a clear difference, unless they may not be judged: a change to the measurement of a run, by its number.
+#[test]
+fn what_disturbs_runs_is_said_and_not_judged() {
+    struct Changed<F>(Pretend, F);
+    impl<F: Fn(usize, &PlannedRun, &mut Measurement)> Runner for Changed<F> {
+        fn seconds(&self) -> f64 {
+            self.0.seconds()
+        }
+        fn wall_jump(&mut self) -> f64 {
+            0.0
+        }
+        fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+            let mut made = self.0.perform(planned)?;
+            made.circumstances =
+                Circumstances { printed: Some("same".to_owned()), exit: Some(0), pace: Some(1e-5) };
+            (self.1)(self.0.made.len(), planned, &mut made);
+            Ok(made)
+        }
+    }
+    fn judged(change: impl Fn(usize, &PlannedRun, &mut Measurement)) -> sediment_eval::Analysis {
+        let text = PLAN.replace("blocks = 4\npilot = 4", "blocks = 12\npilot = 12");
+        let plan = plan::read(&("noise-floor = false\nprimary = \"elapsed\"\n".to_owned() + &text)).unwrap();
+        let (mut experiment, mut lines) = (run::begin(&plan, 9), Lines::default());
+        lines.append(&journal::header(&plan, "/", 9)).unwrap();
+        let mut runner = Changed(Pretend::new(), change);
+        run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut Told::default(), &Stop::new())
+            .unwrap();
+        let analysis = sediment_eval::analyse(&experiment).unwrap();
+        let recorded = journal::read(lines.0.as_bytes()).unwrap().experiment;
+        assert_eq!(sediment_eval::analyse(&recorded).unwrap(), analysis, "the file has it all");
+        analysis
+    }
+    fn refused(says: &str, change: impl Fn(usize, &PlannedRun, &mut Measurement)) {
+        for found in judged(change).workloads {
+            assert_eq!(
+                found.verdicts[0].verdict,
+                Verdict::Inconclusive,
+                "{says}: {}",
+                found.verdicts[0].reason
+            );
+            assert!(found.recommendation.contains(says), "{says}: {}", found.recommendation);
+            assert_eq!(found.layout_noise, None, "{says}");
+        }
+    }
+    for found in judged(|_, _, _| ()).workloads {
+        assert_eq!(found.verdicts[0].verdict, Verdict::Slower, "{}", found.verdicts[0].reason);
+    }
+    refused("the outputs of a and b differ", |_, planned, made| {
+        made.circumstances.printed = Some(planned.variant.to_string());
+    });
+    refused("the exit codes of a and b differ", |_, planned, made| {
+        made.circumstances.exit = Some(planned.variant as i32);
+    });
+    refused("the outputs of the links of b differ", |_, planned, made| {
+        made.circumstances.printed = Some(planned.replica.to_string());
+    });
+    refused("the work changes from run to run: -", |number, _, made| {
+        made.values.entry("elapsed".to_owned()).and_modify(|value| *value *= 0.98_f64.powi(number as i32));
+    });
+    refused("the speed of the processor changed by 100 %", |number, _, made| {
+        made.circumstances.pace = Some(if number % 3 == 0 { 2e-5 } else { 1e-5 });
+    });
+    // A program that prints its time prints something else in each run.
+    for found in judged(|number, _, made| made.circumstances.printed = Some(number.to_string())).workloads {
+        assert_eq!(found.verdicts[0].verdict, Verdict::Slower, "{}", found.verdicts[0].reason);
+    }
 }
 
 #[test]
@@ -496,4 +590,49 @@ fn hold(page: &str, title: &str, rows: &str) {
         &written[from..to] == rows,
         "{page} differs from the code (SEDIMENT_BLESS=1 rewrites its table of {title})"
     );
+}
+
+/// Builds that save, cost, change nothing, and vary too much.
+#[test]
+fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
+    struct Four(Pretend);
+    impl Runner for Four {
+        fn seconds(&self) -> f64 {
+            self.0.seconds()
+        }
+        fn wall_jump(&mut self) -> f64 {
+            0.0
+        }
+        fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
+            let made = self.0.perform(planned)?;
+            // Multiples of a golden ratio's part vary without a pattern.
+            let luck = (self.0.made.len() as f64 * 0.618_034).fract() - 0.5;
+            let (mean, spread) =
+                [(1.0, 0.002), (0.9, 0.002), (1.1, 0.002), (1.0, 0.002), (1.0, 0.2)][planned.variant];
+            let values = BTreeMap::from([
+                ("user".to_owned(), mean + spread * luck),
+                ("cpu-time".to_owned(), mean + spread * luck),
+            ]);
+            Ok(Measurement { values, ..made })
+        }
+    }
+    let variants: String = ["c", "d", "e"].map(|name| format!("[[variant]]\nname = \"{name}\"\n")).concat();
+    let text = PLAN
+        .replace("replicas = 2", "replicas = 1")
+        .replace("blocks = 4\npilot = 4", "blocks = 20\npilot = 20");
+    let text = text.replace("[[workload]]\nname = \"w\"", &(variants + "[[workload]]\nname = \"w\""));
+    let plan = plan::read(&("noise-floor = false\nprimary = \"cpu-time\"\n".to_owned() + &text)).unwrap();
+    let mut experiment = run::begin(&plan, 5);
+    let (mut runner, mut told) = (Four(Pretend::new()), Told::default());
+    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut told, &Stop::new()).unwrap();
+    let said = &sediment_eval::analyse(&experiment).unwrap().workloads[0].recommendation;
+    for sentence in [
+        "Keep b: it saves 10.0 % of CPU time (95 %: ",
+        "c costs 10.0 % more CPU time (95 %: ",
+        "d: nothing to gain: at most 0.",
+        "e: cannot tell below ",
+        " blocks would give an interval of ±0.5 %",
+    ] {
+        assert!(said.contains(sentence), "no {sentence:?} in {said}");
+    }
 }

@@ -8,8 +8,8 @@ use sediment_eval::report::{
 };
 use sediment_eval::verdict::Verdict;
 use sediment_eval::{
-    Analysis, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe, Variant,
-    Workload, analyse,
+    Analysis, Circumstances, Direction, Experiment, Factor, Metric, MetricKind, Observation, Phase, Probe,
+    Variant, Workload, analyse,
 };
 use std::collections::BTreeMap;
 use support::golden;
@@ -95,6 +95,7 @@ fn experiment() -> Experiment {
                 phase: if block == 0 { Phase::WarmUp } else { Phase::Measured },
                 work: Some(20_000.0 + (100.0 * numbers.normal()).round()),
                 values: values.map(|(name, value)| (name.to_owned(), value)).into(),
+                circumstances: Circumstances::default(),
             });
         }
     }

@@ -3,8 +3,8 @@
 
 use sediment_core::random::Generator;
 use sediment_eval::{
-    Budget, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe, Variant,
-    Workload, plan_next,
+    Budget, Circumstances, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe,
+    Variant, Workload, plan_next,
 };
 use std::collections::BTreeMap;
 
@@ -140,6 +140,7 @@ fn add_block(
             phase: Phase::Measured,
             work: None,
             values: BTreeMap::from([("elapsed".to_owned(), 10.0 * logarithm.exp())]),
+            circumstances: Circumstances::default(),
         });
     }
 }

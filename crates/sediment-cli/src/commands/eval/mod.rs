@@ -105,6 +105,9 @@ struct RunOptions {
     /// Count runs that end with another exit code than 0, too
     #[arg(short, long)]
     ignore_failure: bool,
+    /// Judge builds that print different results
+    #[arg(long)]
+    ignore_output: bool,
     /// Number of uncounted runs of each program at the start
     #[arg(short, long, visible_alias = "warmup", value_name = "COUNT", default_value_t = 1)]
     warm_ups: u32,
@@ -135,6 +138,9 @@ impl RunOptions {
         );
         if self.ignore_failure {
             text += "ignore-failure = true\n";
+        }
+        if self.ignore_output {
+            text += "ignore-output = true\n";
         }
         if self.no_counters {
             text += "counters = []\n";

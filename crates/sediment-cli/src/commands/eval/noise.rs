@@ -279,6 +279,9 @@ impl NoiseOutput {
             Error::new(ErrorCode::NotMeasured, message).with_hint("a larger --budget, or another --primary")
         };
         let workload = analysis.workloads.first().ok_or_else(missing)?;
+        if let Some(why) = workload.unjudged.iter().flatten().next() {
+            return Err(Error::new(ErrorCode::NotMeasured, format!("no floor: {why}")));
+        }
         let (Some(at), Some(LayoutNoise { floor, layouts, blocks }), Some(split)) =
             (workload.headline, workload.layout_noise, workload.components)
         else {

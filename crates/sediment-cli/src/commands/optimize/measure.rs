@@ -12,9 +12,10 @@ use crate::ui::Ui;
 use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
+use sediment_measure::clock::{self, Clock};
 use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::machine;
-use sediment_measure::pace::{self, Pace};
+use sediment_measure::pace;
 use sediment_measure::perf_stat::{self, Event};
 use sediment_process::command::{Outcome, argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
@@ -39,6 +40,8 @@ const COMPARED: usize = 1 << 20;
 /// Event that judges where it is counted, and the name of a figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
+/// Key that is true in a row whose command prints another result after.
+pub(super) const OTHER_OUTPUT: &str = "other_output";
 /// Simulated caches.
 const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];
 /// Folder of links that differ by padding, in the folder of a side.
@@ -92,10 +95,10 @@ struct Measured {
     /// True if all runs counted cycles, which do not depend on speed and clocks.
     by_cycles: bool,
     took: Duration,
-    /// True if a run had more processor time than there was.
+    /// True if a run had more processor time than there was, or the wall clock was set.
     jumped: bool,
-    /// Change of the processor's speed.
-    pace: Pace,
+    /// Change of the processor's speed, as a share.
+    pace: f64,
     /// What else the machine did.
     disturbances: Vec<String>,
 }
@@ -129,6 +132,9 @@ impl Bench<'_> {
         let once = [self.timed(before, line, COMPARED)?, self.timed(after, line, COMPARED)?];
         let seconds = once[0].seconds.max(once[1].seconds);
         let mut row = json!({ "command": line });
+        if self.prints_another(line, &once)? {
+            row[OTHER_OUTPUT] = json!(true);
+        }
         let mut worth = None;
         match self.simulated(line, seconds) {
             Ok(simulated) => {
@@ -141,10 +147,11 @@ impl Bench<'_> {
             "before_seconds": once[0].seconds, "after_seconds": once[1].seconds, "system_percent": 100.0 * once[0].system,
         });
         let why = match worth {
+            _ if row[OTHER_OUTPUT] == true => Some("the outputs before and after differ".to_owned()),
             Some(worth) if worth < judge::WORTH && self.level.is_none() => {
-                Some(format!("misses are worth at most {:.1} %", 100.0 * worth))
+                Some(format!("misses are {}", judge::worth_in_words(worth)))
             }
-            _ => self.differing_outputs(line, &once)?,
+            _ => None,
         };
         match why {
             Some(why) => cpu["not_judged"] = json!(why),
@@ -164,13 +171,13 @@ impl Bench<'_> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let (began, before) = (Instant::now(), machine::activity(Path::new("/")));
         let mut jumped = false;
-        let mut pace = Pace::default();
+        let (wall, mut looks) = (Clock::start(0.0), Vec::new());
         let rounds = judge::rounds(
             &counts,
             time,
             &mut Generator::new(1),
             |side, layout| {
-                pace.look();
+                looks.push(pace::look());
                 let mut sum = 0.0;
                 for _ in 0..runs {
                     let cost = self.timed(&layouts[side][layout], line, 0)?;
@@ -193,20 +200,21 @@ impl Bench<'_> {
         let took = began.elapsed();
         let state = machine::between(&before, &machine::activity(Path::new("/")), took.as_secs_f64());
         let mut disturbances: Vec<String> = state.warnings.into_iter().map(|warning| warning.what).collect();
-        if pace.change() > pace::UNSTEADY {
-            disturbances.push(unsteady(&pace));
+        let pace = pace::change(&looks);
+        if pace > pace::UNSTEADY {
+            disturbances.push(pace::in_words(pace));
         }
+        jumped |= wall.wall_ahead().abs() > clock::JUMP;
         Ok(Measured { rounds, by_cycles, took, jumped, pace, disturbances })
     }
 
-    /// Why runs that print different results are not judged; None where they print the same, or the command never does.
-    fn differing_outputs(&self, line: &str, once: &[Cost]) -> Result<Option<String>> {
+    /// True if the command prints another result after; not if it never prints the same.
+    fn prints_another(&self, line: &str, once: &[Cost]) -> Result<bool> {
         if once.iter().all(|cost| cost.printed == once[0].printed) {
-            return Ok(None);
+            return Ok(false);
         }
         // A command that prints its time prints something else each time.
-        let again = self.timed(&self.sides[0], line, COMPARED)?;
-        Ok((again.printed == once[0].printed).then(|| "the outputs before and after differ".to_owned()))
+        Ok(self.timed(&self.sides[0], line, COMPARED)?.printed == once[0].printed)
     }
 
     /// Processor time and cycles of a command with all that it starts, daemons among them, by the outputs in a folder. So many bytes of
@@ -395,23 +403,16 @@ fn put_judged(cpu: &mut Value, measured: &Measured) {
     }
 }
 
-fn unsteady(pace: &Pace) -> String {
-    format!("the speed of the processor changed by {:.0} %", 100.0 * pace.change())
-}
-
 /// The judgement, or why there is none.
 fn judgement(measured: &Measured) -> std::result::Result<Judgement, String> {
-    if !measured.by_cycles && measured.pace.change() > pace::TOO_UNSTEADY {
-        return Err(unsteady(&measured.pace));
+    if !measured.by_cycles && measured.pace > pace::TOO_UNSTEADY {
+        return Err(pace::in_words(measured.pace));
     }
     if !measured.by_cycles && measured.jumped {
-        return Err("clocks jumped: more processor time than time".to_owned());
+        return Err("the clocks jumped during the runs".to_owned());
     }
-    if let Some(trend) = judge::trend(&measured.rounds).filter(|trend| trend.abs() > judge::TREND) {
-        let percent = 100.0 * trend;
-        return Err(format!(
-            "the work changes from run to run: {percent:+.0} % from the first runs to the last"
-        ));
+    if let Some(why) = judge::changed_work(&measured.rounds) {
+        return Err(why);
     }
     judge::judge(&measured.rounds, 1).ok_or_else(|| "the linker made no layouts to compare".to_owned())
 }

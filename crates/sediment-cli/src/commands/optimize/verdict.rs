@@ -2,6 +2,7 @@
 //! The verdict on what was measured, and why. Processor time decides, with the luck of layout inside its interval; simulated misses can
 //! only show that there is nothing to measure. Pages are a result of their own.
 
+use super::measure::OTHER_OUTPUT;
 use sediment_measure::judge;
 use serde_json::Value;
 use std::fmt;
@@ -104,7 +105,9 @@ impl Finding {
             (Some(code), Some(sentence), _) => {
                 Self::Judged { code: code.to_owned(), sentence: sentence.to_owned() }
             }
-            (_, _, [Some(gained), Some(lost)]) if gained.max(lost) < 100.0 * judge::WORTH => {
+            (_, _, [Some(gained), Some(lost)])
+                if gained.max(lost) < 100.0 * judge::WORTH && measured[OTHER_OUTPUT] != true =>
+            {
                 Self::TooFewMisses(gained.max(lost))
             }
             _ => Self::Open(cpu["not_judged"].as_str().unwrap_or("it was not measured").to_owned()),
@@ -118,7 +121,7 @@ impl Finding {
                 sentence.strip_prefix("nothing to gain: ").unwrap_or(sentence).to_owned()
             }
             Self::TooFewMisses(percent) => {
-                format!("the simulated misses are worth at most {percent:.1} % of CPU time")
+                format!("the simulated misses are {}", judge::worth_in_words(percent / 100.0))
             }
             Self::Open(why) => format!("CPU time was not judged: {why}"),
         }

@@ -124,23 +124,29 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
 
 fn verdict(gain: Option<Gain>, inputs: &ReportInputs<'_>) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
-    let worth = worth(&gain, inputs.profile).filter(|worth| *worth < judge::WORTH && !gain.is_worse());
-    if let Some(worth) = worth.filter(|_| !gain.fits()) {
-        return format!(
-            "Little to gain: the saved iTLB misses are worth at most {:.1} % of CPU time.",
-            100.0 * worth
-        );
+    let worth = worth(&gain, inputs.profile).filter(|_| !gain.fits() && !gain.is_worse());
+    let worth = worth.map(|worth| {
+        (worth < judge::WORTH, format!("the saved iTLB misses are {}", judge::worth_in_words(worth)))
+    });
+    match (worth, inputs.after.is_some()) {
+        (Some((true, worth)), _) => return format!("Nothing to gain in iTLB misses: {worth}."),
+        (Some((false, worth)), false) if !gain.is_nothing() => {
+            return format!("Worth a try: {worth}. Link with the order, then measure.");
+        }
+        _ => {}
     }
     let text = match (gain.is_nothing(), gain.fits(), inputs.after.is_some()) {
         _ if gain.is_worse() && gain.ratio() > 1.0 => "Worse than before: more iTLB misses.",
         _ if gain.is_worse() => "Worse than before: more pages to load.",
-        (true, ..) if fits_a_page(&gain) => "Little to gain: the hot code fits a page as it is linked.",
-        (true, true, _) => "Little to gain: the hot code fits the TLB as it is linked.",
-        (true, false, _) => "Little to gain in iTLB misses: nearly as many are left.",
+        (true, ..) if fits_a_page(&gain) => {
+            "Nothing to gain in iTLB misses: the hot code fits a page as it is linked."
+        }
+        (true, true, _) => "Nothing to gain in iTLB misses: the hot code fits the TLB as it is linked.",
+        (true, false, _) => "Nothing to gain in iTLB misses: nearly as many are left.",
         (false, true, _) => {
             "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked."
         }
-        (false, false, false) => "Worth ordering: link with the order, then measure.",
+        (false, false, false) => "Worth a try: link with the order, then measure.",
         (false, false, true) => "Ordered: the hot code lies together.",
     };
     text.to_owned()

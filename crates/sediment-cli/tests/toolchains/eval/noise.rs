@@ -13,6 +13,7 @@ pub fn cases() -> Vec<Trial> {
         case("noise_finds_the_luck_of_layouts", &compiler, noise_finds_the_luck_of_layouts),
         case("noise_of_existing_links", &compiler, noise_of_existing_links),
         case("noise_of_a_build", &compiler, noise_of_a_build),
+        case("noise_of_runs_that_differ_is_not_judged", &compiler, noise_of_runs_that_differ_is_not_judged),
         case("noise_without_padding_is_refused", &compiler, noise_without_padding_is_refused),
     ]
 }
@@ -116,6 +117,23 @@ fn noise_of_a_build() {
     assert!(folder.path().join("bin/steps").is_file());
     fails(&asked("true", "bin/steps"), 1, &["bin/steps", "--link"]);
     fails(&asked("exit 3", "bin/steps"), 1, &["3"]);
+}
+
+/// Programs that do other work in one layout, and work that shrinks from run to run.
+fn noise_of_runs_that_differ_is_not_judged() {
+    let folder = tempfile::tempdir().unwrap();
+    let asked = |blocks: &str, run: &str| {
+        let links = ["true", "false", "echo"].map(|name| format!("/bin/{name}"));
+        for (at, link) in links.iter().enumerate() {
+            std::fs::copy(link, folder.path().join(at.to_string())).unwrap();
+        }
+        let options = ["noise", "--no-counters", "--ignore-failure", "--blocks", blocks];
+        eval(folder.path(), &[&options[..], &["--programs", "0", "1", "2", "--", run]].concat())
+    };
+    fails(&asked("2", "{program}"), 1, &["no floor: the exit codes of the links of program differ"]);
+    fails(&asked("2", "{program} hello; true"), 1, &["the outputs of the links of program differ"]);
+    let shrinking = "n=$(cat n || echo 200000); echo $((n * 4 / 5)) >n; i=0; while [ $i -lt $n ]; do i=$((i+1)); done; test {program}";
+    fails(&asked("8", shrinking), 1, &["no floor: the work changes from run to run: -"]);
 }
 
 fn noise_without_padding_is_refused() {

@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Trial> {
         ),
         case("cycles_decide_where_perf_counts_them", &make, cycles_decide_where_perf_counts_them),
         case("outputs_of_one_name_have_a_page_each", &make, outputs_of_one_name_have_a_page_each),
+        case("commands_that_differ_are_not_judged", &make, commands_that_differ_are_not_judged),
         case("links_out_of_the_tree_lead_there", &make, links_out_of_the_tree_lead_there),
     ];
     cases.extend(layouts);
@@ -152,6 +153,44 @@ fn outputs_of_one_name_have_a_page_each() {
     assert_eq!((twins.len(), pages.len()), (2, 2), "{report}");
     assert!(pages.iter().all(|page| std::path::Path::new(page).is_file()), "{report}");
     assert!(twins.iter().all(|output| output["not_ordered"].is_null()), "{report}");
+}
+
+/// A program that prints where its functions lie, and fails where the order is asked for: each is said, and none is judged.
+fn commands_that_differ_are_not_judged() {
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n\
+        __attribute__((noinline)) int first(int x) { return x * 3; }\n\
+        __attribute__((noinline)) int between(int x) { return x * 5; }\n\
+        __attribute__((noinline)) int last(int x) { return x * 7; }\n\
+        int main(int count, char **words) {\n\
+        int x = 1; for (int i = 0; i < 1000000; i++) x = last(first(x));\n\
+        if (count > 8) x = between(x);\n\
+        long distance = labs((char *)main - (char *)last);\n\
+        if (count > 1 && words[1][0] == 'p') printf(\"%ld\\n\", distance);\n\
+        return x == 9 || (count > 1 && words[1][0] == 'f' && distance < 48); }\n";
+    let makefile = "toy: toy.c\n\t$(CC) -O1 -falign-functions=16 -o $@ toy.c\n";
+    let files = [("toy.c", source), ("Makefile", makefile)];
+    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let shrinks = "n=$(cat ../../../n || echo 300000); echo $((n * 3 / 4)) >../../../n; i=0; while [ $i -lt $n ]; do i=$((i+1)); done; ./toy";
+    let measured = [
+        "--train",
+        "./toy",
+        "--measure",
+        "./toy print",
+        "--measure",
+        shrinks,
+        "--json",
+        "--measure-for",
+        "16s",
+    ];
+    let report = project.optimize(&measured, &["make"]);
+    let why = |row: usize| report["measured"][row]["cpu_time"]["not_judged"].as_str().unwrap_or_default();
+    assert_eq!(why(0), "the outputs before and after differ", "{report}");
+    assert!(why(1).starts_with("the work changes from run to run: -"), "{report}");
+    assert_eq!(report["verdict"]["code"], "unknown", "{report}");
+    // One that fails in one of the builds ends the command, which names the build.
+    let failed = project.run(&["--train", "./toy", "--measure", "./toy fail"], &["make"]);
+    assert_eq!(code(&failed), 1, "{}", err(&failed));
+    assert!(err(&failed).contains("`./toy fail` (after)"), "{}", err(&failed));
 }
 
 fn links_out_of_the_tree_lead_there() {

@@ -24,7 +24,7 @@ const LINES: &[(&str, &str)] = &[
     ),
     (
         "sediment-eval",
-        "data samples comparison factors verdict findings gate needed advice derive analysis stopping plan \
+        "data samples comparison factors unjudged verdict findings gate needed advice derive analysis stopping plan \
          metrics run import report",
     ),
     (
