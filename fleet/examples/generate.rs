@@ -13,7 +13,8 @@ use sediment_fleet::dataset::dictionary::Dictionary;
 use sediment_fleet::dataset::prepared::Prepared;
 use sediment_fleet::dataset::writer::{Writer, prepare};
 use sediment_fleet::day::Day;
-use sediment_fleet::submission::{Named, Origin, Submission, identity, submitter_key};
+use sediment_fleet::secret::Keys;
+use sediment_fleet::submission::{Named, Origin, Submission};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -150,10 +151,10 @@ struct Ready {
 }
 
 impl Ready {
-    fn of(made: &Made, prefix: &str, salt: &str, copies: u64, dictionary: &RwLock<Dictionary>) -> Self {
+    fn of(made: &Made, prefix: &str, keys: &Keys, copies: u64, dictionary: &RwLock<Dictionary>) -> Self {
         let origin = |copy: u64| {
-            let submitter = submitter_key(salt, &format!("{prefix}{}", made.submitter + copy * SUBMITTERS));
-            let identity = identity(&submitter, made.text.as_bytes());
+            let submitter = keys.submitter(&format!("{prefix}{}", made.submitter + copy * SUBMITTERS));
+            let identity = keys.identity(&submitter, made.text.as_bytes());
             let day = day_at((made.day.0 - day_at(0).0) as u64 + copy % DAYS);
             let day = if day.0 < day_at(DAYS).0 { day } else { Day(day.0 - DAYS as i32) };
             (Origin { submitter, host_class: made.host_class().to_owned(), day }, identity)
@@ -166,14 +167,14 @@ impl Ready {
 /// Adds profiles to a dataset, in the order of their numbers. Other threads make and read them.
 fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64) -> Made + Sync) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let mut writer = runtime.block_on(Writer::open(place)).unwrap();
-    let salt = writer.dataset().manifest.salt.clone();
+    let mut writer = runtime.block_on(Writer::open(place, None)).unwrap();
+    let keys = writer.keys().clone();
     let dictionary = Arc::clone(writer.dictionary());
     let next = AtomicU64::new(0);
     let (sender, receiver) = sync_channel(64);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().unwrap().get() {
-            let (sender, next, make, salt) = (sender.clone(), &next, &make, &salt);
+            let (sender, next, make, keys) = (sender.clone(), &next, &make, &keys);
             let dictionary = &dictionary;
             scope.spawn(move || {
                 loop {
@@ -181,7 +182,7 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
                     if number >= count {
                         return;
                     }
-                    let ready = Ready::of(&make(number), prefix, salt, copies, dictionary);
+                    let ready = Ready::of(&make(number), prefix, keys, copies, dictionary);
                     if sender.send((number, ready)).is_err() {
                         return;
                     }
@@ -199,10 +200,10 @@ fn add(place: &str, prefix: &str, (count, copies): (u64, u64), make: impl Fn(u64
                     runtime.block_on(writer.spill()).unwrap();
                 }
                 if expected * copies % 100_000 == 0 {
-                    runtime.block_on(writer.commit(None)).unwrap();
+                    runtime.block_on(writer.commit()).unwrap();
                 }
             }
         }
     });
-    runtime.block_on(writer.commit(None)).unwrap();
+    runtime.block_on(writer.commit()).unwrap();
 }

@@ -13,4 +13,6 @@ pub mod dataset;
 pub mod day;
 pub mod intake;
 pub mod query;
+pub mod say;
+pub mod secret;
 pub mod submission;

@@ -6,6 +6,7 @@
 mod commands;
 
 use clap::Parser as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -13,10 +14,9 @@ fn main() -> ExitCode {
     match commands::run(&arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("sediment-fleet: error: {error}");
-            if let Some(hint) = error.hint() {
-                eprintln!("hint: {hint}");
-            }
+            let hint = error.hint().map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+            // Nobody may read it any more.
+            let _ = write!(std::io::stderr(), "sediment-fleet: error: {error}\n{hint}");
             ExitCode::from(if error.code() == sediment_core::ErrorCode::Usage { 2 } else { 1 })
         }
     }

@@ -3,17 +3,24 @@
 
 use crate::day::Day;
 use sediment_core::profile::merge::into_shares;
-use sediment_core::profile::rows::{Row, rows};
-use sediment_core::profile::{Profile, text};
+use sediment_core::profile::rows::{Kind, Row, rows};
+use sediment_core::profile::{Profile, SHARE_TOTAL, text};
 use sediment_core::{Error, ErrorCode, Result};
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 
 /// Numbers of a submission lie below this: they fit 18 decimal digits. Sums of fewer than 10^10 fit the engines' 28.
 pub const LARGEST_NUMBER: u128 = 1_000_000_000_000_000_000;
 
-/// The longest name of a package, version or host class, in bytes.
+/// The longest name of a package, version, host class, recorder or architecture, in bytes.
 pub const LONGEST_WORD: usize = 120;
+/// Recordings that one submission may be of.
+pub const MOST_INPUTS: u128 = 1_000_000_000;
+/// Rows of one submission: functions, calls, affinities, blocks.
+pub const MOST_ROWS: usize = 4_000_000;
+/// The largest function, in bytes.
+const LARGEST_FUNCTION: u64 = 1 << 30;
+/// Shares that rounding adds to one number of a merged profile at most.
+const MOST_ROUNDED: u128 = 1000;
 
 /// Who sent a profile, and when. None of it stands in the profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,8 +44,54 @@ pub struct Submission {
     pub package: String,
     /// That package's version.
     pub version: String,
+    /// What was counted.
+    pub sums: Sums,
     /// True if it had counters of instrumentation, which a dataset does not keep.
     pub had_counters: bool,
+}
+
+/// Sums of what a submission counts, whatever totals it claims. A policy that lets submitters count alike divides by them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sums {
+    /// Calls.
+    pub calls: u128,
+    /// Affinities.
+    pub near: u128,
+    /// Samples of functions.
+    pub samples: u128,
+    /// Counts of blocks: their total, which the door holds them to.
+    pub blocks: u128,
+}
+
+impl Sums {
+    /// Adds up rows.
+    fn of(rows: &[Row]) -> Self {
+        let mut sums = Self::default();
+        for row in rows {
+            let sum = match row.kind {
+                Kind::Call => &mut sums.calls,
+                Kind::Near => &mut sums.near,
+                Kind::Function => &mut sums.samples,
+                Kind::BlocksTotal => &mut sums.blocks,
+                _ => continue,
+            };
+            // Fewer than 2^23 numbers below 2^104: the door has seen both.
+            *sum = sum.saturating_add(row.weight.unwrap_or(0));
+        }
+        sums
+    }
+
+    /// Adds those of another submission.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.near += other.near;
+        self.samples += other.samples;
+        self.blocks += other.blocks;
+    }
+
+    fn largest(&self) -> u128 {
+        self.calls.max(self.near).max(self.samples).max(self.blocks)
+    }
 }
 
 /// Name and version that a caller knows better than the profile.
@@ -54,7 +107,8 @@ impl Submission {
     /// Reads and validates a profile.
     ///
     /// # Errors
-    /// Those of the profile's reader; when it has no function, names no package, or holds numbers beyond [`LARGEST_NUMBER`].
+    /// Those of the profile's reader; when it has no function, names no package, claims what cannot be, or holds numbers beyond
+    /// [`LARGEST_NUMBER`].
     pub fn read(bytes: &[u8], named: &Named) -> Result<Self> {
         let (profile, _skipped) = text::parse(bytes)?;
         if profile.function_count() == 0 {
@@ -69,16 +123,19 @@ impl Submission {
         };
         for word in [&package, &version] {
             if word.is_empty() || word.len() > LONGEST_WORD {
-                return Err(Error::new(
-                    ErrorCode::Damaged,
-                    "the package's name or version is empty or too long",
-                ));
+                return Err(refused(&format!(
+                    "the package's name or version is empty, or longer than {LONGEST_WORD} bytes"
+                )));
             }
         }
+        check_names(&profile)?;
         let had_counters = profile.counters_total > 0;
         let profile = into_shares(profile)?;
         let rows = rows(&profile);
+        check_claims(&profile, &rows)?;
+        let sums = Sums::of(&rows);
         let beyond = rows.iter().any(|row| row.weight.is_some_and(|weight| weight >= LARGEST_NUMBER));
+        let beyond = beyond || sums.largest() >= LARGEST_NUMBER;
         if beyond || rows.iter().any(|row| row.first.is_some_and(|first| i64::try_from(first).is_err())) {
             return Err(Error::new(
                 ErrorCode::TooLarge,
@@ -86,8 +143,64 @@ impl Submission {
             )
             .with_hint("send recordings one by one; fewer than a thousand merged ones fit"));
         }
-        Ok(Self { profile, rows, package, version, had_counters })
+        Ok(Self { profile, rows, package, version, sums, had_counters })
     }
+}
+
+/// Why a submission is refused at the door.
+fn refused(message: &str) -> Error {
+    Error::new(ErrorCode::Damaged, message.to_owned())
+}
+
+/// Refuses sizes and names of recorders that none has. The reader leaves out long names of functions and libraries.
+fn check_names(profile: &Profile) -> Result<()> {
+    let sizes = profile.functions().into_iter().filter_map(|function| profile.facts(function).size);
+    if sizes.max().is_some_and(|size| size > LARGEST_FUNCTION) {
+        return Err(refused("a function is larger than 1 GiB"));
+    }
+    if profile.source.iter().chain(&profile.arch).any(|word| word.len() > LONGEST_WORD) {
+        return Err(refused(&format!(
+            "the name of a recorder or architecture is longer than {LONGEST_WORD} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses claims that contradict what was counted. The rows are in shares.
+fn check_claims(profile: &Profile, rows: &[Row]) -> Result<()> {
+    if rows.len() > MOST_ROWS {
+        return Err(refused(&format!(
+            "{} functions, calls and blocks; a submission has at most {MOST_ROWS}",
+            rows.len()
+        )));
+    }
+    let inputs = u128::from(profile.inputs.unwrap_or(1));
+    if inputs > MOST_INPUTS {
+        return Err(refused(&format!(
+            "inputs={inputs}; a submission is of at most {MOST_INPUTS} recordings"
+        ))
+        .with_hint("send recordings one by one"));
+    }
+    // Each number was rounded once for each recording, and none of them below 1.
+    let rounded = inputs.clamp(1, MOST_ROUNDED);
+    for (kind, total, what) in [
+        (Kind::Call, profile.total, "counts of calls add up to more than total"),
+        (Kind::Block, profile.blocks_total, "counts of blocks add up to more than blocks_total"),
+    ] {
+        let counted = rows.iter().filter(|row| row.kind == kind).filter_map(|row| row.weight);
+        let (number, sum) =
+            counted.fold((0u128, 0u128), |(number, sum), count| (number + 1, sum.saturating_add(count)));
+        if sum > total.saturating_add(number * rounded) {
+            let hundredths = sum.saturating_mul(100).checked_div(total).unwrap_or(u128::MAX);
+            return Err(refused(&format!("{what} says: {}.{:02} times", hundredths / 100, hundredths % 100))
+                .with_hint("a total is of all that was counted; a recorder that writes less is broken"));
+        }
+    }
+    // Who has many recordings says so: caps and coverage count by this.
+    if profile.total > inputs.saturating_mul(SHARE_TOTAL).saturating_mul(MOST_ROUNDED) {
+        return Err(refused("the total is of more recordings than inputs says"));
+    }
+    Ok(())
 }
 
 /// Name and version of the package of most functions; of equals the first.
@@ -124,23 +237,6 @@ fn split_package(package: &str) -> (String, String) {
     }
 }
 
-/// Identity of a submission: the same bytes of the same submitter are one.
-#[must_use]
-pub fn identity(submitter: &str, bytes: &[u8]) -> u128 {
-    let mut digest = Sha256::new();
-    digest.update((submitter.len() as u64).to_le_bytes());
-    digest.update(submitter.as_bytes());
-    digest.update(bytes);
-    let digest = digest.finalize();
-    digest.iter().take(16).fold(0, |number, byte| (number << 8) | u128::from(*byte))
-}
-
-/// Opaque key of a submitter: of the site's salt and the name that the site gave.
-#[must_use]
-pub fn submitter_key(salt: &str, name: &str) -> String {
-    format!("{:032x}", identity(salt, name.as_bytes())).split_off(16)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,10 +256,27 @@ mod tests {
     }
 
     #[test]
-    fn identities_tell_submitters_apart() {
-        assert_ne!(identity("a", b"bc"), identity("ab", b"c"));
-        assert_eq!(submitter_key("salt", "alice").len(), 16);
-        assert_ne!(submitter_key("salt", "alice"), submitter_key("pepper", "alice"));
+    fn claims_that_contradict_the_counts_are_refused_with_a_reason() {
+        let named = Named { package: Some("p".to_owned()), version: Some("1".to_owned()) };
+        let said = |text: &str| {
+            Submission::read(text.as_bytes(), &named).map(drop).map_err(|error| error.to_string())
+        };
+        let of = |graph: &str, edges: &str| format!("digraph {{ graph [sediment=3, {graph}]; {edges} }}");
+        let of_calls = of("unit=calls, total=1", "a -> b [count=999];");
+        assert!(said(&of_calls).unwrap_err().contains("more than total says: 999.00 times"));
+        let many = of("unit=calls, total=1, inputs=1000000001", "a -> b [count=1];");
+        assert!(said(&many).unwrap_err().contains("at most 1000000000 recordings"));
+        let huge = of("unit=calls, total=1", "a [size=9999999999]; a -> b [count=1];");
+        assert!(said(&huge).unwrap_err().contains("larger than 1 GiB"));
+        let long = of("unit=calls, total=1", &format!("\"{}\" -> b [count=1];", "x".repeat(5000)));
+        assert_eq!(said(&long), Ok(()), "the reader leaves it out");
+        let of_blocks =
+            of("unit=calls, total=1, blocks_total=3", "a [blocks=\"8f3a90c1:1=2 2=2\"]; a -> b [count=1];");
+        assert!(said(&of_blocks).unwrap_err().contains("more than blocks_total says"));
+        // Calls that lead elsewhere are in the total.
+        assert_eq!(said(&of("unit=calls, total=100", "a -> b [count=1];")), Ok(()));
+        // Rounding of merged recordings.
+        assert_eq!(said(&of("unit=share, total=3, inputs=2", "a -> b [count=2]; a -> c [count=2];")), Ok(()));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::profile::{Profile, text};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use support::{LAYOUT, fleet, ingest, merge_of, merged_by_core, profile, refused, run, write};
+use support::{LAYOUT, fleet, ingest, merge_alike, merge_of, merged_by_core, profile, refused, run, write};
 
 struct Place {
     folder: tempfile::TempDir,
@@ -171,7 +171,7 @@ fn little_memory_suffices() {
 #[test]
 fn plans_are_told() {
     let (place, _) = Place::of(0..10);
-    let plan = run(&["merge", &place.dataset, "--explain", "--cap", "3"]);
+    let plan = run(&["merge", &place.dataset, "--explain", "--cap", "3", "--by-recordings"]);
     assert!(
         plan.starts_with("SELECT slot_of(subject, submission) AS slot") && plan.contains("AggregateExec"),
         "{plan}"
@@ -200,51 +200,138 @@ fn what_is_forgotten_is_gone() {
         merged_by_core(&rest)
     };
     assert!((0..7).any(|submitter| without(submitter) == merged));
+    // Files of earlier snapshots go once nobody is to read them.
+    let listed: usize = ["facts", "blocks", "submissions"]
+        .map(|table| run(&["files", &place.dataset, table]).lines().count())
+        .iter()
+        .sum();
+    run(&["vacuum", &place.dataset, "--retention", "0"]);
+    let mut open: Vec<PathBuf> =
+        ["facts", "blocks", "submissions"].map(|table| Path::new(&place.dataset).join(table)).to_vec();
+    let mut there = 0;
+    while let Some(path) = open.pop() {
+        if path.is_dir() && !path.ends_with("_delta_log") {
+            open.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else {
+            there += usize::from(path.extension().is_some_and(|end| end == "parquet"));
+        }
+    }
+    assert_eq!(there, listed);
     assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
     refused(&["forget", &place.dataset, "--submitter", key], 1);
     refused(&["forget", &place.dataset], 2);
 }
 
 #[test]
-fn damage_and_strays_are_found() {
+fn damage_is_found() {
     let (place, _) = Place::of(0..10);
     let facts = run(&["files", &place.dataset, "facts"]);
     let first = Path::new(facts.lines().next().unwrap());
-    let stray = first.with_file_name("00000009-stray.parquet");
-    std::fs::copy(first, &stray).unwrap();
-    assert!(run(&["fsck", &place.dataset, "--repair"]).contains("removed: facts/"));
-    assert!(!stray.exists());
-    let mut bytes = std::fs::read(first).unwrap();
-    bytes[100] ^= 1;
-    std::fs::write(first, bytes).unwrap();
+    // A file that no commit lists is not part of the dataset.
+    std::fs::copy(first, first.with_file_name("0123456789abcdef-0.parquet")).unwrap();
+    assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
+    let bytes = std::fs::read(first).unwrap();
+    std::fs::write(first, &bytes[..bytes.len() / 2]).unwrap();
     let checked = support::fleet(&["fsck", &place.dataset]);
     assert_eq!(checked.status.code(), Some(5));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("fault: facts/"));
 }
 
 #[test]
-fn newer_schemas_and_missing_datasets_are_told() {
-    let (place, _) = Place::of(0..3);
-    let manifest = Path::new(&place.dataset).join("manifest");
-    let newest = std::fs::read_dir(&manifest).unwrap().map(|entry| entry.unwrap().path()).max().unwrap();
-    let text = std::fs::read_to_string(&newest).unwrap();
-    std::fs::write(&newest, text.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
+fn other_schemas_secrets_and_missing_datasets_are_told() {
+    let (place, files) = Place::of(0..3);
+    let log = Path::new(&place.dataset).join("submissions/_delta_log/00000000000000000000.json");
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replace("\"sediment.schema\":\"3\"", "\"sediment.schema\":\"4\"")).unwrap();
     let said = refused(&["coverage", &place.dataset], 1);
-    assert!(said.contains("schema 2, but this program reads up to 1"), "{said}");
+    assert!(said.contains("schema 4, but this program reads up to 3"), "{said}");
+    std::fs::write(&log, text).unwrap();
+    let file = files[0].to_str().unwrap();
+    let secret = format!("{}.secret", place.dataset);
+    let kept = std::fs::read_to_string(&secret).unwrap();
+    std::fs::write(&secret, "0".repeat(64)).unwrap();
+    assert!(refused(&["ingest", &place.dataset, file], 1).contains("the secret is of another dataset"));
+    std::fs::remove_file(&secret).unwrap();
+    assert!(refused(&["ingest", &place.dataset, file], 1).contains("put it back"));
+    std::fs::write(&secret, kept).unwrap();
+    run(&["ingest", &place.dataset, file]);
+    // As versions without Delta tables left it.
+    let old = place.path().join("old");
+    std::fs::create_dir_all(old.join("manifest")).unwrap();
+    std::fs::write(old.join("manifest/000000000001.json"), "{\"schema\": 1}").unwrap();
+    let said = refused(&["coverage", old.to_str().unwrap()], 1);
+    assert!(said.contains("sediment-fleet 0.1.0 before its tables were Delta tables"), "{said}");
     assert!(refused(&["coverage", "/no/such/dataset"], 1).contains("no dataset"));
 }
 
 #[test]
-fn clocks_in_the_future_and_second_writers_are_refused() {
+fn clocks_in_the_future_are_refused() {
     let place = Place::new();
     let files = write(&place.path().join("profiles"), 0..1);
     let file = files[0].to_str().unwrap();
     let said = refused(&["ingest", &place.dataset, file, "--day", "2999-01-01"], 1);
     assert!(said.contains("in the future"), "{said}");
-    std::fs::create_dir_all(&place.dataset).unwrap();
-    let lock = std::fs::File::create(Path::new(&place.dataset).join(".lock")).unwrap();
-    let _held = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).unwrap();
-    assert!(refused(&["ingest", &place.dataset, file], 1).contains("another program writes to this dataset"));
+}
+
+#[test]
+fn what_a_dataset_has_is_for_its_user_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (place, _) = Place::of(0..3);
+    let mut open = vec![PathBuf::from(&place.dataset), PathBuf::from(format!("{}.secret", place.dataset))];
+    while let Some(path) = open.pop() {
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode & 0o077, 0, "{}: {mode:o}", path.display());
+        if path.is_dir() {
+            open.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+}
+
+/// Three programs add at once, while others join and remove files; each merge meanwhile is of whole submissions.
+#[test]
+fn writers_readers_and_maintenance_at_once() {
+    let (place, mut files) = Place::of(0..10);
+    let whole = merge_of(&place.dataset, place.path(), &[]);
+    let folders: Vec<PathBuf> = (0..3).map(|writer| place.path().join(format!("writer{writer}"))).collect();
+    for (writer, folder) in (0..).zip(&folders) {
+        for turn in 0..6 {
+            let turn_folder = folder.join(turn.to_string());
+            files.extend(write(&turn_folder, (0..4).map(|at| 100 + 24 * writer + 4 * turn + at)));
+        }
+    }
+    std::thread::scope(|scope| {
+        let writing: Vec<_> = folders
+            .iter()
+            .map(|folder| {
+                let dataset = &place.dataset;
+                scope.spawn(move || {
+                    for turn in 0..6 {
+                        assert!(ingest(dataset, &folder.join(turn.to_string())).starts_with("added 4 "));
+                    }
+                })
+            })
+            .collect();
+        let output = place.path().join("beside");
+        std::fs::create_dir(&output).unwrap();
+        while writing.iter().any(|writer| !writer.is_finished()) {
+            let merged = merge_of(&place.dataset, &output, &["--before", "2026-12-01"]);
+            let total = |text: &str| {
+                text.split("total=").nth(1).unwrap().split(',').next().unwrap().parse::<u128>().unwrap()
+            };
+            // Shares of whole submissions.
+            assert_eq!(total(&merged) % 1_000_000_000_000_000, 0);
+            assert!(total(&merged) >= total(&whole));
+            run(&["compact", &place.dataset, "--files", "3"]);
+            run(&["vacuum", &place.dataset]);
+        }
+    });
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&files));
+    assert!(run(&["fsck", &place.dataset]).ends_with(" 0 faults\n"));
+    run(&["compact", &place.dataset, "--files", "2"]);
+    run(&["vacuum", &place.dataset, "--retention", "0"]);
+    assert_eq!(merge_of(&place.dataset, place.path(), &[]), merged_by_core(&files));
+    let left = |table: &str| run(&["files", &place.dataset, table]).lines().count();
+    assert_eq!((left("submissions"), left("subjects"), left("submitters")), (1, 1, 1));
 }
 
 #[test]
@@ -295,9 +382,9 @@ fn names_of_submitters_and_paths_are_in_no_file() {
 
 #[test]
 fn drift_tells_whether_to_refresh() {
-    let (place, files) = Place::of(0..40);
+    let (place, _) = Place::of(0..40);
     let shipped = place.path().join("shipped.gv");
-    std::fs::write(&shipped, merged_by_core(&files)).unwrap();
+    std::fs::write(&shipped, merge_alike(&place.dataset, place.path(), &[])).unwrap();
     let same = run(&["drift", &place.dataset, shipped.to_str().unwrap()]);
     assert!(same.contains("agreement: 100.0 %"), "{same}");
     std::fs::write(

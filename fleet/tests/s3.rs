@@ -121,11 +121,12 @@ fn a_store_whose_every_second_call_fails_has_the_same_dataset() {
     let profiles = folder.path().join("profiles");
     let mut files: Vec<PathBuf> = write(&profiles, 0..20);
     let dataset = "s3://bucket/fleet";
-    fleet(proxy, &["ingest", dataset, profiles.to_str().unwrap(), "--layout", LAYOUT]);
+    let secret = folder.path().join("secret").display().to_string();
+    fleet(proxy, &["ingest", dataset, profiles.to_str().unwrap(), "--layout", LAYOUT, "--secret", &secret]);
     files.extend(write(&profiles, 20..30));
-    fleet(proxy, &["ingest", dataset, profiles.to_str().unwrap(), "--layout", LAYOUT]);
+    fleet(proxy, &["ingest", dataset, profiles.to_str().unwrap(), "--layout", LAYOUT, "--secret", &secret]);
     let output = folder.path().join("merged.gv");
-    fleet(proxy, &["merge", dataset, "-o", output.to_str().unwrap()]);
+    fleet(proxy, &["merge", dataset, "--by-recordings", "-o", output.to_str().unwrap()]);
     assert_eq!(std::fs::read_to_string(&output).unwrap(), merged_by_core(&files));
     assert!(fleet(proxy, &["fsck", dataset]).ends_with(" 0 faults\n"));
     let (requests, failed) = (requests.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));

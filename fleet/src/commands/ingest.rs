@@ -7,9 +7,11 @@ use nix::time::ClockId;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_fleet::dataset::dictionary::Dictionary;
 use sediment_fleet::dataset::prepared::Prepared;
-use sediment_fleet::dataset::writer::{Added, Writer, prepare};
+use sediment_fleet::dataset::writer::{Added, Writer, is_to_be_tried_again, prepare};
 use sediment_fleet::day::Day;
-use sediment_fleet::submission::{LONGEST_WORD, Named, Origin, Submission, identity, submitter_key};
+use sediment_fleet::say::warning;
+use sediment_fleet::secret::Keys;
+use sediment_fleet::submission::{LONGEST_WORD, Named, Origin, Submission};
 use std::collections::{BTreeMap, HashSet};
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,8 @@ use std::time::{Duration, Instant};
 
 /// Submissions after which all that was added is made part of the dataset.
 const COMMIT: usize = 25_000;
+/// How often files are added anew, if other writers add the same.
+const TRIES: usize = 5;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -46,6 +50,9 @@ pub(crate) struct Options {
     /// Version, instead of the profile's
     #[arg(long, value_name = "VERSION", requires = "package")]
     version: Option<String>,
+    /// File of the secret that keys of submitters are made with; made with the dataset [default: DATASET.secret]
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Threads that parse
     #[arg(long, value_name = "COUNT", default_value_t = 2)]
     threads: usize,
@@ -77,7 +84,7 @@ struct Read {
 
 /// Facts about the dataset for the threads that parse.
 struct Context {
-    salt: String,
+    keys: Keys,
     named: Named,
     known: HashSet<u128>,
     dictionary: Arc<RwLock<Dictionary>>,
@@ -85,11 +92,22 @@ struct Context {
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     let inputs = inputs(options)?;
+    // What another writer added at the same moment is there the next time.
+    for _ in 1..TRIES {
+        match add_all(options, &inputs) {
+            Err(error) if is_to_be_tried_again(&error) => {}
+            done => return done,
+        }
+    }
+    add_all(options, &inputs)
+}
+
+fn add_all(options: &Options, inputs: &[Input]) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
-    let mut writer = runtime.block_on(Writer::open(&options.dataset))?;
+    let mut writer = runtime.block_on(Writer::open(&options.dataset, options.secret.as_deref()))?;
     let context = Context {
-        salt: writer.dataset().manifest.salt.clone(),
+        keys: writer.keys().clone(),
         named: Named { package: options.package.clone(), version: options.version.clone() },
         known: writer.known().clone(),
         dictionary: Arc::clone(writer.dictionary()),
@@ -100,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let (sender, receiver) = sync_channel::<Read>(64);
     std::thread::scope(|scope| {
         for _ in 0..options.threads.max(1) {
-            let (sender, inputs, next, context) = (sender.clone(), &inputs, &next, &context);
+            let (sender, inputs, next, context) = (sender.clone(), inputs, &next, &context);
             scope.spawn(move || {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
@@ -124,21 +142,21 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 add(&mut writer, read, options.keep_going, &mut told)?;
                 runtime.block_on(writer.spill())?;
                 if expected % COMMIT == 0 {
-                    runtime.block_on(writer.commit(None))?;
+                    runtime.block_on(writer.commit())?;
                 }
                 told.progress(expected, inputs.len(), begun);
             }
         }
         Ok::<(), Error>(())
     })?;
-    runtime.block_on(writer.commit(None))?;
+    runtime.block_on(writer.commit())?;
     told.summary(begun.elapsed());
     Ok(())
 }
 
 fn read(at: usize, input: &Input, context: &Context) -> Read {
     let origin = Origin {
-        submitter: submitter_key(&context.salt, &input.submitter),
+        submitter: context.keys.submitter(&input.submitter),
         host_class: input.host_class.clone(),
         day: input.day,
     };
@@ -159,7 +177,7 @@ fn read(at: usize, input: &Input, context: &Context) -> Read {
         }
     };
     read.bytes = bytes.len();
-    read.identity = identity(&read.origin.submitter, &bytes);
+    read.identity = context.keys.identity(&read.origin.submitter, &bytes);
     if context.known.contains(&read.identity) {
         return read;
     }
@@ -244,17 +262,17 @@ impl Told {
             println!("parsing took {share:.0} % of {whole:.1} s on processors, at {rate:.0} MB/s a core");
         }
         if self.refused > 0 {
-            eprintln!(
-                "warning: skipped {} files that are no profiles; the first: {}",
+            warning(&format!(
+                "skipped {} files that are no profiles; the first: {}",
                 self.refused,
                 self.reason.as_deref().unwrap_or("")
-            );
+            ));
         }
         if self.counters > 0 {
-            eprintln!(
-                "warning: counters of instrumentation are not kept: {} profiles had some",
+            warning(&format!(
+                "counters of instrumentation are not kept: {} profiles had some",
                 self.counters
-            );
+            ));
         }
     }
 }

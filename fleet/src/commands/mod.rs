@@ -8,12 +8,15 @@ mod queries;
 mod serve;
 
 use clap::{Args, Parser, Subcommand};
-use sediment_core::Result;
+use nix::sys::stat::{Mode, umask};
+use sediment_core::{ErrorCode, Result};
+use sediment_fleet::dataset::catalog::Table;
 use sediment_fleet::dataset::check::check;
-use sediment_fleet::dataset::manifest::Table;
-use sediment_fleet::dataset::rewrite::{Forgotten, compact, forget};
+use sediment_fleet::dataset::maintenance::{Forgotten, Rewritten, compact, forget, vacuum};
 use sediment_fleet::dataset::{Dataset, Selection};
 use sediment_fleet::day::Day;
+use sediment_fleet::intake::log;
+use std::path::PathBuf;
 
 /// Exit code of a check that found faults.
 const FAULTS: u8 = 5;
@@ -44,10 +47,12 @@ enum Command {
     Token(serve::TokenOptions),
     /// Check all files of a dataset
     Fsck(FsckOptions),
-    /// Remove submissions for good
+    /// Remove submissions; `vacuum` removes their files
     Forget(ForgetOptions),
-    /// Join small files of each partition
+    /// Join small files
     Compact(CompactOptions),
+    /// Remove files that no snapshot of the last hours needs
+    Vacuum(VacuumOptions),
     /// List the files of a table, for other engines
     Files(FilesOptions),
     /// Plan queries of a cluster and hand out their tasks
@@ -62,9 +67,6 @@ enum Command {
 struct FsckOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Remove files that belong to no generation
-    #[arg(long)]
-    repair: bool,
 }
 
 #[derive(Debug, Args)]
@@ -77,15 +79,27 @@ struct ForgetOptions {
     /// Only submissions of days before this one [default: every day]
     #[arg(long, value_name = "YYYY-MM-DD", value_parser = day)]
     before: Option<Day>,
+    /// Folder of the intake's log, from which a submitter is removed, too [default: the folder log of the dataset]
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 struct CompactOptions {
     /// Folder, or s3://BUCKET/PREFIX
     dataset: String,
-    /// Join the files of a partition if it has at least this many
+    /// Join commits if at least this many are small
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     files: usize,
+}
+
+#[derive(Debug, Args)]
+struct VacuumOptions {
+    /// Folder, or s3://BUCKET/PREFIX
+    dataset: String,
+    /// Keep what snapshots of this number of hours need; 0 where nobody reads an earlier one
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    retention: u32,
 }
 
 #[derive(Debug, Args)]
@@ -137,12 +151,24 @@ fn day(text: &str) -> std::result::Result<Day, String> {
 /// Runs async work to its end.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| sediment_core::Error::new(sediment_core::ErrorCode::Io, error.to_string()))?;
+    let runtime = runtime
+        .map_err(|error| sediment_core::Error::new(sediment_core::ErrorCode::Io, error.to_string()))?;
     runtime.block_on(work)
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let is_reading = matches!(
+        arguments.command,
+        Command::Merge(_)
+            | Command::Coverage(_)
+            | Command::Drift(_)
+            | Command::Outliers(_)
+            | Command::Files(_)
+    );
+    if !is_reading {
+        // What it writes is for its user alone.
+        umask(Mode::S_IRWXG | Mode::S_IRWXO);
+    }
     match &arguments.command {
         Command::Ingest(options) => ingest::run(options)?,
         Command::Merge(options) => block_on(queries::merge(options))?,
@@ -152,14 +178,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         Command::Serve(options) => serve::run(options)?,
         Command::Token(options) => serve::token(options)?,
         Command::Fsck(options) => return block_on(fsck(options)),
-        Command::Forget(options) => {
-            let what = Forgotten { submitter: options.submitter.clone(), before: options.before };
-            let done = block_on(forget(&options.dataset, &what))?;
-            println!("forgot {} submissions: {} rows in {} files", done.submissions, done.rows, done.files);
-        }
+        Command::Forget(options) => forget_all(options)?,
         Command::Compact(options) => {
             let done = block_on(compact(&options.dataset, options.files))?;
             println!("joined {} files", done.files);
+        }
+        Command::Vacuum(options) => {
+            println!("removed {} files", block_on(vacuum(&options.dataset, options.retention))?);
         }
         Command::Files(options) => block_on(files(options))?,
         #[cfg(feature = "cluster")]
@@ -170,13 +195,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
+/// Removes submissions from the dataset, and those of a submitter from the log of an intake.
+fn forget_all(options: &ForgetOptions) -> Result<()> {
+    let what = Forgotten { submitter: options.submitter.clone(), before: options.before };
+    let log = match &options.log {
+        Some(log) => Some(log.clone()),
+        None if options.dataset.starts_with("s3://") => None,
+        None => Some(PathBuf::from(&options.dataset).join("log")),
+    };
+    let mut of_log = 0;
+    // The log first: what it has would be added after the rest was removed.
+    if let (Some(submitter), None, Some(log)) = (&what.submitter, what.before, log) {
+        of_log = log::forget(&log, submitter)?;
+    }
+    let done = match block_on(forget(&options.dataset, &what)) {
+        Err(error) if of_log > 0 && error.code() == ErrorCode::NotFound => Rewritten::default(),
+        done => done?,
+    };
+    println!("forgot {} submissions: {} rows in {} files", done.submissions, done.rows, done.files);
+    if of_log > 0 {
+        println!("forgot {of_log} submissions of the log");
+    }
+    Ok(())
+}
+
 async fn fsck(options: &FsckOptions) -> Result<u8> {
-    let checked = check(&options.dataset, options.repair).await?;
+    let checked = check(&options.dataset).await?;
     for fault in &checked.faults {
         println!("fault: {fault}");
-    }
-    for stray in &checked.strays {
-        println!("{}: {stray}", if options.repair { "removed" } else { "belongs to no generation" });
     }
     println!("{} files sound, {} faults", checked.sound, checked.faults.len());
     Ok(if checked.faults.is_empty() { 0 } else { FAULTS })

@@ -60,6 +60,9 @@ impl EngineOptions {
 /// Which submissions count, and how much.
 #[derive(Debug, Args)]
 struct PolicyOptions {
+    /// Let recordings count alike, as `sediment merge` does [default: submitters, each once for a version]
+    #[arg(long)]
+    by_recordings: bool,
     /// Weight of a version; repeatable [default: 1]
     #[arg(long = "weigh-version", value_name = "VERSION=WEIGHT", value_parser = weighed)]
     weigh_versions: Vec<(String, Weight)>,
@@ -87,6 +90,7 @@ impl PolicyOptions {
     fn policy(&self) -> Policy {
         let map = |list: &[(String, Weight)]| list.iter().cloned().collect::<BTreeMap<_, _>>();
         Policy {
+            by_recordings: self.by_recordings,
             versions: map(&self.weigh_versions),
             host_classes: map(&self.weigh_host_classes),
             half_life: self.half_life,
@@ -187,6 +191,9 @@ pub(crate) async fn merge(options: &MergeOptions) -> Result<()> {
             merged.rare, options.policy.min_submitters
         );
     }
+    for line in &merged.aside {
+        println!("set aside {line}");
+    }
     if merged.classes.len() > 1 {
         println!("weight classes: {}", merged.classes.len());
     }
@@ -243,13 +250,14 @@ pub(crate) async fn drift(options: &DriftOptions) -> Result<()> {
 pub(crate) async fn outliers(options: &OutlierOptions) -> Result<()> {
     let (dataset, engine) = options.source.open().await?;
     let found = views::outliers(&dataset, &engine, &options.source.selection.selection()).await?;
-    println!("submitter\tagreement\tshare of all calls");
+    println!("submitter\tagreement\tshare of all calls\tmark");
     for outlier in found.iter().take(options.most) {
         println!(
-            "{}\t{:.1} %\t{:.3} %",
+            "{}\t{:.1} %\t{:.3} %\t{}",
             outlier.submitter,
             outlier.agreement as f64 / 10_000.0,
-            outlier.share as f64 / 10_000.0
+            outlier.share as f64 / 10_000.0,
+            if outlier.is_marked { "outlier" } else { "" }
         );
     }
     Ok(())

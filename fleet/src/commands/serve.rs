@@ -3,9 +3,10 @@
 
 use clap::Args;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_fleet::intake::keeper::Segments;
+use sediment_fleet::intake::keeper::{Maintenance, Segments};
 use sediment_fleet::intake::server::{Settings, serve};
 use sediment_fleet::intake::tokens::Tokens;
+use sediment_fleet::submission::LONGEST_WORD;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -19,6 +20,9 @@ pub(crate) struct Options {
     /// File of tokens, as `token` writes it
     #[arg(long, value_name = "FILE")]
     tokens: PathBuf,
+    /// File of the secret that keys of submitters are made with; made with the dataset [default: DATASET.secret]
+    #[arg(long, value_name = "FILE")]
+    secret: Option<PathBuf>,
     /// Address to listen at; a proxy in front has TLS
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8440")]
     listen: SocketAddr,
@@ -31,11 +35,17 @@ pub(crate) struct Options {
     /// Submissions of a submitter per minute
     #[arg(long, value_name = "COUNT", default_value_t = 600)]
     rate: u32,
+    /// Submissions of a submitter at the same time
+    #[arg(long, value_name = "COUNT", default_value_t = 4)]
+    at_once: usize,
+    /// Seconds for a request as a whole, with its answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
+    request_timeout: u64,
     /// Seconds for a submission to arrive
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     receive_timeout: u64,
     /// Memory for submissions that are being received, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    #[arg(long, value_name = "MIB", default_value_t = 96)]
     memory: usize,
     /// Connections at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 512)]
@@ -43,6 +53,12 @@ pub(crate) struct Options {
     /// Seconds after which received submissions become part of the dataset
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     every: u64,
+    /// Seconds after which small files of the dataset are joined, and those of earlier snapshots removed; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    maintain_every: u64,
+    /// Hours for which files of earlier snapshots stay
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    retention: u32,
     /// Show functions on pages, and in profiles to download, that at least this number of submitters executed
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     min_submitters: u32,
@@ -65,21 +81,28 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     };
     let settings = Settings {
         place: options.dataset.clone(),
+        secret: options.secret.clone(),
         listen: options.listen,
         log,
         tokens: options.tokens.clone(),
         size: options.max_size << 10,
         rate: options.rate,
+        at_once: options.at_once,
+        longest: Duration::from_secs(options.request_timeout),
         timeout: Duration::from_secs(options.receive_timeout),
         memory: options.memory << 20,
         connections: options.connections,
         segments: Segments { age: Duration::from_secs(options.every.max(1)), ..Segments::default() },
+        maintenance: Maintenance {
+            every: (options.maintain_every > 0).then(|| Duration::from_secs(options.maintain_every)),
+            retention: options.retention,
+        },
         min_submitters: options.min_submitters,
         shipped: options.shipped.clone(),
     };
     serve(settings, |address| {
-        println!("listening at http://{address}");
-        let _ = std::io::stdout().flush();
+        let mut output = std::io::stdout().lock();
+        let _ = writeln!(output, "listening at http://{address}").and_then(|()| output.flush());
     })
 }
 
@@ -102,6 +125,9 @@ pub(crate) fn token(options: &TokenOptions) -> Result<()> {
         .any(|word| word.is_empty() || word.chars().any(char::is_control))
     {
         return Err(Error::new(ErrorCode::Usage, "names are not empty and have no control characters"));
+    }
+    if options.name.len() > LONGEST_WORD || options.host_class.len() > LONGEST_WORD {
+        return Err(Error::new(ErrorCode::Usage, format!("a name is longer than {LONGEST_WORD} bytes")));
     }
     let mut random = [0u8; 32];
     std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut random)).map_err(io)?;

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fsck`: whether all files of a dataset are there and say what their manifest says.
+//! `fsck`: whether all files of a snapshot are there, and whole.
 
-use super::manifest::{File, Table};
-use super::rewrite::schema_of;
-use super::tables;
-use super::writer::lock;
-use super::{Dataset, LENT};
-use datafusion::arrow::array::AsArray as _;
-use datafusion::arrow::datatypes::Int32Type;
+use super::catalog::Table;
+use super::{Dataset, tables};
 use sediment_core::Result;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashSet;
@@ -19,101 +14,43 @@ pub struct Checked {
     pub sound: usize,
     /// Faults, one line each.
     pub faults: Vec<String>,
-    /// Files that no manifest lists: left by programs that were ended.
-    pub strays: Vec<String>,
 }
 
-/// Checks all files of a dataset; with `repair`, strays are removed.
+/// Reads all files of the newest snapshot of a dataset.
 ///
 /// # Errors
-/// When there is no dataset, or the store fails.
-pub async fn check(place: &str, repair: bool) -> Result<Checked> {
+/// When there is no dataset, or its logs are damaged.
+pub async fn check(place: &str) -> Result<Checked> {
     let dataset = Dataset::open(place).await?;
-    let _lock = if repair { dataset.store.folder().map(lock).transpose()? } else { None };
     let mut checked = Checked::default();
-    let subjects: u64 = dataset.manifest.of(Table::Subjects).map(|file| file.rows).sum();
-    let submitters: u64 = dataset.manifest.of(Table::Submitters).map(|file| file.rows).sum();
     let mut identities = HashSet::new();
-    for file in &dataset.manifest.files {
-        match check_file(&dataset, file, subjects, submitters, &mut identities).await {
-            Ok(faults) if faults.is_empty() => checked.sound += 1,
-            Ok(faults) => {
-                checked.faults.extend(faults.into_iter().map(|fault| format!("{}: {fault}", file.name)))
+    for table in Table::ALL {
+        for file in dataset.of(table) {
+            let batches = match dataset.rows(&[file], &table.schema()).await {
+                Ok(batches) => batches,
+                Err(error) => {
+                    checked.faults.push(error.to_string());
+                    continue;
+                }
+            };
+            let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+            let before = checked.faults.len();
+            if file.rows > 0 && rows as u64 != file.rows {
+                checked.faults.push(format!("{}: {rows} rows instead of {}", file.name, file.rows));
             }
-            Err(error) => checked.faults.push(error.to_string()),
+            for batch in batches.iter().filter(|_| table == Table::Submissions) {
+                let all = (0..batch.num_rows()).filter_map(|row| tables::text_at(batch, 11, row));
+                if !all.map(str::to_owned).all(|identity| identities.insert(identity)) {
+                    checked.faults.push(format!("{}: a submission that is there twice", file.name));
+                }
+            }
+            checked.sound += usize::from(checked.faults.len() == before);
         }
     }
     if let Err(error) = dataset.dictionary().await {
         checked.faults.push(error.to_string());
     }
-    let listed: HashSet<&str> = dataset.manifest.files.iter().map(|file| file.name.as_str()).collect();
-    for folder in Table::ALL.map(Table::name).into_iter().chain([LENT]) {
-        for (name, _) in dataset.store.list(folder).await? {
-            if !listed.contains(name.as_str()) {
-                if repair {
-                    dataset.store.remove(&name).await?;
-                }
-                checked.strays.push(name);
-            }
-        }
-    }
     Ok(checked)
-}
-
-async fn check_file(
-    dataset: &Dataset,
-    file: &File,
-    subjects: u64,
-    submitters: u64,
-    identities: &mut HashSet<u128>,
-) -> Result<Vec<String>> {
-    let bytes = dataset.store.read(&file.name).await?;
-    let mut faults = Vec::new();
-    if bytes.len() as u64 != file.bytes || sha256(&bytes) != file.sha256 {
-        faults.push(format!("{} bytes with another checksum than its {} had", bytes.len(), file.bytes));
-        return Ok(faults);
-    }
-    let rows = tables::rows_of(bytes.clone())?;
-    if rows != file.rows {
-        faults.push(format!("{rows} rows instead of {}", file.rows));
-    }
-    let batches = tables::batches_of(bytes, &schema_of(file.table))
-        .map_err(|error| error.with_input(file.name.clone()))?;
-    let below = |column: &str, limit: u64, faults: &mut Vec<String>| {
-        for batch in &batches {
-            let Some(numbers) = batch.column_by_name(column) else { continue };
-            let beyond = numbers
-                .as_primitive::<Int32Type>()
-                .values()
-                .iter()
-                .any(|number| *number < 0 || *number as u64 >= limit);
-            if beyond {
-                faults.push(format!("a number of {column} that stands for nothing"));
-                return;
-            }
-        }
-    };
-    match file.table {
-        Table::Facts | Table::Blocks => {
-            below("subject", subjects, &mut faults);
-            below("submitter", submitters, &mut faults);
-            below("submission", dataset.manifest.next_submission as u64, &mut faults);
-        }
-        Table::Submissions => {
-            below("submitter", submitters, &mut faults);
-            for batch in &batches {
-                for row in 0..batch.num_rows() {
-                    let identity =
-                        tables::text_at(batch, 11, row).and_then(|text| u128::from_str_radix(text, 16).ok());
-                    if !identity.is_some_and(|identity| identities.insert(identity)) {
-                        faults.push("a submission that is there twice".to_owned());
-                    }
-                }
-            }
-        }
-        Table::Subjects | Table::Submitters => {}
-    }
-    Ok(faults)
 }
 
 /// SHA-256 in hexadecimal digits.

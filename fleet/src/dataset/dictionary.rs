@@ -48,6 +48,24 @@ pub struct Dictionary {
     by_submitter: HashMap<String, i32, RandomState>,
     /// Subjects and submitters that files have.
     kept: (usize, usize),
+    /// Numbers of subjects that changed, as another writer gave them to others before they were kept.
+    moves: Vec<Moved>,
+}
+
+/// Numbers that changed: those from `first` on are now the ones that are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Moved {
+    first: i32,
+    now: Vec<i32>,
+}
+
+impl Moved {
+    /// What a number is now.
+    #[must_use]
+    pub fn of(&self, number: i32) -> i32 {
+        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.now.get(at)).copied().unwrap_or(number)
+    }
 }
 
 /// Functions by number. Names lie side by side and the table has none of them, so that both stay in a processor's cache.
@@ -300,12 +318,123 @@ impl Dictionary {
         tables::texts(tables::submitters_schema(), rows).map(Some)
     }
 
-    /// Says that files have all that is known.
-    pub fn is_kept(&mut self) {
-        self.kept = (self.subjects.len(), self.submitters.len());
+    /// Number of subjects and submitters that files have.
+    #[must_use]
+    pub fn kept(&self) -> (usize, usize) {
+        self.kept
+    }
+
+    /// Says that files have all subjects that are known.
+    pub fn subjects_are_kept(&mut self) {
+        self.kept.0 = self.subjects.len();
+    }
+
+    /// Says that files have all submitters that are known.
+    pub fn submitters_are_kept(&mut self) {
+        self.kept.1 = self.submitters.len();
+    }
+
+    /// Takes in subjects that another writer kept: those that no file had are numbered behind them.
+    ///
+    /// # Errors
+    /// As [`Self::read_subjects`].
+    pub fn give_way_to_subjects(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
+        let first = self.kept.0 as i32;
+        let own = self.subjects.split_off(self.kept.0);
+        for subject in &own {
+            let key = self.key_of(subject);
+            self.by_subject.remove(&key);
+        }
+        for batch in kept {
+            self.read_subjects(batch)?;
+        }
+        let now = own
+            .into_iter()
+            .map(|one| self.subject(one.kind, one.function, one.callee, &one.detail))
+            .collect();
+        let moved = Moved { first, now };
+        self.moves.push(moved.clone());
+        Ok(moved)
+    }
+
+    /// Takes in submitters that another writer kept.
+    ///
+    /// # Errors
+    /// As [`Self::read_submitters`].
+    pub fn give_way_to_submitters(&mut self, kept: &[RecordBatch]) -> Result<Moved> {
+        let first = self.kept.1 as i32;
+        let own = self.submitters.split_off(self.kept.1);
+        for key in &own {
+            self.by_submitter.remove(key);
+        }
+        for batch in kept {
+            self.read_submitters(batch)?;
+        }
+        let now = own.iter().map(|key| self.submitter(key)).collect();
+        Ok(Moved { first, now })
+    }
+
+    /// How often numbers of subjects changed: a mark of those that were looked up.
+    #[must_use]
+    pub fn epoch(&self) -> usize {
+        self.moves.len()
+    }
+
+    /// What a number is now that was looked up at a mark.
+    #[must_use]
+    pub fn number_now(&self, number: i32, epoch: usize) -> i32 {
+        self.moves.iter().skip(epoch).fold(number, |number, moved| moved.of(number))
+    }
+
+    fn key_of(&self, subject: &Subject) -> SubjectKey {
+        SubjectKey {
+            kind: subject.kind,
+            function: subject.function.unwrap_or(NONE),
+            callee: subject.callee.unwrap_or(NONE),
+            detail: self.find_detail(&subject.detail).unwrap_or(NONE),
+        }
     }
 }
 
 fn damaged(message: &str) -> Error {
     Error::new(ErrorCode::Damaged, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> FunctionKey {
+        FunctionKey::new(None, name.as_bytes(), None).unwrap()
+    }
+
+    #[test]
+    fn numbers_give_way_to_those_of_another_writer() {
+        let mut one = Dictionary::default();
+        let mut other = Dictionary::default();
+        let number = |dictionary: &mut Dictionary, name: &str| {
+            dictionary.number(Kind::Function, Some(&key(name)), None, "size=8")
+        };
+        for name in ["a", "b", "c"] {
+            number(&mut one, name);
+        }
+        // Another writer keeps `c` and `x` first.
+        for name in ["c", "x"] {
+            number(&mut other, name);
+        }
+        let kept = other.new_subjects().unwrap().unwrap();
+        let epoch = one.epoch();
+        let moved = one.give_way_to_subjects(&[kept]).unwrap();
+        assert_eq!([0, 1, 2].map(|number| moved.of(number)), [2, 3, 0]);
+        assert_eq!(one.number_now(1, epoch), 3);
+        assert_eq!(one.number_now(1, one.epoch()), 1);
+        assert_eq!([number(&mut one, "c"), number(&mut one, "x"), number(&mut one, "a")], [0, 1, 2]);
+        assert_eq!(one.new_subjects().unwrap().unwrap().num_rows(), 2);
+        let (mut first, mut second) = (Dictionary::default(), Dictionary::default());
+        first.submitter("s");
+        second.submitter("t");
+        let kept = second.new_submitters().unwrap().unwrap();
+        assert_eq!(first.give_way_to_submitters(&[kept]).unwrap().of(0), 1);
+        assert_eq!((first.submitter("t"), first.submitter("s")), (0, 1));
+    }
 }

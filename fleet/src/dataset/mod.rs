@@ -1,41 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Dataset`]: submissions as rows in Parquet files, by package, version and day, in a folder or an object store.
+//! [`Dataset`]: submissions as rows in Parquet files, which Delta tables list, in a folder or an object store.
 //!
-//! [`manifest`] lists the files, [`tables`] has their columns, [`dictionary`] the numbers of subjects and submitters. [`prepared`]
-//! is a submission by these numbers, [`writer`] adds it, [`rewrite`] forgets and compacts, [`check`] is `fsck`.
+//! [`catalog`] is the log of a table, [`tables`] has the columns, [`dictionary`] the numbers of subjects and submitters. [`prepared`]
+//! is a submission by these numbers, [`writer`] adds it, [`maintenance`] joins, forgets and removes files, [`check`] is `fsck`.
+//!
+//! A commit of submissions is a batch: its facts and blocks are committed first, its submissions last. Facts of a batch count where
+//! the submissions of the batch are, so a submission is in all tables or in none; and what replaces batches is one commit, too.
 
+pub mod catalog;
 pub mod check;
 pub mod dictionary;
-pub mod manifest;
+pub mod maintenance;
 pub mod prepared;
-pub mod rewrite;
 pub mod store;
 pub mod tables;
 pub mod writer;
 
 use crate::day::Day;
+use crate::secret::{self, Keys};
+use catalog::{File, Log, PROPERTY_CHECK, PROPERTY_DATASET, PROPERTY_SCHEMA, SCHEMA, Table, by_batch};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use dictionary::Dictionary;
-use manifest::{File, Manifest, Partition, SCHEMA, Table};
 use sediment_core::{Error, ErrorCode, Result};
+use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
+use std::path::Path;
+use std::time::Duration;
 use store::Store;
 
 /// Folder of a dataset with tables that are written for a query of a cluster, and removed after it.
 pub(crate) const LENT: &str = "queries";
+/// Parts that facts and blocks are divided into, by a hash of the package's name.
+pub const BUCKETS: u64 = 16;
+/// How often a snapshot is taken anew, if files were replaced meanwhile.
+const TRIES: usize = 100;
 
-/// A generation of a dataset.
+/// A snapshot of a dataset.
 #[derive(Debug, Clone)]
 pub struct Dataset {
     /// Where its files are.
     pub store: Store,
-    /// Which files these are.
-    pub manifest: Manifest,
+    /// Text that tells it from others.
+    pub id: String,
+    /// Number of the commit of submissions.
+    pub version: u64,
+    files: BTreeMap<Table, Vec<File>>,
 }
 
 /// The part of a dataset that a query is of.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// This package; None: all of them.
     pub package: Option<String>,
@@ -50,57 +64,56 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// True if the query is of this partition.
+    /// True if it is of all submissions.
     #[must_use]
-    pub fn has(&self, partition: &Partition) -> bool {
-        self.package.as_ref().is_none_or(|package| *package == partition.package)
-            && (self.versions.is_empty() || self.versions.contains(&partition.version))
-            && self.since.is_none_or(|since| partition.day >= since.0)
-            && self.before.is_none_or(|before| partition.day < before.0)
+    pub fn is_everything(&self) -> bool {
+        *self == Self::default()
     }
 }
 
+/// The part of facts and blocks that a package belongs to. No file is named by the package.
+#[must_use]
+pub fn bucket_of(package: &str) -> u64 {
+    let hash = package.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // Names that are alike differ in few of its bits: the product spreads these.
+    ((hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % BUCKETS
+}
+
+/// Name of a file of facts or blocks.
+fn name_in_bucket(table: Table, bucket: u64, batch: &str, number: usize) -> String {
+    format!("{}/b{bucket:02}/{batch}-{number}.parquet", table.name())
+}
+
 impl Dataset {
-    /// Opens a dataset.
+    /// Opens the newest snapshot of a dataset.
     ///
     /// # Errors
-    /// When there is none, when a newer program wrote it, and when the store fails.
+    /// When there is none, when another version of this program wrote it, and when the store fails.
     pub async fn open(place: &str) -> Result<Self> {
-        if !place.starts_with("s3://") && !std::path::Path::new(place).is_dir() {
+        if !place.starts_with("s3://") && !Path::new(place).is_dir() {
             return Err(no_dataset(place));
         }
         let store = Store::open(place)?;
-        let manifest = Manifest::load(&store).await.map_err(|error| within(error, place))?;
-        Ok(Self { store, manifest: manifest.ok_or_else(|| no_dataset(place))? })
+        let logs = Logs::open(&store).await.map_err(|error| within(error, place))?;
+        logs.ok_or_else(|| no_dataset(place))?.dataset()
     }
 
-    /// Opens a dataset, or makes an empty one.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub async fn open_or_create(place: &str) -> Result<Self> {
-        let store = Store::open(place)?;
-        if let Some(manifest) = Manifest::load(&store).await.map_err(|error| within(error, place))? {
-            return Ok(Self { store, manifest });
-        }
-        let mut manifest = Manifest {
-            schema: SCHEMA,
-            generation: 0,
-            salt: format!("{}{}", random(), random()),
-            next_submission: 0,
-            log_segment: 0,
-            files: Vec::new(),
-        };
-        manifest.commit(&store).await?;
-        Ok(Self { store, manifest })
+    /// Files of a table.
+    #[must_use]
+    pub fn of(&self, table: Table) -> &[File] {
+        self.files.get(&table).map_or(&[], Vec::as_slice)
     }
 
-    /// Files of a table that belong to a selection.
+    /// Files of a table that a selection is in.
     #[must_use]
     pub fn files(&self, table: Table, selection: &Selection) -> Vec<&File> {
-        let is_meant =
-            |file: &&File| file.partition.as_ref().is_none_or(|partition| selection.has(partition));
-        self.manifest.of(table).filter(is_meant).collect()
+        let has_buckets = matches!(table, Table::Facts | Table::Blocks);
+        let bucket = selection.package.as_ref().filter(|_| has_buckets).map(|package| bucket_of(package));
+        let inside = bucket.map(|bucket| format!("{}/b{bucket:02}/", table.name()));
+        let is_meant = |file: &&File| inside.as_ref().is_none_or(|inside| file.name.starts_with(inside));
+        self.of(table).iter().filter(is_meant).collect()
     }
 
     /// Rows of files.
@@ -108,14 +121,7 @@ impl Dataset {
     /// # Errors
     /// When one is missing or damaged, or the store fails.
     pub async fn rows(&self, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
-        for file in files {
-            let bytes = self.store.read(&file.name).await?;
-            batches.extend(
-                tables::batches_of(bytes, schema).map_err(|error| error.with_input(file.name.clone()))?,
-            );
-        }
-        Ok(batches)
+        rows(&self.store, files, schema).await
     }
 
     /// All subjects and submitters.
@@ -124,39 +130,211 @@ impl Dataset {
     /// When a file is missing or damaged, or the store fails.
     pub async fn dictionary(&self) -> Result<Dictionary> {
         let mut dictionary = Dictionary::default();
-        for file in self.manifest.of(Table::Subjects) {
+        // Names of files begin with their first numbers.
+        for file in self.of(Table::Subjects) {
             for batch in self.rows(&[file], &tables::subjects_schema()).await? {
                 dictionary.read_subjects(&batch).map_err(|error| error.with_input(file.name.clone()))?;
             }
         }
-        for file in self.manifest.of(Table::Submitters) {
+        for file in self.of(Table::Submitters) {
             for batch in self.rows(&[file], &tables::submitters_schema()).await? {
                 dictionary.read_submitters(&batch).map_err(|error| error.with_input(file.name.clone()))?;
             }
         }
         Ok(dictionary)
     }
+}
 
-    /// Writes a new file of a table, which no manifest lists yet.
-    async fn write(
-        &self,
-        table: Table,
-        partition: Option<&Partition>,
-        batches: &[RecordBatch],
-    ) -> Result<File> {
-        let Some(first) = batches.first() else {
-            return Err(Error::new(ErrorCode::EmptyInput, "no rows to write"));
-        };
-        let schema = first.schema();
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let bytes = tables::parquet_of(&schema, batches)?;
-        let folder = partition.map(|partition| format!("/{}", partition.folder())).unwrap_or_default();
-        let name =
-            format!("{}{folder}/{:08}-{}.parquet", table.name(), self.manifest.generation + 1, random());
-        let (size, sha256) = (bytes.len() as u64, check::sha256(&bytes));
-        self.store.create(&name, bytes).await?;
-        Ok(File { table, name, partition: partition.cloned(), rows, bytes: size, sha256 })
+async fn rows(store: &Store, files: &[&File], schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+    let mut batches = Vec::new();
+    for file in files {
+        let bytes = store.read(&file.name).await?;
+        batches
+            .extend(tables::batches_of(bytes, schema).map_err(|error| error.with_input(file.name.clone()))?);
     }
+    Ok(batches)
+}
+
+/// Writes a new file, which no log lists yet.
+async fn write(store: &Store, name: String, batches: &[RecordBatch], batch: Option<&str>) -> Result<File> {
+    let Some(first) = batches.first() else {
+        return Err(Error::new(ErrorCode::EmptyInput, "no rows to write"));
+    };
+    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    let bytes = tables::parquet_of(&first.schema(), batches)?;
+    let size = bytes.len() as u64;
+    store.create(&name, bytes).await?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let written = now.map_or(0, |since| since.as_millis() as i64);
+    Ok(File { name, batch: batch.map(str::to_owned), bytes: size, rows, written })
+}
+
+/// The logs of all tables of a dataset.
+#[derive(Debug, Clone)]
+pub struct Logs {
+    store: Store,
+    facts: Log,
+    blocks: Log,
+    subjects: Log,
+    submitters: Log,
+    submissions: Log,
+}
+
+impl Logs {
+    /// The newest state of all logs that fit one another; None where there is no dataset.
+    ///
+    /// # Errors
+    /// As [`Dataset::open`].
+    pub async fn open(store: &Store) -> Result<Option<Self>> {
+        let Some(submissions) = Log::open(store, Table::Submissions).await? else {
+            return if store.list("manifest").await?.is_empty() { Ok(None) } else { Err(earlier()) };
+        };
+        check_schema(&submissions)?;
+        // What submissions name is in the others, which are looked at after them.
+        let (facts, blocks, subjects, submitters) = tokio::try_join!(
+            Log::open(store, Table::Facts),
+            Log::open(store, Table::Blocks),
+            Log::open(store, Table::Subjects),
+            Log::open(store, Table::Submitters),
+        )?;
+        let missing = || Error::new(ErrorCode::Damaged, "a table of the dataset has no log");
+        let mut logs = Self {
+            store: store.clone(),
+            facts: facts.ok_or_else(missing)?,
+            blocks: blocks.ok_or_else(missing)?,
+            subjects: subjects.ok_or_else(missing)?,
+            submitters: submitters.ok_or_else(missing)?,
+            submissions,
+        };
+        logs.settle().await?;
+        Ok(Some(logs))
+    }
+
+    /// Opens the logs of a dataset with its secret, or makes those of an empty one.
+    ///
+    /// # Errors
+    /// As [`Self::open`], and when the secret is missing or another.
+    pub async fn open_or_create(place: &str, secret: Option<&Path>) -> Result<(Self, Keys)> {
+        let store = Store::open(place)?;
+        let secret = secret::file_of(place, secret)?;
+        let is_there = Self::open(&store).await.map_err(|error| within(error, place))?;
+        let logs = match is_there {
+            Some(logs) => logs,
+            None => {
+                let keys = Keys::open(&secret, true)?;
+                let id = format!("{}{}", random(), random());
+                let properties = [
+                    (PROPERTY_SCHEMA, SCHEMA.to_string()),
+                    (PROPERTY_CHECK, keys.check(&id)),
+                    (PROPERTY_DATASET, id),
+                ];
+                for table in Table::ALL {
+                    let properties: &[_] = if table == Table::Submissions { &properties } else { &[] };
+                    Log::create(&store, table, properties).await.map_err(|error| within(error, place))?;
+                }
+                let made = Self::open(&store).await.map_err(|error| within(error, place))?;
+                made.ok_or_else(|| no_dataset(place))?
+            }
+        };
+        let keys = Keys::open(&secret, false)?;
+        let id = logs.submissions.property(PROPERTY_DATASET).unwrap_or_default();
+        if logs.submissions.property(PROPERTY_CHECK) != Some(keys.check(&id)) {
+            return Err(Error::new(ErrorCode::IncompatibleInputs, "the secret is of another dataset")
+                .with_input(secret.display().to_string())
+                .with_hint("name the one that the dataset was begun with: --secret FILE"));
+        }
+        Ok((logs, keys))
+    }
+
+    /// Goes on to the newest state of all logs.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn refresh(&mut self) -> Result<()> {
+        self.submissions.refresh().await?;
+        self.facts.refresh().await?;
+        self.blocks.refresh().await?;
+        self.subjects.refresh().await?;
+        self.submitters.refresh().await?;
+        self.settle().await
+    }
+
+    /// Takes the logs anew until each batch has all its files: others may have been replacing some.
+    async fn settle(&mut self) -> Result<()> {
+        for _ in 0..TRIES {
+            if self.incomplete().is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.submissions.refresh().await?;
+            self.facts.refresh().await?;
+            self.blocks.refresh().await?;
+        }
+        match self.incomplete() {
+            None => Ok(()),
+            Some(batch) => Err(Error::new(ErrorCode::Damaged, format!("batch {batch} lacks files"))
+                .with_hint("sediment-fleet fsck DATASET names what else is damaged")),
+        }
+    }
+
+    /// A batch that lacks files of facts or blocks: names of submissions have the numbers of both.
+    fn incomplete(&self) -> Option<String> {
+        let (facts, blocks) = (by_batch(self.facts.files()), by_batch(self.blocks.files()));
+        self.submissions.files().into_iter().find_map(|file| {
+            let mut parts = file.stem().split('-');
+            let batch = parts.next()?.to_owned();
+            let mut number = || parts.next().and_then(|number| number.parse::<usize>().ok());
+            let (of_facts, of_blocks) = (number()?, number()?);
+            let has = |files: &BTreeMap<String, Vec<File>>| files.get(&batch).map_or(0, Vec::len);
+            (has(&facts) != of_facts || has(&blocks) != of_blocks).then_some(batch)
+        })
+    }
+
+    /// The snapshot that these logs are.
+    ///
+    /// # Errors
+    /// When the table of submissions lacks what tells the dataset.
+    pub fn dataset(&self) -> Result<Dataset> {
+        let id = self.submissions.property(PROPERTY_DATASET);
+        let id = id.ok_or_else(|| Error::new(ErrorCode::Damaged, "a table that is none of a dataset"))?;
+        let submissions = self.submissions.files();
+        let batches: std::collections::BTreeSet<&str> =
+            submissions.iter().filter_map(|file| file.batch.as_deref()).collect();
+        let counts = |files: Vec<File>| -> Vec<File> {
+            let is_there = |file: &File| file.batch.as_deref().is_some_and(|batch| batches.contains(batch));
+            files.into_iter().filter(is_there).collect()
+        };
+        let (facts, blocks) = (counts(self.facts.files()), counts(self.blocks.files()));
+        let files = BTreeMap::from([
+            (Table::Facts, facts),
+            (Table::Blocks, blocks),
+            (Table::Subjects, self.subjects.files()),
+            (Table::Submitters, self.submitters.files()),
+            (Table::Submissions, submissions),
+        ]);
+        Ok(Dataset { store: self.store.clone(), id, version: self.submissions.version(), files })
+    }
+}
+
+/// Refuses a dataset of another version of this program.
+fn check_schema(submissions: &Log) -> Result<()> {
+    let schema = submissions.property(PROPERTY_SCHEMA).and_then(|schema| schema.parse::<u32>().ok());
+    match schema {
+        Some(schema) if schema <= SCHEMA => Ok(()),
+        Some(schema) => {
+            let message = format!("schema {schema}, but this program reads up to {SCHEMA}");
+            Err(Error::new(ErrorCode::NewerVersion, message).with_hint("use a newer sediment-fleet"))
+        }
+        None => Err(Error::new(ErrorCode::Damaged, "a table that is none of a dataset")),
+    }
+}
+
+fn earlier() -> Error {
+    Error::new(
+        ErrorCode::IncompatibleInputs,
+        "a dataset with a manifest, of sediment-fleet 0.1.0 before its tables were Delta tables",
+    )
+    .with_hint("that version reads it; or add its profiles to a new dataset: sediment-fleet ingest")
 }
 
 /// Sixteen hexadecimal digits that no other file has.
@@ -172,4 +350,21 @@ fn no_dataset(place: &str) -> Error {
     Error::new(ErrorCode::NotFound, "no dataset")
         .with_input(place)
         .with_hint("sediment-fleet ingest DATASET FILE... makes one")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_strangers_are_in_no_name_of_a_file() {
+        let long = "\u{e9}".repeat(59);
+        for package in ["nginx", "../a b", &long] {
+            let name = name_in_bucket(Table::Facts, bucket_of(package), "00ff", 1);
+            assert!(name.len() < 40 && name.starts_with("facts/b") && !name.contains(package), "{name}");
+        }
+        let buckets: std::collections::BTreeSet<u64> =
+            (0..200).map(|number| bucket_of(&format!("package{number}"))).collect();
+        assert_eq!(buckets.len() as u64, BUCKETS);
+    }
 }

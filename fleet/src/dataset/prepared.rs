@@ -2,7 +2,7 @@
 //! [`Prepared`]: a submission whose rows have numbers in place of names, as far as the dataset knows them.
 
 use super::dictionary::Dictionary;
-use crate::submission::Submission;
+use crate::submission::{Submission, Sums};
 use sediment_core::profile::rows::{Kind, Row};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
@@ -23,6 +23,14 @@ pub struct Prepared {
     pub(super) total: i64,
     /// Number of recordings.
     pub(super) inputs: i64,
+    /// What was counted.
+    pub(super) sums: Sums,
+    /// Unit of its counts of blocks, where it has any.
+    pub(super) block_unit: Option<String>,
+    /// Builds of the libraries of which some functions are addresses, as a JSON object; None without such functions.
+    pub(super) nameless: Option<String>,
+    /// Mark of the dictionary at which subjects were looked up.
+    pub(super) epoch: usize,
     /// Its rows.
     pub(super) facts: Vec<Fact>,
     /// Build-ids, by the numbers that facts have.
@@ -52,10 +60,10 @@ enum Subject {
 }
 
 impl Fact {
-    /// The number of its subject, which is given now if it has none.
-    pub(super) fn subject(&self, dictionary: &mut Dictionary) -> i32 {
+    /// The number of its subject, which is given now if it has none. It was looked up at a mark.
+    pub(super) fn subject(&self, dictionary: &mut Dictionary, epoch: usize) -> i32 {
         match &self.subject {
-            Subject::Known(number) => *number,
+            Subject::Known(number) => dictionary.number_now(*number, epoch),
             Subject::New { kind, function, callee, detail } => {
                 dictionary.number(*kind, function.as_ref(), callee.as_ref(), detail)
             }
@@ -67,7 +75,7 @@ impl Prepared {
     /// Looks the subjects of a submission up.
     #[must_use]
     pub fn new(submission: Submission, dictionary: &Dictionary) -> Self {
-        let Submission { profile, rows, package, version, .. } = submission;
+        let Submission { profile, rows, package, version, sums, .. } = submission;
         let subjects = dictionary.find(&profile, &rows);
         let mut build_ids = BuildIds { profile: &profile, last: None, all: Vec::new() };
         let key = |index: Option<FunctionIndex>| Some(profile.key(index?).clone());
@@ -100,10 +108,23 @@ impl Prepared {
             functions: profile.function_count(),
             total: of(Kind::Total),
             inputs: of(Kind::Inputs),
+            sums,
+            block_unit: rows.iter().find(|row| row.kind == Kind::BlocksTotal).map(|row| row.detail.clone()),
+            nameless: nameless(&profile),
+            epoch: dictionary.epoch(),
             facts,
             build_ids,
         }
     }
+}
+
+/// Builds of libraries that have functions without names, by label.
+fn nameless(profile: &Profile) -> Option<String> {
+    let unresolved = profile.dsos().iter().filter(|(_, facts)| facts.unresolved);
+    let builds: serde_json::Map<String, serde_json::Value> = unresolved
+        .map(|(label, facts)| (label.clone(), facts.build_id.clone().unwrap_or_default().into()))
+        .collect();
+    (!builds.is_empty()).then(|| serde_json::Value::Object(builds).to_string())
 }
 
 /// Build-ids of the DSOs of rows' functions.

@@ -115,7 +115,26 @@ impl Store {
         self.folder.as_deref()
     }
 
-    fn full(&self, name: &str) -> Result<Name> {
+    /// The store itself, in which names are [full](Self::full).
+    pub(super) fn inner(&self) -> Arc<dyn ObjectStore> {
+        Arc::clone(&self.inner)
+    }
+
+    /// Waits until a file that another part wrote lasts, if it is there.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn settle_file(&self, name: &str) -> Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        let path = folder.join(name);
+        if path.exists() {
+            sync(&path)?;
+            path.parent().map_or(Ok(()), sync)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn full(&self, name: &str) -> Result<Name> {
         let text =
             if self.root.as_ref().is_empty() { name.to_owned() } else { format!("{}/{name}", self.root) };
         Name::parse(text).map_err(|error| no_name(&error).with_input(name))

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a dataset's tables, and their Parquet files.
 //!
-//! The schema is public (docs/fleet.md): other engines read these files. A change of it raises [`SCHEMA`](super::manifest::SCHEMA).
+//! The schema is public (docs/fleet.md): other engines read these files. A change of it raises [`SCHEMA`](super::catalog::SCHEMA).
 
+use crate::submission::Sums;
 use datafusion::arrow::array::{
     Array as _, ArrayRef, AsArray as _, Date32Builder, Decimal128Builder, DictionaryArray, Int32Array,
-    Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder,
+    Int32Builder, Int64Array, Int64Builder, RecordBatch, StringArray, StringBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -59,6 +60,12 @@ pub fn submissions_schema() -> SchemaRef {
         Field::new("inputs", DataType::Int64, false),
         Field::new("functions", DataType::Int64, false),
         text("identity"),
+        Field::new("calls", WEIGHT, false),
+        Field::new("near", WEIGHT, false),
+        Field::new("samples", WEIGHT, false),
+        Field::new("blocks", WEIGHT, false),
+        text("block_unit"),
+        text("nameless"),
     ]))
 }
 
@@ -197,6 +204,20 @@ impl Facts {
         }
     }
 
+    /// Gives rows other numbers.
+    pub fn renumber(
+        &mut self,
+        subject: impl Fn(i32) -> i32,
+        submitter: impl Fn(i32) -> i32,
+        submission: impl Fn(i32) -> i32,
+    ) {
+        self.subject.iter_mut().for_each(|number| *number = subject(*number));
+        for (shared, _) in &mut self.shared {
+            shared.submitter = submitter(shared.submitter);
+            shared.submission = submission(shared.submission);
+        }
+    }
+
     /// The rows as a batch, and none are left.
     ///
     /// # Errors
@@ -268,6 +289,12 @@ pub struct SubmissionRow {
     pub functions: i64,
     /// Identity, by which a duplicate is known.
     pub identity: u128,
+    /// What was counted.
+    pub sums: Sums,
+    /// Unit of its counts of blocks.
+    pub block_unit: Option<String>,
+    /// Builds of libraries with functions without names, as a JSON object.
+    pub nameless: Option<String>,
 }
 
 /// Rows of submissions as a batch.
@@ -290,12 +317,16 @@ pub fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
         rows.iter().for_each(|row| builder.append_value(of(row)));
         Arc::new(builder.finish()) as ArrayRef
     };
+    let optional = |of: fn(&SubmissionRow) -> Option<&str>| {
+        Arc::new(rows.iter().map(of).collect::<StringArray>()) as ArrayRef
+    };
+    let decimals = |of: fn(&SubmissionRow) -> u128| {
+        let mut builder = Decimal128Builder::new().with_data_type(WEIGHT);
+        rows.iter().for_each(|row| builder.append_value(of(row) as i128));
+        Arc::new(builder.finish()) as ArrayRef
+    };
     let mut days = Date32Builder::new();
-    let mut totals = Decimal128Builder::new().with_data_type(WEIGHT);
-    for row in rows {
-        days.append_value(row.day);
-        totals.append_value(i128::from(row.total));
-    }
+    rows.iter().for_each(|row| days.append_value(row.day));
     let columns = vec![
         ints(|row| row.shared.submission),
         ints(|row| row.shared.submitter),
@@ -305,10 +336,16 @@ pub fn submissions(rows: &[SubmissionRow]) -> Result<RecordBatch> {
         Arc::new(days.finish()),
         texts(|row| row.arch.clone()),
         texts(|row| row.shared.source.clone()),
-        Arc::new(totals.finish()),
+        decimals(|row| row.total as u128),
         longs(|row| row.inputs),
         longs(|row| row.functions),
         texts(|row| format!("{:032x}", row.identity)),
+        decimals(|row| row.sums.calls),
+        decimals(|row| row.sums.near),
+        decimals(|row| row.sums.samples),
+        decimals(|row| row.sums.blocks),
+        optional(|row| row.block_unit.as_deref()),
+        optional(|row| row.nameless.as_deref()),
     ];
     RecordBatch::try_new(submissions_schema(), columns).map_err(|error| arrow(&error))
 }
@@ -360,24 +397,23 @@ pub fn parquet_of(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<Vec<u8>
     Ok(bytes)
 }
 
-/// The batches of a Parquet file, which must have the columns of the schema.
+/// The batches of a Parquet file, with the columns of the schema.
 ///
 /// # Errors
-/// When it is damaged, or has other columns.
+/// When it is damaged, or lacks a column that has to be there.
 pub fn batches_of(bytes: bytes::Bytes, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
     let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).map_err(|error| damaged(&error))?;
-    let columns: Vec<&String> = reader.schema().fields().iter().map(|field| field.name()).collect();
-    if columns != schema.fields().iter().map(|field| field.name()).collect::<Vec<_>>() {
-        return Err(Error::new(ErrorCode::Damaged, format!("a table with other columns: {columns:?}")));
-    }
     let read = reader.build().map_err(|error| damaged(&error))?;
     let batches: std::result::Result<Vec<RecordBatch>, ArrowError> = read.collect();
     batches
         .map_err(|error| arrow(&error))?
         .iter()
         .map(|batch| {
-            let columns = batch.columns().iter().zip(schema.fields());
-            let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+            let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+                Some(column) => cast(column, field.data_type()),
+                // An earlier version had no such column.
+                None => Ok(new_null_array(field.data_type(), batch.num_rows())),
+            });
             let columns =
                 columns.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| arrow(&error))?;
             RecordBatch::try_new(Arc::clone(schema), columns).map_err(|error| arrow(&error))

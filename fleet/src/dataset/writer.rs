@@ -1,51 +1,70 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Writer`]: adds submissions to a dataset. What was added is part of it after [`Writer::commit`], as a whole.
+//!
+//! Several programs can write at the same time. Numbers of subjects, submitters and submissions are given by commits of their own,
+//! before a file has them; who comes second gives its own again.
 
-use super::dictionary::Dictionary;
-use super::manifest::{File, Partition, Table};
+use super::catalog::{Committed, File, Table};
+use super::dictionary::{Dictionary, Moved};
 use super::prepared::Prepared;
 use super::tables::{self, Facts, Shared, SubmissionRow};
-use super::{Dataset, Selection};
-use crate::submission::{LARGEST_NUMBER, Origin, Submission, identity};
-use nix::fcntl::{Flock, FlockArg};
+use super::{Dataset, Logs, bucket_of, name_in_bucket, random, rows, write as write_file};
+use crate::secret::Keys;
+use crate::submission::{LARGEST_NUMBER, Origin, Submission};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
-/// Rows that a partition gathers before they become a file.
+/// Rows that a bucket gathers before they become a file.
 const ROWS_OF_FILE: usize = 2_000_000;
-/// Rows that all partitions gather.
+/// Rows that all buckets gather.
 const ROWS_AT_ONCE: usize = 5_000_000;
+/// How often numbers are asked for, while other writers are faster.
+const TRIES: usize = 1000;
+/// The number that commits of submitters keep: that of the next submission.
+const NEXT_SUBMISSION: &str = "sediment-submissions";
 
-/// Adds submissions to a dataset. Only one writer of a folder exists at a time.
+/// Adds submissions to a dataset.
 #[derive(Debug)]
 pub struct Writer {
-    dataset: Dataset,
+    logs: Logs,
+    id: String,
+    keys: Keys,
     dictionary: Arc<RwLock<Dictionary>>,
     known: HashSet<u128>,
-    pending: BTreeMap<Partition, Pending>,
+    /// Name of the coming commit.
+    batch: String,
+    pending: BTreeMap<u64, Pending>,
+    submissions: Vec<SubmissionRow>,
+    /// Packages, versions and days, by which blocks are added up.
+    parts: HashMap<(String, String, i32), u32>,
     rows: usize,
-    written: Vec<File>,
+    written: BTreeMap<Table, Vec<File>>,
     next_submission: i32,
-    _lock: Option<Flock<std::fs::File>>,
+    /// Submissions below this number have theirs for good.
+    numbered: i32,
 }
 
-/// Rows of a partition that have no file yet.
+/// Rows of a bucket that have no file yet.
 #[derive(Debug, Default)]
 struct Pending {
     facts: Facts,
     blocks: HashMap<BlockKey, BlockSum, foldhash::fast::RandomState>,
-    submissions: Vec<SubmissionRow>,
 }
 
-/// Blocks of one build, submitter and class of hosts are added up.
+/// Blocks of one package, version, day, build, submitter, class of hosts and unit are added up.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct BlockKey {
     subject: i32,
     submitter: i32,
+    /// Number of the package, version and day.
+    part: u32,
     host_class: String,
     build_id: Option<String>,
     source: String,
+    /// Executions and samples do not add up.
+    unit: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -64,45 +83,62 @@ pub enum Added {
     Duplicate,
 }
 
+/// True for the error of a commit that another writer's made wrong: what was added has to be added again, to a new writer.
+#[must_use]
+pub fn is_to_be_tried_again(error: &Error) -> bool {
+    error.code() == ErrorCode::IncompatibleInputs && error.to_string().contains(AGAIN)
+}
+
+const AGAIN: &str = "another writer added the same submissions at this moment";
+
 impl Writer {
     /// Opens a dataset for writing; an empty one is made where there is none.
     ///
     /// # Errors
-    /// When another program writes to it, when it is damaged, or the store fails.
-    pub async fn open(place: &str) -> Result<Self> {
-        let store = super::store::Store::open(place)?;
-        let lock = store.folder().map(lock).transpose()?;
-        let dataset = Dataset::open_or_create(place).await?;
+    /// When it is damaged, its secret is missing, or the store fails.
+    pub async fn open(place: &str, secret: Option<&Path>) -> Result<Self> {
+        let (logs, keys) = Logs::open_or_create(place, secret).await?;
+        let dataset = logs.dataset()?;
         let dictionary = Arc::new(RwLock::new(dataset.dictionary().await?));
-        let files = dataset.files(Table::Submissions, &Selection::default());
-        let mut known = HashSet::new();
-        for batch in dataset.rows(&files, &tables::submissions_schema()).await? {
-            let identities = (0..batch.num_rows()).filter_map(|row| tables::text_at(&batch, 11, row));
-            known.extend(identities.filter_map(|text| u128::from_str_radix(text, 16).ok()));
-        }
-        let next_submission = dataset.manifest.next_submission;
-        Ok(Self {
-            dataset,
+        let next_submission = next_submission(&logs).await?;
+        let mut writer = Self {
+            id: dataset.id.clone(),
+            logs,
+            keys,
             dictionary,
-            known,
+            known: HashSet::new(),
+            batch: random(),
             pending: BTreeMap::new(),
+            submissions: Vec::new(),
+            parts: HashMap::new(),
             rows: 0,
-            written: Vec::new(),
+            written: BTreeMap::new(),
             next_submission,
-            _lock: lock,
-        })
+            numbered: next_submission,
+        };
+        let files: Vec<&File> = dataset.of(Table::Submissions).iter().collect();
+        writer.known.extend(writer.identities(&files).await?);
+        Ok(writer)
+    }
+
+    /// Text that tells the dataset from others.
+    #[must_use]
+    pub fn dataset_id(&self) -> &str {
+        &self.id
     }
 
     /// The dataset as of the last commit.
-    #[must_use]
-    pub fn dataset(&self) -> &Dataset {
-        &self.dataset
+    ///
+    /// # Errors
+    /// When it is none any more.
+    pub fn dataset(&self) -> Result<Dataset> {
+        self.logs.dataset()
     }
 
-    /// True if the dataset has these bytes of this submitter, or they were added.
+    /// What makes keys of submitters and identities.
     #[must_use]
-    pub fn has(&self, submitter: &str, bytes: &[u8]) -> bool {
-        self.known.contains(&identity(submitter, bytes))
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// Identities of all submissions.
@@ -123,6 +159,15 @@ impl Writer {
         prepare(&self.dictionary, submission)
     }
 
+    async fn identities(&self, files: &[&File]) -> Result<Vec<u128>> {
+        let mut found = Vec::new();
+        for batch in rows(&self.logs.store, files, &tables::submissions_schema()).await? {
+            let texts = (0..batch.num_rows()).filter_map(|row| tables::text_at(&batch, 11, row));
+            found.extend(texts.filter_map(|text| u128::from_str_radix(text, 16).ok()));
+        }
+        Ok(found)
+    }
+
     /// Adds a submission, whose identity is of its bytes.
     ///
     /// # Errors
@@ -132,10 +177,10 @@ impl Writer {
             return Ok(Added::Duplicate);
         }
         let number = self.next_submission;
-        self.next_submission = number.checked_add(1).ok_or_else(|| {
-            Error::new(ErrorCode::Overflow, "a dataset has at most 2^31 submissions")
-                .with_hint("begin another dataset")
-        })?;
+        self.next_submission = number.checked_add(1).ok_or_else(used_up)?;
+        let next = self.parts.len() as u32;
+        let part = (prepared.package.clone(), prepared.version.clone(), origin.day.0);
+        let part = *self.parts.entry(part).or_insert(next);
         let mut dictionary = write(&self.dictionary);
         let shared = Shared {
             submission: number,
@@ -143,23 +188,27 @@ impl Writer {
             host_class: origin.host_class.clone(),
             source: prepared.source.clone(),
         };
-        let partition = Partition {
-            package: prepared.package.clone(),
-            version: prepared.version.clone(),
-            day: origin.day.0,
-        };
-        let pending = self.pending.entry(partition).or_default();
+        let pending = self.pending.entry(bucket_of(&prepared.package)).or_default();
         for fact in &prepared.facts {
-            let subject = fact.subject(&mut dictionary);
+            let subject = fact.subject(&mut dictionary, prepared.epoch);
             let build_id = fact.build_id.and_then(|id| prepared.build_ids.get(id)).map(String::as_str);
             if fact.is_of_blocks {
-                pending.add_block(&shared, subject, fact.weight, build_id);
+                let key = BlockKey {
+                    subject,
+                    submitter: shared.submitter,
+                    part,
+                    host_class: shared.host_class.clone(),
+                    build_id: build_id.map(str::to_owned),
+                    source: shared.source.clone(),
+                    unit: prepared.block_unit.clone(),
+                };
+                pending.add_block(&shared, key, fact.weight);
             } else {
                 pending.facts.add(&shared, subject, fact.weight, fact.first, build_id);
             }
         }
         self.rows += prepared.facts.len();
-        pending.submissions.push(SubmissionRow {
+        self.submissions.push(SubmissionRow {
             shared,
             package: prepared.package.clone(),
             version: prepared.version.clone(),
@@ -169,31 +218,35 @@ impl Writer {
             inputs: prepared.inputs,
             functions: prepared.functions as i64,
             identity,
+            sums: prepared.sums,
+            block_unit: prepared.block_unit.clone(),
+            nameless: prepared.nameless.clone(),
         });
         Ok(Added::New)
     }
 
-    /// Writes the files of partitions that have gathered many rows; they belong to the dataset after the next commit.
+    /// Writes the files of buckets that have gathered many rows; they belong to the dataset after the next commit.
     ///
     /// # Errors
     /// When the store fails.
     pub async fn spill(&mut self) -> Result<()> {
-        let due = |pending: &Pending| pending.facts.len() + pending.blocks.len() >= ROWS_OF_FILE;
-        let full: Vec<Partition> = self
+        let size = |pending: &Pending| pending.facts.len() + pending.blocks.len();
+        let mut due: Vec<u64> = self
             .pending
             .iter()
-            .filter(|(_, pending)| due(pending))
-            .map(|(partition, _)| partition.clone())
+            .filter(|(_, pending)| size(pending) >= ROWS_OF_FILE)
+            .map(|(bucket, _)| *bucket)
             .collect();
-        for partition in full {
-            self.write(&partition).await?;
+        if due.is_empty() && self.rows > ROWS_AT_ONCE {
+            due.extend(
+                self.pending.iter().max_by_key(|(_, pending)| size(pending)).map(|(bucket, _)| *bucket),
+            );
         }
-        while self.rows > ROWS_AT_ONCE {
-            let largest =
-                self.pending.iter().max_by_key(|(_, pending)| pending.facts.len() + pending.blocks.len());
-            let Some((partition, _)) = largest else { break };
-            let partition = partition.clone();
-            self.write(&partition).await?;
+        if !due.is_empty() {
+            self.settle().await?;
+        }
+        for bucket in due {
+            self.write(bucket).await?;
         }
         Ok(())
     }
@@ -201,38 +254,152 @@ impl Writer {
     /// Makes all that was added part of the dataset; nothing of it is, if this fails.
     ///
     /// # Errors
-    /// When the store fails, or another program wrote to the dataset.
-    pub async fn commit(&mut self, log_segment: Option<u64>) -> Result<()> {
-        let partitions: Vec<Partition> = self.pending.keys().cloned().collect();
-        for partition in partitions {
-            self.write(&partition).await?;
-        }
-        let mut manifest = self.dataset.manifest.clone();
-        let news = {
-            let dictionary = write(&self.dictionary);
-            [(Table::Subjects, dictionary.new_subjects()?), (Table::Submitters, dictionary.new_submitters()?)]
-        };
-        let mut files = std::mem::take(&mut self.written);
-        for (table, batch) in news {
-            if let Some(batch) = batch {
-                files.push(self.dataset.write(table, None, &[batch]).await?);
-            }
-        }
-        if files.is_empty() && log_segment.is_none_or(|segment| segment == manifest.log_segment) {
+    /// When the store fails, or another writer added some of it meanwhile ([`is_to_be_tried_again`]).
+    pub async fn commit(&mut self) -> Result<()> {
+        if self.submissions.is_empty() {
             return Ok(());
         }
-        manifest.files.extend(files);
-        manifest.next_submission = self.next_submission;
-        manifest.log_segment = log_segment.unwrap_or(manifest.log_segment);
-        manifest.commit(&self.dataset.store).await?;
-        self.dataset.manifest = manifest;
-        write(&self.dictionary).is_kept();
+        self.settle().await?;
+        let buckets: Vec<u64> = self.pending.keys().copied().collect();
+        for bucket in buckets {
+            self.write(bucket).await?;
+        }
+        let written = std::mem::take(&mut self.written);
+        let of = |table| written.get(&table).map_or(&[][..], Vec::as_slice);
+        let (facts, blocks) = (of(Table::Facts), of(Table::Blocks));
+        let batch = std::mem::replace(&mut self.batch, random());
+        let rows = tables::submissions(&std::mem::take(&mut self.submissions))?;
+        let name = format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), facts.len(), blocks.len());
+        let store = self.logs.store.clone();
+        let file = write_file(&store, name, std::slice::from_ref(&rows), Some(&batch)).await?;
+        // What a log lists lasts.
+        store.settle()?;
+        self.logs.facts.commit_always(facts, &[]).await?;
+        self.logs.blocks.commit_always(blocks, &[]).await?;
+        let mut known: HashSet<String> =
+            self.logs.submissions.files().into_iter().map(|file| file.name).collect();
+        let own: HashSet<u128> = (0..rows.num_rows())
+            .filter_map(|row| u128::from_str_radix(tables::text_at(&rows, 11, row)?, 16).ok())
+            .collect();
+        while self.logs.submissions.commit(std::slice::from_ref(&file), &[], None).await?
+            == Committed::Conflict
+        {
+            let now = self.logs.submissions.files();
+            let others: Vec<&File> = now.iter().filter(|file| !known.contains(&file.name)).collect();
+            let added = self.identities(&others).await?;
+            if added.iter().any(|identity| own.contains(identity)) {
+                self.logs.facts.commit_always(&[], facts).await?;
+                self.logs.blocks.commit_always(&[], blocks).await?;
+                return Err(Error::new(ErrorCode::IncompatibleInputs, AGAIN).with_hint("run it again"));
+            }
+            self.known.extend(added);
+            known.extend(now.iter().map(|file| file.name.clone()));
+        }
+        self.parts.clear();
         Ok(())
     }
 
-    async fn write(&mut self, partition: &Partition) -> Result<()> {
-        let Some(mut pending) = self.pending.remove(partition) else { return Ok(()) };
-        self.rows = self.rows.saturating_sub(pending.facts.len());
+    /// Gives everything that was added its numbers for good.
+    async fn settle(&mut self) -> Result<()> {
+        self.settle_submitters().await?;
+        self.settle_subjects().await
+    }
+
+    /// Keeps new submitters, and takes the numbers of submissions, in one commit.
+    async fn settle_submitters(&mut self) -> Result<()> {
+        for _ in 0..TRIES {
+            let (news, kept) = {
+                let dictionary = write(&self.dictionary);
+                (dictionary.new_submitters()?, dictionary.kept().1)
+            };
+            let taken = self.next_submission - self.numbered;
+            if news.is_none() && taken == 0 {
+                return Ok(());
+            }
+            let first = next_submission(&self.logs).await?;
+            let end = first.checked_add(taken).ok_or_else(used_up)?;
+            let mut added = Vec::new();
+            if let Some(rows) = news {
+                let name = format!("{}/{kept:010}-{}.parquet", Table::Submitters.name(), random());
+                added.push(write_file(&self.logs.store, name, &[rows], None).await?);
+                self.logs.store.settle()?;
+            }
+            let before = self.logs.submitters.files();
+            let number = (NEXT_SUBMISSION, i64::from(end));
+            if self.logs.submitters.commit(&added, &[], Some(number)).await? == Committed::Done {
+                write(&self.dictionary).submitters_are_kept();
+                let from = self.numbered;
+                self.renumber(&Moved::default(), &Moved::default(), (from, first - from));
+                (self.next_submission, self.numbered) = (end, end);
+                return Ok(());
+            }
+            for file in added {
+                self.logs.store.remove(&file.name).await?;
+            }
+            let now = self.logs.submitters.files();
+            let others = self.rows_of_others(&before, &now, &tables::submitters_schema()).await?;
+            let moved = write(&self.dictionary).give_way_to_submitters(&others)?;
+            self.renumber(&Moved::default(), &moved, (0, 0));
+        }
+        Err(always_faster())
+    }
+
+    async fn settle_subjects(&mut self) -> Result<()> {
+        for _ in 0..TRIES {
+            let (news, kept) = {
+                let dictionary = write(&self.dictionary);
+                (dictionary.new_subjects()?, dictionary.kept().0)
+            };
+            let Some(rows) = news else { return Ok(()) };
+            let name = format!("{}/{kept:010}-{}.parquet", Table::Subjects.name(), random());
+            let file = write_file(&self.logs.store, name, &[rows], None).await?;
+            self.logs.store.settle()?;
+            let before = self.logs.subjects.files();
+            if self.logs.subjects.commit(std::slice::from_ref(&file), &[], None).await? == Committed::Done {
+                write(&self.dictionary).subjects_are_kept();
+                return Ok(());
+            }
+            self.logs.store.remove(&file.name).await?;
+            let now = self.logs.subjects.files();
+            let others = self.rows_of_others(&before, &now, &tables::subjects_schema()).await?;
+            let moved = write(&self.dictionary).give_way_to_subjects(&others)?;
+            self.renumber(&moved, &Moved::default(), (0, 0));
+        }
+        Err(always_faster())
+    }
+
+    /// Rows that are beyond those that were kept before: of files that are new, which may have joined others.
+    async fn rows_of_others(
+        &self,
+        before: &[File],
+        now: &[File],
+        schema: &datafusion::arrow::datatypes::SchemaRef,
+    ) -> Result<Vec<datafusion::arrow::array::RecordBatch>> {
+        let fresh: Vec<&File> = now.iter().filter(|file| !before.contains(file)).collect();
+        rows(&self.logs.store, &fresh, schema).await
+    }
+
+    /// Gives rows that have no file yet their numbers.
+    fn renumber(&mut self, subjects: &Moved, submitters: &Moved, (from, by): (i32, i32)) {
+        let submission = |number: i32| if number >= from { number + by } else { number };
+        for pending in self.pending.values_mut() {
+            pending.facts.renumber(|number| subjects.of(number), |number| submitters.of(number), submission);
+            let blocks = std::mem::take(&mut pending.blocks);
+            for (mut key, mut sum) in blocks {
+                (key.subject, key.submitter) = (subjects.of(key.subject), submitters.of(key.submitter));
+                sum.submission = submission(sum.submission);
+                pending.blocks.insert(key, sum);
+            }
+        }
+        for row in &mut self.submissions {
+            row.shared.submission = submission(row.shared.submission);
+            row.shared.submitter = submitters.of(row.shared.submitter);
+        }
+    }
+
+    async fn write(&mut self, bucket: u64) -> Result<()> {
+        let Some(mut pending) = self.pending.remove(&bucket) else { return Ok(()) };
+        self.rows = self.rows.saturating_sub(pending.facts.len() + pending.blocks.len());
         let mut tables = Vec::new();
         if !pending.facts.is_empty() {
             tables.push((Table::Facts, pending.facts.finish()?));
@@ -240,9 +407,10 @@ impl Writer {
         if !pending.blocks.is_empty() {
             tables.push((Table::Blocks, pending.blocks_batch()?));
         }
-        tables.push((Table::Submissions, tables::submissions(&pending.submissions)?));
-        for (table, batch) in tables {
-            self.written.push(self.dataset.write(table, Some(partition), &[batch]).await?);
+        for (table, rows) in tables {
+            let files = self.written.entry(table).or_default();
+            let name = name_in_bucket(table, bucket, &self.batch, files.len());
+            files.push(write_file(&self.logs.store, name, &[rows], Some(&self.batch)).await?);
         }
         if self.pending.is_empty() {
             self.rows = 0;
@@ -251,15 +419,24 @@ impl Writer {
     }
 }
 
+/// The number that the next submission gets.
+async fn next_submission(logs: &Logs) -> Result<i32> {
+    let number = logs.submitters.number(NEXT_SUBMISSION).await?.unwrap_or(0);
+    i32::try_from(number).map_err(|_| used_up())
+}
+
+fn used_up() -> Error {
+    Error::new(ErrorCode::Overflow, "a dataset has at most 2^31 submissions")
+        .with_hint("begin another dataset")
+}
+
+fn always_faster() -> Error {
+    Error::new(ErrorCode::Io, "other writers were always faster").with_hint("try again")
+}
+
 impl Pending {
-    fn add_block(&mut self, shared: &Shared, subject: i32, weight: Option<i64>, build_id: Option<&str>) {
-        let key = BlockKey {
-            subject,
-            submitter: shared.submitter,
-            host_class: shared.host_class.clone(),
-            build_id: build_id.map(str::to_owned),
-            source: shared.source.clone(),
-        };
+    fn add_block(&mut self, shared: &Shared, key: BlockKey, weight: Option<i64>) {
+        let (subject, build_id) = (key.subject, key.build_id.clone());
         let sum = self.blocks.entry(key).or_default();
         let added = match (sum.weight, weight) {
             (Some(one), Some(other)) => Some(one + other),
@@ -267,7 +444,7 @@ impl Pending {
         };
         if added.is_some_and(|added| i128::from(added) >= LARGEST_NUMBER as i128) {
             // Too large for one row: this one stays a row of its own among the facts.
-            self.facts.add(shared, subject, weight, None, build_id);
+            self.facts.add(shared, subject, weight, None, build_id.as_deref());
             return;
         }
         (sum.weight, sum.submission) = (added, sum.submission.max(shared.submission));
@@ -300,22 +477,4 @@ pub fn prepare(dictionary: &RwLock<Dictionary>, submission: Submission) -> Prepa
 /// The dictionary, to give numbers. No thread panics while it holds the lock.
 fn write(dictionary: &RwLock<Dictionary>) -> RwLockWriteGuard<'_, Dictionary> {
     dictionary.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Takes the lock of a folder.
-pub(super) fn lock(folder: &std::path::Path) -> Result<Flock<std::fs::File>> {
-    let io = |error: &dyn std::fmt::Display| {
-        Error::new(ErrorCode::Io, error.to_string()).with_input(folder.join(".lock").display().to_string())
-    };
-    let file =
-        std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(folder.join(".lock"));
-    let file = file.map_err(|error| io(&error))?;
-    Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| match error {
-        nix::errno::Errno::EWOULDBLOCK => {
-            Error::new(ErrorCode::IncompatibleInputs, "another program writes to this dataset")
-                .with_input(folder.display().to_string())
-                .with_hint("wait until it ends, or stop the intake first")
-        }
-        other => io(&other),
-    })
 }

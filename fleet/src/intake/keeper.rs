@@ -2,12 +2,17 @@
 //! [`Keeper`]: keeps what was received. One thread writes the log, many submissions at a time, and answers once they last; another
 //! makes partitions of whole segments.
 
+use super::health::{Health, Part};
 use super::log::{self, Log, Record};
 use super::metrics::Metrics;
+use crate::dataset::maintenance::{compact, vacuum};
 use crate::dataset::writer::Writer;
-use crate::submission::{Named, Submission, identity};
+use crate::say::warning;
+use crate::secret::Keys;
+use crate::submission::{Named, Submission};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +29,8 @@ const AT_ONCE: usize = 256;
 const KEYS: usize = 100_000;
 /// Wait before a failed compaction is tried again.
 const AGAIN: Duration = Duration::from_secs(5);
+/// Small commits that are worth joining.
+const JOINED: usize = 8;
 /// Niceness of the thread that makes partitions.
 const BACKGROUND: i32 = 10;
 
@@ -39,6 +46,21 @@ pub struct Segments {
 impl Default for Segments {
     fn default() -> Self {
         Self { bytes: 64 << 20, age: Duration::from_secs(60) }
+    }
+}
+
+/// What an intake does for its dataset beside adding to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Maintenance {
+    /// Time between two times that small files are joined; None: never.
+    pub every: Option<Duration>,
+    /// Hours for which files of earlier snapshots stay.
+    pub retention: u32,
+}
+
+impl Default for Maintenance {
+    fn default() -> Self {
+        Self { every: Some(Duration::from_secs(600)), retention: 24 }
     }
 }
 
@@ -95,29 +117,24 @@ impl Keeper {
     /// When the dataset or the log cannot be opened.
     pub fn start(
         place: &str,
+        secret: Option<&Path>,
         folder: &Path,
-        segments: Segments,
+        (segments, maintenance): (Segments, Maintenance),
         metrics: Arc<Metrics>,
-    ) -> Result<(Self, String)> {
+        health: Arc<Health>,
+    ) -> Result<(Self, Keys)> {
         let runtime = runtime()?;
-        let writer = runtime.block_on(Writer::open(place))?;
-        let manifest = &writer.dataset().manifest;
-        let (salt, done) = (manifest.salt.clone(), manifest.log_segment);
-        std::fs::create_dir_all(folder).map_err(|error| {
-            Error::new(ErrorCode::Io, error.to_string()).with_input(folder.display().to_string())
-        })?;
+        let writer = runtime.block_on(Writer::open(place, secret))?;
+        let keys = writer.keys().clone();
+        let claim = log::claim(folder, writer.dataset_id())?;
         let mut known = writer.known().clone();
         for number in log::segments(folder)? {
-            if number < done {
-                log::remove(folder, number)?;
-                continue;
-            }
             for record in log::records(folder, number)? {
                 let record = record?;
-                known.insert(identity(&record.origin.submitter, &record.bytes));
+                known.insert(keys.identity(&record.origin.submitter, &record.bytes));
             }
         }
-        let log = Log::open(folder, done)?;
+        let log = Log::open(folder, 0)?;
         let (jobs, waiting) = sync_channel(WAITING);
         let (full, ended) = std::sync::mpsc::channel();
         // Those of earlier runs.
@@ -125,15 +142,28 @@ impl Keeper {
         let threads = vec![
             spawn("log", {
                 let metrics = Arc::clone(&metrics);
-                move || Logging { log, known, keys: Keys::default(), segments, metrics }.run(&waiting, &full)
+                move || {
+                    Logging { log, known, tries: Tries::default(), segments, metrics }.run(&waiting, &full)
+                }
             })?,
             spawn("compaction", {
-                let compaction =
-                    Compaction { place: place.to_owned(), folder: folder.to_owned(), runtime, metrics };
-                move || compaction.run(writer, &ended)
+                let compaction = Compaction {
+                    place: place.to_owned(),
+                    secret: secret.map(Path::to_path_buf),
+                    folder: folder.to_owned(),
+                    runtime,
+                    metrics,
+                    health,
+                    maintenance,
+                };
+                // The log is this one's until the last of its segments is in the dataset.
+                move || {
+                    let _claim = claim;
+                    compaction.run(writer, &ended);
+                }
             })?,
         ];
-        Ok((Self { jobs, threads }, salt))
+        Ok((Self { jobs, threads }, keys))
     }
 
     /// The way to it.
@@ -158,18 +188,18 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.map_err(|error| Error::new(ErrorCode::Io, error.to_string()))
 }
 
 /// Idempotency keys of submitters, the newest.
 #[derive(Debug, Default)]
-struct Keys {
+struct Tries {
     known: HashMap<(String, String), u128>,
     order: VecDeque<(String, String)>,
 }
 
-impl Keys {
+impl Tries {
     /// The identity that a key came with before; else it is remembered.
     fn meet(&mut self, record: &Record, identity: u128) -> Option<u128> {
         let key = (record.origin.submitter.clone(), record.idempotency_key.clone()?);
@@ -197,7 +227,7 @@ impl Keys {
 struct Logging {
     log: Log,
     known: HashSet<u128>,
-    keys: Keys,
+    tries: Tries,
     segments: Segments,
     metrics: Arc<Metrics>,
 }
@@ -237,7 +267,7 @@ impl Logging {
         let (mut records, mut answers, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
         let mut again = Vec::new();
         for Job { record, identity, answer } in jobs {
-            match self.keys.meet(&record, identity) {
+            match self.tries.meet(&record, identity) {
                 Some(before) if before != identity => drop(answer.send(Kept::KeyReused)),
                 _ if self.known.insert(identity) => {
                     fresh.push(identity);
@@ -264,7 +294,7 @@ impl Logging {
                 for identity in fresh {
                     self.known.remove(&identity);
                 }
-                records.iter().for_each(|record| self.keys.forget(record));
+                records.iter().for_each(|record| self.tries.forget(record));
                 for answer in answers.into_iter().chain(again) {
                     Metrics::count(&self.metrics.failed_total);
                     let _ = answer.send(Kept::Failed(Error::new(error.code(), error.to_string())));
@@ -283,9 +313,12 @@ fn give_way() {
 /// The thread that makes partitions.
 struct Compaction {
     place: String,
+    secret: Option<PathBuf>,
     folder: PathBuf,
     runtime: tokio::runtime::Runtime,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
+    maintenance: Maintenance,
 }
 
 impl Compaction {
@@ -293,11 +326,16 @@ impl Compaction {
         give_way();
         let taken_up = self.take_up(&mut writer);
         if let Err(error) = &taken_up {
-            eprintln!("sediment-fleet: warning: what was set aside stays so: {error}");
+            warning(&format!("what was set aside stays so: {error}"));
         }
         let mut writer = taken_up.is_ok().then_some(writer);
         let mut last_try = false;
+        let mut maintained = Instant::now();
         loop {
+            if !last_try && self.maintenance.every.is_some_and(|every| maintained.elapsed() >= every) {
+                self.maintain();
+                maintained = Instant::now();
+            }
             match ended.recv_timeout(AGAIN) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout) if writer.is_some() && !last_try => continue,
@@ -306,13 +344,17 @@ impl Compaction {
                 Err(RecvTimeoutError::Disconnected) => last_try = true,
             }
             while ended.try_recv().is_ok() {}
-            if let Err(error) = self.compact(&mut writer, last_try) {
-                Metrics::count(&self.metrics.compaction_failures_total);
-                eprintln!(
-                    "sediment-fleet: warning: the log stays, as partitions could not be written: {error}"
-                );
-                // What it holds is not what the dataset has.
-                writer = None;
+            // A panic is a defect, and ends neither the thread nor what is acknowledged: the log stays.
+            let done = catch_unwind(AssertUnwindSafe(|| self.compact(&mut writer, last_try)));
+            let done = done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked")));
+            match done {
+                Ok(()) => self.health.works(Part::Dataset),
+                Err(error) => {
+                    Metrics::count(&self.metrics.compaction_failures_total);
+                    self.health.fails(Part::Dataset, &format!("the log stays: {error}"));
+                    // What it holds is not what the dataset has.
+                    writer = None;
+                }
             }
             if last_try {
                 return;
@@ -320,10 +362,28 @@ impl Compaction {
         }
     }
 
+    /// Joins small files, and removes those that no reader needs any more.
+    fn maintain(&self) {
+        let work = || {
+            let joined = self.runtime.block_on(compact(&self.place, JOINED))?.files;
+            let removed = self.runtime.block_on(vacuum(&self.place, self.maintenance.retention))?;
+            Ok::<_, Error>((joined, removed))
+        };
+        let done = catch_unwind(AssertUnwindSafe(work));
+        match done.unwrap_or_else(|_| Err(Error::new(ErrorCode::Io, "a defect: it panicked"))) {
+            Ok((joined, removed)) => {
+                self.metrics.joined_files_total.fetch_add(joined as u64, Ordering::Relaxed);
+                self.metrics.removed_files_total.fetch_add(removed as u64, Ordering::Relaxed);
+                self.health.works(Part::Maintenance);
+            }
+            Err(error) => self.health.fails(Part::Maintenance, &error.to_string()),
+        }
+    }
+
     /// Adds whole segments to the dataset; the newest grows still, unless this is the end.
     fn compact(&self, kept: &mut Option<Writer>, is_last: bool) -> Result<()> {
         if kept.is_none() {
-            *kept = Some(self.runtime.block_on(Writer::open(&self.place))?);
+            *kept = Some(self.runtime.block_on(Writer::open(&self.place, self.secret.as_deref()))?);
         }
         let Some(writer) = kept.as_mut() else { return Ok(()) };
         let mut numbers = log::segments(&self.folder)?;
@@ -336,10 +396,16 @@ impl Compaction {
             let aside = self.add(writer, number, log::records(&self.folder, number)?)?;
             let count = aside.count();
             aside.settle()?;
-            self.runtime.block_on(writer.commit(Some(number + 1)))?;
+            self.runtime.block_on(writer.commit())?;
             log::remove(&self.folder, number)?;
             self.metrics.set_aside_total.fetch_add(count, Ordering::Relaxed);
             Metrics::count(&self.metrics.compactions_total);
+        }
+        let oldest = log::segments(&self.folder)?.first().copied().unwrap_or(u64::MAX);
+        for (submitter, last) in log::forgotten(&self.folder)? {
+            if last < oldest {
+                log::is_forgotten(&self.folder, &submitter)?;
+            }
         }
         Ok(())
     }
@@ -349,7 +415,7 @@ impl Compaction {
         for number in log::segments_aside(&self.folder)? {
             let aside = self.add(writer, number, log::records_aside(&self.folder, number)?)?;
             // A record that is in both counts once.
-            self.runtime.block_on(writer.commit(None))?;
+            self.runtime.block_on(writer.commit())?;
             aside.settle()?;
         }
         Ok(())
@@ -358,10 +424,14 @@ impl Compaction {
     /// Adds records to the dataset. Those that the reader refuses are set aside, so that the others do not wait for them.
     fn add(&self, writer: &mut Writer, number: u64, records: log::Records) -> Result<log::Aside> {
         let mut aside = log::Aside::new(&self.folder, number);
+        let forgotten = log::forgotten(&self.folder)?;
         let mut first = None;
         for record in records {
             let record = record?;
-            let identity = identity(&record.origin.submitter, &record.bytes);
+            if forgotten.get(&record.origin.submitter).is_some_and(|last| number <= *last) {
+                continue;
+            }
+            let identity = writer.keys().identity(&record.origin.submitter, &record.bytes);
             // It was accepted before it was acknowledged, though maybe by the reader of another version.
             match Submission::read(&record.bytes, &Named::default()) {
                 Ok(submission) => {
@@ -376,12 +446,12 @@ impl Compaction {
             self.runtime.block_on(writer.spill())?;
         }
         if let Some(error) = first {
-            eprintln!(
-                "sediment-fleet: warning: {} acknowledged submissions are no profiles to this version, and were set aside in {}; \
+            warning(&format!(
+                "{} acknowledged submissions are no profiles to this version, and were set aside in {}; \
                  the first: {error}",
                 aside.count(),
                 aside.path().display()
-            );
+            ));
         }
         Ok(aside)
     }

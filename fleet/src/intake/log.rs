@@ -7,10 +7,13 @@
 
 use crate::day::Day;
 use crate::submission::Origin;
+use nix::fcntl::{Flock, FlockArg};
 use sediment_core::{Error, ErrorCode, Result};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 4] = b"SFL1";
@@ -18,6 +21,8 @@ const HEADER: usize = 16;
 /// Ends of the names of segments, and of records that were set aside.
 const SEGMENT: &str = ".log";
 const ASIDE: &str = ".refused";
+/// End of the name of a request to forget a submitter.
+const FORGET: &str = ".forget";
 /// Bytes of a head.
 const LONGEST_HEAD: usize = 4096;
 
@@ -58,7 +63,9 @@ impl Log {
     /// When the folder cannot be written.
     pub fn open(folder: &Path, above: u64) -> Result<Self> {
         std::fs::create_dir_all(folder).map_err(|error| io(&error, folder))?;
-        let last = segments(folder)?.last().map_or(0, |number| number + 1);
+        // A number that is set aside is not given again.
+        let last = segments(folder)?.into_iter().chain(segments_aside(folder)?).max();
+        let last = last.map_or(0, |number| number + 1);
         let number = last.max(above);
         Ok(Self { folder: folder.to_owned(), number, file: begin(folder, number)?, length: 0 })
     }
@@ -101,6 +108,47 @@ impl Log {
         self.length = 0;
         Ok(self.number)
     }
+}
+
+/// The right to a folder: of one program, and of one dataset.
+#[derive(Debug)]
+pub struct Claim {
+    _lock: Flock<File>,
+}
+
+/// Name of the file that has the dataset's identity.
+const OWNER: &str = "dataset";
+
+/// Takes a folder, which is made if it is missing, for the log of a dataset.
+///
+/// # Errors
+/// When another program has it, when it is of another dataset, or cannot be written.
+pub fn claim(folder: &Path, dataset: &str) -> Result<Claim> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|error| io(&error, folder))?;
+    let path = folder.join(OWNER);
+    let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
+    let file = file.map_err(|error| io(&error, &path))?;
+    let mut lock = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, error)| {
+        Error::new(ErrorCode::IncompatibleInputs, format!("another intake has this log: {error}"))
+            .with_input(folder.display().to_string())
+            .with_hint("give each intake a folder of its own: --log DIR")
+    })?;
+    let mut owner = String::new();
+    lock.read_to_string(&mut owner).map_err(|error| io(&error, &path))?;
+    if owner.is_empty() {
+        lock.write_all(dataset.as_bytes())
+            .and_then(|()| lock.sync_all())
+            .map_err(|error| io(&error, &path))?;
+    } else if owner != dataset {
+        return Err(Error::new(ErrorCode::IncompatibleInputs, "this log is of another dataset")
+            .with_input(folder.display().to_string())
+            .with_hint("give each dataset a folder of its own: --log DIR"));
+    }
+    Ok(Claim { _lock: lock })
 }
 
 /// Numbers of the segments in a folder, ascending.
@@ -265,6 +313,91 @@ pub fn records_aside(folder: &Path, number: u64) -> Result<Records> {
     Records::open(Aside::new(folder, number).path())
 }
 
+/// Removes all records of a submitter: at once where no intake has the log, else before they become part of the dataset. Returns how
+/// many were removed at once.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub fn forget(folder: &Path, submitter: &str) -> Result<u64> {
+    if !folder.join(OWNER).exists() {
+        return Ok(0);
+    }
+    let newest = segments(folder)?.last().copied().unwrap_or(0);
+    let Some(_claim) = claim_again(folder)? else {
+        let path = folder.join(format!("{submitter}{FORGET}"));
+        let written = File::create(&path).and_then(|mut file| {
+            file.write_all(newest.to_string().as_bytes())?;
+            file.sync_all()
+        });
+        return written.map(|()| 0).map_err(|error| io(&error, &path));
+    };
+    let mut removed = 0;
+    let all = segments(folder)?.into_iter().map(|number| path(folder, number));
+    let aside = segments_aside(folder)?.into_iter().map(|number| Aside::new(folder, number).path());
+    for path in all.chain(aside) {
+        let (mut kept, mut found) = (Vec::new(), 0);
+        for record in Records::open(path.clone())? {
+            let record = record?;
+            if record.origin.submitter == submitter {
+                found += 1;
+            } else {
+                encode(&record, &mut kept)?;
+            }
+        }
+        if found > 0 {
+            let new = path.with_extension("new");
+            let written = File::create(&new).and_then(|mut file| {
+                file.write_all(&kept)?;
+                file.sync_all()?;
+                std::fs::rename(&new, &path)?;
+                File::open(folder)?.sync_all()
+            });
+            written.map_err(|error| io(&error, &path))?;
+        }
+        removed += found;
+    }
+    Ok(removed)
+}
+
+/// The claim of a folder that has an owner; None while an intake has it.
+fn claim_again(folder: &Path) -> Result<Option<Claim>> {
+    let path = folder.join(OWNER);
+    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(|error| io(&error, &path))?;
+    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+        Ok(lock) => Ok(Some(Claim { _lock: lock })),
+        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
+        Err((_, error)) => {
+            Err(Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string()))
+        }
+    }
+}
+
+/// Submitters whose records are to be forgotten, with the last segment that may have some.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn forgotten(folder: &Path) -> Result<HashMap<String, u64>> {
+    let mut found = HashMap::new();
+    for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
+        let name = entry.map_err(|error| io(&error, folder))?.file_name();
+        if let Some(submitter) = name.to_str().and_then(|name| name.strip_suffix(FORGET)) {
+            let text = std::fs::read_to_string(folder.join(&name)).map_err(|error| io(&error, folder))?;
+            // A number that is not written yet: all that there is.
+            found.insert(submitter.to_owned(), text.trim().parse().unwrap_or(u64::MAX));
+        }
+    }
+    Ok(found)
+}
+
+/// Says that no segment has records of a submitter any more.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub fn is_forgotten(folder: &Path, submitter: &str) -> Result<()> {
+    let path = folder.join(format!("{submitter}{FORGET}"));
+    std::fs::remove_file(&path).map_err(|error| io(&error, &path))
+}
+
 /// Removes a segment.
 ///
 /// # Errors
@@ -379,6 +512,36 @@ mod tests {
         aside(&[]);
         assert!(segments_aside(folder.path()).unwrap().is_empty());
         aside(&[]);
+    }
+
+    #[test]
+    fn a_log_is_of_one_program_and_one_dataset() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let first = claim(&log, "a").unwrap();
+        assert!(claim(&log, "a").unwrap_err().to_string().contains("another intake"));
+        drop(first);
+        assert!(claim(&log, "b").unwrap_err().to_string().contains("another dataset"));
+        claim(&log, "a").unwrap();
+    }
+
+    #[test]
+    fn a_submitter_is_forgotten_at_once_or_before_the_dataset() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |submitter: &str| {
+            let mut record = record(submitter.as_bytes());
+            record.origin.submitter = submitter.to_owned();
+            record
+        };
+        let held = claim(folder.path(), "a").unwrap();
+        Log::open(folder.path(), 0).unwrap().append(&[of("x"), of("y"), of("x")]).unwrap();
+        assert_eq!(forget(folder.path(), "x").unwrap(), 0);
+        assert_eq!(forgotten(folder.path()).unwrap(), HashMap::from([("x".to_owned(), 0)]));
+        is_forgotten(folder.path(), "x").unwrap();
+        drop(held);
+        assert_eq!(forget(folder.path(), "x").unwrap(), 2);
+        let left = records(folder.path(), 0).unwrap().collect::<Result<Vec<_>>>().unwrap();
+        assert_eq!(left, [of("y")]);
     }
 
     #[test]

@@ -1,29 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Pages`]: what a site sees of a dataset, per package: submissions, versions, coverage, drift, the hottest functions, and the merged
-//! profile. Functions of too few submitters are on no page. A page is made once for each generation of the dataset.
+//! profile. A package, a version or a function of too few submitters is on no page, and a page is made anew once as many changed it.
 
+use super::published::{Publication, Published};
 use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
 use crate::query::engine::{Engine, Limits};
 use crate::query::merge::{Merged, merge};
-use crate::query::policy::Policy;
+use crate::query::policy::{Policy, quoted};
 use crate::query::views::{Covered, Drift, coverage, drift};
+use bytes::Bytes;
+use datafusion::arrow::array::AsArray as _;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
 use sediment_core::demangle::demangled;
 use sediment_core::escape::html;
 use sediment_core::profile::difference::{shares, weights};
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use tokio::sync::{Mutex, MutexGuard};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tokio::sync::Mutex;
 
 /// Functions that a page lists.
 const HOT: usize = 50;
-/// Pages that are remembered.
-const REMEMBERED: usize = 64;
+/// Bytes of pages that are in memory.
+const REMEMBERED: usize = 32 << 20;
 /// Memory of the queries of pages, in bytes.
-const MEMORY: usize = 512 << 20;
+const MEMORY: usize = 128 << 20;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1d2330;background:#fff}\
     table{border-collapse:collapse;width:100%;display:block;overflow-x:auto}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #cfd5e0}\
@@ -40,81 +46,139 @@ pub struct Pages {
     made: Mutex<Made>,
 }
 
-/// Texts by name, of one generation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Made {
-    generation: u64,
-    texts: HashMap<String, String>,
+    published: Published,
+    /// The generation that packages were compared with last, and when it was looked for.
+    compared: HashMap<String, (u64, Instant)>,
+    texts: HashMap<String, Bytes>,
 }
 
 impl Pages {
-    /// Pages of a dataset, with the folder of shipped profiles.
-    #[must_use]
-    pub fn new(place: &str, min_submitters: u32, shipped: Option<PathBuf>) -> Self {
-        Self { place: place.to_owned(), min_submitters, shipped, made: Mutex::default() }
+    /// Pages of a dataset, with the folder of shipped profiles, and a folder for what is published.
+    ///
+    /// # Errors
+    /// When that folder cannot be used.
+    pub fn new(place: &str, min_submitters: u32, shipped: Option<PathBuf>, published: &Path) -> Result<Self> {
+        let published = Published::open(published)?;
+        let made = Mutex::new(Made { published, compared: HashMap::new(), texts: HashMap::new() });
+        Ok(Self { place: place.to_owned(), min_submitters, shipped, made })
     }
 
     /// The list of packages.
     ///
     /// # Errors
     /// When the dataset cannot be read.
-    pub async fn list(&self) -> Result<String> {
-        let name = "/";
-        let (mut made, dataset) = self.made_of_newest().await?;
-        if let Some(text) = made.texts.get(name) {
-            return Ok(text.clone());
-        }
+    pub async fn list(&self) -> Result<Bytes> {
+        let dataset = Dataset::open(&self.place).await?;
         let mut body = "<h1>Packages</h1>\n".to_owned();
-        match coverage(&dataset, &engine(&dataset)?, &Selection::default()).await {
-            Ok(covered) => body.push_str(&list(&covered)),
-            Err(error) if error.code() == ErrorCode::EmptyInput => {
-                body.push_str("<p>No submission yet.</p>\n")
-            }
+        let least = i64::from(self.min_submitters.max(1));
+        let packages = match counts(&dataset).await {
+            Ok(counts) => counts,
+            Err(error) if error.code() == ErrorCode::EmptyInput => Vec::new(),
             Err(error) => return Err(error),
+        };
+        let made = self.made.lock().await;
+        let all = made.published.all();
+        let packages: Vec<(&str, Option<&Publication>)> = packages
+            .iter()
+            .filter(|(package, submitters)| *submitters >= least || all.contains_key(package))
+            .map(|(package, _)| (package.as_str(), all.get(package)))
+            .collect();
+        match packages.is_empty() {
+            true => body.push_str("<p>No package has enough submitters yet.</p>\n"),
+            false => body.push_str(&list(&packages)),
         }
-        Ok(made.keep(name, document("Packages", &body)))
+        Ok(Bytes::from(document("Packages", &body)))
     }
 
     /// The page of a package.
     ///
     /// # Errors
-    /// When nothing of it is there, or the dataset cannot be read.
-    pub async fn package(&self, package: &str) -> Result<String> {
-        let name = format!("/packages/{package}");
-        let (mut made, dataset) = self.made_of_newest().await?;
-        if let Some(text) = made.texts.get(&name) {
-            return Ok(text.clone());
-        }
-        let selection = of(package);
-        let covered = coverage(&dataset, &engine(&dataset)?, &selection).await?;
-        let merged = merge(&dataset, &engine(&dataset)?, &selection, &self.policy()).await?;
-        let drifted = self.drift(&dataset, &selection, &covered, package).await?;
-        let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
-        Ok(made.keep(&name, document(package, &body)))
+    /// When nothing of it may be shown, or the dataset cannot be read.
+    pub async fn package(&self, package: &str) -> Result<Bytes> {
+        self.text(package, "html").await
     }
 
     /// The merged profile of a package.
     ///
     /// # Errors
-    /// When nothing of it is there, or the dataset cannot be read.
-    pub async fn profile(&self, package: &str) -> Result<String> {
-        let name = format!("/packages/{package}/profile.gv");
-        let (mut made, dataset) = self.made_of_newest().await?;
+    /// When nothing of it may be shown, or the dataset cannot be read.
+    pub async fn profile(&self, package: &str) -> Result<Bytes> {
+        self.text(package, "gv").await
+    }
+
+    async fn text(&self, package: &str, end: &str) -> Result<Bytes> {
+        let asked = Instant::now();
+        let mut made = self.made.lock().await;
+        // Of many that wait, one looks: what it finds is new enough for those that asked before it looked.
+        let last = made.compared.get(package).copied();
+        if last.is_none_or(|(_, looked)| looked < asked) {
+            let looked = Instant::now();
+            let dataset = Dataset::open(&self.place).await?;
+            if last.map(|(generation, _)| generation) != Some(dataset.version) {
+                if let Some((one, page, profile)) = self.due(&dataset, package, &made.published).await? {
+                    made.published.keep(one, &page, &profile)?;
+                    made.texts.retain(|name, _| !name.starts_with(&format!("{package}\n")));
+                }
+            }
+            if made.compared.len() >= 10_000 {
+                made.compared.clear();
+            }
+            made.compared.insert(package.to_owned(), (dataset.version, looked));
+        }
+        let name = format!("{package}\n{end}");
         if let Some(text) = made.texts.get(&name) {
             return Ok(text.clone());
         }
-        let merged = merge(&dataset, &engine(&dataset)?, &of(package), &self.policy()).await?;
-        Ok(made.keep(&name, text::print(&merged.profile)))
+        if !made.published.all().contains_key(package) {
+            return Err(Error::new(ErrorCode::NotFound, "nothing of this package is published")
+                .with_hint("pages show what enough submitters have"));
+        }
+        let text = Bytes::from(made.published.text(package, end)?);
+        let held: usize = made.texts.values().map(Bytes::len).sum();
+        if held + text.len() > REMEMBERED {
+            made.texts.clear();
+        }
+        made.texts.insert(name, text.clone());
+        Ok(text)
     }
 
-    /// The newest generation, with the texts that were made of it.
-    async fn made_of_newest(&self) -> Result<(MutexGuard<'_, Made>, Dataset)> {
-        let mut made = self.made.lock().await;
-        let dataset = Dataset::open(&self.place).await?;
-        if made.generation != dataset.manifest.generation || made.texts.len() >= REMEMBERED {
-            *made = Made { generation: dataset.manifest.generation, texts: HashMap::new() };
+    /// A new publication with its page and profile, if enough submitters changed the package.
+    async fn due(
+        &self,
+        dataset: &Dataset,
+        package: &str,
+        published: &Published,
+    ) -> Result<Option<(Publication, String, String)>> {
+        let selection = of(package);
+        let of_submitters: BTreeMap<i32, u64> = match submitters(dataset, package).await {
+            Ok(counts) => counts,
+            Err(error) if error.code() == ErrorCode::EmptyInput => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let least = self.min_submitters.max(1) as usize;
+        let changed =
+            published.all().get(package).map_or(of_submitters.len(), |one| one.changed(&of_submitters));
+        if of_submitters.len() < least || changed < least {
+            return Ok(None);
         }
-        Ok((made, dataset))
+        let covered = coverage(dataset, &engine(dataset)?, &selection).await?;
+        let merged = merge(dataset, &engine(dataset)?, &selection, &self.policy()).await?;
+        let drifted = self.drift(dataset, &selection, &covered, package).await?;
+        let body = package_body(package, &covered, &merged, drifted.as_ref(), self.min_submitters);
+        let one = Publication {
+            package: package.to_owned(),
+            submissions: of_submitters.values().sum(),
+            versions: covered.iter().filter(|version| self.is_shown(version)).count() as u64,
+            last: covered.iter().map(|version| version.days.1.0).max().unwrap_or(0),
+            of_submitters,
+        };
+        Ok(Some((one, document(package, &body), text::print(&merged.profile))))
+    }
+
+    fn is_shown(&self, version: &Covered) -> bool {
+        version.submitters >= u64::from(self.min_submitters)
     }
 
     fn policy(&self) -> Policy {
@@ -150,11 +214,40 @@ impl Pages {
     }
 }
 
-impl Made {
-    fn keep(&mut self, name: &str, text: String) -> String {
-        self.texts.insert(name.to_owned(), text.clone());
-        text
+/// An engine that knows the submissions of a selection.
+async fn asked(dataset: &Dataset, selection: &Selection) -> Result<Engine> {
+    let engine = engine(dataset)?;
+    engine.submissions("submissions", dataset, selection).await?;
+    Ok(engine)
+}
+
+/// Submitters of each package.
+async fn counts(dataset: &Dataset) -> Result<Vec<(String, i64)>> {
+    let query = "SELECT package, COUNT(DISTINCT submitter) AS submitters FROM submissions GROUP BY package ORDER BY package";
+    let mut counts = Vec::new();
+    for batch in asked(dataset, &Selection::default()).await?.run(query).await? {
+        let names = cast(batch.column(0), &DataType::Utf8);
+        let names = names.map_err(|error| Error::new(ErrorCode::Damaged, error.to_string()))?;
+        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+        let rows = names.as_string::<i32>().iter().zip(numbers);
+        counts.extend(rows.filter_map(|(name, number)| Some((name?.to_owned(), *number))));
     }
+    Ok(counts)
+}
+
+/// Submissions of each submitter of a package.
+async fn submitters(dataset: &Dataset, package: &str) -> Result<BTreeMap<i32, u64>> {
+    let query = format!(
+        "SELECT submitter, COUNT(*) AS submissions FROM submissions WHERE package = {} GROUP BY submitter",
+        quoted(package)
+    );
+    let mut counts = BTreeMap::new();
+    for batch in asked(dataset, &of(package)).await?.run(&query).await? {
+        let who = batch.column(0).as_primitive::<Int32Type>().values();
+        let numbers = batch.column(1).as_primitive::<Int64Type>().values();
+        counts.extend(who.iter().zip(numbers).map(|(who, number)| (*who, *number as u64)));
+    }
+    Ok(counts)
 }
 
 fn engine(dataset: &Dataset) -> Result<Engine> {
@@ -182,22 +275,19 @@ fn in_link(package: &str) -> String {
         .collect()
 }
 
-fn list(covered: &[Covered]) -> String {
-    let mut rows: Vec<(&str, u64, usize, Day)> = Vec::new();
-    for version in covered {
-        match rows.last_mut().filter(|row| row.0 == version.package) {
-            Some(row) => *row = (row.0, row.1 + version.submissions, row.2 + 1, row.3.max(version.days.1)),
-            None => rows.push((&version.package, version.submissions, 1, version.days.1)),
-        }
-    }
+fn list(packages: &[(&str, Option<&Publication>)]) -> String {
     let mut text = "<table>\n<tr><th>Package</th><th class=\"n\">Submissions</th><th class=\"n\">Versions</th><th>Last</th></tr>\n".to_owned();
-    for (package, submissions, versions, last) in rows {
+    for (package, one) in packages {
+        let number = |of: fn(&Publication) -> u64| one.map_or(String::new(), |one| of(one).to_string());
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "<tr><td><a href=\"/packages/{}\">{}</a></td><td class=\"n\">{submissions}</td><td class=\"n\">{versions}</td><td>{last}</td></tr>",
+            "<tr><td><a href=\"/packages/{}\">{}</a></td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td></tr>",
             in_link(package),
-            html(package)
+            html(package),
+            number(|one| one.submissions),
+            number(|one| one.versions),
+            one.map_or(String::new(), |one| Day(one.last).to_string())
         );
     }
     text + "</table>\n"
@@ -221,7 +311,9 @@ fn package_body(
         merged.rare,
     );
     text.push_str("<h2>Versions</h2>\n<table>\n<tr><th>Version</th><th class=\"n\">Submissions</th><th class=\"n\">Submitters</th><th class=\"n\">Host classes</th><th>Days</th></tr>\n");
-    for version in covered {
+    let (shown, others): (Vec<&Covered>, Vec<&Covered>) =
+        covered.iter().partition(|version| version.submitters >= u64::from(min_submitters));
+    for version in shown {
         let _ = writeln!(
             text,
             "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{} to {}</td></tr>",
@@ -233,7 +325,18 @@ fn package_body(
             version.days.1
         );
     }
-    text.push_str("</table>\n<h2>Drift</h2>\n");
+    text.push_str("</table>\n");
+    if !others.is_empty() {
+        let _ = writeln!(
+            text,
+            "<p>{} further versions have fewer than {min_submitters} submitters.</p>",
+            others.len()
+        );
+    }
+    for line in &merged.aside {
+        let _ = writeln!(text, "<p>Set aside: {}.</p>", html(line));
+    }
+    text.push_str("<h2>Drift</h2>\n");
     match drifted {
         None => text.push_str("<p>No shipped profile to compare with.</p>\n"),
         Some(drift) => {

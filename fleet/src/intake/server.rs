@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The HTTP endpoint: limits, validation by the profile's own reader, and the answers of the keeper. TLS is the business of a proxy in front.
+//! The HTTP endpoint: connections, their limits, and pages. Submissions are those of [`super::receive`]. TLS is the business of a proxy in front.
 
-use super::keeper::{Handle, Keeper, Kept, Segments};
-use super::log::Record;
+use super::connections::{Connections, Slot};
+use super::health::{Health, Part};
+use super::keeper::{Handle, Keeper, Maintenance, Segments};
 use super::metrics::Metrics;
 use super::page::Pages;
-use super::tokens::{Sender, Tokens};
-use crate::day::Day;
-use crate::submission::{Named, Origin, Submission, identity};
+use super::receive::{self, answer};
+use super::tokens::TokenFile;
+use crate::secret::Keys;
 use axum::Router;
-use axum::body::Body;
-use axum::extract::{Path as Segment, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{DefaultBodyLimit, Path as Segment, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use futures::StreamExt as _;
+use bytes::Bytes;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
@@ -25,16 +27,25 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Time between looks at the file of tokens.
+const LOOK: Duration = Duration::from_secs(1);
+/// Requests for pages that wait for one another.
+const WAITING_PAGES: usize = 64;
+/// Threads that wait for files at most.
+const BLOCKING: usize = 128;
 
 /// Settings of an intake.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The dataset.
     pub place: String,
+    /// File of the dataset's secret; None: that beside its folder.
+    pub secret: Option<PathBuf>,
     /// Address to listen at.
     pub listen: SocketAddr,
     /// Folder of the log.
@@ -45,6 +56,10 @@ pub struct Settings {
     pub size: usize,
     /// Submissions of a submitter in a minute at most.
     pub rate: u32,
+    /// Submissions of a submitter that are received at the same time.
+    pub at_once: usize,
+    /// Time for a request as a whole, with its answer.
+    pub longest: Duration,
     /// Time for a submission to arrive.
     pub timeout: Duration,
     /// Bytes of submissions that are received at the same time.
@@ -53,6 +68,8 @@ pub struct Settings {
     pub connections: usize,
     /// When segments become partitions.
     pub segments: Segments,
+    /// What is done for the dataset beside.
+    pub maintenance: Maintenance,
     /// Submitters that must have executed a function before a page shows it.
     pub min_submitters: u32,
     /// Folder with the shipped profile of each package, `PACKAGE.gv`.
@@ -60,21 +77,28 @@ pub struct Settings {
 }
 
 /// What all requests share.
-struct Shared {
-    settings: Settings,
-    tokens: Tokens,
-    metrics: Arc<Metrics>,
-    keeper: Handle,
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) tokens: TokenFile,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) health: Arc<Health>,
+    pub(super) keeper: Handle,
+    pub(super) keys: Keys,
     /// Kibibytes that may be received.
-    room: Arc<Semaphore>,
-    buckets: Mutex<HashMap<String, Bucket>>,
+    pub(super) room: Arc<Semaphore>,
+    pub(super) buckets: Mutex<HashMap<String, Bucket>>,
+    /// As many are validated at once as there are processors: more would only wait for one another, each with its memory.
+    pub(super) validating: Semaphore,
     pages: Pages,
+    waiting_pages: Semaphore,
 }
 
 /// What a submitter may still send.
-struct Bucket {
-    left: f64,
-    at: Instant,
+pub(super) struct Bucket {
+    pub(super) left: f64,
+    pub(super) at: Instant,
+    /// Submissions that are being received.
+    pub(super) open: usize,
 }
 
 /// Serves until the process is asked to end; `ready` gets the address.
@@ -82,10 +106,16 @@ struct Bucket {
 /// # Errors
 /// When the dataset, the log, the tokens or the address cannot be used.
 pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
-    let metrics = Arc::new(Metrics::default());
-    let (keeper, salt) =
-        Keeper::start(&settings.place, &settings.log, settings.segments, Arc::clone(&metrics))?;
-    let served = serve_with(&settings, &keeper, &salt, metrics, ready);
+    let (metrics, health) = (Arc::new(Metrics::default()), Arc::new(Health::default()));
+    let (keeper, keys) = Keeper::start(
+        &settings.place,
+        settings.secret.as_deref(),
+        &settings.log,
+        (settings.segments, settings.maintenance),
+        Arc::clone(&metrics),
+        Arc::clone(&health),
+    )?;
+    let served = serve_with(&settings, &keeper, &keys, metrics, health, ready);
     keeper.stop();
     served
 }
@@ -93,27 +123,32 @@ pub fn serve(settings: Settings, ready: impl FnOnce(SocketAddr)) -> Result<()> {
 fn serve_with(
     settings: &Settings,
     keeper: &Keeper,
-    salt: &str,
+    keys: &Keys,
     metrics: Arc<Metrics>,
+    health: Arc<Health>,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<()> {
-    let name = settings.tokens.display().to_string();
-    let text =
-        std::fs::read_to_string(&settings.tokens).map_err(|error| io(&error).with_input(name.clone()))?;
-    let tokens = Tokens::parse(&text, salt).map_err(|error| error.with_input(name))?;
     let shared = Arc::new(Shared {
-        tokens,
+        tokens: TokenFile::open(&settings.tokens, keys)?,
         metrics,
+        health,
         keeper: keeper.handle(),
+        keys: keys.clone(),
         room: Arc::new(Semaphore::new(settings.memory / 1024)),
         buckets: Mutex::default(),
-        pages: Pages::new(&settings.place, settings.min_submitters, settings.shipped.clone()),
+        validating: Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)),
+        pages: Pages::new(
+            &settings.place,
+            settings.min_submitters,
+            settings.shipped.clone(),
+            &settings.log.join("published"),
+        )?,
+        waiting_pages: Semaphore::new(WAITING_PAGES),
         settings: settings.clone(),
     });
-    // As many are validated at once as there are processors: more would only wait for one another, each with its memory.
-    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    // Reading the log of a table waits in such a thread for files, which others read.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .max_blocking_threads(processors + 1)
+        .max_blocking_threads(BLOCKING)
         .enable_all()
         .build()
         .map_err(|error| io(&error))?;
@@ -121,20 +156,46 @@ fn serve_with(
         let listener = TcpListener::bind(settings.listen).await;
         let listener = listener.map_err(|error| io(&error).with_input(settings.listen.to_string()))?;
         let ends = Ends::new()?;
+        let hang_up = signal(SignalKind::hangup()).map_err(|error| io(&error))?;
+        let looking = tokio::spawn(look_at_tokens(Arc::clone(&shared), hang_up));
         ready(listener.local_addr().map_err(|error| io(&error))?);
-        accept(&listener, routes(Arc::clone(&shared)), settings.connections, ends).await
+        accept(&listener, &shared, ends).await;
+        looking.abort();
+        Ok(())
     })
+}
+
+/// Reads the file of tokens again when it was changed, and when the process is told to.
+async fn look_at_tokens(shared: Arc<Shared>, mut hang_up: Signal) {
+    loop {
+        tokio::select! {
+            _ = hang_up.recv() => shared.tokens.refresh(true, &shared.health),
+            () = tokio::time::sleep(LOOK) => shared.tokens.refresh(false, &shared.health),
+        }
+    }
 }
 
 fn routes(shared: Arc<Shared>) -> Router {
     Router::new()
-        .route("/v1/profiles", post(receive))
+        .route("/v1/profiles", post(receive::profile))
+        .route("/v1development/profiles", post(receive::otlp))
+        .route("/ingest", post(receive::pprof))
         .route("/metrics", get(|State(shared): State<Arc<Shared>>| async move { shared.metrics.text() }))
-        .route("/health", get(|| async { "ok\n" }))
+        .route("/health", get(health))
         .route("/", get(packages))
         .route("/packages/{package}", get(package))
         .route("/packages/{package}/profile.gv", get(profile))
+        .layer(DefaultBodyLimit::disable())
         .with_state(shared)
+}
+
+async fn health(State(shared): State<Arc<Shared>>) -> Response {
+    let faults = shared.health.faults();
+    if faults.is_empty() {
+        (StatusCode::OK, "ok\n").into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, faults).into_response()
+    }
 }
 
 /// Signals that end an intake, caught from its first moment.
@@ -151,16 +212,13 @@ impl Ends {
 }
 
 /// Takes connections until a signal, then lets those that are open end.
-async fn accept(listener: &TcpListener, routes: Router, connections: usize, ends: Ends) -> Result<()> {
+async fn accept(listener: &TcpListener, shared: &Arc<Shared>, ends: Ends) {
     let Ends { mut terminate, mut interrupt } = ends;
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(connections));
+    let routes = routes(Arc::clone(shared));
+    let connections = Arc::new(Connections::new(shared.settings.longest));
+    let places = Arc::new(Semaphore::new(shared.settings.connections));
     loop {
-        let place = tokio::select! {
-            place = Arc::clone(&places).acquire_owned() => place,
-            _ = terminate.recv() => break,
-            _ = interrupt.recv() => break,
-        };
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
@@ -170,193 +228,107 @@ async fn accept(listener: &TcpListener, routes: Router, connections: usize, ends
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
         };
-        let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(routes.clone());
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_secs(10))
-            .max_buf_size(64 * 1024)
-            .serve_connection(TokioIo::new(stream), service);
-        let connection = graceful.watch(connection);
-        tokio::spawn(async move {
-            // A client that breaks off is no fault of ours.
-            let _ = connection.await;
-            drop(place);
-        });
+        if let Some(place) = place(&places, &connections, &shared.metrics).await {
+            let slot = Slot(Arc::clone(&connections), connections.open());
+            talk(stream, slot, routes.clone(), shared, &graceful, place);
+        }
     }
     let _ = tokio::time::timeout(Duration::from_secs(20), graceful.shutdown()).await;
-    Ok(())
 }
 
-fn answer(status: StatusCode, text: impl Into<String>) -> Response {
-    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into() + "\n").into_response()
-}
-
-/// Why a submission is refused, before anything of it is kept.
-enum Refused {
-    Token,
-    Rate,
-    Size,
-    Slow,
-    Broken,
-    Busy,
-}
-
-impl Refused {
-    fn answer(&self, shared: &Shared) -> Response {
-        let metrics = &shared.metrics;
-        let (count, status, text) = match self {
-            Self::Token => (
-                &metrics.refused_token_total,
-                StatusCode::UNAUTHORIZED,
-                "no known token: Authorization: Bearer TOKEN",
-            ),
-            Self::Rate => (
-                &metrics.refused_rate_total,
-                StatusCode::TOO_MANY_REQUESTS,
-                "too many submissions: try again in a minute",
-            ),
-            Self::Size => (
-                &metrics.refused_size_total,
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "larger than a submission may be",
-            ),
-            Self::Slow => (
-                &metrics.refused_slow_total,
-                StatusCode::REQUEST_TIMEOUT,
-                "the submission did not arrive in time",
-            ),
-            Self::Broken => {
-                (&metrics.refused_slow_total, StatusCode::BAD_REQUEST, "the submission did not arrive whole")
-            }
-            Self::Busy => (&metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, "busy: try again"),
-        };
-        Metrics::count(count);
-        let mut response = answer(status, text);
-        let wait = match self {
-            Self::Rate => "60",
-            Self::Busy => "1",
-            _ => return response,
-        };
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(wait));
-        response
+/// A place for a connection. Where all are taken, one that waits for its client ends.
+async fn place(
+    places: &Arc<Semaphore>,
+    connections: &Connections,
+    metrics: &Metrics,
+) -> Option<OwnedSemaphorePermit> {
+    for _ in 0..10 {
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            return Some(place);
+        }
+        if connections.make_room() {
+            Metrics::count(&metrics.made_room_total);
+        }
+        let soon = tokio::time::timeout(Duration::from_millis(50), Arc::clone(places).acquire_owned());
+        if let Ok(place) = soon.await {
+            return place.ok();
+        }
     }
+    None
 }
 
-async fn receive(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Body) -> Response {
+/// Answers the requests of a connection, in a task of its own.
+fn talk(
+    stream: TcpStream,
+    slot: Slot,
+    routes: Router,
+    shared: &Arc<Shared>,
+    graceful: &GracefulShutdown,
+    place: OwnedSemaphorePermit,
+) {
+    let _ = stream.set_nodelay(true);
+    let (connections, connection) = (Arc::clone(&slot.0), Arc::clone(&slot.1));
+    let (routes, metrics) = (TowerToHyperService::new(routes), Arc::clone(&shared.metrics));
+    let longest = shared.settings.longest;
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        let (slot, routes, metrics) = (slot.clone(), routes.clone(), Arc::clone(&metrics));
+        request.extensions_mut().insert(slot.clone());
+        async move {
+            slot.0.asks(&slot.1);
+            let made = tokio::time::timeout(longest, routes.call(request)).await;
+            slot.0.answered(&slot.1);
+            made.unwrap_or_else(|_| {
+                Metrics::count(&metrics.refused_late_total);
+                Ok(answer(StatusCode::SERVICE_UNAVAILABLE, "it took too long: try again"))
+            })
+        }
+    });
+    let io = TokioIo::new(connections.watched(stream, &connection));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_secs(10))
+        .max_buf_size(64 * 1024)
+        // There is no header for a time before 1970.
+        .auto_date_header(SystemTime::now() >= UNIX_EPOCH)
+        .serve_connection(io, service);
+    let served = graceful.watch(served);
     let metrics = Arc::clone(&shared.metrics);
-    metrics.queue.fetch_add(1, Ordering::Relaxed);
-    let response = match received(&shared, &headers, body).await {
-        Ok((sender, bytes)) => keep(&shared, &headers, sender, bytes).await,
-        Err(refused) => refused.answer(&shared),
-    };
-    metrics.queue.fetch_sub(1, Ordering::Relaxed);
-    response
+    metrics.connections.fetch_add(1, Ordering::Relaxed);
+    tokio::spawn(async move {
+        tokio::select! {
+            // A client that breaks off is no fault of ours.
+            _ = served => {}
+            () = connections.end_of(&connection) => {}
+        }
+        connections.close(&connection);
+        metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        drop(place);
+    });
 }
 
-/// Sender and bytes of a request within all limits.
-async fn received(
-    shared: &Shared,
-    headers: &HeaderMap,
-    body: Body,
-) -> std::result::Result<(Sender, Vec<u8>), Refused> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let token =
-        text(header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();
-    let sender = shared.tokens.sender(token).ok_or(Refused::Token)?;
-    let limit = shared.settings.size;
-    let announced = text(header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(Refused::Size);
-    }
-    if !shared.may_send(&sender.submitter) {
-        return Err(Refused::Rate);
-    }
-    let room = u32::try_from(announced.unwrap_or(limit).div_ceil(1024)).unwrap_or(u32::MAX);
-    let _room = shared.room.try_acquire_many(room).map_err(|_| Refused::Busy)?;
-    let read = async {
-        let mut bytes = Vec::with_capacity(announced.unwrap_or(0));
-        let mut stream = body.into_data_stream();
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| Refused::Broken)?;
-            if bytes.len() + chunk.len() > limit {
-                return Err(Refused::Size);
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes)
-    };
-    let bytes = tokio::time::timeout(shared.settings.timeout, read).await.map_err(|_| Refused::Slow)??;
-    Ok((sender.clone(), bytes))
-}
-
-/// Validates and keeps a submission.
-async fn keep(shared: &Shared, headers: &HeaderMap, sender: Sender, bytes: Vec<u8>) -> Response {
-    let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
-    if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
-        return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
-    }
-    let submitter = sender.submitter.clone();
-    let check = move || {
-        let _checked = Submission::read(&bytes, &Named::default())?;
-        Ok::<_, Error>((identity(&submitter, &bytes), bytes))
-    };
-    let (identity, bytes) = match tokio::task::spawn_blocking(check).await {
-        Ok(Ok(checked)) => checked,
-        Ok(Err(error)) => {
-            Metrics::count(&shared.metrics.refused_invalid_total);
-            let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-            return answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}"));
-        }
-        Err(_) => return answer(StatusCode::INTERNAL_SERVER_ERROR, "the reader failed"),
-    };
-    let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
-    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }, identity).await {
-        Some(Kept::New) => answer(StatusCode::CREATED, "kept"),
-        Some(Kept::Duplicate) => answer(StatusCode::OK, "kept before"),
-        Some(Kept::KeyReused) => {
-            answer(StatusCode::CONFLICT, "the idempotency key came with another submission")
-        }
-        Some(Kept::Failed(error)) => {
-            eprintln!("sediment-fleet: warning: a submission could not be kept: {error}");
-            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be kept: try again later")
-        }
-        None => Refused::Busy.answer(shared),
-    }
-}
-
-impl Shared {
-    /// Takes one from what a submitter may send, which grows by the rate.
-    fn may_send(&self, submitter: &str) -> bool {
-        let rate = f64::from(self.settings.rate);
-        let Ok(mut buckets) = self.buckets.lock() else { return false };
-        let now = Instant::now();
-        let bucket = buckets.entry(submitter.to_owned()).or_insert(Bucket { left: rate, at: now });
-        bucket.left = (bucket.left + now.duration_since(bucket.at).as_secs_f64() * rate / 60.0).min(rate);
-        bucket.at = now;
-        let may = bucket.left >= 1.0;
-        if may {
-            bucket.left -= 1.0;
-        }
-        may
-    }
-}
+const HTML: &str = "text/html; charset=utf-8";
 
 async fn packages(State(shared): State<Arc<Shared>>) -> Response {
-    page(shared.pages.list().await, "text/html; charset=utf-8")
+    page(&shared, shared.pages.list(), HTML).await
 }
 
 async fn package(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(shared.pages.package(&package).await, "text/html; charset=utf-8")
+    page(&shared, shared.pages.package(&package), HTML).await
 }
 
 async fn profile(State(shared): State<Arc<Shared>>, Segment(package): Segment<String>) -> Response {
-    page(shared.pages.profile(&package).await, "text/vnd.graphviz; charset=utf-8")
+    page(&shared, shared.pages.profile(&package), "text/vnd.graphviz; charset=utf-8").await
 }
 
-fn page(made: Result<String>, kind: &'static str) -> Response {
-    match made {
+async fn page(shared: &Shared, making: impl Future<Output = Result<Bytes>>, kind: &'static str) -> Response {
+    let Ok(_place) = shared.waiting_pages.try_acquire() else {
+        let mut busy = answer(StatusCode::SERVICE_UNAVAILABLE, "many wait for pages: try again");
+        busy.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
+        return busy;
+    };
+    match making.await {
         Ok(text) => {
+            shared.health.works(Part::Pages);
             let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
             let headers = [
                 (header::CONTENT_TYPE, kind),
@@ -370,7 +342,7 @@ fn page(made: Result<String>, kind: &'static str) -> Response {
             answer(StatusCode::NOT_FOUND, error.to_string())
         }
         Err(error) => {
-            eprintln!("sediment-fleet: warning: no page: {error}");
+            shared.health.fails(Part::Pages, &error.to_string());
             answer(StatusCode::INTERNAL_SERVER_ERROR, "the page could not be made")
         }
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Engine`]: DataFusion, with the files of a dataset as its tables. It runs queries in this process, or has a cluster run them.
 
-use crate::dataset::manifest::File;
+use crate::dataset::catalog::{File, Table};
 use crate::dataset::store::Store;
-use crate::dataset::{LENT, random, tables};
-use datafusion::arrow::array::{ArrayRef, AsArray as _, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, SchemaRef};
+use crate::dataset::{Dataset, LENT, Selection, random, tables};
+use datafusion::arrow::array::{ArrayRef, AsArray as _, Decimal128Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, SchemaRef};
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -116,6 +116,23 @@ impl Engine {
         Ok(())
     }
 
+    /// Makes the submissions of a selection the table `name`.
+    ///
+    /// # Errors
+    /// As [`Self::table`].
+    pub async fn submissions(&self, name: &str, dataset: &Dataset, selection: &Selection) -> Result<()> {
+        let files = dataset.files(Table::Submissions, selection);
+        let Some(condition) = selection.condition() else {
+            return self.table(name, &dataset.store, &files, &tables::submissions_schema()).await;
+        };
+        let all = format!("all_{name}");
+        self.table(&all, &dataset.store, &files, &tables::submissions_schema()).await?;
+        let query = format!("SELECT * FROM {all} WHERE {condition}");
+        let frame = self.context.sql(&query).await.map_err(|error| failed(&error))?;
+        self.context.register_table(name, frame.into_view()).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
     /// Makes rows a table that a cluster reads, too: a file in the dataset's store, until [`Self::take_back`].
     ///
     /// # Errors
@@ -162,6 +179,31 @@ impl Engine {
         };
         let inputs = vec![DataType::Int32, DataType::Int32];
         self.context.register_udf(create_udf(name, inputs, returns, Volatility::Immutable, Arc::new(work)));
+    }
+
+    /// Gives queries the function `weighed` of a weight and two columns of numbers, whose sums fit 38 digits.
+    pub fn weighing(&self, of: impl Fn(Option<i128>, i32, i32) -> Option<i128> + Send + Sync + 'static) {
+        let returns = DataType::Decimal128(38, 0);
+        let work = move |arguments: &[ColumnarValue]| {
+            let columns = ColumnarValue::values_to_arrays(arguments)?;
+            let [weights, one, other] = columns.as_slice() else {
+                return Err(DataFusionError::Plan("a function of a weight and two columns".to_owned()));
+            };
+            let weights = weights.as_primitive::<Decimal128Type>();
+            let (one, other) = (one.as_primitive::<Int32Type>(), other.as_primitive::<Int32Type>());
+            let rows = weights.iter().zip(one.values().iter().zip(other.values()));
+            let weighed: Decimal128Array =
+                rows.map(|(weight, (one, other))| of(weight, *one, *other)).collect();
+            Ok(ColumnarValue::Array(Arc::new(weighed.with_precision_and_scale(38, 0)?)))
+        };
+        let inputs = vec![tables::WEIGHT, DataType::Int32, DataType::Int32];
+        self.context.register_udf(create_udf(
+            "weighed",
+            inputs,
+            returns,
+            Volatility::Immutable,
+            Arc::new(work),
+        ));
     }
 
     /// Rows of a query.

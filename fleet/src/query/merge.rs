@@ -5,10 +5,11 @@
 //! is added, and sums of integers do not depend on order, engine or number of threads.
 
 use super::engine::Engine;
+use super::factors::{Scale, divided};
 use super::policy::{Counted, Policy};
 use super::sql;
+use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::{Dictionary, Subject};
-use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
 use datafusion::arrow::array::{
     Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
@@ -39,6 +40,8 @@ pub struct Merged {
     pub rare: usize,
     /// Submissions of each weight class.
     pub classes: Vec<(Weight, u64)>,
+    /// Lines that tell what was set aside, as it does not fit the rest.
+    pub aside: Vec<String>,
 }
 
 /// Sum of a subject in one weight class.
@@ -72,13 +75,8 @@ async fn merged(
     selection: &Selection,
     policy: &Policy,
 ) -> Result<Merged> {
-    let counted = register(dataset, engine, selection, policy).await?;
-    let dictionary = tokio::spawn({
-        let dataset = dataset.clone();
-        async move { dataset.dictionary().await }
-    });
-    let sums = sums(&engine.run(query(engine, &counted, policy)).await?, &counted)?;
-    let dictionary = dictionary.await.map_err(|error| defect(&error))??;
+    let (counted, dictionary) = register(dataset, engine, selection, policy).await?;
+    let sums = sums(&engine.run(&query(engine, &counted, policy)).await?, &counted)?;
     let rare = match policy.min_submitters {
         0 | 1 => HashSet::new(),
         least => rare_functions((dataset, engine), &dictionary, &sums, &counted, least).await?,
@@ -90,6 +88,7 @@ async fn merged(
         capped: counted.capped,
         rare: rare.len(),
         classes: counted.classes.iter().copied().zip(counted.of_class.iter().copied()).collect(),
+        aside: counted.aside.told(),
     })
 }
 
@@ -103,9 +102,9 @@ pub async fn explain(
     selection: &Selection,
     policy: &Policy,
 ) -> Result<String> {
-    let counted = register(dataset, engine, selection, policy).await?;
+    let (counted, _) = register(dataset, engine, selection, policy).await?;
     let text = query(engine, &counted, policy);
-    let plan = engine.explain(text).await;
+    let plan = engine.explain(&text).await;
     engine.take_back(&dataset.store).await?;
     Ok(format!("{text}\n\n{}", plan?))
 }
@@ -116,7 +115,11 @@ async fn register(
     engine: &Engine,
     selection: &Selection,
     policy: &Policy,
-) -> Result<Counted> {
+) -> Result<(Counted, Dictionary)> {
+    let dictionary = tokio::spawn({
+        let dataset = dataset.clone();
+        async move { dataset.dictionary().await }
+    });
     let mut files = dataset.files(Table::Facts, selection);
     files.extend(dataset.files(Table::Blocks, selection));
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
@@ -128,31 +131,76 @@ async fn register(
         )
         .with_hint("merge parts of the dataset, and then their profiles: sediment merge"));
     }
+    let dictionary = dictionary.await.map_err(|error| defect(&error))??;
     if counted.is_all {
-        return Ok(counted);
+        return Ok((counted, dictionary));
     }
     if engine.is_embedded() {
-        let (classes, count) = (counted.by_number(), counted.classes.len() as i64);
-        engine.function("slot_of", DataType::Int64, move |subjects, submissions| {
-            let slots = subjects.iter().zip(submissions).map(|(subject, submission)| {
-                let class = classes.get(*submission as usize).copied().flatten()?;
-                Some(i64::from(*subject) * count + i64::from(class))
-            });
-            Arc::new(slots.collect::<Int64Array>())
-        });
+        give_functions(engine, &counted, &dictionary);
     } else {
         engine.lend("counted", &dataset.store, &counted.table()?).await?;
+        engine.lend("scales", &dataset.store, &scales(&counted, &dictionary)?).await?;
     }
-    Ok(counted)
+    Ok((counted, dictionary))
 }
 
-fn query(engine: &Engine, counted: &Counted, policy: &Policy) -> &'static str {
-    match policy.min_submitters {
-        _ if counted.is_all => sql::SUMS,
-        _ if !engine.is_embedded() => sql::JOINED_SUMS_BY_CLASS,
-        0 | 1 => sql::WEIGHTS_BY_CLASS,
-        _ => sql::SUMS_BY_CLASS,
+/// Gives an engine in this process the functions that say where a row counts, and how much.
+fn give_functions(engine: &Engine, counted: &Counted, dictionary: &Dictionary) {
+    let rows = Arc::new(counted.by_number());
+    let marks = counted.aside.of_subjects(dictionary);
+    let count = counted.classes.len() as i64;
+    engine.function("slot_of", DataType::Int64, {
+        let rows = Arc::clone(&rows);
+        move |subjects: &[i32], submissions: &[i32]| -> ArrayRef {
+            let slots = subjects.iter().zip(submissions).map(|(subject, submission)| {
+                let row = rows.get(*submission as usize).copied().flatten()?;
+                let mark =
+                    if row.aside == 0 { 0 } else { marks.get(*subject as usize).copied().unwrap_or(0) };
+                (row.aside & mark == 0).then(|| i64::from(*subject) * count + i64::from(row.class))
+            });
+            Arc::new(slots.collect::<Int64Array>())
+        }
+    });
+    if counted.is_by_submitter() {
+        let factors = counted.factors.clone();
+        let scales = scales_of(dictionary);
+        engine.weighing(move |weight, subject, submission| {
+            let row = rows.get(submission as usize).copied().flatten()?;
+            let scale = scales.get(subject as usize).copied().unwrap_or(Scale::Recordings);
+            let factor = factors.get(row.group as usize)?.of_scale(scale);
+            // At most 10^27: the sum that a factor divides by has the weight in it.
+            weight?.checked_mul(i128::try_from(factor).ok()?)
+        });
     }
+}
+
+/// The kinds of numbers of all subjects.
+fn scales_of(dictionary: &Dictionary) -> Vec<Scale> {
+    (0..).map_while(|number| dictionary.subject_at(number)).map(|subject| Scale::of(subject.kind)).collect()
+}
+
+/// The same as a table, with the bits that set subjects aside.
+fn scales(counted: &Counted, dictionary: &Dictionary) -> Result<RecordBatch> {
+    let scales = scales_of(dictionary);
+    let marks = counted.aside.of_subjects(dictionary);
+    let mark = |at: usize| marks.get(at).copied().unwrap_or(0) as i32;
+    let columns: [(&str, ArrayRef); 3] = [
+        ("subject", Arc::new(Int32Array::from_iter_values(0..scales.len() as i32))),
+        ("scale", Arc::new(Int32Array::from_iter_values(scales.iter().map(|scale| *scale as i32)))),
+        ("aside", Arc::new(Int32Array::from_iter_values((0..scales.len()).map(mark)))),
+    ];
+    RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
+}
+
+fn query(engine: &Engine, counted: &Counted, policy: &Policy) -> String {
+    if counted.is_all {
+        return sql::SUMS.to_owned();
+    }
+    if !engine.is_embedded() {
+        return sql::joined_sums_by_class(counted.is_by_submitter());
+    }
+    let weight = if counted.is_by_submitter() { sql::WEIGHED } else { sql::WEIGHT };
+    sql::sums_by_class(weight, policy.min_submitters > 1)
 }
 
 fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
@@ -181,11 +229,12 @@ fn sums(batches: &[RecordBatch], counted: &Counted) -> Result<Vec<Sum>> {
                 None => (slots.value(row) / count, slots.value(row) % count),
             };
             let weight = (!weights.is_null(row)).then(|| u128::try_from(weights.value(row))).transpose();
+            let weight = weight.map_err(|error| defect(&error))?;
             let first = (!firsts.is_null(row)).then(|| u64::try_from(firsts.value(row))).transpose();
             sums.push(Sum {
                 subject: subject as i32,
                 class: class as i32,
-                weight: weight.map_err(|error| defect(&error))?,
+                weight: if counted.is_by_submitter() { weight.map(divided) } else { weight },
                 first: first.map_err(|error| defect(&error))?,
                 bits: bits.as_ref().map_or(0, |bits| bits.as_primitive::<Int64Type>().value(row)),
             });
@@ -229,7 +278,7 @@ async fn rare_functions(
         let (classes, is_all) = (counted.by_number(), counted.is_all);
         engine.function("is_open", DataType::Boolean, move |subjects, submissions| {
             let counts =
-                |submission: i32| is_all || classes.get(submission as usize).copied().flatten().is_some();
+                |submission: i32| is_all || classes.get(submission as usize).is_some_and(Option::is_some);
             let open = subjects.iter().zip(submissions);
             let open =
                 open.map(|(subject, submission)| counts(*submission) && open_subjects.contains(subject));
@@ -281,7 +330,8 @@ fn assemble(
             dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
         let is_rare_library = subject.kind == Kind::Library && !rare.is_empty() && !common.contains(label);
-        if is_rare_library || !rare.is_empty() && is_rare(subject) {
+        let is_other_build = !counted.aside.keeps_library(subject.kind, &subject.detail);
+        if is_rare_library || is_other_build || !rare.is_empty() && is_rare(subject) {
             continue;
         }
         let (assembly, functions) = classes

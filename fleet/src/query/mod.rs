@@ -2,7 +2,9 @@
 //! Queries: [`engine`] runs them, [`sql`] has their text, [`merge`] makes a profile of sums, [`policy`] says what counts, [`views`] are
 //! coverage, drift and outliers.
 
+pub mod aside;
 pub mod engine;
+pub mod factors;
 pub mod merge;
 pub mod policy;
 pub mod sql;

@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Policy`]: which submissions count, and how much.
 //!
-//! The engine leaves out what a cap does not let count. All others belong to a weight class: one for each product of the weights
+//! Unless recordings count alike, all that one submitter sent of a version counts as one: the engine multiplies by the submitter's
+//! [`Factors`]. It leaves out what a cap does not let count. All others belong to a weight class: one for each product of the weights
 //! of their version and host class and of their age. The library weighs classes after the query engine has added them up.
 
+use super::aside::{Aside, Said};
 use super::engine::Engine;
+use super::factors::{Factors, Scale};
 use super::sql;
-use crate::dataset::manifest::Table;
-use crate::dataset::{Dataset, Selection, tables};
+use crate::dataset::{Dataset, Selection};
 use crate::day::Day;
-use datafusion::arrow::array::{ArrayRef, AsArray as _, Int32Array, RecordBatch};
+use crate::submission::Sums;
+use datafusion::arrow::array::{
+    Array as _, ArrayRef, AsArray as _, Decimal128Array, Int32Array, RecordBatch,
+};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Date32Type, Int32Type};
+use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type};
 use sediment_core::profile::SHARE_TOTAL;
 use sediment_core::profile::merge::Weight;
 use sediment_core::{Error, ErrorCode, Result};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// One, in the billionths of a weight.
@@ -24,6 +29,8 @@ const ONE: u128 = 1_000_000_000;
 /// What counts, and how much.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
+    /// True if recordings count alike, however many one submitter sent; else submitters do, each once for a version of a package.
+    pub by_recordings: bool,
     /// Weights of versions; others have 1.
     pub versions: BTreeMap<String, Weight>,
     /// Weights of host classes; others have 1.
@@ -44,7 +51,8 @@ impl Policy {
     /// True if every submission counts once.
     #[must_use]
     pub fn is_none(&self) -> bool {
-        self.versions.is_empty()
+        self.by_recordings
+            && self.versions.is_empty()
             && self.host_classes.is_empty()
             && self.half_life.is_none()
             && self.cap_submitter.is_none()
@@ -66,16 +74,39 @@ pub struct Counted {
     pub classes: Vec<Weight>,
     /// Submissions, by class.
     pub of_class: Vec<u64>,
-    rows: Vec<(i32, i32)>,
+    /// Factors of the submitters of each version, where these count alike.
+    pub factors: Vec<Factors>,
+    /// What does not fit the rest.
+    pub aside: Aside,
+    rows: Vec<Row>,
+}
+
+/// A submission that counts.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// Its number.
+    pub number: i32,
+    /// Its weight class.
+    pub class: i32,
+    /// Its factors.
+    pub group: u32,
+    /// What of it is set aside: bits of [`Aside`].
+    pub aside: u32,
 }
 
 /// What a row of submissions says of its class.
 #[derive(Debug)]
 struct Submission {
     number: i32,
+    submitter: i32,
     host_class: String,
+    package: String,
     version: String,
     day: i32,
+    total: u128,
+    sums: Sums,
+    block_unit: Option<String>,
+    nameless: Option<String>,
 }
 
 impl Counted {
@@ -89,33 +120,38 @@ impl Counted {
         selection: &Selection,
         policy: &Policy,
     ) -> Result<Self> {
-        let files = dataset.files(Table::Submissions, selection);
-        let all: u64 = files.iter().map(|file| file.rows).sum();
-        if policy.is_none() && selection.arch.is_none() {
+        engine.submissions("submissions", dataset, selection).await?;
+        let all = engine.count("submissions").await?;
+        let is_plain = policy.is_none() && selection.is_everything() && all > 0;
+        if is_plain && Aside::of(&kinds(engine).await?).is_nothing() {
             return Ok(Self {
                 is_all: true,
                 submissions: all,
                 capped: 0,
                 classes: vec![Weight::ONE],
                 of_class: vec![all],
+                factors: Vec::new(),
+                aside: Aside::default(),
                 rows: Vec::new(),
             });
         }
-        engine.table("submissions", &dataset.store, &files, &tables::submissions_schema()).await?;
-        let found = submissions(engine, selection, policy).await?;
-        let meant = match &selection.arch {
-            Some(arch) => engine.count(&format!("submissions WHERE arch = {}", quoted(arch))).await?,
-            None => all,
-        };
+        let found = submissions(engine, policy).await?;
         let newest = found.iter().map(|submission| submission.day).max();
         let newest = newest.ok_or_else(|| {
             Error::new(ErrorCode::EmptyInput, "no submission counts")
                 .with_hint("select more, or raise the caps")
         })?;
-        let until = policy.until.unwrap_or(Day(newest));
+        Self::of_found(policy, &found, policy.until.unwrap_or(Day(newest)), all)
+    }
+
+    fn of_found(policy: &Policy, found: &[Submission], until: Day, meant: u64) -> Result<Self> {
+        let said = found.iter().map(Submission::kind).collect::<Vec<_>>();
+        let mut aside = Aside::of(&said);
         let mut weights: BTreeMap<u64, i32> = BTreeMap::new();
         let (mut classes, mut of_class, mut rows) = (Vec::new(), Vec::new(), Vec::new());
-        for submission in &found {
+        let mut groups: HashMap<(i32, &str, &str), u32> = HashMap::new();
+        let mut totals: Vec<(u128, Sums)> = Vec::new();
+        for (submission, kind) in found.iter().zip(&said) {
             let weight = weight(policy, submission, until)?;
             let class = *weights.entry(weight.billionths()).or_insert_with(|| {
                 classes.push(weight);
@@ -125,74 +161,136 @@ impl Counted {
             if let Some(count) = of_class.get_mut(class as usize) {
                 *count += 1;
             }
-            rows.push((submission.number, class));
+            let key = (submission.submitter, submission.package.as_str(), submission.version.as_str());
+            let next = groups.len() as u32;
+            let group = *groups.entry(key).or_insert(next);
+            if group as usize == totals.len() {
+                totals.push((0, Sums::default()));
+            }
+            if let Some((total, sums)) = totals.get_mut(group as usize) {
+                *total += submission.total;
+                sums.add(&submission.sums);
+            }
+            rows.push(Row { number: submission.number, class, group, aside: aside.meet(kind) });
         }
+        let factors = totals.iter().map(|(total, sums)| Factors::of(*total, sums));
+        let factors = if policy.by_recordings { Vec::new() } else { factors.collect() };
         let submissions = rows.len() as u64;
-        Ok(Self {
-            is_all: false,
-            submissions,
-            capped: meant.saturating_sub(submissions),
-            classes,
-            of_class,
-            rows,
-        })
+        let capped = meant.saturating_sub(submissions);
+        Ok(Self { is_all: false, submissions, capped, classes, of_class, factors, aside, rows })
     }
 
-    /// The submissions that count, with their classes, as a table.
+    /// True if the weights of rows are multiplied by factors.
+    #[must_use]
+    pub fn is_by_submitter(&self) -> bool {
+        !self.factors.is_empty()
+    }
+
+    /// The submissions that count, with their classes and factors, as a table.
     ///
     /// # Errors
     /// When the columns do not fit, which would be a defect.
     pub fn table(&self) -> Result<RecordBatch> {
-        let columns: [(&str, ArrayRef); 2] = [
-            ("submission", Arc::new(self.rows.iter().map(|(number, _)| *number).collect::<Int32Array>())),
-            ("class", Arc::new(self.rows.iter().map(|(_, class)| *class).collect::<Int32Array>())),
+        let ints =
+            |of: fn(&Row) -> i32| -> ArrayRef { Arc::new(self.rows.iter().map(of).collect::<Int32Array>()) };
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
+            ("submission", ints(|row| row.number)),
+            ("class", ints(|row| row.class)),
+            ("aside", ints(|row| row.aside as i32)),
         ];
+        for (scale, name) in Scale::ALL {
+            let factor = |row: &Row| {
+                let factors = self.factors.get(row.group as usize);
+                factors.map_or(1, |factors| factors.of_scale(scale)) as i128
+            };
+            let factors = Decimal128Array::from_iter_values(self.rows.iter().map(factor));
+            let factors = factors.with_precision_and_scale(38, 0).map_err(|error| defect(&error))?;
+            columns.push((name, Arc::new(factors)));
+        }
         RecordBatch::try_from_iter(columns).map_err(|error| defect(&error))
     }
 
-    /// Class of each submission by its number; None of those that do not count.
+    /// Submissions that count by their numbers.
     #[must_use]
-    pub fn by_number(&self) -> Vec<Option<i32>> {
-        let most = self.rows.iter().map(|(number, _)| *number as usize + 1).max().unwrap_or(0);
-        let mut classes = vec![None; most];
-        for (number, class) in &self.rows {
-            if let Some(place) = classes.get_mut(*number as usize) {
-                *place = Some(*class);
+    pub fn by_number(&self) -> Vec<Option<Row>> {
+        let most = self.rows.iter().map(|row| row.number as usize + 1).max().unwrap_or(0);
+        let mut rows = vec![None; most];
+        for row in &self.rows {
+            if let Some(place) = rows.get_mut(row.number as usize) {
+                *place = Some(*row);
             }
         }
-        classes
+        rows
+    }
+}
+
+/// What the submissions that are selected say of blocks and of functions without names.
+async fn kinds(engine: &Engine) -> Result<Vec<Said>> {
+    let mut found = Vec::new();
+    for batch in engine.run(sql::KINDS).await? {
+        let texts =
+            |column: usize| cast(batch.column(column), &DataType::Utf8).map_err(|error| defect(&error));
+        let (units, builds) = (texts(1)?, texts(2)?);
+        let submitters = batch.column(0).as_primitive::<Int32Type>();
+        for row in 0..batch.num_rows() {
+            found.push(Said::new(submitters.value(row), text(&units, row), text(&builds, row)));
+        }
+    }
+    Ok(found)
+}
+
+fn text(column: &ArrayRef, row: usize) -> Option<String> {
+    (!column.is_null(row)).then(|| column.as_string::<i32>().value(row).to_owned())
+}
+
+impl Submission {
+    fn kind(&self) -> Said {
+        Said::new(self.submitter, self.block_unit.clone(), self.nameless.clone())
     }
 }
 
 /// The submissions that caps let count.
-async fn submissions(engine: &Engine, selection: &Selection, policy: &Policy) -> Result<Vec<Submission>> {
+async fn submissions(engine: &Engine, policy: &Policy) -> Result<Vec<Submission>> {
     let mut conditions = Vec::new();
     for (column, cap) in [("submitter_total", policy.cap_submitter), ("class_total", policy.cap_host_class)] {
         if let Some(cap) = cap {
             conditions.push(format!("{column} <= {}", u128::from(cap) * SHARE_TOTAL));
         }
     }
-    let arch =
-        selection.arch.as_ref().map(|arch| format!(" WHERE arch = {}", quoted(arch))).unwrap_or_default();
     let condition =
         if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
-    let text = format!(
-        "SELECT submission, host_class, version, day FROM ({}{arch}) AS capped{condition} ORDER BY submission",
+    let query = format!(
+        "SELECT submission, submitter, host_class, package, version, day, block_unit, nameless, total, calls, near, samples, blocks \
+         FROM ({}) AS capped{condition} ORDER BY submission",
         sql::CAPPED
     );
     let mut found = Vec::new();
-    for batch in engine.run(&text).await? {
-        let texts =
-            |column: usize| cast(batch.column(column), &DataType::Utf8).map_err(|error| defect(&error));
-        let (classes, versions) = (texts(1)?, texts(2)?);
-        let numbers = batch.column(0).as_primitive::<Int32Type>();
-        let days = batch.column(3).as_primitive::<Date32Type>();
+    for batch in engine.run(&query).await? {
+        let column =
+            |column: usize, to: &DataType| cast(batch.column(column), to).map_err(|error| defect(&error));
+        let [classes, packages, versions, units, builds] =
+            [2, 3, 4, 6, 7].map(|at| column(at, &DataType::Utf8));
+        let (classes, packages, versions, units, builds) = (classes?, packages?, versions?, units?, builds?);
+        let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>();
+        let days = batch.column(5).as_primitive::<Date32Type>();
+        let counts =
+            (8..13).map(|at| column(at, &DataType::Decimal128(38, 0))).collect::<Result<Vec<ArrayRef>>>()?;
         for row in 0..batch.num_rows() {
+            let count = |at: usize| {
+                let column = counts.get(at).map(|column| column.as_primitive::<Decimal128Type>().value(row));
+                column.and_then(|count| u128::try_from(count).ok()).unwrap_or(0)
+            };
             found.push(Submission {
-                number: numbers.value(row),
-                host_class: classes.as_string::<i32>().value(row).to_owned(),
-                version: versions.as_string::<i32>().value(row).to_owned(),
+                number: numbers(0).value(row),
+                submitter: numbers(1).value(row),
+                host_class: text(&classes, row).unwrap_or_default(),
+                package: text(&packages, row).unwrap_or_default(),
+                version: text(&versions, row).unwrap_or_default(),
                 day: days.value(row),
+                total: count(0),
+                sums: Sums { calls: count(1), near: count(2), samples: count(3), blocks: count(4) },
+                block_unit: text(&units, row),
+                nameless: text(&builds, row),
             });
         }
     }
@@ -217,8 +315,25 @@ fn decayed(age: u32, half_life: u32) -> u128 {
     whole - whole / 2 * u128::from(age % half_life) / u128::from(half_life)
 }
 
+impl Selection {
+    /// The condition of a query for its submissions; None for all.
+    #[must_use]
+    pub fn condition(&self) -> Option<String> {
+        let mut conditions = Vec::new();
+        conditions.extend(self.package.as_ref().map(|package| format!("package = {}", quoted(package))));
+        if !self.versions.is_empty() {
+            let versions: Vec<String> = self.versions.iter().map(|version| quoted(version)).collect();
+            conditions.push(format!("version IN ({})", versions.join(", ")));
+        }
+        conditions.extend(self.since.map(|since| format!("day >= DATE '{since}'")));
+        conditions.extend(self.before.map(|before| format!("day < DATE '{before}'")));
+        conditions.extend(self.arch.as_ref().map(|arch| format!("arch = {}", quoted(arch))));
+        (!conditions.is_empty()).then(|| conditions.join(" AND "))
+    }
+}
+
 /// A text in a query.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

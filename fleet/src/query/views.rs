@@ -5,20 +5,20 @@ use super::engine::Engine;
 use super::merge;
 use super::policy::Policy;
 use super::sql;
+use crate::dataset::catalog::Table;
 use crate::dataset::dictionary::Dictionary;
-use crate::dataset::manifest::Table;
 use crate::dataset::{Dataset, Selection, tables};
 use crate::day::Day;
 use datafusion::arrow::array::AsArray as _;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Int64Type};
 use sediment_core::callgraph::FunctionId;
-use sediment_order::order::predicted_misses;
-use sediment_order::order::{Request, Selection as Functions, compute};
 use sediment_core::profile::difference::difference;
 use sediment_core::profile::rows::Kind;
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::{Error, ErrorCode, Result};
+use sediment_order::order::predicted_misses;
+use sediment_order::order::{Request, Selection as Functions, compute};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Submissions of one version of a package.
@@ -45,8 +45,7 @@ pub struct Covered {
 /// # Errors
 /// When nothing is selected, or the query engine fails.
 pub async fn coverage(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Covered>> {
-    let files = dataset.files(Table::Submissions, selection);
-    engine.table("submissions", &dataset.store, &files, &tables::submissions_schema()).await?;
+    engine.submissions("submissions", dataset, selection).await?;
     let mut covered = Vec::new();
     for batch in engine.run(sql::COVERAGE).await? {
         let as_type =
@@ -144,8 +143,10 @@ pub struct Outlier {
     pub submitter: String,
     /// Overlap of the submitter's calls with those of all others, in parts per million.
     pub agreement: u64,
-    /// Share of the submitter in all calls, in parts per million.
+    /// Share of the submitter in all calls of all recordings, in parts per million.
     pub share: u64,
+    /// True if it agrees with all others less than half as much as submitters do as a rule.
+    pub is_marked: bool,
 }
 
 /// Submitters by their agreement with all others, the lowest first.
@@ -155,17 +156,16 @@ pub struct Outlier {
 pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection) -> Result<Vec<Outlier>> {
     let files = dataset.files(Table::Facts, selection);
     engine.table("facts", &dataset.store, &files, &tables::facts_schema()).await?;
-    let submissions = dataset.files(Table::Submissions, selection);
-    engine.table("counted", &dataset.store, &submissions, &tables::submissions_schema()).await?;
+    engine.submissions("counted", dataset, selection).await?;
     let dictionary = dataset.dictionary().await?;
-    let mut of_submitter: BTreeMap<i32, HashMap<u32, u128>> = BTreeMap::new();
+    let mut of_submitter: BTreeMap<i32, HashMap<Call, u128>> = BTreeMap::new();
     for batch in engine.run(sql::BY_SUBMITTER).await? {
         let weights = cast(batch.column(2), &DataType::Decimal128(38, 0)).map_err(|error| defect(&error))?;
         let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
         let weights = weights.as_primitive::<Decimal128Type>().values();
         for ((submitter, subject), weight) in numbers(0).iter().zip(numbers(1)).zip(weights) {
-            if let Some(callee) = callee_of_call(&dictionary, *subject) {
-                let sum = of_submitter.entry(*submitter).or_default().entry(callee).or_default();
+            if let Some(call) = call_of(&dictionary, *subject) {
+                let sum = of_submitter.entry(*submitter).or_default().entry(call).or_default();
                 *sum += u128::try_from(*weight).map_err(|error| defect(&error))?;
             }
         }
@@ -173,36 +173,48 @@ pub async fn outliers(dataset: &Dataset, engine: &Engine, selection: &Selection)
     Ok(by_agreement(&dictionary, &of_submitter))
 }
 
-fn callee_of_call(dictionary: &Dictionary, subject: i32) -> Option<u32> {
+/// Caller and callee, by number: who knows the functions of a program alone does not know who calls whom.
+type Call = (Option<u32>, Option<u32>);
+
+fn call_of(dictionary: &Dictionary, subject: i32) -> Option<Call> {
     let subject = dictionary.subject_at(subject)?;
-    if subject.kind == Kind::Call { subject.callee } else { None }
+    (subject.kind == Kind::Call).then_some((subject.function, subject.callee))
 }
 
-fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<u32, u128>>) -> Vec<Outlier> {
-    let mut all: HashMap<u32, u128> = HashMap::new();
+/// Each submitter counts once among the others, however much it sent.
+fn by_agreement(dictionary: &Dictionary, of_submitter: &BTreeMap<i32, HashMap<Call, u128>>) -> Vec<Outlier> {
+    let own = |weights: &HashMap<Call, u128>| weights.values().sum::<u128>();
+    let total: u128 = of_submitter.values().map(own).sum();
+    let mut all: HashMap<Call, u128> = HashMap::new();
     for weights in of_submitter.values() {
-        for (function, weight) in weights {
-            *all.entry(*function).or_default() += weight;
+        let sum = own(weights);
+        for (call, weight) in weights {
+            *all.entry(*call).or_default() += u128::from(parts(*weight, sum));
         }
     }
-    let total: u128 = all.values().sum();
+    let others = of_submitter.len().saturating_sub(1) as u128;
     let mut outliers: Vec<Outlier> = of_submitter
         .iter()
         .map(|(submitter, weights)| {
-            let own: u128 = weights.values().sum();
-            let others = total - own;
-            let overlap = weights.iter().map(|(function, weight)| {
-                let elsewhere = all.get(function).copied().unwrap_or(0) - weight;
-                parts(*weight, own).min(parts(elsewhere, others))
+            let sum = own(weights);
+            let overlap = weights.iter().map(|(call, weight)| {
+                let part = parts(*weight, sum);
+                let elsewhere = all.get(call).copied().unwrap_or(0).saturating_sub(u128::from(part));
+                part.min(elsewhere.checked_div(others).unwrap_or(0) as u64)
             });
             Outlier {
                 submitter: dictionary.submitter_at(*submitter).unwrap_or("unknown").to_owned(),
                 agreement: overlap.sum::<u64>() / 1000,
-                share: parts(own, total) / 1000,
+                share: parts(sum, total) / 1000,
+                is_marked: false,
             }
         })
         .collect();
     outliers.sort_by(|one, other| (one.agreement, &one.submitter).cmp(&(other.agreement, &other.submitter)));
+    let median = outliers.get(outliers.len() / 2).map_or(0, |outlier| outlier.agreement);
+    for outlier in &mut outliers {
+        outlier.is_marked = outlier.agreement * 2 < median;
+    }
     outliers
 }
 

@@ -8,7 +8,7 @@ import pathlib
 import sys
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "crates/sediment-cli/tests/browser"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "crates/sediment-cli/tests/browsers/browser"))
 from webdriver import Browser
 
 address = sys.argv[1]

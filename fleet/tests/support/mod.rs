@@ -111,8 +111,13 @@ pub(crate) fn ingest(dataset: &str, folder: &Path) -> String {
     run(&["ingest", dataset, folder.to_str().unwrap(), "--layout", LAYOUT])
 }
 
-/// The merged profile of a dataset.
+/// The merged profile of a dataset, of which recordings count alike.
 pub(crate) fn merge_of(dataset: &str, folder: &Path, options: &[&str]) -> String {
+    merge_alike(dataset, folder, &[&["--by-recordings"], options].concat())
+}
+
+/// The merged profile of a dataset, of which submitters count alike.
+pub(crate) fn merge_alike(dataset: &str, folder: &Path, options: &[&str]) -> String {
     let output = folder.join("merged.gv");
     let mut arguments = vec!["merge", dataset, "-o", output.to_str().unwrap()];
     arguments.extend(options);

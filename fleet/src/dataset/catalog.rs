@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Log`]: the Delta table that lists the files of one of a dataset's tables. Delta is the catalogue alone: files are written by
+//! [`Store`], and queries read exactly the files of a snapshot.
+//!
+//! A commit is one new file of the log, which is there whole or not at all, and which of two writers makes it is decided by the store.
+
+use super::store::Store;
+use super::tables::{self, WEIGHT};
+use datafusion::arrow::datatypes::{DataType as ArrowType, SchemaRef};
+use deltalake_core::kernel::transaction::{
+    CommitBuilder, CommitProperties, TableReference, TransactionError,
+};
+use deltalake_core::kernel::{Action, Add, DataType, PrimitiveType, Remove, StructField, Transaction};
+use deltalake_core::logstore::{StorageConfig, default_logstore};
+use deltalake_core::operations::create::CreateBuilder;
+use deltalake_core::operations::vacuum::VacuumMode;
+use deltalake_core::protocol::{DeltaOperation, SaveMode};
+use deltalake_core::{DeltaTable, DeltaTableError};
+use object_store::prefix::PrefixStore;
+use sediment_core::{Error, ErrorCode, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Version of the columns and names that this program writes, and the newest that it reads. Earlier ones had no Delta log.
+pub const SCHEMA: u32 = 3;
+
+/// Properties of the submissions' table.
+pub const PROPERTY_SCHEMA: &str = "sediment.schema";
+/// Random text that tells a dataset from others.
+pub const PROPERTY_DATASET: &str = "sediment.dataset";
+/// What the secret of its keys makes of this.
+pub const PROPERTY_CHECK: &str = "sediment.check";
+
+/// Column by which tables are partitioned: the commit that wrote a file.
+pub const BATCH: &str = "batch";
+
+/// A table of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// Functions, calls and affinity of each submission.
+    Facts,
+    /// Counts inside functions, added up by build, submitter and day.
+    Blocks,
+    /// One row per submission.
+    Submissions,
+    /// Subjects by number.
+    Subjects,
+    /// Submitters by number.
+    Submitters,
+}
+
+impl Table {
+    /// Every table, the one of submissions last: a dataset is there once it is.
+    pub const ALL: [Self; 5] =
+        [Self::Facts, Self::Blocks, Self::Subjects, Self::Submitters, Self::Submissions];
+
+    /// Name of the table, and of its folder.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Facts => "facts",
+            Self::Blocks => "blocks",
+            Self::Submissions => "submissions",
+            Self::Subjects => "subjects",
+            Self::Submitters => "submitters",
+        }
+    }
+
+    /// Columns of its files.
+    #[must_use]
+    pub fn schema(self) -> SchemaRef {
+        match self {
+            Self::Facts | Self::Blocks => tables::facts_schema(),
+            Self::Submissions => tables::submissions_schema(),
+            Self::Subjects => tables::subjects_schema(),
+            Self::Submitters => tables::submitters_schema(),
+        }
+    }
+
+    fn has_batches(self) -> bool {
+        matches!(self, Self::Facts | Self::Blocks | Self::Submissions)
+    }
+}
+
+/// A file of a table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct File {
+    /// Its name below the root of the dataset.
+    pub name: String,
+    /// The commit that wrote it; of subjects and submitters none.
+    pub batch: Option<String>,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Number of rows.
+    pub rows: u64,
+    /// When it was committed, in milliseconds since 1970.
+    pub written: i64,
+}
+
+impl File {
+    /// Part of the name between slashes, without the ending.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        let last = self.name.rsplit('/').next().unwrap_or_default();
+        last.strip_suffix(".parquet").unwrap_or(last)
+    }
+}
+
+/// What became of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Committed {
+    /// It is in the log.
+    Done,
+    /// Another writer came first: the log is at its newest state, and has nothing of this commit.
+    Conflict,
+}
+
+/// The log of a table, at one of its versions.
+#[derive(Clone)]
+pub struct Log {
+    table: Table,
+    store: Store,
+    delta: DeltaTable,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").field("table", &self.table).field("version", &self.version()).finish()
+    }
+}
+
+impl Log {
+    /// The newest state of a table's log; None where there is none.
+    ///
+    /// # Errors
+    /// When the store fails or the log is damaged.
+    pub async fn open(store: &Store, table: Table) -> Result<Option<Self>> {
+        let mut log = Self::unloaded(store, table)?;
+        // A folder that is missing is an error to Delta.
+        if store.folder().is_some_and(|folder| !folder.join(table.name()).join("_delta_log").is_dir()) {
+            return Ok(None);
+        }
+        match log.delta.load().await {
+            Ok(()) => Ok(Some(log)),
+            Err(DeltaTableError::NotATable(_)) => Ok(None),
+            Err(error) => Err(log.failed(&error)),
+        }
+    }
+
+    fn unloaded(store: &Store, table: Table) -> Result<Self> {
+        let url = url::Url::parse(&format!("{}/", store.url(table.name())?));
+        let url = url.map_err(|error| Error::new(ErrorCode::Usage, error.to_string()))?;
+        let root = store.inner();
+        let inside = Arc::new(PrefixStore::new(Arc::clone(&root), store.full(table.name())?));
+        let log = default_logstore(inside, root, &url, &StorageConfig::default());
+        Ok(Self { table, store: store.clone(), delta: DeltaTable::new(log) })
+    }
+
+    /// Makes the log of an empty table, unless there is one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn create(store: &Store, table: Table, properties: &[(&str, String)]) -> Result<Self> {
+        let new = Self::unloaded(store, table)?;
+        let schema = table.schema();
+        let mut columns: Vec<StructField> =
+            schema.fields().iter().map(|field| column(field.name(), field.data_type())).collect();
+        let mut create = CreateBuilder::new()
+            .with_log_store(new.delta.log_store())
+            .with_table_name(table.name())
+            .with_raise_if_key_not_exists(false)
+            .with_commit_properties(CommitProperties::default().with_max_retries(0))
+            .with_configuration([
+                ("delta.checkpointInterval", Some("20".to_owned())),
+                ("delta.logRetentionDuration", Some("interval 1 days".to_owned())),
+                ("delta.deletedFileRetentionDuration", Some("interval 1 days".to_owned())),
+            ])
+            .with_configuration(properties.iter().map(|(key, value)| (*key, Some(value.clone()))));
+        if table.has_batches() {
+            columns.push(column(BATCH, &ArrowType::Utf8));
+            create = create.with_partition_columns([BATCH]);
+        }
+        let made = create.with_columns(columns).await;
+        new.settle(0)?;
+        match made {
+            Ok(delta) => Ok(Self { delta, ..new }),
+            // Another program made it at this moment; else the reason shows now.
+            Err(error) => match Self::open(store, table).await? {
+                Some(log) => Ok(log),
+                None => Err(new.failed(&error)),
+            },
+        }
+    }
+
+    /// Goes on to the newest state.
+    ///
+    /// # Errors
+    /// When the store fails or the log is damaged.
+    pub async fn refresh(&mut self) -> Result<()> {
+        let done = self.delta.update_state().await;
+        done.map_err(|error| self.failed(&error))
+    }
+
+    /// Number of the state.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.delta.version().unwrap_or(0)
+    }
+
+    /// A property of the table.
+    #[must_use]
+    pub fn property(&self, name: &str) -> Option<String> {
+        let state = self.delta.state.as_ref()?;
+        state.metadata().configuration().get(name).cloned()
+    }
+
+    /// The files, sorted by name.
+    #[must_use]
+    pub fn files(&self) -> Vec<File> {
+        let Some(state) = &self.delta.state else { return Vec::new() };
+        let mut files: Vec<File> = state
+            .log_data()
+            .iter()
+            .map(|view| {
+                let name = format!("{}/{}", self.table.name(), view.path());
+                let mut file = File {
+                    name,
+                    batch: None,
+                    bytes: u64::try_from(view.size()).unwrap_or(0),
+                    rows: view.num_records().unwrap_or(0) as u64,
+                    written: view.modification_time(),
+                };
+                if self.table.has_batches() {
+                    file.batch = file.stem().split('-').next().map(str::to_owned);
+                }
+                file
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// A number that commits keep, by name.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn number(&self, name: &str) -> Result<Option<i64>> {
+        let Some(state) = &self.delta.state else { return Ok(None) };
+        let log = self.delta.log_store();
+        state.transaction_version(log.as_ref(), name).await.map_err(|error| self.failed(&error))
+    }
+
+    /// Adds and removes files, and sets a number, as the version that follows this one.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn commit(
+        &mut self,
+        added: &[File],
+        removed: &[File],
+        number: Option<(&str, i64)>,
+    ) -> Result<Committed> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        let mut actions: Vec<Action> =
+            removed.iter().map(|file| Action::Remove(self.remove(file, now))).collect();
+        actions.extend(added.iter().map(|file| Action::Add(self.add(file, now))));
+        actions.extend(number.map(|(name, number)| Action::Txn(Transaction::new(name, number))));
+        let operation = DeltaOperation::Write {
+            mode: SaveMode::Append,
+            partition_by: self.table.has_batches().then(|| vec![BATCH.to_owned()]),
+            predicate: None,
+        };
+        let log = self.delta.log_store();
+        let state = self.delta.state.as_ref().map(|state| state as &dyn TableReference);
+        let commit = CommitBuilder::from(CommitProperties::default().with_max_retries(0))
+            .with_actions(actions)
+            .build(state, log, operation);
+        match commit.await {
+            Ok(done) => {
+                let version = done.version();
+                self.delta.state = Some(done.snapshot());
+                self.settle(version)?;
+                Ok(Committed::Done)
+            }
+            Err(error) => {
+                let before = self.version();
+                self.refresh().await?;
+                // A try whose answer was lost has made it, and so has one after which a checkpoint failed.
+                let files = self.files();
+                let is_there = |file: &File| files.iter().any(|known| known.name == file.name);
+                if !added.is_empty() && added.iter().all(is_there) {
+                    (before + 1..=self.version()).try_for_each(|version| self.settle(version))?;
+                    return Ok(Committed::Done);
+                }
+                if is_conflict(&error) { Ok(Committed::Conflict) } else { Err(self.failed(&error)) }
+            }
+        }
+    }
+
+    /// Adds and removes files whatever other writers do meanwhile. Files that are not there are not removed.
+    ///
+    /// # Errors
+    /// When the store fails, or others are always faster.
+    pub async fn commit_always(&mut self, added: &[File], removed: &[File]) -> Result<()> {
+        for _ in 0..1000 {
+            let files = self.files();
+            let known = |file: &&File| files.iter().any(|known| known.name == file.name);
+            let removed: Vec<File> = removed.iter().filter(known).cloned().collect();
+            let added: Vec<File> = added.iter().filter(|file| !known(file)).cloned().collect();
+            if added.is_empty() && removed.is_empty() {
+                return Ok(());
+            }
+            if self.commit(&added, &removed, None).await? == Committed::Done {
+                return Ok(());
+            }
+        }
+        Err(Error::new(ErrorCode::Io, "other writers were always faster").with_input(self.table.name()))
+    }
+
+    /// Removes files from the store that no state within the retention lists. With `all`, also those that no commit ever listed.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub async fn vacuum(&mut self, hours: u32, all: bool) -> Result<usize> {
+        let vacuum = self
+            .delta
+            .clone()
+            .vacuum()
+            .with_retention_period(chrono::Duration::hours(i64::from(hours)))
+            .with_enforce_retention_duration(false)
+            .with_mode(if all { VacuumMode::Full } else { VacuumMode::Lite });
+        match vacuum.await {
+            Ok((delta, done)) => {
+                self.delta = delta;
+                self.refresh().await?;
+                Ok(done.files_deleted.len())
+            }
+            Err(error) => Err(self.failed(&error)),
+        }
+    }
+
+    fn add(&self, file: &File, now: i64) -> Add {
+        Add {
+            path: self.inside(file),
+            partition_values: self.partition(file),
+            size: file.bytes as i64,
+            // What is abandoned shows by the age of its commit: a file may have been written long before.
+            modification_time: now,
+            data_change: true,
+            stats: Some(format!("{{\"numRecords\":{}}}", file.rows)),
+            tags: None,
+            deletion_vector: None,
+            base_row_id: None,
+            default_row_commit_version: None,
+            clustering_provider: None,
+        }
+    }
+
+    fn remove(&self, file: &File, now: i64) -> Remove {
+        Remove {
+            path: self.inside(file),
+            data_change: true,
+            deletion_timestamp: Some(now),
+            extended_file_metadata: Some(true),
+            partition_values: Some(self.partition(file)),
+            size: Some(file.bytes as i64),
+            ..Remove::default()
+        }
+    }
+
+    fn inside(&self, file: &File) -> String {
+        let inside = file.name.strip_prefix(self.table.name()).unwrap_or(&file.name);
+        inside.trim_start_matches('/').to_owned()
+    }
+
+    fn partition(&self, file: &File) -> HashMap<String, Option<String>> {
+        if self.table.has_batches() {
+            HashMap::from([(BATCH.to_owned(), file.batch.clone())])
+        } else {
+            HashMap::new()
+        }
+    }
+
+    /// Waits until a commit lasts.
+    fn settle(&self, version: u64) -> Result<()> {
+        self.store.settle_file(&format!("{}/_delta_log/{version:020}.json", self.table.name()))
+    }
+
+    fn failed(&self, error: &DeltaTableError) -> Error {
+        Error::new(ErrorCode::Io, format!("the table's log failed: {error}"))
+            .with_input(self.store.for_programs(self.table.name()))
+    }
+}
+
+fn is_conflict(error: &DeltaTableError) -> bool {
+    matches!(
+        error,
+        DeltaTableError::VersionAlreadyExists(_)
+            | DeltaTableError::Transaction {
+                source: TransactionError::MaxCommitAttempts(_)
+                    | TransactionError::CommitConflict(_)
+                    | TransactionError::VersionAlreadyExists(_)
+            }
+    )
+}
+
+fn column(name: &str, of: &ArrowType) -> StructField {
+    let kind = match of {
+        ArrowType::Int32 => DataType::Primitive(PrimitiveType::Integer),
+        ArrowType::Int64 => DataType::Primitive(PrimitiveType::Long),
+        ArrowType::Date32 => DataType::Primitive(PrimitiveType::Date),
+        // The only decimals are weights.
+        other if *other == WEIGHT => DataType::decimal(18, 0).unwrap_or(DataType::LONG),
+        _ => DataType::Primitive(PrimitiveType::String),
+    };
+    StructField::new(name, kind, true)
+}
+
+/// Files of facts and blocks, by the commit that wrote them.
+#[must_use]
+pub fn by_batch(files: Vec<File>) -> BTreeMap<String, Vec<File>> {
+    let mut batches: BTreeMap<String, Vec<File>> = BTreeMap::new();
+    for file in files {
+        batches.entry(file.batch.clone().unwrap_or_default()).or_default().push(file);
+    }
+    batches
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What keeps a dataset small, and forgets: batches are written anew as one, which replaces them in one commit of submissions.
+//!
+//! Readers of earlier snapshots go on reading the old files, which are removed from the store after a retention. Writers are not
+//! stopped: who comes second takes the new state.
+
+use super::catalog::{Committed, File, Log, Table, by_batch};
+use super::store::Store;
+use super::{Dataset, Logs, name_in_bucket, no_dataset, random, rows, tables, write};
+use crate::day::Day;
+use datafusion::arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::arrow::datatypes::{Date32Type, Int32Type};
+use sediment_core::{Error, ErrorCode, Result};
+use std::collections::{BTreeMap, HashSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Bytes of batches that are joined at most, as they are in memory then, unpacked.
+const JOINED: u64 = 64 << 20;
+/// Age at which facts of no submission are those of a writer that was ended.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+/// Submissions to forget: those for which all that is given holds.
+#[derive(Debug, Clone, Default)]
+pub struct Forgotten {
+    /// Submissions of this submitter, by key.
+    pub submitter: Option<String>,
+    /// Submissions of days before this one.
+    pub before: Option<Day>,
+}
+
+/// Sums of a rewriting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rewritten {
+    /// Submissions that are gone.
+    pub submissions: u64,
+    /// Rows of all tables that are gone.
+    pub rows: u64,
+    /// Files that were replaced or removed.
+    pub files: usize,
+}
+
+async fn open(place: &str) -> Result<Logs> {
+    // It is not made where it is missing.
+    let store = Dataset::open(place).await?.store;
+    Logs::open(&store).await?.ok_or_else(|| no_dataset(place))
+}
+
+/// Joins small batches, if there are at least `files`; and small files of subjects and submitters.
+///
+/// # Errors
+/// When the store fails.
+pub async fn compact(place: &str, files: usize) -> Result<Rewritten> {
+    let mut logs = open(place).await?;
+    let mut done = Rewritten::default();
+    loop {
+        let batches = small_batches(&logs);
+        if batches.len() < files.max(2) {
+            break;
+        }
+        match replace(&mut logs, &batches, None).await? {
+            Some(rewritten) => done.files += rewritten.files,
+            // Another one joins them.
+            None => break,
+        }
+    }
+    let store = logs.store.clone();
+    for (log, table) in [(&mut logs.subjects, Table::Subjects), (&mut logs.submitters, Table::Submitters)] {
+        done.files += join_numbers(log, table, &store, files).await?;
+    }
+    remove_abandoned(&mut logs).await?;
+    Ok(done)
+}
+
+/// Removes files from the store that no snapshot of the last hours needs.
+///
+/// # Errors
+/// When the store fails.
+pub async fn vacuum(place: &str, hours: u32) -> Result<usize> {
+    let mut logs = open(place).await?;
+    let mut removed = 0;
+    // A writer may be writing files that its commit will list: these stay for an hour.
+    let all = hours >= 1;
+    for log in
+        [&mut logs.submissions, &mut logs.facts, &mut logs.blocks, &mut logs.subjects, &mut logs.submitters]
+    {
+        removed += log.vacuum(hours, all).await?;
+    }
+    Ok(removed)
+}
+
+/// Removes submissions from the newest snapshot. Their files are removed by [`vacuum`].
+///
+/// # Errors
+/// When nothing says which, when no submission is meant, or the store fails.
+pub async fn forget(place: &str, what: &Forgotten) -> Result<Rewritten> {
+    if what.submitter.is_none() && what.before.is_none() {
+        return Err(Error::new(ErrorCode::Usage, "nothing says what to forget")
+            .with_hint("give --submitter, --before or both"));
+    }
+    let mut logs = open(place).await?;
+    let dictionary = logs.dataset()?.dictionary().await?;
+    let submitter = match &what.submitter {
+        None => None,
+        Some(key) => Some(dictionary.find_submitter(key).ok_or_else(|| {
+            Error::new(ErrorCode::NotFound, format!("no submitter has the key {key}")).with_input(place)
+        })?),
+    };
+    let mut done = Rewritten::default();
+    let mut tries = 0;
+    loop {
+        let mut is_clean = true;
+        for file in logs.submissions.files() {
+            let meant = meant(&logs.store, &file, submitter, what.before).await?;
+            if meant.is_empty() {
+                continue;
+            }
+            is_clean = false;
+            let Some(batch) = file.batch else { continue };
+            if let Some(rewritten) = replace(&mut logs, &[batch], Some(&meant)).await? {
+                done.submissions += rewritten.submissions;
+                done.rows += rewritten.rows;
+                done.files += rewritten.files;
+            }
+            // The state is another one.
+            break;
+        }
+        tries += 1;
+        if is_clean || tries > 100_000 {
+            break;
+        }
+    }
+    if done.submissions == 0 {
+        return Err(Error::new(ErrorCode::NotFound, "no submission is meant").with_input(place));
+    }
+    if let (Some(number), None) = (submitter, what.before) {
+        done.files += forget_key(&mut logs, number).await?;
+    }
+    Ok(done)
+}
+
+/// Numbers of submissions of a file that are meant.
+async fn meant(
+    store: &Store,
+    file: &File,
+    submitter: Option<i32>,
+    before: Option<Day>,
+) -> Result<HashSet<i32>> {
+    let mut found = HashSet::new();
+    for batch in rows(store, &[file], &tables::submissions_schema()).await? {
+        let numbers = |column: usize| batch.column(column).as_primitive::<Int32Type>().values();
+        let days = batch.column(5).as_primitive::<Date32Type>().values();
+        for ((number, who), day) in numbers(0).iter().zip(numbers(1)).zip(days) {
+            if submitter.is_none_or(|submitter| submitter == *who)
+                && before.is_none_or(|before| *day < before.0)
+            {
+                found.insert(*number);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The key goes as well; the number stays, as rows of others count on theirs.
+async fn forget_key(logs: &mut Logs, number: i32) -> Result<usize> {
+    loop {
+        let old = logs.submitters.files();
+        let all: Vec<&File> = old.iter().collect();
+        let kept = rows(&logs.store, &all, &tables::submitters_schema()).await?;
+        let keys: Vec<(i32, String)> = kept.iter().flat_map(keys_of).collect();
+        let gone = format!("forgotten-{number}");
+        let rows = keys
+            .iter()
+            .map(|(at, key)| (*at, [Some(if *at == number { gone.as_str() } else { key.as_str() })]));
+        let rows = tables::texts(tables::submitters_schema(), rows)?;
+        let name = format!("{}/{:010}-{}.parquet", Table::Submitters.name(), 0, random());
+        let file = write(&logs.store, name, &[rows], None).await?;
+        logs.store.settle()?;
+        if logs.submitters.commit(&[file], &old, None).await? == Committed::Done {
+            return Ok(old.len());
+        }
+    }
+}
+
+fn keys_of(batch: &RecordBatch) -> Vec<(i32, String)> {
+    let numbers = batch.column(0).as_primitive::<Int32Type>().values();
+    let texts =
+        (0..batch.num_rows()).map(|row| tables::text_at(batch, 1, row).unwrap_or_default().to_owned());
+    numbers.iter().copied().zip(texts).collect()
+}
+
+/// The batches that are worth joining: the smallest, up to a size.
+fn small_batches(logs: &Logs) -> Vec<String> {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for file in logs.submissions.files() {
+        *sizes.entry(file.batch.unwrap_or_default()).or_default() += file.bytes;
+    }
+    for file in logs.facts.files().into_iter().chain(logs.blocks.files()) {
+        if let Some(size) = sizes.get_mut(&file.batch.unwrap_or_default()) {
+            *size += file.bytes;
+        }
+    }
+    let mut sizes: Vec<(u64, String)> = sizes.into_iter().map(|(batch, size)| (size, batch)).collect();
+    sizes.sort();
+    let mut sum = 0;
+    let mut small = Vec::new();
+    for (size, batch) in sizes {
+        sum += size;
+        if sum > JOINED {
+            break;
+        }
+        small.push(batch);
+    }
+    small
+}
+
+/// Writes batches anew as one, without some submissions. None: another one replaced some of them meanwhile, and nothing was done.
+async fn replace(
+    logs: &mut Logs,
+    batches: &[String],
+    without: Option<&HashSet<i32>>,
+) -> Result<Option<Rewritten>> {
+    let store = logs.store.clone();
+    let is_meant = |file: &File| file.batch.as_ref().is_some_and(|batch| batches.contains(batch));
+    let of = |log: &Log| -> Vec<File> { log.files().into_iter().filter(is_meant).collect() };
+    let (submissions, facts, blocks) = (of(&logs.submissions), of(&logs.facts), of(&logs.blocks));
+    if submissions.len() != batches.len() {
+        logs.refresh().await?;
+        return Ok(None);
+    }
+    let batch = random();
+    let mut done =
+        Rewritten { files: submissions.len() + facts.len() + blocks.len(), ..Rewritten::default() };
+    let mut written: BTreeMap<Table, Vec<File>> = BTreeMap::new();
+    for (table, old) in [(Table::Facts, &facts), (Table::Blocks, &blocks)] {
+        let mut buckets: BTreeMap<u64, Vec<&File>> = BTreeMap::new();
+        for file in old {
+            buckets.entry(bucket_in(&file.name)).or_default().push(file);
+        }
+        for (bucket, files) in buckets {
+            let kept = without_numbers(
+                rows(&store, &files, &table.schema()).await?,
+                "submission",
+                without,
+                &mut done,
+            )?;
+            if !kept.is_empty() {
+                let files = written.entry(table).or_default();
+                let name = name_in_bucket(table, bucket, &batch, files.len());
+                files.push(write(&store, name, &kept, Some(&batch)).await?);
+            }
+        }
+    }
+    let of = |table| written.get(&table).map_or(&[][..], Vec::as_slice);
+    let (new_facts, new_blocks) = (of(Table::Facts), of(Table::Blocks));
+    let all: Vec<&File> = submissions.iter().collect();
+    let before = done.rows;
+    let kept = without_numbers(
+        rows(&store, &all, &tables::submissions_schema()).await?,
+        "submission",
+        without,
+        &mut done,
+    )?;
+    done.submissions = done.rows - before;
+    let mut new_submissions = Vec::new();
+    if !kept.is_empty() {
+        let name =
+            format!("{}/{batch}-{}-{}.parquet", Table::Submissions.name(), new_facts.len(), new_blocks.len());
+        new_submissions.push(write(&store, name, &kept, Some(&batch)).await?);
+    }
+    store.settle()?;
+    logs.facts.commit_always(new_facts, &[]).await?;
+    logs.blocks.commit_always(new_blocks, &[]).await?;
+    loop {
+        if logs.submissions.commit(&new_submissions, &submissions, None).await? == Committed::Done {
+            break;
+        }
+        let now = logs.submissions.files();
+        if !submissions.iter().all(|file| now.iter().any(|known| known.name == file.name)) {
+            // Where nothing is left of a batch, a lost answer looks so, too: nothing is lost by looking again.
+            logs.facts.commit_always(&[], new_facts).await?;
+            logs.blocks.commit_always(&[], new_blocks).await?;
+            logs.refresh().await?;
+            return Ok(None);
+        }
+    }
+    // Nothing counts them any more.
+    logs.facts.commit_always(&[], &facts).await?;
+    logs.blocks.commit_always(&[], &blocks).await?;
+    Ok(Some(done))
+}
+
+/// The bucket of a file, by its name.
+fn bucket_in(name: &str) -> u64 {
+    let folder = name.split('/').nth(1).and_then(|folder| folder.strip_prefix('b'));
+    folder.and_then(|bucket| bucket.parse().ok()).unwrap_or(0)
+}
+
+fn without_numbers(
+    batches: Vec<RecordBatch>,
+    column: &str,
+    without: Option<&HashSet<i32>>,
+    done: &mut Rewritten,
+) -> Result<Vec<RecordBatch>> {
+    let mut kept = Vec::new();
+    for batch in batches {
+        let batch = match without {
+            None => batch,
+            Some(without) => {
+                let column = batch.column_by_name(column).ok_or_else(|| defect(&"no submission"))?;
+                let numbers = column.as_primitive::<Int32Type>().values();
+                let stays: BooleanArray =
+                    numbers.iter().map(|number| Some(!without.contains(number))).collect();
+                done.rows += (stays.len() - stays.true_count()) as u64;
+                filter_record_batch(&batch, &stays).map_err(|error| defect(&error))?
+            }
+        };
+        if batch.num_rows() > 0 {
+            kept.push(batch);
+        }
+    }
+    Ok(kept)
+}
+
+/// Joins the files of subjects or submitters.
+async fn join_numbers(log: &mut Log, table: Table, store: &Store, files: usize) -> Result<usize> {
+    loop {
+        let old = log.files();
+        if old.len() < files.max(2) {
+            return Ok(0);
+        }
+        let all: Vec<&File> = old.iter().collect();
+        let rows = rows(store, &all, &table.schema()).await?;
+        let name = format!("{}/{:010}-{}.parquet", table.name(), 0, random());
+        let file = write(store, name, &rows, None).await?;
+        store.settle()?;
+        if log.commit(&[file], &old, None).await? == Committed::Done {
+            return Ok(old.len());
+        }
+    }
+}
+
+/// Takes facts and blocks from their logs that no submission has: of writers that were ended.
+async fn remove_abandoned(logs: &mut Logs) -> Result<()> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let until = now.saturating_sub(ABANDONED).as_millis() as i64;
+    logs.submissions.refresh().await?;
+    let batches = by_batch(logs.submissions.files());
+    for log in [&mut logs.facts, &mut logs.blocks] {
+        let is_abandoned = |file: &File| {
+            file.written < until && !file.batch.as_ref().is_some_and(|batch| batches.contains_key(batch))
+        };
+        let abandoned: Vec<File> = log.files().into_iter().filter(is_abandoned).collect();
+        log.commit_always(&[], &abandoned).await?;
+    }
+    Ok(())
+}
+
+fn defect(error: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorCode::Damaged, error.to_string())
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Health`]: what fails at the moment, for `/health` and for warnings.
+
+use crate::say::warning;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+/// A part of the intake that can fail while the others work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Receipt: the log cannot be written.
+    Log,
+    /// The dataset does not take what the log has.
+    Dataset,
+    /// Files that were joined or removed.
+    Maintenance,
+    /// The file of tokens.
+    Tokens,
+    /// Pages.
+    Pages,
+}
+
+impl Part {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Dataset => "dataset",
+            Self::Maintenance => "maintenance",
+            Self::Tokens => "tokens",
+            Self::Pages => "pages",
+        }
+    }
+}
+
+/// Faults by part.
+#[derive(Debug, Default)]
+pub struct Health(Mutex<BTreeMap<Part, String>>);
+
+impl Health {
+    /// Keeps a fault until the part works again. It is a warning once.
+    pub fn fails(&self, part: Part, why: &str) {
+        let mut faults = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if faults.get(&part).is_none_or(|known| known != why) {
+            warning(&format!("{}: {why}", part.text()));
+            faults.insert(part, why.to_owned());
+        }
+    }
+
+    /// Says that a part works.
+    pub fn works(&self, part: Part) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&part);
+    }
+
+    /// A line for each part that fails; empty if none does.
+    #[must_use]
+    pub fn faults(&self) -> String {
+        let mut text = String::new();
+        for (part, why) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{} fails: {}", part.text(), why.replace('\n', " "));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fails_is_told_until_it_works() {
+        let health = Health::default();
+        health.fails(Part::Log, "no space");
+        health.fails(Part::Tokens, "no\ntoken");
+        assert_eq!(health.faults(), "log fails: no space\ntokens fails: no token\n");
+        health.works(Part::Log);
+        health.works(Part::Tokens);
+        assert_eq!(health.faults(), "");
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bodies with a `Content-Encoding`: gzip and zstd, unpacked to at most the size that a submission may have.
+
+use std::io::Read;
+
+/// Way in which a body is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Packing {
+    /// It is not.
+    None,
+    /// gzip.
+    Gzip,
+    /// zstd.
+    Zstd,
+}
+
+/// The largest window of zstd, as a power of two: 8 MiB, which decoders are to support at least.
+const WINDOW: u32 = 23;
+
+impl Packing {
+    /// Reads the value of the header; None for another way.
+    #[must_use]
+    pub fn parse(value: &str) -> Option<Self> {
+        match value.trim() {
+            "" | "identity" => Some(Self::None),
+            "gzip" | "x-gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// The bytes, unpacked; None: more than `limit`.
+    ///
+    /// # Errors
+    /// When they are not packed so.
+    pub fn unpacked(self, bytes: Vec<u8>, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
+        match self {
+            Self::None => Ok(Some(bytes)),
+            Self::Gzip => whole(flate2::read::MultiGzDecoder::new(&bytes[..]), limit),
+            Self::Zstd => {
+                let mut decoder = zstd::stream::read::Decoder::new(&bytes[..])?;
+                decoder.window_log_max(WINDOW)?;
+                whole(decoder, limit)
+            }
+        }
+    }
+}
+
+fn whole(from: impl Read, limit: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let mut bytes = Vec::new();
+    from.take(limit as u64 + 1).read_to_end(&mut bytes)?;
+    Ok((bytes.len() <= limit).then_some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    #[test]
+    fn packed_bodies_are_unpacked_within_the_limit() {
+        let text = b"digraph {}\n".repeat(1000);
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&text).unwrap();
+        let zstd = zstd::stream::encode_all(&text[..], 1).unwrap();
+        for (packing, packed) in [(Packing::Gzip, gzip.finish().unwrap()), (Packing::Zstd, zstd)] {
+            assert_eq!(packing.unpacked(packed.clone(), text.len()).unwrap().as_deref(), Some(&text[..]));
+            assert_eq!(packing.unpacked(packed.clone(), text.len() - 1).unwrap(), None);
+            assert!(packing.unpacked(packed[..packed.len() / 2].to_vec(), text.len()).is_err());
+        }
+        assert_eq!(
+            ["gzip", "zstd", "br", ""].map(|value| Packing::parse(value).is_some()),
+            [true, true, false, true]
+        );
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Published`]: pages as they were published, in a folder, so that a restart publishes nothing earlier than it may.
+//!
+//! The difference of two publications of a package is of all that changed between them. So a package is published again once enough
+//! submitters changed it, and not before.
+
+use sediment_core::{Error, ErrorCode, Result};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+/// What a package's pages are of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Publication {
+    /// Name of the package.
+    pub package: String,
+    /// Its submissions.
+    pub submissions: u64,
+    /// Its versions that are shown.
+    pub versions: u64,
+    /// Day of the newest.
+    pub last: i32,
+    /// Submissions of each submitter, by number.
+    pub of_submitters: BTreeMap<i32, u64>,
+}
+
+impl Publication {
+    /// Number of submitters that have other submissions now.
+    #[must_use]
+    pub fn changed(&self, now: &BTreeMap<i32, u64>) -> usize {
+        let gone = self.of_submitters.keys().filter(|submitter| !now.contains_key(submitter)).count();
+        gone + now
+            .iter()
+            .filter(|(submitter, count)| self.of_submitters.get(submitter) != Some(count))
+            .count()
+    }
+}
+
+/// A folder with the newest publication of each package.
+#[derive(Debug)]
+pub struct Published {
+    folder: PathBuf,
+    all: BTreeMap<String, Publication>,
+}
+
+impl Published {
+    /// Opens a folder, which is made if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| io(&error, folder))?;
+        let mut all = BTreeMap::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| io(&error, folder))? {
+            let path = entry.map_err(|error| io(&error, folder))?.path();
+            if path.extension().is_some_and(|end| end == "json") {
+                let text = std::fs::read(&path).map_err(|error| io(&error, &path))?;
+                // One that is damaged is no publication: the package is published anew.
+                if let Ok(one) = serde_json::from_slice::<Publication>(&text) {
+                    all.insert(one.package.clone(), one);
+                }
+            }
+        }
+        Ok(Self { folder: folder.to_owned(), all })
+    }
+
+    /// All publications, by package.
+    #[must_use]
+    pub fn all(&self) -> &BTreeMap<String, Publication> {
+        &self.all
+    }
+
+    /// Keeps a publication with its page and profile.
+    ///
+    /// # Errors
+    /// When the folder cannot be written; the earlier publication stays then.
+    pub fn keep(&mut self, one: Publication, page: &str, profile: &str) -> Result<()> {
+        let facts = serde_json::to_vec(&one).map_err(|error| Error::new(ErrorCode::Io, error.to_string()))?;
+        // The facts first: if this ends midway, too much counts as published rather than too little.
+        for (end, bytes) in [("json", &facts[..]), ("html", page.as_bytes()), ("gv", profile.as_bytes())] {
+            let path = self.path(&one.package, end);
+            let written = tempfile::NamedTempFile::new_in(&self.folder).and_then(|mut file| {
+                file.write_all(bytes)?;
+                file.as_file().sync_all()?;
+                file.persist(&path).map_err(|error| error.error)
+            });
+            written.map_err(|error| io(&error, &path))?;
+        }
+        self.all.insert(one.package.clone(), one);
+        Ok(())
+    }
+
+    /// The page or profile of a package that was published.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn text(&self, package: &str, end: &str) -> Result<Vec<u8>> {
+        let path = self.path(package, end);
+        std::fs::read(&path).map_err(|error| io(&error, &path))
+    }
+
+    fn path(&self, package: &str, end: &str) -> PathBuf {
+        // Names of strangers are no names of files.
+        let digest = Sha256::digest(package.as_bytes());
+        let name: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(format!("{name}.{end}"))
+    }
+}
+
+fn io(error: &std::io::Error, path: &Path) -> Error {
+    Error::new(ErrorCode::Io, error.to_string()).with_input(path.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publications_last_and_tell_who_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let of_submitters = BTreeMap::from([(1, 1), (2, 1), (3, 5)]);
+        let one = Publication {
+            package: "../a".to_owned(),
+            submissions: 7,
+            versions: 1,
+            last: 20_000,
+            of_submitters,
+        };
+        Published::open(folder.path()).unwrap().keep(one.clone(), "page", "profile").unwrap();
+        let published = Published::open(folder.path()).unwrap();
+        assert_eq!(published.all().get("../a"), Some(&one));
+        assert_eq!(published.text("../a", "html").unwrap(), b"page");
+        assert_eq!(one.changed(&one.of_submitters), 0);
+        // One is new, one is gone, one has more.
+        assert_eq!(one.changed(&BTreeMap::from([(1, 1), (3, 6), (4, 1)])), 3);
+    }
+}

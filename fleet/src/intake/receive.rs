@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Submissions: limits, validation by the profile's own reader, and the answers of the keeper.
+
+use super::connections::Slot;
+use super::health::Part;
+use super::keeper::Kept;
+use super::log::Record;
+use super::metrics::Metrics;
+use super::packed::Packing;
+use super::push::{self, Service};
+use super::server::{Bucket, Shared};
+use super::tokens::Sender;
+use crate::day::Day;
+use crate::secret::Keys;
+use crate::submission::{Named, Origin, Submission};
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::StreamExt as _;
+use sediment_core::Error;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// What a body is.
+enum Form {
+    /// A profile of sediment.
+    Profile,
+    /// A message of OpenTelemetry.
+    Otlp,
+    /// A profile as pprof, alone or in a form of this content type.
+    Pprof(Service, String),
+}
+
+pub(super) async fn profile(
+    State(shared): State<Arc<Shared>>,
+    Extension(slot): Extension<Slot>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    receive(&shared, &slot, &headers, body, Form::Profile).await
+}
+
+pub(super) async fn otlp(
+    State(shared): State<Arc<Shared>>,
+    Extension(slot): Extension<Slot>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    receive(&shared, &slot, &headers, body, Form::Otlp).await
+}
+
+pub(super) async fn pprof(
+    State(shared): State<Arc<Shared>>,
+    Extension(slot): Extension<Slot>,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let service = Service::of_query(query.as_deref().unwrap_or_default());
+    let kind = text_of(&headers, &header::CONTENT_TYPE).unwrap_or_default().to_owned();
+    receive(&shared, &slot, &headers, body, Form::Pprof(service, kind)).await
+}
+
+pub(super) fn answer(status: StatusCode, text: impl Into<String>) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text.into() + "\n").into_response()
+}
+
+fn text_of<'h>(headers: &'h HeaderMap, name: &header::HeaderName) -> Option<&'h str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+/// Why a submission is refused, before anything of it is kept.
+#[derive(Debug, Clone, Copy)]
+enum Refused {
+    Token,
+    Wrong,
+    Rate,
+    AtOnce,
+    Size,
+    Packing,
+    Slow,
+    Broken,
+    Busy,
+}
+
+impl Refused {
+    fn answer(self, shared: &Shared) -> Response {
+        let metrics = &shared.metrics;
+        let (count, status, wait, text) = match self {
+            Self::Token => (
+                &metrics.refused_token_total,
+                StatusCode::UNAUTHORIZED,
+                None,
+                "no known token: Authorization: Bearer TOKEN",
+            ),
+            Self::Wrong => (
+                &metrics.refused_wrong_total,
+                StatusCode::TOO_MANY_REQUESTS,
+                Some("60"),
+                "too many requests without a known token: try again in a minute",
+            ),
+            Self::Rate => (
+                &metrics.refused_rate_total,
+                StatusCode::TOO_MANY_REQUESTS,
+                Some("60"),
+                "too many submissions: try again in a minute",
+            ),
+            Self::AtOnce => (
+                &metrics.refused_at_once_total,
+                StatusCode::TOO_MANY_REQUESTS,
+                Some("1"),
+                "too many submissions at the same time: send one after the other",
+            ),
+            Self::Size => (
+                &metrics.refused_size_total,
+                StatusCode::PAYLOAD_TOO_LARGE,
+                None,
+                "larger than a submission may be",
+            ),
+            Self::Packing => (
+                &metrics.refused_packing_total,
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                None,
+                "not packed as its Content-Encoding says: gzip and zstd are read",
+            ),
+            Self::Slow => (
+                &metrics.refused_slow_total,
+                StatusCode::REQUEST_TIMEOUT,
+                None,
+                "the submission did not arrive in time",
+            ),
+            Self::Broken => (
+                &metrics.refused_slow_total,
+                StatusCode::BAD_REQUEST,
+                None,
+                "the submission did not arrive whole",
+            ),
+            Self::Busy => {
+                (&metrics.refused_busy_total, StatusCode::SERVICE_UNAVAILABLE, Some("1"), "busy: try again")
+            }
+        };
+        Metrics::count(count);
+        let mut response = answer(status, text);
+        if let Some(wait) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static(wait));
+        }
+        response
+    }
+}
+
+/// A body that arrived whole.
+struct Received {
+    sender: Sender,
+    bytes: Vec<u8>,
+    packing: Packing,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// One of the submissions that a submitter sends at the same time; it ends with this.
+struct Turn {
+    shared: Arc<Shared>,
+    submitter: String,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if let Ok(mut buckets) = self.shared.buckets.lock() {
+            if let Some(bucket) = buckets.get_mut(&self.submitter) {
+                bucket.open = bucket.open.saturating_sub(1);
+            }
+        }
+    }
+}
+
+async fn receive(shared: &Arc<Shared>, slot: &Slot, headers: &HeaderMap, body: Body, form: Form) -> Response {
+    let metrics = Arc::clone(&shared.metrics);
+    metrics.queue.fetch_add(1, Ordering::Relaxed);
+    let response = match turn(shared, headers) {
+        Ok((turn, sender)) => {
+            slot.waits();
+            let received = received(shared, headers, body, sender).await;
+            slot.works();
+            let response = match received {
+                Ok(received) => keep(shared, headers, received, form).await,
+                Err(refused) => refused.answer(shared),
+            };
+            drop(turn);
+            response
+        }
+        Err(refused) => refused.answer(shared),
+    };
+    metrics.queue.fetch_sub(1, Ordering::Relaxed);
+    response
+}
+
+/// The turn of who sends, if it has a token and is within its limits.
+fn turn(shared: &Arc<Shared>, headers: &HeaderMap) -> Result<(Turn, Sender), Refused> {
+    let token = text_of(headers, &header::AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));
+    let Some(sender) = shared.tokens.sender(token.unwrap_or_default()) else {
+        return Err(if shared.tokens.may_be_wrong() { Refused::Token } else { Refused::Wrong });
+    };
+    let settings = &shared.settings;
+    let rate = f64::from(settings.rate);
+    let mut buckets = shared.buckets.lock().map_err(|_| Refused::Busy)?;
+    let now = Instant::now();
+    let bucket = buckets.entry(sender.submitter.clone()).or_insert(Bucket { left: rate, at: now, open: 0 });
+    let grown = now.saturating_duration_since(bucket.at).as_secs_f64() * rate / 60.0;
+    (bucket.left, bucket.at) = ((bucket.left + grown).min(rate), now);
+    if bucket.left < 1.0 {
+        return Err(Refused::Rate);
+    }
+    if bucket.open >= settings.at_once.max(1) {
+        return Err(Refused::AtOnce);
+    }
+    bucket.left -= 1.0;
+    bucket.open += 1;
+    let submitter = sender.submitter.clone();
+    Ok((Turn { shared: Arc::clone(shared), submitter }, sender))
+}
+
+/// The bytes of a request within all limits. Memory is taken as they arrive: an announcement holds none.
+async fn received(
+    shared: &Shared,
+    headers: &HeaderMap,
+    body: Body,
+    sender: Sender,
+) -> Result<Received, Refused> {
+    let limit = shared.settings.size;
+    let announced = text_of(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(Refused::Size);
+    }
+    let packing = text_of(headers, &header::CONTENT_ENCODING).unwrap_or_default();
+    let packing = Packing::parse(packing).ok_or(Refused::Packing)?;
+    let read = async {
+        let (mut bytes, mut room) = (Vec::new(), None::<OwnedSemaphorePermit>);
+        let mut stream = body.into_data_stream();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|_| Refused::Broken)?;
+            let length = bytes.len() + chunk.len();
+            if length > limit {
+                return Err(Refused::Size);
+            }
+            let held = room.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+            let more = u32::try_from(length.div_ceil(1024).saturating_sub(held)).unwrap_or(u32::MAX);
+            if more > 0 {
+                let taken = Arc::clone(&shared.room).try_acquire_many_owned(more);
+                let taken = taken.map_err(|_| Refused::Busy)?;
+                match &mut room {
+                    Some(room) => room.merge(taken),
+                    none => *none = Some(taken),
+                }
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(Received { sender, bytes, packing, _room: room })
+    };
+    tokio::time::timeout(shared.settings.timeout, read).await.map_err(|_| Refused::Slow)?
+}
+
+/// A submission that the reader took.
+struct Checked {
+    identity: u128,
+    bytes: Vec<u8>,
+}
+
+/// Why it did not.
+enum Fault {
+    Refused(Refused),
+    Reader(Error),
+}
+
+/// Unpacks a body, makes a profile of it where it is none, and reads it.
+fn check(
+    (keys, submitter): (&Keys, &str),
+    packing: Packing,
+    bytes: Vec<u8>,
+    form: &Form,
+    limit: usize,
+) -> Result<Checked, Fault> {
+    let unpacked = packing.unpacked(bytes, limit).map_err(|_| Fault::Refused(Refused::Packing))?;
+    let bytes = unpacked.ok_or(Fault::Refused(Refused::Size))?;
+    let bytes = match form {
+        Form::Profile => Ok(bytes),
+        Form::Otlp => {
+            let service = Service::of_otlp(&bytes);
+            push::profile_of(bytes, &service)
+        }
+        Form::Pprof(service, kind) => push::profile_of(push::part_of_form(kind, &bytes).to_vec(), service),
+    };
+    let bytes = bytes.map_err(Fault::Reader)?;
+    Submission::read(&bytes, &Named::default()).map_err(Fault::Reader)?;
+    Ok(Checked { identity: keys.identity(submitter, &bytes), bytes })
+}
+
+/// Validates and keeps a submission.
+async fn keep(shared: &Shared, headers: &HeaderMap, received: Received, form: Form) -> Response {
+    let key = headers.get("idempotency-key").map(|key| key.to_str().unwrap_or_default().to_owned());
+    if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > 128) {
+        return answer(StatusCode::BAD_REQUEST, "an idempotency key has 1 to 128 characters");
+    }
+    let Received { sender, bytes, packing, _room } = received;
+    let (submitter, limit) = (sender.submitter.clone(), shared.settings.size);
+    let is_imported = !matches!(form, Form::Profile);
+    let keys = shared.keys.clone();
+    let check = move || check((&keys, &submitter), packing, bytes, &form, limit);
+    let Ok(turn) = shared.validating.acquire().await else { return Refused::Busy.answer(shared) };
+    let checked = tokio::task::spawn_blocking(check).await;
+    drop(turn);
+    let Checked { identity, bytes } = match checked {
+        Ok(Ok(checked)) => checked,
+        Ok(Err(Fault::Refused(refused))) => return refused.answer(shared),
+        Ok(Err(Fault::Reader(error))) => {
+            Metrics::count(&shared.metrics.refused_invalid_total);
+            let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+            return answer(StatusCode::UNPROCESSABLE_ENTITY, format!("{error}{hint}"));
+        }
+        Err(_) => return answer(StatusCode::INTERNAL_SERVER_ERROR, "the reader failed"),
+    };
+    let origin = Origin { submitter: sender.submitter, host_class: sender.host_class, day: Day::today() };
+    match shared.keeper.keep(Record { origin, idempotency_key: key, bytes }, identity).await {
+        Some(Kept::New) => {
+            if is_imported {
+                Metrics::count(&shared.metrics.imported_total);
+            }
+            shared.health.works(Part::Log);
+            answer(StatusCode::CREATED, "kept")
+        }
+        Some(Kept::Duplicate) => answer(StatusCode::OK, "kept before"),
+        Some(Kept::KeyReused) => {
+            answer(StatusCode::CONFLICT, "the idempotency key came with another submission")
+        }
+        Some(Kept::Failed(error)) => {
+            shared.health.fails(Part::Log, &error.to_string());
+            answer(StatusCode::INSUFFICIENT_STORAGE, "the submission could not be kept: try again later")
+        }
+        None => Refused::Busy.answer(shared),
+    }
+}

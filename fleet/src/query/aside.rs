@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Aside`]: what does not fit the rest of a selection, and is left out of its merge instead of stopping it.
+//!
+//! Functions without names are addresses, which mean something in one build alone; counts of blocks are of executions or of samples. Of
+//! each library the build stays that most submitters have, and of blocks the unit; the others are told.
+
+use crate::dataset::dictionary::Dictionary;
+use sediment_core::profile::address_of_nameless;
+use sediment_core::profile::rows::Kind;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The bit of blocks in another unit.
+const BLOCKS: u32 = 1;
+/// Libraries that have bits of their own; functions without names of further ones are all left out.
+const LABELS: usize = 30;
+const OTHERS: u32 = 1 << 31;
+
+/// What a submission says of its kind.
+#[derive(Debug)]
+pub struct Said {
+    submitter: i32,
+    unit: Option<String>,
+    builds: BTreeMap<String, String>,
+}
+
+impl Said {
+    /// Of the columns `submitter`, `block_unit` and `nameless`.
+    #[must_use]
+    pub fn new(submitter: i32, unit: Option<String>, nameless: Option<String>) -> Self {
+        // What this program wrote; of others nothing is nameless.
+        let builds = nameless.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        Self { submitter, unit, builds }
+    }
+}
+
+/// What is set aside of a selection.
+#[derive(Debug, Default)]
+pub struct Aside {
+    /// The unit of blocks that stays, where there are several.
+    unit: Option<String>,
+    /// The builds that stay, of libraries with several.
+    builds: BTreeMap<String, String>,
+    /// Submissions of which blocks are left out.
+    pub of_blocks: u64,
+    /// Submissions of which functions without names are left out.
+    pub of_nameless: u64,
+}
+
+impl Aside {
+    /// Finds out what stays.
+    #[must_use]
+    pub fn of(said: &[Said]) -> Self {
+        let mut units: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
+        let mut builds: BTreeMap<&str, BTreeMap<&str, BTreeSet<i32>>> = BTreeMap::new();
+        for one in said {
+            if let Some(unit) = &one.unit {
+                units.entry(unit).or_default().insert(one.submitter);
+            }
+            for (label, build) in &one.builds {
+                builds.entry(label).or_default().entry(build).or_default().insert(one.submitter);
+            }
+        }
+        let several = builds.into_iter().filter(|(_, of_label)| of_label.len() > 1);
+        Self {
+            unit: (units.len() > 1).then(|| most(&units)).flatten(),
+            builds: several
+                .filter_map(|(label, of_label)| Some((label.to_owned(), most(&of_label)?)))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
+    /// True if everything fits.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.unit.is_none() && self.builds.is_empty()
+    }
+
+    /// Bits of what is left out of a submission, which is counted.
+    pub fn meet(&mut self, said: &Said) -> u32 {
+        let other_unit = said.unit.is_some() && self.unit.is_some() && said.unit != self.unit;
+        let labels = self.builds.iter().enumerate().filter(|(at, (label, build))| {
+            said.builds.get(*label).is_some_and(|own| own != *build || *at >= LABELS)
+        });
+        let nameless = labels.fold(0, |bits, (at, _)| bits | bit_of_label(at));
+        self.of_blocks += u64::from(other_unit);
+        self.of_nameless += u64::from(nameless != 0);
+        nameless | if other_unit { BLOCKS } else { 0 }
+    }
+
+    /// Bits of each subject: it is left out of the submissions that have one of them.
+    #[must_use]
+    pub fn of_subjects(&self, dictionary: &Dictionary) -> Vec<u32> {
+        if self.is_nothing() {
+            return Vec::new();
+        }
+        let labels: BTreeMap<&str, u32> =
+            self.builds.keys().enumerate().map(|(at, label)| (label.as_str(), bit_of_label(at))).collect();
+        let of_function = |number: Option<u32>| {
+            let key = number.and_then(|number| dictionary.function_at(number));
+            let nameless = key.filter(|key| address_of_nameless(&key.name).is_some());
+            nameless.and_then(|key| labels.get(key.dso.as_deref()?)).copied().unwrap_or(0)
+        };
+        let subjects = (0..).map_while(|number| dictionary.subject_at(number));
+        subjects
+            .map(|subject| {
+                let blocks = if subject.kind.is_of_blocks() { BLOCKS } else { 0 };
+                blocks | of_function(subject.function) | of_function(subject.callee)
+            })
+            .collect()
+    }
+
+    /// False for what a merge says of a library with several builds: it is of one that is left out.
+    #[must_use]
+    pub fn keeps_library(&self, kind: Kind, detail: &str) -> bool {
+        if kind != Kind::Library || self.builds.is_empty() {
+            return true;
+        }
+        let label = detail.rsplit('\t').next().unwrap_or_default();
+        let id = detail.split(' ').next().and_then(|first| first.strip_prefix("build_id="));
+        self.builds.get(label).is_none_or(|build| build == id.unwrap_or_default())
+    }
+
+    /// Lines that tell what was left out.
+    #[must_use]
+    pub fn told(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let (Some(unit), true) = (&self.unit, self.of_blocks > 0) {
+            lines.push(format!("counts of blocks of {} submissions: most count {unit}", self.of_blocks));
+        }
+        if self.of_nameless > 0 {
+            let labels: Vec<&str> = self.builds.keys().map(String::as_str).collect();
+            lines.push(format!(
+                "functions without names of {} submissions: addresses in other builds of {}",
+                self.of_nameless,
+                labels.join(", ")
+            ));
+        }
+        lines
+    }
+}
+
+fn bit_of_label(at: usize) -> u32 {
+    if at < LABELS { 2 << at } else { OTHERS }
+}
+
+/// What most submitters have; of equals the first.
+fn most(counts: &BTreeMap<&str, BTreeSet<i32>>) -> Option<String> {
+    let most = counts.iter().max_by_key(|(name, who)| (who.len(), std::cmp::Reverse(**name)));
+    most.map(|(name, _)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(submitter: i32, unit: &str, build: &str) -> Said {
+        let unit = Some(unit.to_owned()).filter(|unit| !unit.is_empty());
+        Said::new(submitter, unit, (!build.is_empty()).then(|| format!("{{\"gzip\":\"{build}\"}}")))
+    }
+
+    #[test]
+    fn the_kind_of_most_submitters_stays() {
+        let all = [
+            said(1, "executions", "aa"),
+            said(2, "executions", "aa"),
+            // However often one stranger sends.
+            said(3, "samples", "bb"),
+            said(3, "samples", "bb"),
+            said(3, "samples", "bb"),
+            said(4, "", ""),
+        ];
+        let mut aside = Aside::of(&all);
+        let bits: Vec<u32> = all.iter().map(|one| aside.meet(one)).collect();
+        assert_eq!(bits, [0, 0, 3, 3, 3, 0]);
+        assert_eq!((aside.of_blocks, aside.of_nameless, aside.told().len()), (3, 3, 2));
+        assert!(aside.keeps_library(Kind::Library, "build_id=aa unresolved=1 package=\tgzip"));
+        assert!(!aside.keeps_library(Kind::Library, "build_id=bb unresolved=1 package=\tgzip"));
+        assert!(aside.keeps_library(Kind::Library, "build_id=bb package=\tother"));
+        assert!(Aside::of(&all[..2]).is_nothing());
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Factors`]: what the weights of a submitter are multiplied by, so that all submitters of a version count alike.
+//!
+//! A kind of numbers is divided by the sum of what was counted of it, never by a claim. The engine multiplies integers alone; what they
+//! are multiples of is divided out of the sums, so that these depend on no order.
+
+use crate::submission::Sums;
+use sediment_core::profile::SHARE_TOTAL;
+use sediment_core::profile::rows::Kind;
+
+/// Sums of weights with factors are multiples of this.
+pub const ONE: u128 = 1_000_000_000_000;
+
+/// Kinds of numbers that add up to a whole of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// All calls.
+    Total,
+    /// Calls between two functions.
+    Calls,
+    /// Affinity.
+    Near,
+    /// Samples of functions.
+    Samples,
+    /// Counts of blocks.
+    Blocks,
+    /// Numbers of recordings, which stay as they are.
+    Recordings,
+}
+
+impl Scale {
+    /// Each with the name of its column in the engine.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Total, "of_total"),
+        (Self::Calls, "of_calls"),
+        (Self::Near, "of_near"),
+        (Self::Samples, "of_samples"),
+        (Self::Blocks, "of_blocks"),
+        (Self::Recordings, "of_recordings"),
+    ];
+
+    /// That of a kind of subjects.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Total => Self::Total,
+            Kind::Call => Self::Calls,
+            Kind::Near => Self::Near,
+            Kind::Function => Self::Samples,
+            Kind::BlocksTotal | Kind::Block => Self::Blocks,
+            _ => Self::Recordings,
+        }
+    }
+}
+
+/// Factors of a submitter of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Factors([u128; 6]);
+
+impl Factors {
+    /// Of what all submissions of a submitter count.
+    #[must_use]
+    pub fn of(total: u128, sums: &Sums) -> Self {
+        let over = |sum: u128| (SHARE_TOTAL * ONE).checked_div(sum).unwrap_or(0);
+        Self([over(total), over(sums.calls), over(sums.near), over(sums.samples), over(sums.blocks), ONE])
+    }
+
+    /// The factor of a kind of numbers.
+    #[must_use]
+    pub fn of_scale(&self, scale: Scale) -> u128 {
+        self.0.get(scale as usize).copied().unwrap_or(0)
+    }
+}
+
+/// A sum of weights with factors, in shares: rounded half to even, and what happened stays at least 1.
+#[must_use]
+pub fn divided(sum: u128) -> u128 {
+    let (whole, rest) = (sum / ONE, sum % ONE);
+    let up = rest > ONE / 2 || rest == ONE / 2 && whole % 2 == 1;
+    let rounded = whole + u128::from(up);
+    if sum > 0 { rounded.max(1) } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_submitter_is_one_share() {
+        let sums = Sums { calls: 3 * SHARE_TOTAL, near: 0, samples: 7, blocks: 1 };
+        let factors = Factors::of(SHARE_TOTAL, &sums);
+        // Factors are rounded down, so that a whole lacks at most one part in ten billions for each recording.
+        let whole = divided(3 * SHARE_TOTAL * factors.of_scale(Scale::Calls));
+        assert!(whole <= SHARE_TOTAL && SHARE_TOTAL - whole <= 3 * SHARE_TOTAL / ONE, "{whole}");
+        assert_eq!(divided(SHARE_TOTAL * factors.of_scale(Scale::Total)), SHARE_TOTAL);
+        assert_eq!(divided(7 * factors.of_scale(Scale::Samples)), SHARE_TOTAL);
+        assert_eq!(factors.of_scale(Scale::Near), 0);
+        assert_eq!(divided(5 * factors.of_scale(Scale::Recordings)), 5);
+        assert_eq!([0, 1, ONE, ONE + ONE / 2, 2 * ONE + ONE / 2].map(divided), [0, 1, 1, 2, 2]);
+        assert!(Scale::ALL.iter().enumerate().all(|(at, (scale, _))| *scale as usize == at));
+    }
+}

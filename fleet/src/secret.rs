@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! [`Keys`]: digests that only who has the site's secret can make again. The secret is a file outside of the dataset.
+
+use sediment_core::{Error, ErrorCode, Result};
+use sha2::{Digest as _, Sha256};
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a secret, and of a block of SHA-256.
+const LENGTH: usize = 32;
+const BLOCK: usize = 64;
+
+/// Makes keys of submitters and identities of submissions.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys([u8; LENGTH]);
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+/// The file of a dataset's secret: the one that is given, else `DATASET.secret` beside a folder.
+///
+/// # Errors
+/// When a dataset in an object store has none.
+pub fn file_of(place: &str, given: Option<&Path>) -> Result<PathBuf> {
+    match given {
+        Some(path) => Ok(path.to_owned()),
+        None if place.starts_with("s3://") => {
+            Err(Error::new(ErrorCode::Usage, "a dataset in an object store needs a file for its secret")
+                .with_hint("--secret FILE, on this machine; every writer of the dataset needs the same"))
+        }
+        None => {
+            let folder = place.trim_end_matches('/');
+            Ok(PathBuf::from(format!("{folder}.secret")))
+        }
+    }
+}
+
+impl Keys {
+    /// Those of a secret.
+    #[must_use]
+    pub fn of(secret: [u8; LENGTH]) -> Self {
+        Self(secret)
+    }
+
+    /// Reads a secret; a new one is made where there is no file, and `is_new` says that nothing was made with another.
+    ///
+    /// # Errors
+    /// When the file cannot be read or made, or is none of a secret.
+    pub fn open(path: &Path, is_new: bool) -> Result<Self> {
+        let io = |error: std::io::Error| {
+            Error::new(ErrorCode::Io, error.to_string())
+                .with_input(path.display().to_string())
+                .with_hint("the dataset's keys of submitters are made with this file: put it back, or name it with --secret")
+        };
+        if is_new && !path.exists() {
+            let mut secret = [0; LENGTH];
+            std::fs::File::open("/dev/urandom")
+                .and_then(|mut file| file.read_exact(&mut secret))
+                .map_err(io)?;
+            let made = std::fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+            let written = made.and_then(|mut file| {
+                file.write_all(format!("{}\n", hexadecimal(&secret)).as_bytes())?;
+                file.sync_all()
+            });
+            match written {
+                Ok(()) => return Ok(Self(secret)),
+                // Another program made it at this moment.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(io(error)),
+            }
+        }
+        let text = std::fs::read_to_string(path).map_err(io)?;
+        let digits = text.trim();
+        let byte =
+            |at: usize| digits.get(2 * at..2 * at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
+        let secret: Option<Vec<u8>> = (0..LENGTH).map(byte).collect();
+        let secret = secret.filter(|_| digits.len() == 2 * LENGTH).and_then(|bytes| bytes.try_into().ok());
+        secret.map(Self).ok_or_else(|| {
+            Error::new(ErrorCode::Damaged, "not a secret: 64 hexadecimal digits")
+                .with_input(path.display().to_string())
+        })
+    }
+
+    /// HMAC-SHA256 of parts, each with its length.
+    fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
+        let padded = |pad: u8| {
+            let mut block = [pad; BLOCK];
+            block.iter_mut().zip(self.0).for_each(|(byte, secret)| *byte ^= secret);
+            block
+        };
+        let mut inner = Sha256::new();
+        inner.update(padded(0x36));
+        for part in parts {
+            inner.update((part.len() as u64).to_le_bytes());
+            inner.update(part);
+        }
+        let mut outer = Sha256::new();
+        outer.update(padded(0x5c));
+        outer.update(inner.finalize());
+        outer.finalize().into()
+    }
+
+    /// Opaque key of a submitter, by the name that the site gave.
+    #[must_use]
+    pub fn submitter(&self, name: &str) -> String {
+        hexadecimal(&self.digest(&[b"submitter", name.as_bytes()])[..8])
+    }
+
+    /// Identity of a submission: the same bytes of the same submitter are one.
+    #[must_use]
+    pub fn identity(&self, submitter: &str, bytes: &[u8]) -> u128 {
+        let digest = self.digest(&[b"submission", submitter.as_bytes(), bytes]);
+        digest.iter().take(16).fold(0, |number, byte| (number << 8) | u128::from(*byte))
+    }
+
+    /// What a dataset keeps, to tell another secret.
+    #[must_use]
+    pub fn check(&self, dataset: &str) -> String {
+        hexadecimal(&self.digest(&[b"dataset", dataset.as_bytes()])[..8])
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_secret_is_made_once_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("dataset").display().to_string();
+        let file = file_of(&format!("{place}/"), None).unwrap();
+        assert_eq!(file, folder.path().join("dataset.secret"));
+        assert!(Keys::open(&file, false).is_err());
+        let keys = Keys::open(&file, true).unwrap();
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Keys::open(&file, false).unwrap(), keys);
+        std::fs::write(&file, "00").unwrap();
+        assert_eq!(Keys::open(&file, true).unwrap_err().code(), ErrorCode::Damaged);
+        assert!(file_of("s3://bucket/x", None).is_err());
+    }
+
+    #[test]
+    fn digests_depend_on_the_secret_and_on_each_part() {
+        let (one, other) = (Keys::of([1; LENGTH]), Keys::of([2; LENGTH]));
+        assert_eq!(one.submitter("alice").len(), 16);
+        assert_ne!(one.submitter("alice"), other.submitter("alice"));
+        assert_ne!(one.identity("a", b"bc"), one.identity("ab", b"c"));
+        assert_ne!(one.check("x"), one.submitter("x"));
+        // HMAC of RFC 4231, with a length in front of its part: the digest is not that of the text alone.
+        assert_ne!(one.digest(&[b"Hi There"]), one.digest(&[b"Hi ", b"There"]));
+    }
+}
