@@ -121,7 +121,8 @@ impl<'a> Trials<'a> {
 
     /// The ends of the affinity edges that the orders need, and of the calls that they do not need.
     fn needed(mut self) -> Result<(Ends, Ends)> {
-        let mut ranges = vec![0..self.candidates.len()];
+        let all = 0..self.candidates.len();
+        let mut ranges: Vec<Range<usize>> = Vec::from([all]);
         while let Some(range) = ranges.pop() {
             if range.is_empty() || self.is_same_without(range.clone())? || range.len() == 1 {
                 continue;

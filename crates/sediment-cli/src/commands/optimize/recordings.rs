@@ -84,7 +84,7 @@ impl Job<'_> {
             // Counts are exact however short the command is.
             let mut sources = recorded.source.iter().map(|source| Source::from(source.as_str()));
             let are_rates = sources.any(|source| source.event == Source::CALL_RATES);
-            let seconds = are_rates.then(|| usage.wall.as_secs_f64());
+            let seconds = are_rates.then_some(usage.wall.as_secs_f64());
             self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
         Ok(())

@@ -121,9 +121,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
                 None => words::brief(&report, &file_name),
             })?;
         }
-        if risks::tell(&displaced, &file_name, ui) {
-            code = ExitCode::from(BELOW_THRESHOLD);
-        } else if below_threshold(&report, &file_name, arguments.min_coverage, ui) {
+        if risks::tell(&displaced, &file_name, ui)
+            || below_threshold(&report, &file_name, arguments.min_coverage, ui)
+        {
             code = ExitCode::from(BELOW_THRESHOLD);
         } else if report.in_force && report.asked > 0 {
             ui.next(next_steps::after_verify(path));
