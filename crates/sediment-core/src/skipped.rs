@@ -300,6 +300,7 @@ coded! {
             "function symbols inside an instruction of another function, not recorded",
         FunctionBeyondBudget "function-beyond-budget" "functions beyond the memory limit of breakpoints (--max-memory), not recorded",
         BlockBeyondBudget "block-beyond-budget" "blocks beyond the memory limit of breakpoints (--max-memory), not counted",
+        FileBeyondBudget "file-beyond-budget" "files beyond the memory limit of call sites (--max-memory), not recorded",
         UnwatchedBlock "unwatched-block" "blocks where no instruction is certain to begin, of unknown count",
         UnknownCaller "unknown-caller" "callers unknown: return address outside every mapped file",
         OtherArchitecture "other-architecture" "programs of another architecture, not recorded",

@@ -95,8 +95,9 @@ pub struct Settings {
     /// Programs and libraries that breakpoints record. In others they stand only at functions of the C library by which a
     /// process changes what it is or may do.
     pub recorded: FileFilter,
-    /// Bytes of memory that breakpoints may cost: pages of code become copies of each process's own.
-    pub max_memory: u64,
+    /// Bytes of memory that the recording may cost: pages of code become copies of each process's own, and call sites have stubs and counters, and
+    /// keep plans. None: 32 MiB for breakpoints, no bound for call sites.
+    pub max_memory: Option<u64>,
     /// Put a started program of one thread on the recorder's processor while it hits many breakpoints.
     pub share_processor: bool,
     /// Where first uses alone are recorded: let a started program of one thread note them by itself, by jumps in its code.
@@ -107,8 +108,6 @@ pub struct Settings {
     pub overhead: Option<f64>,
     /// True if all calls are to be counted, however long that takes.
     pub exact: bool,
-    /// True if memory or processors of the recording are to stay within bounds that somebody gave: breakpoints keep them.
-    pub bounded: bool,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
     pub blocks: BlockCoverage,
     /// Search for them in every program with a line table, for executions by line.
@@ -160,13 +159,12 @@ impl Default for Settings {
         Self {
             exclude: BTreeSet::new(),
             recorded: FileFilter::default(),
-            max_memory: MAX_MEMORY,
+            max_memory: None,
             share_processor: false,
             trampolines: false,
             rates: None,
             overhead: None,
             exact: false,
-            bounded: false,
             blocks: BlockCoverage::Never,
             lines: false,
             until: Until::default(),
@@ -262,6 +260,17 @@ pub const RECORDERS: &[Recorder] = &[
 #[must_use]
 pub fn counts_cycles() -> bool {
     perf::counts_cycles()
+}
+
+/// Removes what recordings keep in the user's cache: the number of files, and their bytes.
+///
+/// # Errors
+/// When the folder cannot be read, or is not the user's alone.
+pub fn clear_cache() -> Result<(usize, u64)> {
+    #[cfg(target_arch = "x86_64")]
+    return call_sites::clear_cache();
+    #[cfg(not(target_arch = "x86_64"))]
+    Ok((0, 0))
 }
 
 /// A recorder that does best with all that suits it.

@@ -237,6 +237,11 @@ pub(crate) fn tell_gaps(profile: &sediment_core::profile::Profile, ui: &Ui) {
     }
 }
 
+/// Warns where the recordings of a profile are too rough for an order.
+pub(crate) fn warn_of_quality(profile: &sediment_core::profile::Profile, ui: &Ui) {
+    profile.quality.doubts().iter().for_each(|doubt| ui.warn(doubt));
+}
+
 /// Tells what a command does with the functions of a profile that are addresses, and the command that names them.
 pub(crate) fn tell_nameless(profile: &sediment_core::profile::Profile, path: &Path, what: &str, ui: &Ui) {
     let nameless = profile.functions().into_iter().filter(|function| profile.is_nameless(*function)).count();

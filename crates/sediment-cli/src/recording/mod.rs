@@ -45,8 +45,8 @@ pub(crate) struct Options {
     /// Count all calls, however long the program runs
     #[arg(long, conflicts_with = "overhead")]
     exact: bool,
-    /// With breakpoints: memory limit, with K, M or G; pages of code with a breakpoint are copied per process
-    /// [default: 32M]
+    /// Memory limit, with K, M or G: of pages of code that change, which are copied per process, and of code, counters and
+    /// kept plans of call sites [default: none; with breakpoints 32M]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     max_memory: Option<u64>,
     /// With breakpoints: put a started program on the recorder's processor while it hits many breakpoints, which makes
@@ -263,13 +263,12 @@ impl Options {
         Ok(Settings {
             exclude: self.exclude.iter().cloned().collect(),
             recorded: only.map_or_else(FileFilter::default, |only| only.files.clone()),
-            max_memory: self.max_memory.unwrap_or(Settings::default().max_memory),
+            max_memory: self.max_memory,
             share_processor: self.share_processor,
             trampolines: self.trampolines,
             rates,
             overhead: self.overhead,
             exact: self.exact,
-            bounded: self.max_memory.is_some() || self.share_processor,
             blocks,
             lines: wanted == Wanted::Lines,
             until,

@@ -99,7 +99,7 @@ impl std::fmt::Display for Weight {
 ///
 /// The result has [`WeightUnit::Share`]. `count`, `affinity` and `samples` of a recording become shares, each over its own sum
 /// (`count`: over the total); numbers that are the same in kind add up, of estimates the larger stays, of ranks the lowest,
-/// of sizes the largest. `kind` stays direct before indirect before thunk, uncertain only where all are, and of two aliases the first by bytes.
+/// of sizes the largest, and of qualities the worst. `kind` stays direct before indirect before thunk, uncertain only where all are, and of two aliases the first by bytes.
 ///
 /// # Errors
 /// When a sum or product leaves 128 bits, when calls were counted and the total is 0, or when there is nothing to merge.
@@ -129,6 +129,7 @@ fn add(sum: &mut Profile, input: &Profile, weight: Weight, normalize: bool) -> R
     sum.total = sum.total.checked_add(shares.total()?).ok_or_else(too_large)?;
     let recordings = sum.inputs.unwrap_or(0).checked_add(input.inputs.unwrap_or(1));
     sum.inputs = Some(recordings.ok_or_else(too_large)?);
+    sum.quality.append(&input.quality);
     sum.source.extend(entries(&input.source).into_iter().map(str::to_owned));
     sum.arch.extend(entries(&input.arch).into_iter().map(str::to_owned));
     for (dso, said) in &input.dsos {
@@ -197,6 +198,7 @@ impl Profile {
             total: self.total,
             arch: self.arch.clone(),
             inputs: self.inputs,
+            quality: self.quality,
             blocks_unit: self.blocks_unit,
             blocks_total: self.blocks_total,
             counters_total: self.counters_total,

@@ -15,6 +15,7 @@ mod dot;
 mod escaped;
 pub mod knowledge;
 pub mod merge;
+pub mod quality;
 pub mod rows;
 pub mod runs;
 pub mod similar_labels;
@@ -29,6 +30,7 @@ use counters::Counters;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use quality::RecordingQuality;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher as _;
 
@@ -256,6 +258,8 @@ pub struct Profile {
     pub arch: BTreeSet<String>,
     /// Number of recordings in it; None counts as one.
     pub inputs: Option<u64>,
+    /// Quality of the recordings, where their recorder measured it.
+    pub quality: RecordingQuality,
     /// Unit of the counts of blocks.
     pub blocks_unit: BlockUnit,
     /// All executions or samples that the counts of blocks are a part of. Zero where none were counted.
@@ -508,7 +512,7 @@ impl PartialEq for Profile {
     fn eq(&self, other: &Self) -> bool {
         let header = |p: &Self| {
             let blocks = (p.blocks_unit, p.blocks_total, p.counters_total);
-            (p.source.clone(), p.unit, p.total, p.arch.clone(), p.inputs, blocks)
+            (p.source.clone(), p.unit, p.total, p.arch.clone(), (p.inputs, p.quality), blocks)
         };
         header(self) == header(other)
             && self.dsos == other.dsos

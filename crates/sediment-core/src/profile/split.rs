@@ -40,6 +40,7 @@ fn without_functions(profile: &Profile) -> Profile {
         total: profile.total,
         arch: profile.arch.clone(),
         inputs: profile.inputs,
+        quality: profile.quality,
         blocks_unit: profile.blocks_unit,
         blocks_total: profile.blocks_total,
         counters_total: profile.counters_total,

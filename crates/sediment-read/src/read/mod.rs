@@ -43,6 +43,7 @@ pub use former::{FORMER_FORMATS, FormerFormat};
 pub use input::Input;
 pub use perf_data::check_events;
 pub use replay::{Listener, Step};
+use sediment_core::profile::quality::RecordingQuality;
 use sediment_core::profile::source::Source;
 
 use hashbrown::HashTable;
@@ -305,6 +306,8 @@ pub struct Recording {
     pub total: u128,
     /// Skipped items, by reason.
     pub skipped: Skipped,
+    /// Quality, where the recorder measured it.
+    pub quality: RecordingQuality,
     /// The target of every call is the address that the call returns to by which the callee announced itself:
     /// [`crate::resolve`] recognises by them the binary that was executed.
     pub return_addresses: bool,
@@ -467,6 +470,7 @@ impl Recording {
         self.total = self.total.saturating_add(part.total);
         self.seen = format!("{}; {}", self.seen, part.seen);
         self.skipped.append(&part.skipped);
+        self.quality.append(&part.quality);
         let dsos: Vec<DsoId> = part.dsos.iter().map(|dso| self.dso(dso.clone())).collect();
         let addresses: Vec<AddressId> = part
             .addresses

@@ -368,6 +368,7 @@ fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
     let recorded_arch =
         recording.arch.as_deref().and_then(|arch| acceptable(arch.as_bytes())).map(str::to_owned);
     profile.arch.extend(recorded_arch.or_else(|| dsos.arch()));
+    profile.quality = recording.quality;
     profile
 }
 

@@ -12,7 +12,7 @@ use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
 use super::switch::{Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::{Mapping, all_mappings, is_filtered, running_thread};
+use crate::tracing::mappings::{Mapping, is_filtered, running_thread};
 use crate::tracing::system::{self, Status};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -134,7 +134,9 @@ impl Supervisor<'_> {
         }
         let running: Vec<Pid> = standing.stopped.keys().copied().collect();
         let any = *running.first().ok_or_else(|| io::Error::other("it has ended"))?;
-        let mapped = all_mappings(any)?;
+        self.open(process);
+        let opened = self.opened_of(any, process)?;
+        let mapped = opened.mappings()?;
         for thread in &running {
             if ptrace::getregs(*thread)?.gs_base != 0 {
                 return Err(io::Error::other(format!("it is left alone: {}", Reason::OccupiedRegister)));
@@ -153,7 +155,7 @@ impl Supervisor<'_> {
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
         // What has come since it was prepared.
-        image.attend(any, &mapped, &mut self.common)?;
+        image.attend((any, &opened.memory), &mapped, &mut self.common)?;
         self.images.push(Some(image));
         self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));
         Ok(())
@@ -172,14 +174,20 @@ impl Supervisor<'_> {
             .map(|(id, _)| *id)
             .filter(|id| self.threads.get(id).is_some_and(|found| found.process == process));
         // One that is in no system call comes first: nothing is to be called again.
+        let any = standing
+            .stopped
+            .keys()
+            .find(|id| self.threads.get(id).is_some_and(|found| found.process == process));
+        let any = any.ok_or_else(|| io::Error::other("it has ended"))?;
+        let opened = self.opened_of(*any, process)?;
         let chosen = own
-            .filter(|id| !injected::is_in_sequence(*id))
+            .filter(|id| !injected::is_in_sequence(*id, &opened.memory))
             .filter_map(|id| Some((id, ptrace::getregs(id).ok()?)))
             .min_by_key(|(id, registers)| (registers.orig_rax as i64 >= 0, *id));
         let (thread, registers) = chosen.ok_or_else(|| io::Error::other("no thread of it can be used"))?;
         let after = Registers::calling_by_itself(registers, is_filtered(thread));
         let code = code(after.rip);
-        let injected = injected::run(thread, mapped, (&code, Moment::Running), after)?;
+        let injected = injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), after)?;
         let mut signals = injected.signals.into_iter();
         if let Some(first) = signals.next() {
             standing.stopped.insert(thread, Status::Signal(first));
@@ -240,10 +248,11 @@ impl Supervisor<'_> {
             return Err(io::Error::other("it cannot be done from outside"));
         }
         let Some((any, _)) = own.first() else { return Ok(true) };
-        let mapped = all_mappings(*any)?;
+        let opened = self.opened_of(*any, process)?;
+        let mapped = opened.mappings()?;
         let regions = image.regions();
         for (thread, _) in &own {
-            if image.is_in_stubs(*thread, &mapped)? {
+            if image.is_in_stubs(*thread, (&opened.memory, &mapped))? {
                 return Ok(false);
             }
         }

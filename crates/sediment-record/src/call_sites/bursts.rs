@@ -7,6 +7,7 @@
 //! the time over that of bursts. Counting is taken to cost as much as the program itself, which few programs exceed; stopping the threads of
 //! a process and changing its code is measured.
 
+use super::counters::BurstWeight;
 use crate::Settings;
 use nix::unistd::Pid;
 use sediment_core::plural::counted;
@@ -119,11 +120,13 @@ impl Bursts {
     }
 
     /// Weight of a call in a burst.
-    pub(super) fn weight(&self) -> f64 {
-        let Some(begun) = self.begun else { return 1.0 };
+    pub(super) fn weight(&self) -> BurstWeight {
+        let Some(begun) = self.begun else { return BurstWeight { weight: 1.0, bursts: 0 } };
         let current = if self.counting { self.turned.elapsed() } else { Duration::ZERO };
         let counted = self.counted + current;
-        if counted.is_zero() { 1.0 } else { begun.elapsed().as_secs_f64() / counted.as_secs_f64() }
+        let weight =
+            if counted.is_zero() { 1.0 } else { begun.elapsed().as_secs_f64() / counted.as_secs_f64() };
+        BurstWeight { weight, bursts: self.number + u64::from(self.counting) }
     }
 
     /// What of the time was counted, in words; None if all of it.

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes code in the memory of a process from outside.
 
-use super::sites::PAGE;
-use super::stubs::{Changes, SiteChange};
+use super::changes::{Changes, SiteChange};
+use super::sites::{PAGE, TextSegment};
 use nix::unistd::Pid;
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Way in which code changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeState {
     ToStubs,
     ToOriginal,
-}
-
-pub(super) fn memory_of(process: Pid) -> io::Result<File> {
-    File::options().read(true).write(true).open(format!("/proc/{process}/mem"))
 }
 
 /// Bytes that are read and written at once.
@@ -30,11 +28,22 @@ pub(super) fn write_changes(
     to: CodeState,
     passes: &dyn Fn(&SiteChange<'_>) -> bool,
 ) -> io::Result<u64> {
+    change_pages(memory, (bias, changes), to, passes, &mut |_, _, _| {})
+}
+
+/// The same; `keep` gets the address of each run of pages, with its bytes before and after.
+fn change_pages(
+    memory: &File,
+    (bias, changes): (u64, &Changes),
+    to: CodeState,
+    passes: &dyn Fn(&SiteChange<'_>) -> bool,
+    keep: &mut dyn FnMut(u64, Vec<u8>, Vec<u8>),
+) -> io::Result<u64> {
     let mut others = 0;
     let mut changes = changes.iter().filter(passes).peekable();
     while let Some(first) = changes.peek() {
         let start = first.at.wrapping_add(bias) & !(PAGE - 1);
-        let mut bytes = Vec::new();
+        let (mut bytes, mut before) = (Vec::new(), Vec::new());
         let mut end = start;
         // Pages without a change end a run, so that they stay shared with the file.
         while let Some(SiteChange { at, original, changed, .. }) =
@@ -43,9 +52,10 @@ pub(super) fn write_changes(
             let at = at.wrapping_add(bias);
             let page_end = (at | (PAGE - 1)) + 1;
             if page_end > end {
-                let mut pages = vec![0; (page_end - end) as usize];
-                memory.read_exact_at(&mut pages, end)?;
-                bytes.extend(pages);
+                let length = bytes.len();
+                bytes.resize(length + (page_end - end) as usize, 0);
+                memory.read_exact_at(&mut bytes[length..], end)?;
+                before.extend_from_slice(&bytes[length..]);
                 end = page_end;
             }
             let there = &mut bytes[(at - start) as usize..][..changed.len()];
@@ -60,6 +70,122 @@ pub(super) fn write_changes(
             }
         }
         memory.write_all_at(&bytes, start)?;
+        keep(start.wrapping_sub(bias), before, bytes);
     }
     Ok(others)
+}
+
+/// Pages of a file as they are and as they lead to stubs, for the next process that maps the file so.
+#[derive(Debug)]
+pub(super) struct PreparedPages {
+    file: File,
+    runs: Vec<PreparedRun>,
+    length: usize,
+}
+
+impl Drop for PreparedPages {
+    fn drop(&mut self) {
+        PREPARED.fetch_sub(self.length, Ordering::Relaxed);
+    }
+}
+
+/// Pages that follow each other.
+#[derive(Debug)]
+struct PreparedRun {
+    /// Address as linked.
+    start: u64,
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+/// Bytes of prepared pages of a file, and of all, at most; each is there twice.
+const MOST_PREPARED: usize = 16 << 20;
+const ALL_PREPARED: usize = 48 << 20;
+/// Bytes of all that are there.
+static PREPARED: AtomicUsize = AtomicUsize::new(0);
+
+/// A file that a process has just mapped.
+pub(super) struct NewCode<'a> {
+    pub(super) process: Pid,
+    pub(super) memory: &'a File,
+    pub(super) bias: u64,
+    pub(super) path: &'a str,
+    pub(super) inode: u64,
+    pub(super) text: &'a [TextSegment],
+}
+
+impl NewCode<'_> {
+    /// Makes all changes, and prepares the pages for the next process. The number of those that are not made.
+    pub(super) fn change(
+        &self,
+        changes: &Changes,
+        prepared_pages: &OnceCell<Option<PreparedPages>>,
+    ) -> io::Result<u64> {
+        if let Some(Some(prepared)) = prepared_pages.get() {
+            if self.write_prepared(prepared)? {
+                return Ok(0);
+            }
+        }
+        let mut runs = Vec::new();
+        let mut length = 0;
+        let mut keep = |start, before: Vec<u8>, after| {
+            length += before.len();
+            if length <= MOST_PREPARED {
+                runs.push(PreparedRun { start, before, after });
+            }
+        };
+        let changes = (self.bias, changes);
+        let others = change_pages(self.memory, changes, CodeState::ToStubs, &|_| true, &mut keep)?;
+        prepared_pages.get_or_init(|| {
+            let file = File::open(format!("/proc/{}/root{}", self.process, self.path)).ok()?;
+            let is_same = file.metadata().is_ok_and(|about| about.is_file() && about.ino() == self.inode);
+            let fits = length <= MOST_PREPARED && PREPARED.load(Ordering::Relaxed) + length <= ALL_PREPARED;
+            (is_same && others == 0 && fits).then(|| {
+                PREPARED.fetch_add(length, Ordering::Relaxed);
+                PreparedPages { file, runs, length }
+            })
+        });
+        Ok(others)
+    }
+
+    /// Writes prepared pages; false if the file or the memory of the process is not as it was before.
+    fn write_prepared(&self, prepared: &PreparedPages) -> io::Result<bool> {
+        let Ok(pages) = File::open(format!("/proc/{}/pagemap", self.process)) else { return Ok(false) };
+        let mut now = Vec::new();
+        for run in &prepared.runs {
+            let Some(offset) = self.offset(run.start) else { return Ok(false) };
+            now.resize(run.before.len(), 0);
+            let read = prepared.file.read_exact_at(&mut now, offset);
+            let at = run.start.wrapping_add(self.bias);
+            if read.is_err() || now != run.before || !is_of_file(&pages, at, now.len() as u64) {
+                return Ok(false);
+            }
+        }
+        for run in &prepared.runs {
+            self.memory.write_all_at(&run.after, run.start.wrapping_add(self.bias))?;
+        }
+        Ok(true)
+    }
+
+    /// Offset in the file of a page with code.
+    fn offset(&self, page: u64) -> Option<u64> {
+        let has_it =
+            |segment: &&TextSegment| (segment.code.start & !(PAGE - 1)..segment.code.end).contains(&page);
+        let segment = self.text.iter().find(has_it)?;
+        segment.file_offset.checked_add_signed(page.wrapping_sub(segment.code.start) as i64)
+    }
+}
+
+/// True if all these pages are as the file has them: the process has no copy of its own.
+fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
+    /// Bits of an entry of /proc/ID/pagemap: in memory, in swap, of a file.
+    const PRESENT: u64 = 1 << 63;
+    const SWAPPED: u64 = 1 << 62;
+    const OF_FILE: u64 = 1 << 61;
+    let mut entries = vec![0; (length / PAGE * 8) as usize];
+    pages.read_exact_at(&mut entries, address / PAGE * 8).is_ok()
+        && entries.chunks_exact(8).filter_map(|entry| entry.first_chunk()).all(|entry| {
+            let bits = u64::from_ne_bytes(*entry);
+            bits & SWAPPED == 0 && bits & (PRESENT | OF_FILE) != PRESENT
+        })
 }

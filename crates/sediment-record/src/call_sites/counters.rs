@@ -12,7 +12,6 @@
 
 use super::plan::SitePlan;
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 /// Whether a thread waits for the recorder, in the header of its block: 1 if it does.
 pub(super) const WAITS: u64 = 8;
@@ -64,6 +63,28 @@ impl FileCounters {
     }
 }
 
+/// An entry of the table of further targets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FurtherTarget {
+    target: u64,
+    record: u64,
+    calls: u64,
+    first: u32,
+}
+
+impl FurtherTarget {
+    /// All of a table.
+    pub(super) fn all(table: &[u8]) -> impl Iterator<Item = Self> + '_ {
+        let entries = table.chunks_exact(TARGET_BYTES as usize).filter(|entry| word(entry, 0) != 0);
+        entries.map(|entry| Self {
+            target: word(entry, 0),
+            record: number_of_4(entry, 8).into(),
+            calls: word(entry, 16),
+            first: number_of_4(entry, 12),
+        })
+    }
+}
+
 /// Numbers of calls that a block has of one file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SiteCounts {
@@ -76,47 +97,39 @@ pub(super) struct SiteCounts {
 }
 
 impl SiteCounts {
-    /// Adds the counters of a file. `read` gives bytes of a block.
-    pub(super) fn add(&mut self, counters: &FileCounters, read: &dyn Fn(Range<u64>) -> Vec<u8>) {
-        let numbers = read(counters.at..counters.end());
-        let number = |at: u64| word(&numbers, at - counters.at);
-        for index in 0..counters.direct {
+    /// Adds the counters of a file, as they are in a block.
+    pub(super) fn add(&mut self, counters: &FileCounters, numbers: &[u8]) {
+        let place = |at: u64| (at - counters.at) as usize;
+        let (calls, rest) = numbers.split_at(place(counters.firsts()).min(numbers.len()));
+        for (index, left) in calls.chunks_exact(8).enumerate().filter(|(_, left)| **left != [0; 8]) {
             // Counted down from 0.
-            let calls = number(counters.at + 8 * index).wrapping_neg();
-            if calls != 0 {
-                let first = number_of_4(&numbers, counters.firsts() + 4 * index - counters.at);
-                add(self.direct.entry(index as usize).or_default(), calls, first);
-            }
+            let first = number_of_4(rest, 4 * index as u64);
+            add(self.direct.entry(index).or_default(), word(left, 0).wrapping_neg(), first);
         }
-        for index in 0..counters.indirect {
-            let record = counters.records() + RECORD_BYTES * index;
+        let records = numbers.get(place(counters.records())..).unwrap_or_default();
+        let records = records.chunks_exact(RECORD_BYTES as usize).take(counters.indirect as usize);
+        for (index, record) in records.enumerate() {
             for (key, count, first) in [(0, 8, 32), (16, 24, 36)] {
-                let target = number(record + key);
+                let target = word(record, key);
                 if target != 0 {
-                    let first = number_of_4(&numbers, record + first - counters.at);
-                    add(
-                        self.indirect.entry((index as usize, target)).or_default(),
-                        number(record + count),
-                        first,
-                    );
+                    let sum = self.indirect.entry((index, target)).or_default();
+                    add(sum, word(record, count), number_of_4(record, first));
                 }
             }
-            let without = number(record + 40);
+            let without = word(record, 40);
             if without > 0 {
-                *self.without_target.entry(index as usize).or_default() += without;
+                *self.without_target.entry(index).or_default() += without;
             }
         }
     }
 
-    /// Adds what the table of further targets has of a file.
-    pub(super) fn add_targets(&mut self, counters: &FileCounters, table: &[u8]) {
-        for entry in table.chunks_exact(TARGET_BYTES as usize) {
-            let (target, record) = (word(entry, 0), u64::from(number_of_4(entry, 8)));
-            let records = counters.records()..counters.records() + RECORD_BYTES * counters.indirect;
-            if target != 0 && records.contains(&record) {
+    /// Adds what the tables of further targets have of a file.
+    pub(super) fn add_targets(&mut self, counters: &FileCounters, targets: &[FurtherTarget]) {
+        let records = counters.records()..counters.records() + RECORD_BYTES * counters.indirect;
+        for FurtherTarget { target, record, calls, first } in targets {
+            if records.contains(record) {
                 let index = ((record - records.start) / RECORD_BYTES) as usize;
-                let first = number_of_4(entry, 12);
-                add(self.indirect.entry((index, target)).or_default(), word(entry, 16), first);
+                add(self.indirect.entry((index, *target)).or_default(), *calls, *first);
             }
         }
     }
@@ -137,11 +150,20 @@ impl SiteCounts {
         }
     }
 
-    /// Multiplies what marked sites have counted since it was set aside by a weight.
-    pub(super) fn weigh(&mut self, marked: &SiteMarks, before: &Self, weight: f64) {
-        let weighed = |count: &mut u64, before: u64| {
-            let since = count.saturating_sub(before) as f64 * weight;
+    /// Multiplies what marked sites have counted since it was set aside by a weight. The number of calls by which the counts may be wrong, the calls
+    /// of a burst taken as one observation.
+    pub(super) fn weigh(
+        &mut self,
+        marked: &SiteMarks,
+        before: &Self,
+        BurstWeight { weight, bursts }: BurstWeight,
+    ) -> f64 {
+        let mut error = 0.0;
+        let mut weighed = |count: &mut u64, before: u64| {
+            let counted = count.saturating_sub(before);
+            let since = counted as f64 * weight;
             *count = before.saturating_add(since.round() as u64);
+            error += (since - counted as f64) / (counted.min(bursts).max(1) as f64).sqrt();
         };
         for (site, (count, _)) in self.direct.iter_mut().filter(|(site, _)| marked.has_direct(**site)) {
             weighed(count, before.direct.get(site).map_or(0, |(count, _)| *count));
@@ -153,7 +175,17 @@ impl SiteCounts {
         for (site, count) in self.without_target.iter_mut().filter(|(site, _)| marked.has_indirect(**site)) {
             weighed(count, before.without_target.get(site).copied().unwrap_or(0));
         }
+        error
     }
+}
+
+/// What calls in bursts stand for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BurstWeight {
+    /// Calls that one stands for.
+    pub(super) weight: f64,
+    /// Number of bursts.
+    pub(super) bursts: u64,
 }
 
 /// Marks of the sites of a file.
@@ -170,7 +202,11 @@ impl SiteMarks {
         Self { direct, all: vec![false; direct + plan.indirect.len()] }
     }
 
-    /// By the number of a site in [`super::stubs::SiteChange`].
+    pub(super) fn is_empty(&self) -> bool {
+        !self.all.contains(&true)
+    }
+
+    /// By the number of a site in [`super::changes::SiteChange`].
     pub(super) fn has(&self, site: usize) -> bool {
         self.all.get(site).copied().unwrap_or(false)
     }

@@ -85,6 +85,37 @@ impl<'a> PlannedFile<'a> {
         Some((section.address(), section.data().ok()?))
     }
 
+    /// All that a plan is made from, by offsets in the file: headers, what is loaded, and sections, but for debug information.
+    pub(super) fn parts(&self) -> Vec<(u64, &'a [u8])> {
+        let header = self.file.elf_header();
+        let table = |offset: u64, count: u16, size: u16| offset..offset + u64::from(count) * u64::from(size);
+        let end = LittleEndian;
+        let mut parts = vec![
+            0..u64::from(header.e_ehsize.get(end)),
+            table(header.e_phoff.get(end), header.e_phnum.get(end), header.e_phentsize.get(end)),
+            table(header.e_shoff.get(end), header.e_shnum.get(end), header.e_shentsize.get(end)),
+        ];
+        let loaded = self.file.elf_program_headers().iter().map(|segment| segment.file_range(end));
+        parts.extend(loaded.map(|(offset, length)| offset..offset.saturating_add(length)));
+        for section in self.file.sections() {
+            let is_read = !section.name().is_ok_and(|name| name.starts_with(".debug"));
+            let range = section.file_range().filter(|_| is_read);
+            parts.extend(range.map(|(offset, length)| offset..offset.saturating_add(length)));
+        }
+        parts.sort_by_key(|part| (part.start, part.end));
+        let mut read = Vec::new();
+        let mut done = 0;
+        for part in parts {
+            let (from, to) = (part.start.max(done), part.end.min(self.bytes.len() as u64));
+            if let Some(bytes) = self.bytes.get(from as usize..to as usize).filter(|bytes| !bytes.is_empty())
+            {
+                read.push((from, bytes));
+                done = to;
+            }
+        }
+        read
+    }
+
     /// Name that the file gives itself as a library.
     pub(super) fn soname(&self) -> Option<String> {
         let dynamic = self.file.elf_section_table().dynamic(LittleEndian, self.bytes).ok()??;
@@ -123,7 +154,6 @@ pub(super) struct FileSymbols {
     pub(super) starts: BTreeSet<u64>,
     /// First bytes of cold parts, by their names.
     pub(super) cold: BTreeSet<u64>,
-    pub(super) exports: HashMap<String, Export>,
     pub(super) traits: BTreeSet<Trait>,
 }
 
@@ -154,16 +184,22 @@ impl FileSymbols {
                 found.starts.insert(address);
             }
         }
-        for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
-            let (Ok(name), SymbolFlags::Elf { st_info, .. }) = (symbol.name(), symbol.flags()) else {
-                continue;
-            };
-            let is_resolver = st_info.0 & 0xf == elf::STT_GNU_IFUNC.0;
-            let export = Export { address: symbol.address(), is_resolver };
-            found.exports.entry(name.to_owned()).or_insert(export);
-        }
         found
     }
+}
+
+/// Functions that other files may call by name.
+pub(super) fn exports(image: &PlannedFile<'_>) -> HashMap<String, Export> {
+    let mut found = HashMap::new();
+    for symbol in image.file.dynamic_symbols().filter(|symbol| symbol.is_definition()) {
+        let (Ok(name), SymbolFlags::Elf { st_info, .. }) = (symbol.name(), symbol.flags()) else {
+            continue;
+        };
+        let is_resolver = st_info.0 & 0xf == elf::STT_GNU_IFUNC.0;
+        let export = Export { address: symbol.address(), is_resolver };
+        found.entry(name.to_owned()).or_insert(export);
+    }
+    found
 }
 
 /// Slots of the global offset table whose callee is known.

@@ -3,8 +3,8 @@
 //!
 //! A program that has just become of a process has executed nothing: all its registers are 0 but the stack pointer. A short piece of code
 //! lies for a moment where its code is padded by zeros, maps the memory, sets the registers back to 0 and goes on to the program's first
-//! instruction. The recorder follows it by its system calls, and does nothing that has to be undone: if the recorder is killed, the code
-//! runs to its end by itself.
+//! instruction. At its end it sends itself a signal that does nothing, at which the recorder stops it. The recorder does nothing that has to be
+//! undone: if it is killed, the code runs to its end by itself.
 //!
 //! In a program that runs already, one thread does this while the others stand still, and takes its registers from its stack at the end.
 //! The memory is unmapped in the same way.
@@ -30,8 +30,11 @@ impl Region {
 
 /// What `r15` holds at the last system call if all memory is mapped.
 pub(super) const DONE: u64 = 1;
-/// The last system call.
+/// The last system call in a program that runs.
 pub(super) const LAST_CALL: i64 = libc::SYS_close;
+/// The signal that a program that begins sends to itself at the end, by which we stop it. Without us, it does nothing: a program that begins
+/// has no handlers, and the signal is ignored unless it has one.
+pub(super) const LAST_SIGNAL: i32 = libc::SIGURG;
 
 /// Where a thread runs the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,6 +154,12 @@ pub(super) fn mapping(path: &str, regions: &[Region], moment: Moment, go_on: u64
     }
     code.extend([0x4c, 0x89, 0xc7]); // mov rdi, r8
     system_call(&mut code, LAST_CALL);
+    if moment == Moment::Beginning {
+        system_call(&mut code, libc::SYS_getpid);
+        code.extend([0x89, 0xc7, 0x89, 0xc6, 0xba]); // mov edi, eax; mov esi, eax; mov edx, signal
+        code.extend(LAST_SIGNAL.to_le_bytes());
+        system_call(&mut code, libc::SYS_tgkill);
+    }
     moment.set_back(&mut code);
     jump(&mut code, go_on);
     let distance = (code.len() - path_place - 4) as u32;

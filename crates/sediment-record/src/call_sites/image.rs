@@ -1,47 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A program in memory: from exec on, shared by the processes that it forks. It has room for stubs near its code, and blocks of counters.
 
-use super::code::{CodeState, memory_of, write_changes};
-use super::counters::{FILES, FileCounters, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS};
+use super::changes::{Changes, SiteChange};
+use super::code::{CodeState, NewCode, write_changes};
+use super::counters::{
+    BurstWeight, FILES, FileCounters, FurtherTarget, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
+    WAITS,
+};
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
-use super::plan::SitePlan;
 use super::room::find_room;
+use super::rooms::{LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of};
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{Changes, StubPlacement, Stubs, size};
+use super::stubs::{Stubs, size};
 use super::tally::CallTally;
 use crate::tracing::mappings::Mapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// Room for stubs near the libraries, in bytes.
-const LIBRARY_STUBS: u64 = 64 << 20;
 /// Distance of that room below the dynamic linker: libraries find their place between them first.
 const BELOW_LIBRARIES: u64 = 1 << 30;
 /// Distance of the room near the program below it, and above a program that lies too low for that: its heap grows there.
 const BELOW_PROGRAM: u64 = 64 << 20;
 const ABOVE_PROGRAM: u64 = 1 << 30;
-/// Bytes of a block for the counters of libraries.
-const LIBRARY_COUNTERS: u64 = 6 << 20;
 /// Blocks of counters: threads beyond that share them.
 const BLOCKS: u64 = 64;
 /// Blocks of a program that locks all its memory, which then has to be there.
 const BLOCKS_OF_LOCKED: u64 = 2;
 
-/// The function that the dynamic linker calls when libraries have come or gone.
-const NOTICE: &str = "_dl_debug_state";
+/// Room for stubs, as a program has mapped it.
+#[derive(Debug)]
+struct MappedRoom {
+    address: u64,
+    room: SharedRoom,
+}
 
-/// Room for stubs.
-#[derive(Debug, Clone)]
-struct Room {
-    region: Region,
-    used: u64,
+impl MappedRoom {
+    fn region(&self) -> Region {
+        self.room.borrow().region(self.address)
+    }
 }
 
 /// A file that a program has mapped.
@@ -88,19 +92,20 @@ impl FileInMemory {
 /// A program in memory.
 #[derive(Debug)]
 pub(super) struct ProgramImage {
-    rooms: Vec<Room>,
+    /// Near the program, and near the libraries, if it may have any.
+    own_room: MappedRoom,
+    library_room: Option<MappedRoom>,
     blocks: Region,
     block_length: u64,
     /// By block: the threads that count there.
     users: Vec<u32>,
     /// Place of the program's own file.
     program: Range<u64>,
-    /// Offset in each block for the counters of the next library. Those of the program come after all of these, so that libraries have the
-    /// same place in many programs.
-    next_counters: u64,
     /// Address of the page that the recording shares.
     shared: u64,
     files: Vec<FileInMemory>,
+    /// Bytes of memory that it takes: copies of pages, stubs, and counters of a thread; 0 without a bound.
+    pub(super) memory: u64,
     /// Threads of all its processes.
     pub(super) threads: u32,
     /// True if it ran before it was recorded.
@@ -114,6 +119,9 @@ pub(super) struct ProgramImage {
 pub(super) struct CommonParts {
     pub(super) modules: PlannedModules,
     pub(super) shared: SharedMemory,
+    pub(super) rooms: StubRooms,
+    /// Bytes of memory that may still be taken; None without a bound.
+    pub(super) memory_left: Option<u64>,
     pub(super) skipped: Skipped,
 }
 
@@ -121,67 +129,68 @@ pub(super) struct CommonParts {
 #[derive(Debug)]
 pub(super) struct NewProgram<'a> {
     pub(super) mapped: &'a [Range<u64>],
-    /// The program's file, and its place.
-    pub(super) program: (&'a SitePlan, Range<u64>),
+    /// The program's file by its number, and its place.
+    pub(super) program: (usize, Range<u64>),
     /// Place of the dynamic linker; None of a static program.
     pub(super) linker: Option<Range<u64>>,
 }
 
 impl ProgramImage {
     /// Takes memory for a program; None if there is no room near it.
-    pub(super) fn plan(wanted: &NewProgram<'_>, shared: &mut SharedMemory) -> io::Result<Option<Self>> {
-        let (plan, place) = &wanted.program;
-        let locks = plan.traits.contains(&Trait::LocksMemory);
-        let own = FileCounters::of(plan, FILES).end() - FILES;
-        let block_length = (FILES + own + LIBRARY_COUNTERS).next_multiple_of(PAGE);
-        let count = if locks { BLOCKS_OF_LOCKED } else { BLOCKS };
+    pub(super) fn plan(wanted: &NewProgram<'_>, common: &mut CommonParts) -> io::Result<Option<Self>> {
+        let (module, place) = &wanted.program;
+        let planned = common.modules.get(*module).clone();
+        let own = FileCounters::of(&planned.plan, 0).end();
+        let block_length = (FILES + LIBRARY_COUNTERS + own).next_multiple_of(PAGE);
+        let is_locked = planned.plan.traits.contains(&Trait::LocksMemory);
+        let count = if is_locked { BLOCKS_OF_LOCKED } else { BLOCKS };
         let mut mapped = wanted.mapped.to_vec();
-        let own_stubs = size(plan).max(PAGE);
+        let mut find = |near: &Range<u64>, length: u64, wanted: u64| {
+            let at = find_room(&mapped, near, length, wanted & !(PAGE - 1))?;
+            mapped.push(at..at + length);
+            Some(at)
+        };
+        let own_stubs = size(&planned.plan).max(PAGE);
         // A part of the data segment behind the file's pages is the heap's.
         let near_program = match place.start.checked_sub(BELOW_PROGRAM + own_stubs) {
-            Some(below) if below > ABOVE_PROGRAM => below & !(PAGE - 1),
+            Some(below) if below > ABOVE_PROGRAM => below,
             _ => place.end.next_multiple_of(PAGE) + ABOVE_PROGRAM,
         };
-        let Some(at) = find_room(&mapped, place, own_stubs, near_program) else { return Ok(None) };
-        let mut rooms = vec![(at, own_stubs)];
-        mapped.push(at..at + own_stubs);
-        let data_length = SHARED_PAGE + block_length * count;
-        let libraries = wanted.linker.as_ref().map_or(place, |linker| linker);
-        let stubs = if wanted.linker.is_some() { LIBRARY_STUBS } else { 0 };
-        let below = (libraries.start & !(PAGE - 1)).saturating_sub(BELOW_LIBRARIES + stubs + data_length);
-        // The data lies behind the stubs; it may be anywhere.
-        let length = stubs + data_length;
-        let at = if stubs > 0 {
-            find_room(&mapped, libraries, length, below)
-        } else {
-            find_room(
-                &mapped,
-                place,
-                length,
-                near_program.saturating_sub(length + BELOW_PROGRAM) & !(PAGE - 1),
-            )
+        let Some(own_stubs) = find(place, own_stubs, near_program) else { return Ok(None) };
+        let mut library_stubs = None;
+        if let Some(linker) = &wanted.linker {
+            let below = linker.start.saturating_sub(BELOW_LIBRARIES + LIBRARY_STUBS);
+            let Some(address) = find(linker, LIBRARY_STUBS, below) else { return Ok(None) };
+            library_stubs = Some(address);
+        }
+        // It may be anywhere.
+        let data = SHARED_PAGE + block_length * count;
+        let above = library_stubs.unwrap_or(own_stubs);
+        let Some(data) = find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM))
+        else {
+            return Ok(None);
         };
-        let Some(at) = at else { return Ok(None) };
-        if stubs > 0 {
-            rooms.push((at, stubs));
-        }
-        let mut taken = Vec::new();
-        for (address, length) in rooms {
-            let offset = shared.take(length)?;
-            taken.push(Room { region: Region { address, length, offset, is_code: true }, used: 0 });
-        }
+        let distance = own_stubs.wrapping_sub(place.start);
+        let program = (*module, planned.as_ref());
+        let own_room = common.rooms.of_program(program, distance, &mut common.shared)?;
+        let library_room = match library_stubs {
+            Some(address) => {
+                Some(MappedRoom { address, room: common.rooms.of_libraries(&mut common.shared)? })
+            }
+            None => None,
+        };
         let blocks = block_length * count;
-        let offset = shared.take(blocks)?;
-        let address = at + stubs + SHARED_PAGE;
+        let offset = common.shared.take(blocks)?;
         Ok(Some(Self {
-            rooms: taken,
-            blocks: Region { address, length: blocks, offset, is_code: false },
+            own_room: MappedRoom { address: own_stubs, room: own_room },
+            library_room,
+            blocks: Region { address: data + SHARED_PAGE, length: blocks, offset, is_code: false },
             block_length,
             users: vec![0; count as usize],
             program: place.clone(),
-            next_counters: FILES,
-            shared: at + stubs,
+            shared: data,
             files: Vec::new(),
+            memory: 0,
             threads: 0,
             was_running: false,
             counts_always: false,
@@ -191,7 +200,11 @@ impl ProgramImage {
     /// Memory that the program is to map.
     pub(super) fn regions(&self) -> Vec<Region> {
         let shared = Region { address: self.shared, length: SHARED_PAGE, offset: 0, is_code: false };
-        self.rooms.iter().map(|room| room.region).chain([shared, self.blocks]).collect()
+        self.rooms().map(MappedRoom::region).chain([shared, self.blocks]).collect()
+    }
+
+    fn rooms(&self) -> impl Iterator<Item = &MappedRoom> {
+        [&self.own_room].into_iter().chain(&self.library_room)
     }
 
     /// Takes a block for a thread: its number.
@@ -238,16 +251,25 @@ impl ProgramImage {
     /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
     pub(super) fn attend(
         &mut self,
-        process: Pid,
+        (process, memory): (Pid, &File),
         mapped: &[Mapping],
         common: &mut CommonParts,
     ) -> io::Result<Vec<Trait>> {
-        let memory = memory_of(process)?;
         let known = self.files.len();
         let traits = self.add_files(process, mapped, common)?;
         for file in &self.files[known..] {
-            if write_changes(&memory, (file.bias, file.changes()), CodeState::ToStubs, &|_| true)? > 0 {
-                common.skipped.add_many(Reason::ChangedCode, 1, 0, &common.modules.get(file.module).path);
+            let PlannedModule { path, plan } = common.modules.get(file.module).as_ref();
+            let (bias, inode, text) = (file.bias, file.inode, &plan.text);
+            let others = if file.sampled.is_empty() {
+                NewCode { process, memory, bias, path, inode, text }
+                    .change(file.changes(), &file.stubs.prepared)?
+            } else {
+                // It has been here before, and is counted in bursts from the next one on.
+                let is_counted = |change: &SiteChange<'_>| !file.is_sampled(change.site);
+                write_changes(memory, (bias, file.changes()), CodeState::ToStubs, &is_counted)?
+            };
+            if others > 0 {
+                common.skipped.add_many(Reason::ChangedCode, 1, 0, path);
             }
         }
         Ok(traits)
@@ -267,10 +289,8 @@ impl ProgramImage {
             file.is_mapped &= mapped.iter().any(|mapping| mapping.range.contains(&start));
         }
         for mapping in mapped.iter().filter(|mapping| mapping.executable && mapping.path.starts_with('/')) {
-            let is_ours = |room: &Room| room.region.range().contains(&mapping.range.start);
-            if mapping.inode == 0
-                || mapping.path.starts_with("/memfd:sediment")
-                || self.rooms.iter().any(is_ours)
+            let is_ours = |room: &MappedRoom| room.region().range().contains(&mapping.range.start);
+            if mapping.inode == 0 || mapping.path.starts_with("/memfd:sediment") || self.rooms().any(is_ours)
             {
                 continue;
             }
@@ -315,44 +335,47 @@ impl ProgramImage {
         Ok(traits)
     }
 
-    /// Makes the stubs of a file if there is room for them.
+    /// Has stubs for a file if there is room for them.
     fn make_stubs(
         &mut self,
         file: &mut FileInMemory,
-        PlannedModule { plan, path }: &PlannedModule,
+        planned: &PlannedModule,
         common: &mut CommonParts,
     ) -> io::Result<()> {
-        let is_program = self.program.contains(&file.range.start);
-        let counters =
-            FileCounters::of(plan, if is_program { FILES + LIBRARY_COUNTERS } else { self.next_counters });
-        let end = if is_program { self.block_length } else { FILES + LIBRARY_COUNTERS };
-        let length = size(plan);
-        let reaches = |room: &&mut Room| {
-            let range = room.region.range();
-            let all = range.end.max(file.range.end) - range.start.min(file.range.start);
-            room.used + length <= room.region.length && all < i32::MAX as u64
-        };
-        let room = self.rooms.iter_mut().find(reaches);
-        let (Some(room), true) = (room, counters.end() <= end) else {
-            common.skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(());
-        };
-        let placement = StubPlacement {
-            bias: file.bias,
-            stubs: room.region.address + room.used,
-            counters,
-            notice: plan.exports.get(NOTICE).map(|export| export.address),
-        };
-        let stubs = common.modules.stubs(file.module, &placement);
-        debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
-        if stubs.code.len() as u64 > length {
-            common.skipped.add(Reason::NoRoomForStubs, 0, path);
-            return Ok(());
+        if let Some(left) = &mut common.memory_left {
+            let wanted = memory_of(&planned.plan);
+            if wanted > *left {
+                common.skipped.add(Reason::FileBeyondBudget, 0, &planned.path);
+                return Ok(());
+            }
+            *left -= wanted;
+            self.memory += wanted;
         }
-        common.shared.write(room.region.offset + room.used, &stubs.code)?;
-        room.used += length;
-        if !is_program {
-            self.next_counters = counters.end();
+        let is_program = self.program.contains(&file.range.start);
+        let room = if is_program { Some(&self.own_room) } else { self.library_room.as_ref() };
+        let reaches = |room: &&MappedRoom| {
+            let range = room.region().range();
+            range.end.max(file.range.end) - range.start.min(file.range.start) < i32::MAX as u64
+        };
+        let copies = || self.files.iter().filter(|other| other.module == file.module);
+        let taken = copies().filter(|other| other.is_mapped).filter_map(|other| Some(other.counters?.at));
+        let request = StubRequest { module: file.module, planned, bias: file.bias, taken: taken.collect() };
+        let stubs = match room.filter(reaches) {
+            Some(room) => room.room.borrow_mut().stubs(room.address, &request, &common.shared)?,
+            None => None,
+        };
+        let Some((counters, stubs)) = stubs else {
+            common.skipped.add(Reason::NoRoomForStubs, 0, &planned.path);
+            return Ok(());
+        };
+        // A copy that was unmapped has counted there before.
+        let before = self.files.iter_mut().find(|other| other.counters == Some(counters));
+        if let Some(before) = before {
+            before.counters = None;
+            before.stubs = Rc::default();
+            file.sampled = std::mem::replace(&mut before.sampled, SiteMarks::none(&planned.plan));
+            file.before = std::mem::take(&mut before.before);
+            file.resolved = std::mem::take(&mut before.resolved);
         }
         file.counters = Some(counters);
         file.stubs = stubs;
@@ -364,8 +387,7 @@ impl ProgramImage {
     }
 
     /// Reads the slots of the global offset table, by which the callees of linkage stubs are known.
-    pub(super) fn look_at_slots(&mut self, process: Pid, modules: &PlannedModules) {
-        let Ok(memory) = memory_of(process) else { return };
+    pub(super) fn look_at_slots(&mut self, memory: &File, modules: &PlannedModules) {
         for file in self.files.iter_mut().filter(|file| file.counters.is_some() && file.is_mapped) {
             let slots = &modules.get(file.module).plan.slots;
             let (Some(first), Some(last)) = (slots.keys().min(), slots.keys().max()) else { continue };
@@ -417,17 +439,23 @@ impl ProgramImage {
             .map(|block| self.block_offset(block))
             .filter(|offset| shared.has_data(&(*offset..offset + self.block_length)))
             .collect();
-        let tables: Vec<Vec<u8>> = used
-            .iter()
-            .map(|offset| shared.read(offset + TARGETS..offset + TARGETS + TARGETS_BYTES))
-            .collect();
+        let mut targets = Vec::new();
+        for offset in &used {
+            let table = offset + TARGETS..offset + TARGETS + TARGETS_BYTES;
+            if shared.has_data(&table) {
+                targets.extend(FurtherTarget::all(&shared.read(table)));
+            }
+        }
         let by_file = self.files.iter().map(|file| {
             let mut counted = SiteCounts::default();
             let Some(counters) = &file.counters else { return counted };
-            for (offset, table) in used.iter().zip(&tables) {
-                counted.add(counters, &|part| shared.read(offset + part.start..offset + part.end));
-                counted.add_targets(counters, table);
+            for offset in &used {
+                let part = offset + counters.at..offset + counters.end();
+                if shared.has_data(&part) {
+                    counted.add(counters, &shared.read(part));
+                }
             }
+            counted.add_targets(counters, &targets);
             counted
         });
         by_file.collect()
@@ -436,14 +464,14 @@ impl ProgramImage {
     /// Adds what was counted to a tally, and gives the memory back unless a thread of it runs on. `weight`: that of a call in a burst.
     pub(super) fn retire(
         &self,
-        weight: f64,
+        weight: BurstWeight,
         modules: &PlannedModules,
         shared: &SharedMemory,
         tally: &mut CallTally,
     ) {
         for (file, mut counted) in self.files.iter().zip(self.counted(shared)) {
             if !self.counts_always {
-                counted.weigh(&file.sampled, &file.before, weight);
+                tally.uncertain += counted.weigh(&file.sampled, &file.before, weight);
             }
             self.add_to(tally, file, counted, modules);
         }
@@ -451,9 +479,7 @@ impl ProgramImage {
         if self.threads > 0 {
             return;
         }
-        for region in self.rooms.iter().map(|room| room.region).chain([self.blocks]) {
-            shared.give_back(&(region.offset..region.offset + region.length));
-        }
+        shared.give_back(&(self.blocks.offset..self.blocks.offset + self.blocks.length));
     }
 
     fn add_to(

@@ -2,8 +2,7 @@
 //! Has a stopped thread run a short piece of code that makes system calls: it lies for that time where the code of a file is padded by
 //! zeros.
 
-use super::code::memory_of;
-use super::entrance::{DONE, LAST_CALL, Moment};
+use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
 use crate::tracing::mappings::Mapping;
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
@@ -12,6 +11,7 @@ use nix::sys::ptrace;
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 /// What the code has done.
@@ -25,22 +25,49 @@ pub(super) struct Injected {
 
 /// Runs the code, then gives the thread these registers.
 pub(super) fn run(
-    thread: Pid,
+    (thread, memory): (Pid, &File),
     mapped: &[Mapping],
     (code, moment): (&[u8], Moment),
     mut after: user_regs_struct,
 ) -> io::Result<Injected> {
-    let memory = memory_of(thread)?;
-    let place = padding(&memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
+    let place = padding(memory, mapped, code.len() as u64).ok_or(io::ErrorKind::StorageFull)?;
     memory.write_all_at(code, place)?;
     // No call is made again.
     after.orig_rax = u64::MAX;
     ptrace::setregs(thread, user_regs_struct { rip: place, ..after })?;
     let mut signals = Vec::new();
-    let last = follow(thread, moment, &mut signals)?;
+    let is_blocked = || !system::signal_mask(thread).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0);
+    let last = if moment == Moment::Beginning && !is_blocked() {
+        follow_to_signal(thread, &(place..place + code.len() as u64))?
+    } else {
+        follow(thread, moment, &mut signals)?
+    };
     ptrace::setregs(thread, after)?;
     memory.write_all_at(&vec![0; code.len()], place)?;
     Ok(Injected { succeeded: last.r15 == DONE, signals })
+}
+
+/// Follows the code to the signal at its end; the registers there.
+fn follow_to_signal(thread: Pid, code: &Range<u64>) -> io::Result<user_regs_struct> {
+    let (mut how, mut signal) = (Resume::Run, 0);
+    loop {
+        system::resume(thread, how, signal)?;
+        (how, signal) = (Resume::Run, 0);
+        match system::wait_for(thread)? {
+            Status::Signal(LAST_SIGNAL) => {
+                let registers = ptrace::getregs(thread)?;
+                if registers.orig_rax as i64 == libc::SYS_tgkill && code.contains(&registers.rip) {
+                    return Ok(registers);
+                }
+                // It comes from somebody else.
+                signal = LAST_SIGNAL;
+            }
+            Status::Signal(number) => signal = number,
+            Status::GroupStop => how = Resume::Listen,
+            Status::Exited(_) | Status::Killed(_) => return Err(Errno::ESRCH.into()),
+            Status::Event(_) | Status::Trapped | Status::SystemCall => {}
+        }
+    }
 }
 
 /// Follows the code to the end of its last system call; the registers there.
@@ -68,16 +95,13 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<use
 
 /// True if a stopped thread may be in a restartable sequence (rseq(2)), which the kernel ends where a thread goes on in it: not where it goes on
 /// elsewhere and comes back.
-pub(super) fn is_in_sequence(thread: Pid) -> bool {
+pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
     /// Of its area, where the address of the sequence is.
     const SEQUENCE: u64 = 8;
     let mut bytes = [0; 8];
     match system::rseq_area(thread) {
         Ok(0) => false,
-        Ok(area) => {
-            let read = memory_of(thread).and_then(|memory| memory.read_exact_at(&mut bytes, area + SEQUENCE));
-            read.is_err() || bytes != [0; 8]
-        }
+        Ok(area) => memory.read_exact_at(&mut bytes, area + SEQUENCE).is_err() || bytes != [0; 8],
         // Before Linux 5.13 nobody can tell.
         Err(_) => false,
     }

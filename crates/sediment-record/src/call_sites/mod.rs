@@ -2,17 +2,20 @@
 //! Recorder by redirected call sites: every call of a program is counted where it is made, by code in the program's own memory. Nothing
 //! traps while the program runs.
 //!
-//! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites
-//! - `stubs` has the code that counts, `counters` what it counts in
-//! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place
+//! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
+//!   `plan_cache` keeps plans in the form of `kept_plan`
+//! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
+//! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
+//!   has the stubs in it
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
-//! - `standstill` stops them, `switch` changes their code by `code`; `bursts` says when, `turns` does it
+//! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
 //! docs/recording.md says what a user should know.
 
 mod attach;
 mod bursts;
+mod changes;
 mod code;
 mod counters;
 mod elf;
@@ -21,10 +24,14 @@ mod flags;
 mod frames;
 mod image;
 mod injected;
+mod kept_plan;
 mod modules;
+mod opened;
 mod plan;
+mod plan_cache;
 mod release;
 mod room;
+mod rooms;
 mod shared;
 mod sites;
 mod standstill;
@@ -38,6 +45,13 @@ mod turns;
 mod windows;
 
 use super::Recorder;
+use sediment_core::error::{Error, ErrorCode, Result};
+
+/// Removes the plans that are kept in the user's cache: their number, and their bytes.
+pub(super) fn clear_cache() -> Result<(usize, u64)> {
+    plan_cache::clear()
+        .map_err(|error| Error::new(ErrorCode::Io, format!("cannot clear the cache of plans: {error}")))
+}
 
 /// Its row in the table.
 pub(crate) const RECORDER: Recorder = Recorder {

@@ -2,7 +2,7 @@
 //! The files whose code is recorded, each with its plan, made once for all processes that map it.
 
 use super::plan::SitePlan;
-use super::stubs::{StubPlacement, Stubs};
+use super::plan_cache::PlanCache;
 use crate::tracing::mappings::{self, Mapping};
 use nix::unistd::Pid;
 use sediment_core::binary;
@@ -22,47 +22,25 @@ pub(super) struct PlannedModule {
 /// A file as the system knows it: path, inode, device, size, time of its last change.
 type Identity = (String, u64, u64, u64, i64, i64);
 
-/// Distance of stubs from their file, and offset of its counters in a block.
-type StubsPlace = (u64, u64);
-
-/// Places of a file whose stubs are kept.
-const KEPT: usize = 8;
-
 /// All files that were mapped.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct PlannedModules {
     all: Vec<Rc<PlannedModule>>,
     by_identity: HashMap<Identity, Option<usize>>,
     /// Base names of files that are left alone.
     excluded: BTreeSet<String>,
-    /// Stubs by file, their distance from it, and the offset of their counters: of the places that a file had last.
-    stubs: HashMap<usize, Vec<(StubsPlace, Rc<Stubs>)>>,
+    cache: PlanCache,
     /// Time that plans took.
     pub(super) planning: Duration,
 }
 
 impl PlannedModules {
-    pub(super) fn new(excluded: BTreeSet<String>) -> Self {
-        Self { excluded, ..Self::default() }
+    pub(super) fn new(excluded: BTreeSet<String>, cache: PlanCache) -> Self {
+        Self { all: Vec::new(), by_identity: HashMap::new(), excluded, cache, planning: Duration::ZERO }
     }
 
     pub(super) fn get(&self, index: usize) -> &Rc<PlannedModule> {
         &self.all[index]
-    }
-
-    /// The stubs of a file at a place. They depend on distances alone, so programs that map it alike share them.
-    pub(super) fn stubs(&mut self, module: usize, placement: &StubPlacement) -> Rc<Stubs> {
-        let place = (placement.stubs.wrapping_sub(placement.bias), placement.counters.at);
-        let kept = self.stubs.entry(module).or_default();
-        if let Some((_, stubs)) = kept.iter().find(|(known, _)| *known == place) {
-            return Rc::clone(stubs);
-        }
-        let stubs = Rc::new(Stubs::emit(&self.all[module].plan, placement));
-        if kept.len() >= KEPT {
-            kept.remove(0);
-        }
-        kept.push((place, Rc::clone(&stubs)));
-        stubs
     }
 
     /// True if a function begins at an address of a file.
@@ -82,7 +60,7 @@ impl PlannedModules {
         }
         let begun = Instant::now();
         let found = mappings::content(process, mapping).filter(|bytes| !bytes.is_empty()).map(|bytes| {
-            let mut plan = SitePlan::of(&bytes, binary::build_id(&bytes));
+            let mut plan = SitePlan::of(&bytes, binary::build_id(&bytes), &self.cache);
             let name = base_name(&mapping.path);
             let is_excluded = self.excluded.contains(name)
                 || plan.soname.as_ref().is_some_and(|soname| self.excluded.contains(soname));

@@ -17,11 +17,14 @@
 //!
 //! Ties: sites are in the order of their addresses, and the first of two that need the same byte has it.
 
-use super::elf::{FileSymbols, PlannedFile, linkage_stubs, slots, words_of_data};
+use super::elf::{FileSymbols, PlannedFile, exports, linkage_stubs, slots, words_of_data};
 use super::flags::LiveFlags;
 use super::frames::UnwindTables;
+use super::kept_plan::{self, PlanDecisions};
+use super::plan_cache::PlanCache;
 use super::sites::{
-    DirectForm, DirectSite, Export, IndirectSite, RefusedSites, SlotCallee, TextSegment, Trait, in_one_page,
+    CodeAddresses, DirectForm, DirectSite, Export, IndirectSite, RefusedSites, SlotCallee, TextSegment,
+    Trait, in_one_page,
 };
 use super::sweep::{DirectBranch, Sweep};
 use super::windows::{FoundSite, WindowChoice};
@@ -51,33 +54,58 @@ pub(super) struct SitePlan {
 }
 
 impl SitePlan {
-    /// Plans a file.
-    pub(super) fn of(bytes: &[u8], build_id: Option<String>) -> Self {
+    /// Plans a file, or takes the plan that was kept of it.
+    pub(super) fn of(bytes: &[u8], build_id: Option<String>, cache: &PlanCache) -> Self {
         let image = match PlannedFile::parse(bytes) {
             Ok(image) => image,
             Err(why) => return Self { left_alone: Some(why), build_id, ..Self::default() },
         };
-        let soname = image.soname();
-        let symbols = FileSymbols::read(&image, soname.is_some());
-        let slots = slots(&image);
+        let frames = image.section(".eh_frame");
         let mut plan = Self {
             extent: image.extent.clone(),
             text: image.text.clone(),
             build_id,
-            soname,
-            slots,
-            left_alone: image.left_alone(),
+            soname: image.soname(),
+            slots: slots(&image),
+            exports: exports(&image),
+            left_alone: image.left_alone().or(frames.is_none().then_some("no unwind tables")),
             ..Self::default()
         };
-        let Some((frames_at, frame_bytes)) = image.section(".eh_frame") else {
-            plan.left_alone = plan.left_alone.or(Some("no unwind tables"));
-            return plan.with_symbols(symbols);
-        };
-        if plan.left_alone.is_some() {
-            return plan.with_symbols(symbols);
+        let name = cache.name(image.parts().iter().map(|(offset, bytes)| (*offset, *bytes)));
+        let name = name.filter(|_| plan.left_alone.is_none());
+        let kept = name.as_ref().and_then(|name| cache.read(name));
+        if kept.is_some_and(|kept| plan.take_kept(&kept, &image)) {
+            return plan;
         }
-        plan.find_sites(&image, &symbols, &UnwindTables::new(frame_bytes, frames_at));
-        plan.with_symbols(symbols)
+        let symbols = FileSymbols::read(&image, plan.soname.is_some());
+        if let Some((frames_at, frame_bytes)) = frames.filter(|_| plan.left_alone.is_none()) {
+            plan.find_sites(&image, &symbols, &UnwindTables::new(frame_bytes, frames_at));
+        }
+        plan.traits.extend(symbols.traits);
+        if let Some(name) = name {
+            cache.keep(&name, &kept_plan::write(&plan.decisions()));
+        }
+        plan
+    }
+
+    fn decisions(&self) -> PlanDecisions<'_> {
+        PlanDecisions {
+            traits: &self.traits,
+            functions: &self.functions,
+            direct: self.direct.split_at(self.calls()),
+            indirect: &self.indirect,
+            refused: &self.refused,
+        }
+    }
+
+    /// Takes the decisions of a plan that was kept; false if it is not of this file.
+    fn take_kept(&mut self, kept: &[u8], image: &PlannedFile<'_>) -> bool {
+        let (_, stubs) = linkage_stubs(image, &self.slots);
+        let has_slot = |slot| self.slots.contains_key(&slot);
+        let Some(kept) = kept_plan::read(kept, image, &stubs, &has_slot) else { return false };
+        (self.traits, self.functions, self.refused) = (kept.traits, kept.functions, kept.refused);
+        (self.direct, self.indirect) = (kept.direct, kept.indirect);
+        true
     }
 
     /// Why nothing of a file would change, as far as its headers tell.
@@ -88,12 +116,6 @@ impl SitePlan {
                 image.left_alone().or(image.section(".eh_frame").is_none().then_some("no unwind tables"))
             }
         }
-    }
-
-    fn with_symbols(mut self, symbols: FileSymbols) -> Self {
-        self.exports = symbols.exports;
-        self.traits.extend(symbols.traits);
-        self
     }
 
     fn find_sites(&mut self, image: &PlannedFile<'_>, symbols: &FileSymbols, tables: &UnwindTables<'_>) {
@@ -116,25 +138,14 @@ impl SitePlan {
         let starts = units.iter().map(|unit| unit.code.start).chain(symbols.starts.iter().copied());
         self.functions =
             starts.filter(|start| !cold.contains(start)).collect::<BTreeSet<u64>>().into_iter().collect();
-        let mut sweep = Sweep::default();
         let mut words = Vec::new();
         words_of_data(image, &mut words);
         words.sort_unstable();
         words.dedup();
-        for (unit, overlaps) in units.iter().zip(overlaps) {
-            let done = if overlaps {
-                sweep.skip();
-                Err("functions that overlap")
-            } else {
-                sweep.unit(image, (unit, tables), &words)
-            };
-            if let Err(why) = done {
-                sweep.refuse(why, 1);
-            }
-        }
-        sweep.targets.append(&mut words);
-        sweep.targets.sort_unstable();
-        sweep.targets.dedup();
+        let mut sweep = Sweep::of(image, (&units, tables), &overlaps, &words);
+        let mut targets = CodeAddresses::none(&self.text);
+        sweep.targets.iter().chain(&words).for_each(|target| targets.insert(*target));
+        sweep.targets = Vec::new();
         if sweep.uses_gs {
             self.traits.insert(Trait::UsesGs);
         }
@@ -143,7 +154,7 @@ impl SitePlan {
             match self.direct_site(branch, &stubs, &mut flags) {
                 Ok(Some(site)) => self.direct.push(site),
                 Ok(None) => {}
-                Err(why) => *self.refused.entry(why).or_default() += 1,
+                Err(why) => *self.refused.entry(why.into()).or_default() += 1,
             }
         }
         let mut chosen = WindowChoice {
@@ -151,20 +162,21 @@ impl SitePlan {
             units: &units,
             tables,
             sweep: &sweep,
+            targets: &targets,
             functions: &self.functions,
             bare: None,
             last: 0,
         };
         for indirect in &sweep.indirect {
             if indirect.short_to.is_some_and(|target| flags.at(target)) {
-                *self.refused.entry("callees that read flags").or_default() += 1;
+                *self.refused.entry("callees that read flags".into()).or_default() += 1;
                 continue;
             }
             match chosen.site(indirect, &self.slots) {
                 Ok(FoundSite::Direct(site)) => self.direct.push(site),
                 Ok(FoundSite::Indirect(site)) => self.indirect.push(site),
                 Ok(FoundSite::None) => {}
-                Err(why) => *self.refused.entry(why).or_default() += 1,
+                Err(why) => *self.refused.entry(why.into()).or_default() += 1,
             }
         }
         for (why, count) in sweep.refused {
@@ -226,7 +238,7 @@ mod tests {
             std::path::PathBuf::from,
         );
         let bytes = std::fs::read(path).expect("this program can be read");
-        let plan = SitePlan::of(&bytes, None);
+        let plan = SitePlan::of(&bytes, None, &PlanCache::none());
         println!("{:?} {:?}", plan.left_alone, plan.refused);
         let direct = plan.direct.iter().map(|site| site.at..site.at + site.form.length());
         let indirect = plan.indirect.iter().map(|site| site.window.clone());
@@ -236,5 +248,35 @@ mod tests {
         assert!(all.len() > 100);
         let refused: u64 = plan.refused.values().sum();
         assert!(refused * 20 < all.len() as u64, "{:?}", plan.refused);
+    }
+
+    /// A plan that was kept is the same, and is refused where the file has other bytes at one of its sites.
+    #[test]
+    fn a_kept_plan_is_of_these_bytes() {
+        let bytes = std::fs::read(std::env::current_exe().expect("this program has a path")).unwrap();
+        let plan = SitePlan::of(&bytes, None, &PlanCache::none());
+        let kept = kept_plan::write(&plan.decisions());
+        let take = |kept: &[u8], bytes: &[u8]| {
+            let mut again = SitePlan { slots: plan.slots.clone(), ..SitePlan::default() };
+            let image = PlannedFile::parse(bytes).unwrap();
+            again.take_kept(kept, &image).then_some(again)
+        };
+        let again = take(&kept, &bytes).expect("it is of these bytes");
+        assert!(again.direct == plan.direct && again.indirect == plan.indirect);
+        assert!(again.functions == plan.functions && again.refused == plan.refused);
+        assert_eq!(again.traits, plan.traits);
+        for site in [plan.direct[0].at, plan.indirect[0].at, plan.direct[plan.direct.len() / 2].at] {
+            let segment = plan.text.iter().find(|segment| segment.code.contains(&site)).unwrap();
+            let mut other = bytes.clone();
+            other[(site - segment.code.start + segment.file_offset) as usize] = 0x90;
+            assert!(take(&kept, &other).is_none(), "{site:#x}");
+        }
+        for place in (0..kept.len()).step_by(kept.len() / 100) {
+            assert!(take(&kept[..place], &bytes).is_none());
+            let mut other = kept.clone();
+            other[place] ^= 0x11;
+            // Whatever it says now, its sites are such sites, and apart.
+            take(&other, &bytes);
+        }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call sites, and what a file has that belongs to them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -103,6 +104,36 @@ pub(super) struct TextSegment {
     pub(super) file_offset: u64,
 }
 
+/// Addresses of code.
+#[derive(Debug)]
+pub(super) struct CodeAddresses {
+    /// By segment: a bit for each byte.
+    segments: Vec<(Range<u64>, Vec<u64>)>,
+}
+
+impl CodeAddresses {
+    /// None of these segments so far.
+    pub(super) fn none(text: &[TextSegment]) -> Self {
+        let bits = |code: &Range<u64>| vec![0; (code.end - code.start).div_ceil(64) as usize];
+        Self { segments: text.iter().map(|segment| (segment.code.clone(), bits(&segment.code))).collect() }
+    }
+
+    /// Adds an address if it is one of code.
+    pub(super) fn insert(&mut self, address: u64) {
+        if let Some((code, bits)) = self.segments.iter_mut().find(|(code, _)| code.contains(&address)) {
+            let place = address - code.start;
+            bits[(place / 64) as usize] |= 1 << (place % 64);
+        }
+    }
+
+    pub(super) fn contains(&self, address: u64) -> bool {
+        self.segments.iter().find(|(code, _)| code.contains(&address)).is_some_and(|(code, bits)| {
+            let place = address - code.start;
+            bits[(place / 64) as usize] >> (place % 64) & 1 == 1
+        })
+    }
+}
+
 /// Property of a program for which its processes are left alone, or followed with care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Trait {
@@ -115,7 +146,7 @@ pub(super) enum Trait {
 }
 
 /// Number of sites that are left as they are, by reason.
-pub(super) type RefusedSites = BTreeMap<&'static str, u64>;
+pub(super) type RefusedSites = BTreeMap<Cow<'static, str>, u64>;
 
 /// Bytes of a direct call or jump.
 pub(super) const JUMP: u64 = 5;

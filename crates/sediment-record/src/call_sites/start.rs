@@ -46,8 +46,8 @@ pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
 /// in less time, and record some programs that call sites leave alone. A program inherits our filters and limits.
 pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
-    if settings.bounded {
-        return no("call sites have no bound of memory");
+    if settings.share_processor {
+        return no("call sites are counted on all processors");
     }
     if settings.rates.is_none() {
         return no("breakpoints record first uses alone in less time");

@@ -15,11 +15,14 @@
 //!                                    jmp  *target
 //! ```
 
+use super::changes::{Changes, SiteChange, shift_distance};
+use super::code::PreparedPages;
 use super::counters::{
     FileCounters, NOTICES, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
 };
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
+use std::cell::OnceCell;
 use std::ops::Range;
 
 /// Bytes of a stub of a direct call, and of another direct site.
@@ -38,80 +41,31 @@ pub(super) struct StubPlacement {
     pub(super) counters: FileCounters,
     /// The function that the dynamic linker calls when libraries have come or gone, as linked.
     pub(super) notice: Option<u64>,
-}
-
-/// Bytes of code that change, one after the other.
-#[derive(Debug, Default)]
-pub(super) struct Changes {
-    /// Address as linked, number of bytes, and site of each change, in ascending order.
-    places: Vec<(u64, u8, u32)>,
-    original: Vec<u8>,
-    changed: Vec<u8>,
-}
-
-/// One change.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SiteChange<'a> {
-    /// Address as linked.
-    pub(super) at: u64,
-    /// Index among the direct sites, and then the indirect ones.
-    pub(super) site: u32,
-    pub(super) original: &'a [u8],
-    pub(super) changed: &'a [u8],
-}
-
-impl Changes {
-    fn add(&mut self, SiteChange { at, site, original, changed }: SiteChange<'_>) {
-        self.places.push((at, changed.len() as u8, site));
-        self.original.extend_from_slice(original);
-        self.changed.extend_from_slice(changed);
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = SiteChange<'_>> {
-        let mut offset = 0;
-        self.places.iter().map(move |(at, length, site)| {
-            let bytes = offset..offset + usize::from(*length);
-            offset = bytes.end;
-            SiteChange {
-                at: *at,
-                site: *site,
-                original: &self.original[bytes.clone()],
-                changed: &self.changed[bytes],
-            }
-        })
-    }
-
-    /// Start of the change of several instructions in which this address lies, behind its first byte.
-    pub(super) fn window_at(&self, address: u64) -> Option<u64> {
-        let behind = self.places.partition_point(|(at, ..)| *at < address);
-        let (at, length, _) = *self.places.get(behind.checked_sub(1)?)?;
-        (address < at + u64::from(length)).then_some(at)
-    }
-
-    fn sorted(&self) -> Self {
-        let mut all: Vec<SiteChange<'_>> = self.iter().collect();
-        all.sort_unstable_by_key(|change| change.at);
-        let mut sorted = Self::default();
-        for change in all {
-            sorted.add(change);
-        }
-        sorted
-    }
+    /// The number that says what that is about, as linked: 0 once libraries have come or gone.
+    pub(super) state: Option<u64>,
 }
 
 /// Stubs of a file, and the changes that lead to them.
 #[derive(Debug, Default)]
 pub(super) struct Stubs {
     pub(super) code: Vec<u8>,
+    /// Places of distances in it that lead to the file.
+    outside: Vec<u32>,
     pub(super) changes: Changes,
     /// Sites that are left as they are.
     pub(super) too_far: u64,
+    /// Pages of the file with all changes, once they were written to a process.
+    pub(super) prepared: OnceCell<Option<PreparedPages>>,
 }
 
 /// Machine code at an address.
 struct CodeWriter {
     start: u64,
     bytes: Vec<u8>,
+    /// Where stubs are.
+    room: Range<u64>,
+    /// Places of distances that lead elsewhere.
+    outside: Vec<u32>,
 }
 
 /// Place of a short jump's distance, which is not known yet.
@@ -122,6 +76,10 @@ struct Hole(usize);
 pub(super) struct TooFar;
 
 impl CodeWriter {
+    fn new(room: Range<u64>) -> Self {
+        Self { start: room.start, bytes: Vec::new(), room, outside: Vec::new() }
+    }
+
     fn here(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -134,6 +92,9 @@ impl CodeWriter {
     fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
         self.put(opcode);
         let next = self.here() + 4;
+        if !self.room.contains(&target) {
+            self.outside.push(self.bytes.len() as u32);
+        }
         self.put(&distance(target, next)?);
         Ok(())
     }
@@ -171,6 +132,7 @@ impl CodeWriter {
         for (place, end, target) in &moved.relative {
             let bytes = distance(target.wrapping_add(bias), start + *end as u64)?;
             self.bytes[first + place..first + place + 4].copy_from_slice(&bytes);
+            self.outside.push((first + place) as u32);
         }
         Ok(())
     }
@@ -224,7 +186,8 @@ impl Stubs {
     /// Emits the stubs of a file.
     pub(super) fn emit(plan: &SitePlan, placement: &StubPlacement) -> Self {
         let mut made = Self::default();
-        let mut code = CodeWriter { start: placement.stubs, bytes: Vec::new() };
+        let room = placement.stubs..placement.stubs + size(plan);
+        let mut code = CodeWriter::new(room.clone());
         let calls = plan.calls();
         let places = SharedCode::emit(&mut code, placement, calls as u64);
         code.align(64);
@@ -236,7 +199,7 @@ impl Stubs {
         let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
         // Nothing runs there that is not written below.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
-        let mut stub = CodeWriter { start: 0, bytes: Vec::new() };
+        let mut stub = CodeWriter::new(room);
         for (index, site) in plan.direct.iter().enumerate() {
             let at = if index < calls {
                 first_call + CALL_BYTES * index as u64
@@ -245,6 +208,7 @@ impl Stubs {
             };
             stub.start = at;
             stub.bytes.clear();
+            stub.outside.clear();
             let change = direct(&mut stub, site, index as u64, placement, &common)
                 .and_then(|()| changed_site(site, placement, at));
             let Ok((original, changed)) = change else {
@@ -253,6 +217,7 @@ impl Stubs {
             };
             let from = (at - placement.stubs) as usize;
             code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
+            code.outside.extend(stub.outside.iter().map(|place| from as u32 + place));
             // The opcode of a plain call or jump stays.
             let stays = match site.form {
                 DirectForm::Call | DirectForm::Jump => 1,
@@ -260,35 +225,63 @@ impl Stubs {
                 DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => 0,
             };
             let length = site.form.length() as usize;
-            made.changes.add(SiteChange {
+            let change = SiteChange {
                 at: site.at + stays as u64,
                 site: index as u32,
                 original: &original[stays..length],
                 changed: &changed[stays..length],
-            });
+            };
+            // A call or jump through a slot becomes one of a stub.
+            let distance = match site.form {
+                DirectForm::CallThroughSlot => 2,
+                DirectForm::JumpThroughSlot => 1,
+                _ => 0,
+            };
+            made.changes.add(change, distance);
         }
         for (index, site) in plan.indirect.iter().enumerate() {
             let record = placement.counters.records() + RECORD_BYTES * index as u64;
-            let before = code.bytes.len();
+            let (before, led_outside) = (code.bytes.len(), code.outside.len());
             let at = code.here();
             let done = indirect(&mut code, site, record, placement, &common)
                 .and_then(|()| changed_window(site, placement.bias, at));
             match done {
-                Ok(changed) => made.changes.add(SiteChange {
-                    at: site.window.start,
-                    site: (plan.direct.len() + index) as u32,
-                    original: &site.original,
-                    changed: &changed,
-                }),
+                Ok(changed) => {
+                    let change = SiteChange {
+                        at: site.window.start,
+                        site: (plan.direct.len() + index) as u32,
+                        original: &site.original,
+                        changed: &changed,
+                    };
+                    let distance = if site.is_tail { 1 } else { changed.len() - 4 };
+                    made.changes.add(change, distance as u8);
+                }
                 Err(TooFar) => {
                     code.bytes.truncate(before);
+                    code.outside.truncate(led_outside);
                     made.too_far += 1;
                 }
             }
         }
         made.changes = made.changes.sorted();
-        made.code = code.bytes;
+        (made.code, made.outside) = (code.bytes, code.outside);
         made
+    }
+
+    /// The same stubs so much further from their file; None if they would be too far.
+    pub(super) fn moved(&self, by: i64) -> Option<Self> {
+        let mut code = self.code.clone();
+        for place in &self.outside {
+            shift_distance(code.get_mut(*place as usize..)?, by.checked_neg()?)?;
+        }
+        let changes = self.changes.moved(by)?;
+        Some(Self {
+            code,
+            outside: self.outside.clone(),
+            changes,
+            too_far: self.too_far,
+            prepared: OnceCell::new(),
+        })
     }
 }
 
@@ -329,7 +322,8 @@ impl SharedCode {
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
             let at = code.here();
-            wait(code, notice).map(|()| at)
+            let state = placement.state.map(|state| state.wrapping_add(placement.bias));
+            wait(code, notice, state).map(|()| at)
         });
         let wait = wait.transpose()?;
         debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
@@ -433,7 +427,14 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut CodeWriter, notice: u64) -> Result<(), TooFar> {
+fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Result<(), TooFar> {
+    let mut early = None;
+    if let Some(state) = state {
+        // The last byte comes after the distance.
+        code.relative(&[0x83, 0x3d], state.wrapping_sub(1))?; // cmp dword [state], 0
+        code.put(&[0]);
+        early = Some(code.ahead(JUMP_NOT_EQUAL));
+    }
     code.put(&[0x50, 0x51]); // push rax; push rcx
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
     code.put(&offset(WAITS));
@@ -455,6 +456,7 @@ fn wait(code: &mut CodeWriter, notice: u64) -> Result<(), TooFar> {
     code.put(&offset(WAITS));
     code.put(&0u32.to_le_bytes());
     code.put(&[0x59, 0x58]); // pop rcx; pop rax
+    early.iter().for_each(|early| code.land(early));
     code.jump(notice)
 }
 

@@ -20,6 +20,9 @@ use super::entrance::{self, Moment};
 use super::image::{CommonParts, NewProgram, ProgramImage};
 use super::injected::{self, set_counters};
 use super::modules::PlannedModules;
+use super::opened::OpenedProcess;
+use super::plan_cache::{self, PlanCache};
+use super::rooms::StubRooms;
 use super::shared::SharedMemory;
 use super::sites::Trait;
 use super::tally::CallTally;
@@ -40,6 +43,7 @@ use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Events at which a thread stops for us.
@@ -98,6 +102,10 @@ pub(super) struct Supervisor<'a> {
     /// Processes that share their memory with others.
     pub(super) sharing: BTreeSet<Pid>,
     pub(super) bursts: Bursts,
+    /// By process: its memory, open from when it was entered or forked.
+    opened: HashMap<Pid, Rc<OpenedProcess>>,
+    /// Of which threads were let go.
+    outliving: Vec<ProgramImage>,
     /// Of processes that are about to be attached to.
     pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
@@ -130,8 +138,13 @@ impl<'a> Supervisor<'a> {
             settings,
             watch,
             common: CommonParts {
-                modules: PlannedModules::new(settings.exclude.clone()),
+                modules: PlannedModules::new(
+                    settings.exclude.clone(),
+                    PlanCache::of_user(settings.max_memory.unwrap_or(plan_cache::MOST)),
+                ),
                 shared,
+                rooms: StubRooms::default(),
+                memory_left: settings.max_memory,
                 skipped: Skipped::default(),
             },
             images: Vec::new(),
@@ -141,6 +154,8 @@ impl<'a> Supervisor<'a> {
             vforks: HashMap::new(),
             sharing: BTreeSet::new(),
             bursts: Bursts::new(settings),
+            opened: HashMap::new(),
+            outliving: Vec::new(),
             prepared: HashMap::new(),
             tally: CallTally::default(),
             begun: now,
@@ -328,9 +343,30 @@ impl<'a> Supervisor<'a> {
         let Some(found) = self.threads.get_mut(&thread).filter(|found| found.is_new) else { return };
         found.is_new = false;
         let Some((image, block)) = found.place else { return };
+        if found.process == thread && !self.vforks.contains_key(&thread) {
+            self.open(thread);
+        }
         if let Some(image) = &self.images[image] {
             // Without it, it counts where its parent does.
             let _ = set_counters(thread, image.block_address(block));
+        }
+    }
+
+    /// Opens the memory of a process, for as long as it is this program.
+    pub(super) fn open(&mut self, process: Pid) {
+        /// Each takes two descriptors.
+        const MOST: usize = 200;
+        if self.opened.len() < MOST {
+            let opened = OpenedProcess::of(process).ok();
+            self.opened.extend(opened.map(|opened| (process, Rc::new(opened))));
+        }
+    }
+
+    /// The memory of a process, by a thread of it that has not ended.
+    pub(super) fn opened_of(&self, thread: Pid, process: Pid) -> io::Result<Rc<OpenedProcess>> {
+        match self.opened.get(&process) {
+            Some(opened) => Ok(Rc::clone(opened)),
+            None => OpenedProcess::of(thread).map(Rc::new),
         }
     }
 
@@ -340,13 +376,16 @@ impl<'a> Supervisor<'a> {
         let Some((number, block)) = found.place.filter(|_| found.asked) else { return };
         found.asked = false;
         let process = found.process;
+        let opened = self.opened_of(thread, process);
         let Some(image) = &mut self.images[number] else { return };
         if !image.waits(block, &self.common.shared) {
             return;
         }
         let begun = Instant::now();
-        let attended =
-            all_mappings(thread).and_then(|mapped| image.attend(process, &mapped, &mut self.common));
+        let attended = opened.and_then(|opened| {
+            let mapped = opened.mappings()?;
+            image.attend((process, &opened.memory), &mapped, &mut self.common)
+        });
         image.answer(block, &self.common.shared);
         match attended {
             Ok(traits) if traits.contains(&Trait::UsesGs) => self.leave(thread, Reason::OccupiedRegister),
@@ -360,9 +399,12 @@ impl<'a> Supervisor<'a> {
     /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
     fn leave(&mut self, thread: Pid, why: Reason) {
         let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
+        let opened = self.threads.get(&thread).map(|found| self.opened_of(thread, found.process));
         if let Some(image) = &self.images[place.0] {
             self.common.skipped.add(why, 0, program_of(thread));
-            let _ = image.restore(thread);
+            if let Some(Ok(opened)) = opened {
+                let _ = image.restore(&opened.memory);
+            }
         }
     }
 
@@ -377,9 +419,12 @@ impl<'a> Supervisor<'a> {
 
     /// Reads the callees of linkage stubs in the process of a stopped thread.
     pub(super) fn read_slots(&mut self, thread: Pid) {
-        let place = self.threads.get(&thread).and_then(|found| found.place);
-        if let Some(image) = place.and_then(|(image, _)| self.images[image].as_mut()) {
-            image.look_at_slots(thread, &self.common.modules);
+        let Some(found) = self.threads.get(&thread) else { return };
+        let (Some((image, _)), Ok(opened)) = (found.place, self.opened_of(thread, found.process)) else {
+            return;
+        };
+        if let Some(image) = &mut self.images[image] {
+            image.look_at_slots(&opened.memory, &self.common.modules);
         }
     }
 
@@ -387,6 +432,8 @@ impl<'a> Supervisor<'a> {
     pub(super) fn forget(&mut self, thread: Pid) {
         self.early.remove(&thread);
         self.vforks.remove(&thread);
+        // The first thread of a process is the last that is gone.
+        self.opened.remove(&thread);
         let Some((number, block)) = self.threads.remove(&thread).and_then(|found| found.place) else {
             return;
         };
@@ -401,7 +448,18 @@ impl<'a> Supervisor<'a> {
     /// Adds what a program has counted, of which nothing runs any more.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
-            image.retire(self.bursts.weight(), &self.common.modules, &self.common.shared, &mut self.tally);
+            if let Some(left) = &mut self.common.memory_left {
+                *left += image.memory;
+            }
+            let weight = self.bursts.weight();
+            image.retire(weight, &self.common.modules, &self.common.shared, &mut self.tally);
+            if image.threads == 0 {
+                drop(image);
+                self.common.rooms.give_back(&self.common.shared);
+            } else {
+                // Threads that were let go may still run in its stubs.
+                self.outliving.push(image);
+            }
         }
     }
 
@@ -439,18 +497,21 @@ impl<'a> Supervisor<'a> {
     fn enter(&mut self, process: Pid) -> std::result::Result<(), Left> {
         let (mut image, mapped) = self.plan_image(process)?;
         let unentered = Left::Followed(Reason::UnenteredProgram);
+        self.open(process);
+        let opened = self.opened_of(process, process).map_err(|_| unentered)?;
         let block = image.take_block(&self.common.shared).map_err(|_| unentered)?;
         let entered = ptrace::getregs(process).map_err(io::Error::from).and_then(|begins| {
             let path = self.common.shared.path();
             let code = entrance::mapping(&path, &image.regions(), Moment::Beginning, begins.rip);
-            let injected = injected::run(process, &mapped, (&code, Moment::Beginning), begins)?;
+            let injected =
+                injected::run((process, &opened.memory), &mapped, (&code, Moment::Beginning), begins)?;
             Ok(injected.succeeded && set_counters(process, image.block_address(block)).is_ok())
         });
         if !entered.is_ok_and(|entered| entered) {
             return Err(unentered);
         }
         image.threads = 1;
-        let traits = image.attend(process, &mapped, &mut self.common);
+        let traits = image.attend((process, &opened.memory), &mapped, &mut self.common);
         if traits.is_err() {
             self.common.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
         }
@@ -481,9 +542,9 @@ impl<'a> Supervisor<'a> {
         let mapping = at(entry)
             .filter(|mapping| mapping.inode != 0)
             .ok_or(Left::Followed(Reason::UnreadableProgram))?;
-        let module =
+        let number =
             self.common.modules.of(process, mapping).ok_or(Left::Followed(Reason::UnreadableProgram))?;
-        let module = self.common.modules.get(module).clone();
+        let module = self.common.modules.get(number).clone();
         let plan = &module.plan;
         match plan.left_alone {
             Some("of another architecture" | "not an ELF file of 64 bits") => {
@@ -502,8 +563,8 @@ impl<'a> Supervisor<'a> {
         let linker =
             value(libc::AT_BASE).filter(|base| *base != 0).and_then(at).map(|first| extent(&mapped, first));
         let ranges: Vec<Range<u64>> = mapped.iter().map(|mapping| mapping.range.clone()).collect();
-        let wanted = NewProgram { mapped: &ranges, program: (plan, program), linker };
-        let image = ProgramImage::plan(&wanted, &mut self.common.shared)
+        let wanted = NewProgram { mapped: &ranges, program: (number, program), linker };
+        let image = ProgramImage::plan(&wanted, &mut self.common)
             .map_err(|_| Left::Followed(Reason::UnenteredProgram))?
             .ok_or(Left::Followed(Reason::NoRoomForStubs))?;
         Ok((image, mapped))

@@ -76,8 +76,70 @@ struct DecodedUnit<'a, 'b> {
 }
 
 impl Sweep {
+    /// Decodes all functions; `overlaps`: those that share bytes with another, of which nothing changes.
+    pub(super) fn of(
+        file: &PlannedFile<'_>,
+        (units, tables): (&[CodeUnit], &UnwindTables<'_>),
+        overlaps: &[bool],
+        words: &[u64],
+    ) -> Self {
+        /// Functions that are worth a thread.
+        const FEWEST: usize = 500;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let each = units.len().div_ceil(processors).max(FEWEST);
+        let decode = |units: &[CodeUnit], overlaps: &[bool]| {
+            let mut sweep = Self::default();
+            for (unit, overlaps) in units.iter().zip(overlaps) {
+                let done = if *overlaps {
+                    sweep.unknown_tables.push(true);
+                    Err("functions that overlap")
+                } else {
+                    sweep.unit(file, (unit, tables), words)
+                };
+                if let Err(why) = done {
+                    sweep.refuse(why, 1);
+                }
+            }
+            sweep
+        };
+        let parts: Vec<_> = units.chunks(each).zip(overlaps.chunks(each)).collect();
+        let Some(((first, first_overlaps), others)) = parts.split_first() else { return Self::default() };
+        std::thread::scope(|scope| {
+            let begin = |(units, overlaps): &(_, _)| {
+                let (units, overlaps): (&[CodeUnit], &[bool]) = (*units, *overlaps);
+                std::thread::Builder::new().spawn_scoped(scope, move || decode(units, overlaps))
+            };
+            let others: Vec<_> = others.iter().map(|part| (part, begin(part))).collect();
+            let mut all = decode(first, first_overlaps);
+            for ((units, overlaps), thread) in others {
+                // Where there may be no more threads, this one does it.
+                let sweep = match thread.map(std::thread::ScopedJoinHandle::join) {
+                    Ok(Ok(sweep)) => sweep,
+                    Ok(Err(why)) => std::panic::resume_unwind(why),
+                    Err(_) => decode(units, overlaps),
+                };
+                all.append(sweep);
+            }
+            all
+        })
+    }
+
+    /// Adds what the functions behind these have.
+    fn append(&mut self, mut other: Self) {
+        let before = self.unknown_tables.len();
+        other.indirect.iter_mut().for_each(|indirect| indirect.unit += before);
+        self.branches.append(&mut other.branches);
+        self.indirect.append(&mut other.indirect);
+        self.targets.append(&mut other.targets);
+        self.unknown_tables.append(&mut other.unknown_tables);
+        self.uses_gs |= other.uses_gs;
+        for (why, count) in other.refused {
+            *self.refused.entry(why).or_default() += count;
+        }
+    }
+
     /// Decodes one function. `words`: addresses of code in data, in ascending order. The error is why none of its sites changes.
-    pub(super) fn unit(
+    fn unit(
         &mut self,
         file: &PlannedFile<'_>,
         (unwound, tables): (&CodeUnit, &UnwindTables<'_>),
@@ -113,11 +175,6 @@ impl Sweep {
         Ok(())
     }
 
-    /// A function that is not decoded.
-    pub(super) fn skip(&mut self) {
-        self.unknown_tables.push(true);
-    }
-
     /// Adds the targets of jump tables of a function; true if one was found.
     fn read_tables(&mut self, file: &PlannedFile<'_>, function: &Range<u64>, tables: &[u64]) -> bool {
         let mut found = false;
@@ -138,7 +195,7 @@ impl Sweep {
 
     pub(super) fn refuse(&mut self, why: &'static str, count: u64) {
         if count > 0 {
-            *self.refused.entry(why).or_default() += count;
+            *self.refused.entry(why.into()).or_default() += count;
         }
     }
 }

@@ -5,9 +5,9 @@
 //! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; where a
 //! handler has interrupted one, the bytes stay until the next switch.
 
-use super::code::{CodeState, memory_of, write_changes};
+use super::changes::SiteChange;
+use super::code::{CodeState, write_changes};
 use super::image::{FileInMemory, ProgramImage};
-use super::stubs::SiteChange;
 use crate::tracing::mappings::Mapping;
 use nix::libc;
 use nix::sys::ptrace;
@@ -46,11 +46,10 @@ impl ProgramImage {
     /// Switches the code of a process, all of whose threads stand still.
     pub(super) fn switch(
         &self,
-        (process, threads): (Pid, &[Pid]),
-        mapped: &[Mapping],
+        threads: &[Pid],
+        (memory, mapped): (&File, &[Mapping]),
         (to, which): (CodeState, SwitchedSites),
     ) -> io::Result<Switched> {
-        let memory = memory_of(process)?;
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
         // What lies in the place of a file now may still be it.
@@ -72,7 +71,7 @@ impl ProgramImage {
                 Some(start) => drop(kept.insert(start)),
                 None => {}
             }
-            let places = interrupted(&memory, &registers, mapped);
+            let places = interrupted(memory, &registers, mapped);
             kept.extend(places.into_iter().filter_map(|place| window(&files, place)));
         }
         for file in files {
@@ -80,7 +79,7 @@ impl ProgramImage {
                 let is_chosen = which == SwitchedSites::All || file.is_sampled(change.site);
                 is_chosen && !kept.contains(&change.at.wrapping_add(file.bias))
             };
-            others += write_changes(&memory, (file.bias, file.changes()), to, &switches)?;
+            others += write_changes(memory, (file.bias, file.changes()), to, &switches)?;
         }
         Ok(match (others, kept.is_empty()) {
             (0, true) => Switched::Whole,
@@ -90,11 +89,11 @@ impl ProgramImage {
     }
 
     /// True if a stopped thread is in stubs, or may come back to them.
-    pub(super) fn is_in_stubs(&self, thread: Pid, mapped: &[Mapping]) -> io::Result<bool> {
+    pub(super) fn is_in_stubs(&self, thread: Pid, (memory, mapped): (&File, &[Mapping])) -> io::Result<bool> {
         let registers = ptrace::getregs(thread)?;
         let regions = self.regions();
         let is_inside = |place: u64| regions.iter().any(|region| region.range().contains(&place));
-        let places = interrupted(&memory_of(thread)?, &registers, mapped);
+        let places = interrupted(memory, &registers, mapped);
         Ok(is_inside(registers.rip) || places.into_iter().any(is_inside))
     }
 
@@ -105,10 +104,9 @@ impl ProgramImage {
     }
 
     /// Sets the code of all files back to what it was, whatever threads run.
-    pub(super) fn restore(&self, process: Pid) -> io::Result<()> {
-        let memory = memory_of(process)?;
+    pub(super) fn restore(&self, memory: &File) -> io::Result<()> {
         for file in self.files().filter(|file| file.is_mapped) {
-            write_changes(&memory, (file.bias, file.changes()), CodeState::ToOriginal, &|_| true)?;
+            write_changes(memory, (file.bias, file.changes()), CodeState::ToOriginal, &|_| true)?;
         }
         Ok(())
     }

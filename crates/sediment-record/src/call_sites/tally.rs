@@ -3,6 +3,7 @@
 
 use super::modules::{PlannedModules, base_name};
 use sediment_core::plural::counted;
+use sediment_core::profile::quality::RecordingQuality;
 use sediment_core::profile::source::Source;
 use sediment_core::skipped::{Reason, Skipped};
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
@@ -24,6 +25,8 @@ pub(super) struct CallTally {
     outside: u64,
     /// Indirect calls without a place for their target.
     pub(super) without_target: u64,
+    /// Calls by which the counts may be wrong.
+    pub(super) uncertain: f64,
 }
 
 impl CallTally {
@@ -73,7 +76,10 @@ impl CallTally {
             recording.add_transfer(from, to, TransferKind::Call, u128::from(*count));
             calls += u128::from(*count);
         }
+        let (mut sites, mut refused) = (0u64, 0u64);
         for module in modules.all() {
+            sites += (module.plan.direct.len() + module.plan.indirect.len()) as u64;
+            refused += module.plan.refused.values().sum::<u64>();
             let name = base_name(&module.path);
             if let Some(why) = module.plan.left_alone {
                 recording.skipped.add(Reason::LeftFile, 0, format!("{name}: {why}"));
@@ -86,6 +92,10 @@ impl CallTally {
         let without = self.without_target;
         recording.skipped.add_many(Reason::UncountedTarget, without.min(1), u128::from(without), "");
         recording.total = calls + u128::from(self.outside) + u128::from(without);
+        recording.quality = RecordingQuality {
+            covered: RecordingQuality::share(sites as f64 / (sites + refused) as f64),
+            uncertain: RecordingQuality::share(self.uncertain / recording.total.max(1) as f64),
+        };
         recording.seen = format!("{}, {}", counted(self.first.len(), "function"), counted(calls, "call"));
         recording
     }

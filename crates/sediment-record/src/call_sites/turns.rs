@@ -6,7 +6,6 @@ use super::image::ProgramImage;
 use super::standstill::Standstill;
 use super::supervisor::Supervisor;
 use super::switch::{Switched, SwitchedSites};
-use crate::tracing::mappings::all_mappings;
 use crate::tracing::system::{self, Resume, Status};
 use nix::libc;
 use nix::sys::ptrace;
@@ -130,8 +129,9 @@ impl Supervisor<'_> {
             return Switched::Running;
         }
         let ids: Vec<Pid> = own.iter().map(|(id, _)| *id).collect();
-        let Ok(mapped) = all_mappings(ids[0]) else { return Switched::Failed };
-        image.switch((ids[0], &ids), &mapped, (to, which)).unwrap_or(Switched::Failed)
+        let Ok(opened) = self.opened_of(ids[0], process) else { return Switched::Failed };
+        let Ok(mapped) = opened.mappings() else { return Switched::Failed };
+        image.switch(&ids, (&opened.memory, &mapped), (to, which)).unwrap_or(Switched::Failed)
     }
 }
 

@@ -4,7 +4,8 @@
 use super::elf::PlannedFile;
 use super::frames::{CodeUnit, UnwindTables};
 use super::sites::{
-    DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee, in_one_page,
+    CodeAddresses, DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode, SlotCallee,
+    in_one_page,
 };
 use super::sweep::{IndirectBranch, Sweep};
 use iced_x86::{
@@ -28,6 +29,8 @@ pub(super) struct WindowChoice<'a, 'b> {
     pub(super) units: &'b [CodeUnit],
     pub(super) tables: &'b UnwindTables<'a>,
     pub(super) sweep: &'b Sweep,
+    /// Addresses that code may lead to.
+    pub(super) targets: &'b CodeAddresses,
     pub(super) functions: &'b [u64],
     /// Bare code of the function that was looked at last.
     pub(super) bare: Option<(usize, Vec<Range<u64>>)>,
@@ -41,7 +44,7 @@ impl WindowChoice<'_, '_> {
         indirect: &IndirectBranch,
         slots: &HashMap<u64, SlotCallee>,
     ) -> Result<FoundSite, &'static str> {
-        let last = self.decode(indirect.at).ok_or("calls that cannot be read")?;
+        let last = decode(self.image, indirect.at).ok_or("calls that cannot be read")?;
         if let Some(target) = indirect.short_to {
             if self.functions.binary_search(&target).is_err() {
                 return Ok(FoundSite::None);
@@ -77,31 +80,22 @@ impl WindowChoice<'_, '_> {
                 return Err("indirect calls beside unknown jump tables");
             }
             let address = *before.next().ok_or("indirect calls with too few bytes before them")?;
-            let instruction = self.decode(address).ok_or("calls that cannot be read")?;
+            let instruction = decode(self.image, address).ok_or("calls that cannot be read")?;
             let follows = moved.is_empty() && instruction.next_ip() == indirect.at;
             if !follows && instruction.next_ip() != start {
                 return Err("indirect calls with too few bytes before them");
             }
-            let step = match instruction.flow_control() {
-                FlowControl::ConditionalBranch => {
-                    // One to another function is a site of its own.
-                    if !self.units[indirect.unit].code.contains(&instruction.near_branch64()) {
-                        return Err("indirect calls after an unusual jump");
-                    }
-                    let code = self.image.code_at(address).unwrap_or_default();
-                    condition(code, &instruction).ok_or("indirect calls after an unusual jump")?
-                }
-                _ => {
-                    movable(&instruction, indirect.is_jump)?;
-                    MovedStep::Plain(instruction)
-                }
-            };
+            // One to another function is a site of its own.
+            if instruction.flow_control() == FlowControl::ConditionalBranch
+                && !self.units[indirect.unit].code.contains(&instruction.near_branch64())
+            {
+                return Err("indirect calls after an unusual jump");
+            }
             start = address;
-            moved.insert(0, step);
+            moved.insert(0, moved_step(self.image, instruction, indirect.is_jump)?);
         }
         let window = start..end;
-        let first_inside = self.sweep.targets.partition_point(|target| *target <= start);
-        if self.sweep.targets.get(first_inside).is_some_and(|target| *target < end) {
+        if (start + 1..end).any(|address| self.targets.contains(address)) {
             return Err("indirect calls with a branch into the bytes before them");
         }
         if start < self.last {
@@ -127,20 +121,12 @@ impl WindowChoice<'_, '_> {
         let next = next_function.copied().into_iter().chain(next_unit).min().unwrap_or(end);
         let mut place = end;
         while place < next && place < at + JUMP {
-            match self.decode(place) {
-                Some(nothing) if matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) => {
-                    place = nothing.next_ip();
-                }
-                _ => return end,
+            match padding(self.image, place) {
+                Some(next) => place = next,
+                None => return end,
             }
         }
         place.min(next).min(at + JUMP)
-    }
-
-    fn decode(&self, address: u64) -> Option<Instruction> {
-        let code = self.image.code_at(address)?;
-        let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
-        (!instruction.is_invalid()).then_some(instruction)
     }
 
     /// True if a jump leaves nothing on the stack but the return address, as one to another function does.
@@ -150,6 +136,77 @@ impl WindowChoice<'_, '_> {
             self.bare = Some((indirect.unit, self.tables.bare(unit)));
         }
         self.bare.iter().flat_map(|(_, ranges)| ranges).any(|range| range.contains(&indirect.at))
+    }
+}
+
+fn decode(image: &PlannedFile<'_>, address: u64) -> Option<Instruction> {
+    let code = image.code_at(address)?;
+    let instruction = Decoder::with_ip(64, code, address, DecoderOptions::NONE).decode();
+    (!instruction.is_invalid()).then_some(instruction)
+}
+
+/// Where padding at an address ends.
+fn padding(image: &PlannedFile<'_>, address: u64) -> Option<u64> {
+    let nothing = decode(image, address)?;
+    matches!(nothing.mnemonic(), Mnemonic::Nop | Mnemonic::Int3).then(|| nothing.next_ip())
+}
+
+/// The bytes that an indirect site changes, as they were chosen before.
+pub(super) struct KeptWindow {
+    pub(super) at: u64,
+    pub(super) window: Range<u64>,
+    pub(super) is_tail: bool,
+}
+
+/// The site at bytes that were chosen before, from the file's bytes alone; None if no such site may be there.
+pub(super) fn window_again(image: &PlannedFile<'_>, kept: &KeptWindow) -> Option<IndirectSite> {
+    let KeptWindow { at, ref window, is_tail } = *kept;
+    if window.end - window.start < JUMP || !in_one_page(window) {
+        return None;
+    }
+    let (mut moved, mut place) = (Vec::new(), window.start);
+    while place < at {
+        let instruction = decode(image, place)?;
+        place = instruction.next_ip();
+        moved.push(moved_step(image, instruction, is_tail).ok()?);
+    }
+    let last = decode(image, at).filter(|_| place == at)?;
+    if last.segment_prefix() != Register::None {
+        return None;
+    }
+    let is_such = match last.flow_control() {
+        FlowControl::IndirectCall => !is_tail && !last.is_call_far_indirect(),
+        FlowControl::IndirectBranch => is_tail && !last.is_jmp_far_indirect(),
+        FlowControl::UnconditionalBranch => is_tail && last.len() == 2,
+        _ => false,
+    };
+    place = last.next_ip();
+    while is_tail && place < window.end {
+        place = padding(image, place)?.min(window.end);
+    }
+    if !is_such || place != window.end {
+        return None;
+    }
+    let original = image.code(window)?.to_vec();
+    encode(at, window.clone(), is_tail, original, &moved, &last)
+}
+
+/// An instruction before a call as it moves to the stub.
+fn moved_step(
+    image: &PlannedFile<'_>,
+    instruction: Instruction,
+    is_jump: bool,
+) -> Result<MovedStep, &'static str> {
+    match instruction.flow_control() {
+        FlowControl::ConditionalBranch => {
+            let code = image.code_at(instruction.ip()).unwrap_or_default();
+            condition(code, &instruction).ok_or("indirect calls after an unusual jump")
+        }
+        FlowControl::Next => {
+            movable(&instruction, is_jump)?;
+            Ok(MovedStep::Plain(instruction))
+        }
+        _ => Err("indirect calls after an unusual instruction"),
     }
 }
 

@@ -43,8 +43,12 @@ pub(crate) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
 
 /// All mappings, by address.
 pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
-    let text = fs::read(format!("/proc/{thread}/maps"))?;
-    Ok(String::from_utf8_lossy(&text).lines().filter_map(mapping).collect())
+    Ok(mappings_in(&fs::read(format!("/proc/{thread}/maps"))?))
+}
+
+/// The mappings that the text of /proc/ID/maps lists.
+pub(crate) fn mappings_in(text: &[u8]) -> Vec<Mapping> {
+    String::from_utf8_lossy(text).lines().filter_map(mapping).collect()
 }
 
 /// The mapping of a file at this address: what is mapped behind it is not read.
@@ -197,7 +201,8 @@ pub(crate) fn has_little_memory(process: Pid) -> bool {
     const LEAST: u64 = 64 << 20;
     const COPIES: u64 = 4;
     memory_left_to(process).is_some_and(|left| {
-        let mapped = mappings(process).unwrap_or_default();
+        let mapped =
+            if left < COPIES * LARGEST_FILE { mappings(process).unwrap_or_default() } else { Vec::new() };
         let code = mapped.iter().filter(|mapping| mapping.executable);
         let bytes: u64 = code.map(|mapping| mapping.range.end - mapping.range.start).sum();
         left < LEAST.max(COPIES * bytes)

@@ -13,6 +13,7 @@ use clap::Args;
 use goals::Choice;
 use machine::{Fact, Linker, Memory};
 use output::{DoctorOutput, GoalOutput, RecorderOutput};
+use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_record::{RECORDERS, counts_cycles};
 use std::fmt::Write as _;
@@ -27,6 +28,10 @@ pub(crate) struct Arguments {
     /// Log folder of the wrapper during that build [default: $SEDIMENT_LOG]
     #[arg(long, value_name = "DIR", requires = "build_log")]
     log: Option<PathBuf>,
+    /// Remove the plans of programs and libraries that recordings by call sites keep in $XDG_CACHE_HOME/sediment or
+    /// ~/.cache/sediment, of 64 MiB at most
+    #[arg(long, conflicts_with_all = ["build_log", "json"])]
+    clear_cache: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -49,6 +54,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             )
         })?;
         return missed::run(build_log, &log, arguments.json, ui);
+    }
+    if arguments.clear_cache {
+        let (plans, bytes) = sediment_record::clear_cache()?;
+        return ui.result(&format!("removed {}, {} KiB\n", counted(plans, "plan"), bytes.div_ceil(1024)));
     }
     let methods = methods();
     let choices = choices(&methods);

@@ -203,6 +203,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .map(|(path, weight)| {
             let mut profile = read_profile(&path, ui)?;
             tell_nameless(&profile, &path, "places none of", ui);
+            inputs::warn_of_quality(&profile, ui);
             if let (Some(binary), Some(file)) = (&binary, options.binary.as_deref()) {
                 renamed::follow(&mut profile, binary, file, None, ui)?;
             }

@@ -73,6 +73,7 @@ const CHANCES: u64 = 5;
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let mut profile = read_profile(&arguments.profile, ui)?;
+    inputs::warn_of_quality(&profile, ui);
     let binary = arguments.binary.as_deref().map(read_binary).transpose()?;
     if let (Some(binary), Some(file)) = (&binary, arguments.binary.as_deref()) {
         renamed::follow(&mut profile, binary, file, None, ui)?;

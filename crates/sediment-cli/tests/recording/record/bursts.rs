@@ -77,6 +77,8 @@ fn bursts() {
     let found = counted("rounds", "turn") / (2 * rounds) as f64;
     assert!((0.4..2.5).contains(&found), "{found}, {said}");
     assert_eq!(calls(&profile, "rounds", "rare"), 1, "{said}");
+    let uncertain = profile.quality.uncertain.unwrap();
+    assert!((1_000..900_000).contains(&uncertain.0), "{uncertain:?}");
 }
 
 /// Starts a program that takes some seconds.

@@ -18,6 +18,7 @@ mod programs;
 mod refusals;
 mod served;
 mod sigtrap;
+mod starts;
 mod stripped;
 mod traced;
 mod trampolines;
@@ -104,6 +105,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         architectures::cases(),
         bursts::cases(),
         call_sites::cases(),
+        starts::cases(),
         forms::cases(),
         harm::cases(),
         means::cases(),

@@ -46,10 +46,11 @@ attributes! {
 
 attributes! {
     /// Of the graph and of clusters: the first four are a cluster's, the others the graph's.
-    Graphs, 13:
+    Graphs, 15:
     Label = "label", BuildId = "build_id", Package = "package", Unresolved = "unresolved",
     Sediment = "sediment", Source = "source", Unit = "unit", Total = "total", Arch = "arch", Inputs = "inputs",
     BlocksUnit = "blocks_unit", BlocksTotal = "blocks_total", CountersTotal = "counters_total",
+    Covered = "covered", Uncertain = "uncertain",
 }
 
 impl Graphs {

@@ -7,6 +7,7 @@ use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
 use crate::profile::blocks::Blocks;
 use crate::profile::counters::Counters;
 use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
+use crate::profile::quality::RecordingQuality;
 use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, WeightUnit, acceptable,
 };
@@ -82,9 +83,24 @@ impl Reader<'_, '_> {
     }
 
     fn estimate(&self, value: Option<&Value>) -> Result<Option<Millionths>> {
+        self.decimal(value, "static")
+    }
+
+    fn decimal(&self, value: Option<&Value>, name: &str) -> Result<Option<Millionths>> {
         let Some(value) = value else { return Ok(None) };
-        let fault = |fault: NumberFault| self.fault(value, &format!("`static` {}", fault.message()));
+        let fault = |fault: NumberFault| self.fault(value, &format!("`{name}` {}", fault.message()));
         decimal(&value.text, DECIMALS).map(|number| Some(Millionths(number))).map_err(fault)
+    }
+
+    /// A number from 0 to 1.
+    fn quality(&self, value: Option<&Value>, name: &str) -> Result<Option<Millionths>> {
+        let share = self.decimal(value, name)?;
+        match value {
+            Some(value) if share > Some(Millionths(1_000_000)) => {
+                Err(self.fault(value, &format!("`{name}` is above 1")))
+            }
+            _ => Ok(share),
+        }
     }
 
     fn blocks(&self, value: Option<&Value>) -> Result<Option<Box<Blocks>>> {
@@ -143,6 +159,10 @@ impl Reader<'_, '_> {
             unit: self.word(given(Graphs::Unit), "unit", &words::UNITS)?.unwrap_or_default(),
             total: self.integer(given(Graphs::Total), "total")?.unwrap_or(0),
             inputs: self.small_integer(given(Graphs::Inputs), "inputs")?,
+            quality: RecordingQuality {
+                covered: self.quality(given(Graphs::Covered), "covered")?,
+                uncertain: self.quality(given(Graphs::Uncertain), "uncertain")?,
+            },
             blocks_unit: self
                 .word(given(Graphs::BlocksUnit), "blocks_unit", &words::BLOCK_UNITS)?
                 .unwrap_or_default(),

@@ -116,6 +116,8 @@ fn graph_attributes(text: &mut String, profile: &Profile) {
     attributes.word("total", profile.total);
     list(&mut attributes, "arch", &profile.arch);
     attributes.number("inputs", profile.inputs);
+    decimal(&mut attributes, "covered", profile.quality.covered);
+    decimal(&mut attributes, "uncertain", profile.quality.uncertain);
     if has_blocks {
         attributes.word("blocks_unit", words::spelling(&words::BLOCK_UNITS, profile.blocks_unit));
         attributes.word("blocks_total", profile.blocks_total);
@@ -184,7 +186,7 @@ fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function)
     attributes.number("size", facts.size);
     attributes.number("samples", facts.samples);
     attributes.number("first", facts.first);
-    estimate(&mut attributes, facts.static_calls);
+    decimal(&mut attributes, "static", facts.static_calls);
     if let Some(heat) = facts.heat {
         attributes.word("heat", words::spelling(&words::HEATS, heat));
     }
@@ -223,7 +225,7 @@ fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
         attributes.word("label", Label { count: facts.count.unwrap_or(0), total: profile.total });
         attributes.number("count", facts.count);
         attributes.number("near", facts.affinity);
-        estimate(&mut attributes, facts.static_calls);
+        decimal(&mut attributes, "static", facts.static_calls);
         if let Some(kind) = facts.kind {
             attributes.word("kind", words::spelling(&words::KINDS, kind));
         }
@@ -250,8 +252,8 @@ impl std::fmt::Display for Label {
     }
 }
 
-fn estimate(attributes: &mut Attributes, value: Option<Millionths>) {
+fn decimal(attributes: &mut Attributes, name: &str, value: Option<Millionths>) {
     if let Some(Millionths(value)) = value {
-        attributes.word("static", format_args!("{}.{:06}", value / 1_000_000, value % 1_000_000));
+        attributes.word(name, format_args!("{}.{:06}", value / 1_000_000, value % 1_000_000));
     }
 }

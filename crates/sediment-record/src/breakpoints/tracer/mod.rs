@@ -33,7 +33,7 @@ use super::space::{BreakpointHit, Space};
 use super::tasks::{AtStop, Held, State, Tasks};
 use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{Resume, Status};
-use crate::{Progress, Settings, Until};
+use crate::{MAX_MEMORY, Progress, Settings, Until};
 use halts::{Halt, Purpose};
 use nix::errno::Errno;
 use nix::libc;
@@ -136,7 +136,7 @@ impl<'a> Tracer<'a> {
             settings,
             kernel,
             modules,
-            budget: Rc::new(Budget::new(settings.max_memory, settings.rates.is_some())),
+            budget: Rc::new(Budget::new(settings.max_memory.unwrap_or(MAX_MEMORY), settings.rates.is_some())),
             spaces: BTreeMap::new(),
             next_space: 0,
             unarmed: BTreeSet::new(),

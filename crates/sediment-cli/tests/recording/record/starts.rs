@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Starts under `--method call-sites`: plans that are kept, memory that is opened early, and bounds of memory.
+
+use super::{Workshop, call_sites::KINDS, code, err, text};
+use libtest_mimic::Trial;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use support::{Need, case};
+
+pub fn cases() -> Vec<Trial> {
+    if !cfg!(target_arch = "x86_64") {
+        return Vec::new();
+    }
+    let compiler = [Need::Program("cc")];
+    let another_user = [Need::Program("cc"), Need::Program("setpriv"), Need::Root];
+    vec![
+        case("plans_are_kept_for_the_next_recording", &compiler, kept_plans),
+        case("programs_of_few_libraries_share_their_stubs", &compiler, shared_stubs),
+        case("a_program_that_hides_gets_its_code_back", &another_user, hides),
+        case("call_sites_keep_to_their_memory", &compiler, memory),
+        case("rough_recordings_are_warned_about", &[], rough),
+    ]
+}
+
+/// Records a program in a shop that has a cache of its own.
+fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Output {
+    let mut record = super::call_sites::record(shop, options, command);
+    record.env("XDG_CACHE_HOME", shop.path().join("caches")).output().unwrap()
+}
+
+fn plans(shop: &Workshop) -> Vec<PathBuf> {
+    let folder = shop.path().join("caches/sediment");
+    let all = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    let mut all: Vec<PathBuf> = all.collect();
+    all.sort();
+    all
+}
+
+fn kept_plans() {
+    let shop = Workshop::new();
+    let program = shop.compile("kinds", KINDS, &["-O2"]);
+    let profile = |when: &str| {
+        let recorded = record(&shop, &["--exact"], &[text(&program)]);
+        assert_eq!(code(&recorded), 5, "{when}: {}", err(&recorded));
+        std::fs::read(shop.path().join("recorded.gv")).unwrap()
+    };
+    let first = profile("without a cache");
+    let kept = plans(&shop);
+    assert!(kept.len() >= 2, "{kept:?}");
+    assert!(profile("with plans") == first, "a recording with kept plans differs");
+    // Whatever is planted there, recordings are the same.
+    let bytes: Vec<Vec<u8>> = kept.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    for (path, others) in kept.iter().zip(bytes.iter().cycle().skip(1)) {
+        std::fs::write(path, others).unwrap();
+    }
+    assert!(profile("with the plans of other files") == first);
+    assert!(kept.iter().zip(&bytes).all(|(path, bytes)| std::fs::read(path).unwrap() == *bytes));
+    for (path, bytes) in kept.iter().zip(&bytes) {
+        std::fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
+    }
+    assert!(profile("with plans that are cut off") == first);
+    let folder = shop.path().join("caches/sediment");
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(profile("with a folder of everybody") == first);
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let clear = || {
+        let mut doctor = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        doctor.args(["doctor", "--clear-cache"]).env("XDG_CACHE_HOME", shop.path().join("caches"));
+        let said = doctor.output().unwrap();
+        assert_eq!(code(&said), 0, "{}", err(&said));
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    assert!(clear().starts_with(&format!("removed {} plans, ", kept.len())));
+    assert!(plans(&shop).is_empty() && !folder.exists());
+    assert_eq!(clear(), "removed 0 plans, 0 KiB\n");
+}
+
+/// Processes that run the same program one after the other, and at once, and load a library again.
+fn shared_stubs() {
+    let shop = Workshop::new();
+    let library = "__attribute__((noinline)) long inner(long x) { return x + 1; }\nlong outer(long x) { return inner(x) + inner(x); }\n";
+    let library =
+        shop.compile("library.so", library, &["-O1", "-shared", "-fPIC", "-fno-ipa-icf", "-fno-inline"]);
+    let source = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        int main(int count, char **words) {
+            long sum = 0;
+            for (int i = 0; i < 5; i++) {
+                void *library = dlopen(words[1], RTLD_NOW);
+                long (*outer)(long) = (long (*)(long))dlsym(library, "outer");
+                for (int k = 0; k < 10; k++) sum += outer(k);
+                dlclose(library);
+            }
+            printf("%ld\n", sum);
+            return 0;
+        }
+    "#;
+    let program = shop.compile("loads", source, &["-ldl"]);
+    let line = format!(
+        "{0} {1} & {0} {1} & wait; for i in 1 2 3 4 5 6; do {0} {1}; done",
+        text(&program),
+        text(&library)
+    );
+    let recorded = record(&shop, &[], &["sh", "-c", &line]);
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "550\n".repeat(8), "{}", err(&recorded));
+    let profile = shop.profile();
+    assert_eq!(super::calls(&profile, "main", "outer"), 8 * 50, "{}", err(&recorded));
+    assert_eq!(super::calls(&profile, "outer", "inner"), 8 * 100);
+}
+
+/// A program that nobody may look into any more gets its code back by a recorder that has no rights beyond it.
+fn hides() {
+    let source = r#"
+        #define _GNU_SOURCE
+        #include <fcntl.h>
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/mman.h>
+        #include <sys/prctl.h>
+        #include <time.h>
+        #include <unistd.h>
+        extern char __executable_start, etext;
+        __attribute__((noinline)) long called(long x) { return x + clock() % 2; }
+        static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+        int main(int count, char **words) {
+            int file = open(words[0], O_RDONLY);
+            size_t length = lseek(file, 0, SEEK_END);
+            const char *whole = mmap(0, length, PROT_READ, MAP_PRIVATE, file, 0);
+            long sum = 0;
+            for (int i = 0; i < 1000; i++) sum += called(i);
+            prctl(PR_SET_DUMPABLE, 0);
+            for (double end = now() + 4; now() < end;) sum += called(1);
+            size_t code = &etext - &__executable_start, other = 0;
+            for (size_t i = 0; i < code; i++) other += (&__executable_start)[i] != whole[i];
+            printf("%d %zu\n", prctl(PR_GET_DUMPABLE), other);
+            return sum == 0;
+        }
+    "#;
+    let shop = Workshop::new();
+    let program = shop.compile("hides", source, &["-O1", "-no-pie"]);
+    std::fs::set_permissions(shop.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    // Where the program under test is, another user may not look.
+    let own = shop.path().join("sediment");
+    std::fs::copy(env!("CARGO_BIN_EXE_sediment"), &own).unwrap();
+    let as_nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all"];
+    let record =
+        [text(&own), "record", "-v", "--method", "call-sites", "--seconds", "1", "--", text(&program)];
+    let words: Vec<&str> = as_nobody.into_iter().chain(record).collect();
+    let recorded = Command::new(words[0]).args(&words[1..]).current_dir(shop.path()).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), "0 0\n", "{}", err(&recorded));
+    assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+    assert!(Path::new(&shop.path().join("sediment.gv")).exists(), "{}", err(&recorded));
+}
+
+fn memory() {
+    let shop = Workshop::new();
+    let program = shop.compile("kinds", KINDS, &["-O2"]);
+    let said = |most: &str| {
+        let recorded = record(&shop, &["--max-memory", most], &[text(&program)]);
+        assert_eq!(code(&recorded), 5, "{}", err(&recorded));
+        err(&recorded).to_owned()
+    };
+    let told = "files beyond the memory limit of call sites (--max-memory)";
+    assert!(said("300K").contains(told));
+    assert!(!said("64M").contains(told));
+    let text = std::fs::read_to_string(shop.path().join("recorded.gv")).unwrap();
+    assert!(text.contains("uncertain=0.000000") && text.contains("covered=0.9"), "{text}");
+}
+
+fn rough() {
+    let shop = Workshop::new();
+    let profile = |quality: &str| {
+        let text = format!(
+            "digraph Callgraph {{\n  graph [sediment=2, source=\"a\", unit=calls, total=9, inputs=1{quality}];\n  \"a\" -> \"b\" [count=9];\n}}\n"
+        );
+        std::fs::write(shop.path().join("rough.gv"), text).unwrap();
+        let mut order = Command::new(env!("CARGO_BIN_EXE_sediment"));
+        order.args(["order", "rough.gv", "--linker", "lld", "-o", "rough.order"]).current_dir(shop.path());
+        let done = order.output().unwrap();
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        err(&done).to_owned()
+    };
+    assert!(!profile("").contains("too "));
+    assert!(!profile(", covered=0.950000, uncertain=0.050000").contains("too "));
+    let said = profile(", covered=0.400000, uncertain=0.300000");
+    assert!(said.contains("wrong by 30 % of the calls") && said.contains("40 % of the call sites"), "{said}");
+}

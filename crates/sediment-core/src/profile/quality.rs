@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quality of a recording, as its recorder measured it.
+
+use super::Millionths;
+
+/// Shares that tell how much of the calls a recording has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RecordingQuality {
+    /// Share of the call sites that were counted, in the files that were recorded.
+    pub covered: Option<Millionths>,
+    /// Estimate of the share of all calls by which the counts are wrong, where calls were counted for a part of the time.
+    pub uncertain: Option<Millionths>,
+}
+
+impl RecordingQuality {
+    /// A share as its recorder has it.
+    #[must_use]
+    pub fn share(share: f64) -> Option<Millionths> {
+        share.is_finite().then(|| Millionths((share.clamp(0.0, 1.0) * 1e6).round() as u128))
+    }
+
+    /// Takes the quality of another recording in: the lowest coverage and the highest uncertainty stay.
+    pub fn append(&mut self, other: &Self) {
+        self.covered = [self.covered, other.covered].into_iter().flatten().min();
+        self.uncertain = self.uncertain.max(other.uncertain);
+    }
+
+    /// Reasons for which an order made from such a recording is rough, each with what to do.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<String> {
+        /// Overlap of the counts with exact ones is below 0.9 from there on, and misses of the order go up.
+        const UNCERTAIN: Millionths = Millionths(200_000);
+        const COVERED: Millionths = Millionths(500_000);
+        let percent = |Millionths(share): Millionths| share.div_ceil(10_000);
+        let uncertain = self.uncertain.filter(|share| *share > UNCERTAIN).map(|share| {
+            format!(
+                "the counts of this recording may be wrong by {} % of the calls, too much for an order: record for longer, or with --exact",
+                percent(share)
+            )
+        });
+        let covered = self.covered.filter(|share| *share < COVERED).map(|share| {
+            format!(
+                "{} % of the call sites were counted, too few for an order: record by valgrind where the program is not too slow",
+                percent(share)
+            )
+        });
+        uncertain.into_iter().chain(covered).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_quality_stays() {
+        let quality = |covered, uncertain| RecordingQuality {
+            covered: RecordingQuality::share(covered),
+            uncertain: RecordingQuality::share(uncertain),
+        };
+        let mut all = RecordingQuality::default();
+        all.append(&quality(0.98, 0.1));
+        all.append(&quality(0.9, 0.05));
+        all.append(&RecordingQuality::default());
+        assert_eq!(all, quality(0.9, 0.1));
+        assert_eq!(all.doubts(), [""; 0]);
+        all.append(&quality(0.4, 0.3));
+        assert_eq!(all.doubts().len(), 2);
+        assert_eq!(RecordingQuality::share(f64::NAN), None);
+        assert_eq!(RecordingQuality::share(2.0), Some(Millionths(1_000_000)));
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bytes of a file's code that change so that calls lead to stubs.
+
+/// Bytes of code that change, one after the other.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Changes {
+    /// Address as linked, number of bytes, place of the distance among them, and site of each change, in ascending order.
+    places: Vec<(u64, u8, u8, u32)>,
+    original: Vec<u8>,
+    changed: Vec<u8>,
+}
+
+/// One change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SiteChange<'a> {
+    /// Address as linked.
+    pub(super) at: u64,
+    /// Index among the direct sites, and then the indirect ones.
+    pub(super) site: u32,
+    pub(super) original: &'a [u8],
+    pub(super) changed: &'a [u8],
+}
+
+impl Changes {
+    /// Adds a change, with the place of the distance in it.
+    pub(super) fn add(&mut self, SiteChange { at, site, original, changed }: SiteChange<'_>, distance: u8) {
+        self.places.push((at, changed.len() as u8, distance, site));
+        self.original.extend_from_slice(original);
+        self.changed.extend_from_slice(changed);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = SiteChange<'_>> {
+        let mut offset = 0;
+        self.places.iter().map(move |(at, length, _, site)| {
+            let bytes = offset..offset + usize::from(*length);
+            offset = bytes.end;
+            SiteChange {
+                at: *at,
+                site: *site,
+                original: &self.original[bytes.clone()],
+                changed: &self.changed[bytes],
+            }
+        })
+    }
+
+    /// Start of the change of several instructions in which this address lies, behind its first byte.
+    pub(super) fn window_at(&self, address: u64) -> Option<u64> {
+        let behind = self.places.partition_point(|(at, ..)| *at < address);
+        let (at, length, ..) = *self.places.get(behind.checked_sub(1)?)?;
+        (address < at + u64::from(length)).then_some(at)
+    }
+
+    /// In ascending order.
+    pub(super) fn sorted(&self) -> Self {
+        let distances = self.places.iter().map(|(_, _, distance, _)| *distance);
+        let mut all: Vec<(SiteChange<'_>, u8)> = self.iter().zip(distances).collect();
+        // They come in three runs.
+        all.sort_by_key(|(change, _)| change.at);
+        let mut sorted = Self::default();
+        for (change, distance) in all {
+            sorted.add(change, distance);
+        }
+        sorted
+    }
+
+    /// The same where stubs are so much further away; None if they would be too far.
+    pub(super) fn moved(&self, by: i64) -> Option<Self> {
+        let mut changes = self.clone();
+        let mut end = 0;
+        for (_, length, distance, _) in &changes.places {
+            let start = end;
+            end += usize::from(*length);
+            shift_distance(changes.changed.get_mut(start + usize::from(*distance)..end)?, by)?;
+        }
+        Some(changes)
+    }
+}
+
+/// Adds to the distance that these bytes begin with; None if the sum has no room there.
+pub(super) fn shift_distance(bytes: &mut [u8], by: i64) -> Option<()> {
+    let bytes = bytes.first_chunk_mut::<4>()?;
+    let distance = i64::from(i32::from_le_bytes(*bytes)).checked_add(by)?;
+    *bytes = i32::try_from(distance).ok()?.to_le_bytes();
+    Some(())
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The decisions of a plan as they are kept: which sites change, and where functions begin.
+//!
+//! What changes at a site, and what its stub runs, is always made from the bytes of the file. A plan is refused as a whole if the bytes at
+//! one of its sites are not those of such a site. What cannot be seen there, as that no branch leads between moved instructions, is as the
+//! plan says: the folder is the user's alone, and a sum holds the file together.
+//!
+//! ```text
+//! traits, functions, direct calls, other direct sites, indirect sites, refused sites
+//! ```
+//!
+//! All numbers are LEB128, and addresses distances from the one before.
+
+use super::elf::PlannedFile;
+use super::sites::{DirectForm, DirectSite, IndirectSite, RefusedSites, Trait, in_one_page};
+use super::windows::{KeptWindow, window_again};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+
+const TRAITS: [Trait; 3] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory];
+const FORMS: [DirectForm; 5] = [
+    DirectForm::Call,
+    DirectForm::Jump,
+    DirectForm::ConditionalJump,
+    DirectForm::CallThroughSlot,
+    DirectForm::JumpThroughSlot,
+];
+
+/// Decisions of a plan.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct KeptPlan {
+    pub(super) traits: BTreeSet<Trait>,
+    pub(super) functions: Vec<u64>,
+    pub(super) direct: Vec<DirectSite>,
+    pub(super) indirect: Vec<IndirectSite>,
+    pub(super) refused: RefusedSites,
+}
+
+/// Decisions of a plan that is to be kept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlanDecisions<'a> {
+    pub(super) traits: &'a BTreeSet<Trait>,
+    pub(super) functions: &'a [u64],
+    /// Calls, and other direct sites.
+    pub(super) direct: (&'a [DirectSite], &'a [DirectSite]),
+    pub(super) indirect: &'a [IndirectSite],
+    pub(super) refused: &'a RefusedSites,
+}
+
+/// Writes numbers.
+#[derive(Default)]
+struct NumberWriter {
+    bytes: Vec<u8>,
+    last: u64,
+}
+
+impl NumberWriter {
+    fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.bytes.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.bytes.push(number as u8);
+    }
+
+    /// An address no lower than the last one.
+    fn address(&mut self, address: u64) {
+        self.number(address.wrapping_sub(self.last));
+        self.last = address;
+    }
+
+    /// The number of addresses that follow.
+    fn list(&mut self, length: usize) {
+        self.number(length as u64);
+        self.last = 0;
+    }
+}
+
+/// Reads them.
+struct NumberReader<'a> {
+    bytes: &'a [u8],
+    last: u64,
+}
+
+impl NumberReader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let (first, rest) = self.bytes.split_first()?;
+            self.bytes = rest;
+            number |= u64::from(first & 0x7f).checked_shl(shift)?;
+            if first & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    fn address(&mut self) -> Option<u64> {
+        self.last = self.last.checked_add(self.number()?)?;
+        Some(self.last)
+    }
+
+    /// The length of a list, each of whose entries takes a byte at least.
+    fn list(&mut self) -> Option<usize> {
+        self.last = 0;
+        usize::try_from(self.number()?).ok().filter(|length| *length <= self.bytes.len())
+    }
+}
+
+/// The decisions of a plan.
+pub(super) fn write(plan: &PlanDecisions<'_>) -> Vec<u8> {
+    let mut to = NumberWriter::default();
+    let traits = TRAITS.iter().enumerate().filter(|(_, its)| plan.traits.contains(its));
+    to.number(traits.map(|(bit, _)| 1 << bit).sum());
+    to.list(plan.functions.len());
+    plan.functions.iter().for_each(|start| to.address(*start));
+    for sites in [plan.direct.0, plan.direct.1] {
+        to.list(sites.len());
+        for site in sites {
+            to.address(site.at);
+            to.number(FORMS.iter().position(|form| *form == site.form).unwrap_or_default() as u64);
+        }
+    }
+    to.list(plan.indirect.len());
+    for site in plan.indirect {
+        to.address(site.window.start);
+        to.number(site.at - site.window.start);
+        to.number(site.window.end - site.at);
+        to.number(site.is_tail.into());
+    }
+    to.list(plan.refused.len());
+    for (why, count) in plan.refused {
+        to.number(why.len() as u64);
+        to.bytes.extend_from_slice(why.as_bytes());
+        to.number(*count);
+    }
+    to.bytes
+}
+
+/// The decisions as they are kept, if they are of this file. `stubs`: its linkage stubs with their slots.
+pub(super) fn read(
+    kept: &[u8],
+    image: &PlannedFile<'_>,
+    stubs: &HashMap<u64, u64>,
+    has_slot: &dyn Fn(u64) -> bool,
+) -> Option<KeptPlan> {
+    let mut from = NumberReader { bytes: kept, last: 0 };
+    let bits = from.number().filter(|bits| *bits < 1 << TRAITS.len())?;
+    let traits = TRAITS.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, its)| *its);
+    let mut plan = KeptPlan { traits: traits.collect(), ..KeptPlan::default() };
+    for _ in 0..from.list()? {
+        plan.functions.push(from.address()?);
+    }
+    let is_ascending = |pair: &[u64]| pair[0] < pair[1];
+    if !plan.functions.windows(2).all(is_ascending) {
+        return None;
+    }
+    for is_call in [true, false] {
+        for _ in 0..from.list()? {
+            let (at, form) = (from.address()?, *FORMS.get(usize::try_from(from.number()?).ok()?)?);
+            if (form == DirectForm::Call) != is_call {
+                return None;
+            }
+            let site = direct_site(image, (at, form), stubs, has_slot)?;
+            let leads_to_function = || plan.functions.binary_search(&site.target).is_ok();
+            if site.slot.is_none() && !leads_to_function() {
+                return None;
+            }
+            plan.direct.push(site);
+        }
+    }
+    for _ in 0..from.list()? {
+        let start = from.address()?;
+        let at = start.checked_add(from.number()?)?;
+        let window = start..at.checked_add(from.number()?)?;
+        let is_tail = from.number()? != 0;
+        plan.indirect.push(window_again(image, &KeptWindow { at, window, is_tail })?);
+    }
+    for _ in 0..from.list()? {
+        let length = usize::try_from(from.number()?).ok()?;
+        let (why, rest) = from.bytes.split_at_checked(length)?;
+        from.bytes = rest;
+        plan.refused.insert(std::str::from_utf8(why).ok()?.to_owned().into(), from.number()?);
+    }
+    (from.bytes.is_empty() && are_apart(&plan)).then_some(plan)
+}
+
+/// The direct site of this form at an address, if the file has one there.
+fn direct_site(
+    image: &PlannedFile<'_>,
+    (at, form): (u64, DirectForm),
+    stubs: &HashMap<u64, u64>,
+    has_slot: &dyn Fn(u64) -> bool,
+) -> Option<DirectSite> {
+    let bytes = at..at.checked_add(form.length())?;
+    let code = image.code(&bytes)?;
+    let (opcode, displacement) = code.split_last_chunk::<4>()?;
+    let is_opcode = match form {
+        DirectForm::Call => opcode == [0xe8],
+        DirectForm::Jump => opcode == [0xe9],
+        DirectForm::ConditionalJump => opcode[0] == 0x0f && opcode[1] & 0xf0 == 0x80,
+        DirectForm::CallThroughSlot => opcode == [0xff, 0x15],
+        DirectForm::JumpThroughSlot => opcode == [0xff, 0x25],
+    };
+    let target = bytes.end.wrapping_add(i32::from_le_bytes(*displacement) as i64 as u64);
+    let (slot, changed) = match form {
+        DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => {
+            (Some(target).filter(|slot| has_slot(*slot)), bytes)
+        }
+        _ => (stubs.get(&target).copied(), at + form.opcode_length()..bytes.end),
+    };
+    let has_what_it_needs =
+        !matches!(form, DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot) || slot.is_some();
+    (is_opcode && has_what_it_needs && in_one_page(&changed)).then_some(DirectSite { at, form, target, slot })
+}
+
+/// True if no byte belongs to two sites.
+fn are_apart(plan: &KeptPlan) -> bool {
+    let direct = plan.direct.iter().map(|site| site.at..site.at + site.form.length());
+    let indirect = plan.indirect.iter().map(|site| site.window.clone());
+    let mut all: Vec<Range<u64>> = direct.chain(indirect).collect();
+    // They come in three runs.
+    all.sort_by_key(|bytes| bytes.start);
+    all.windows(2).all(|pair| pair[0].end <= pair[1].start)
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs that have a file and the room alike map the same stubs,
+//! which are made and written once.
+
+use super::counters::{FILES, FileCounters};
+use super::entrance::Region;
+use super::modules::PlannedModule;
+use super::plan::SitePlan;
+use super::shared::SharedMemory;
+use super::sites::PAGE;
+use super::stubs::{StubPlacement, Stubs, size};
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Room for stubs near the libraries, in bytes.
+pub(super) const LIBRARY_STUBS: u64 = 128 << 20;
+/// Bytes of a block for the counters of libraries.
+pub(super) const LIBRARY_COUNTERS: u64 = 16 << 20;
+/// Rooms of programs that are kept for the next process.
+const KEPT: usize = 32;
+
+/// The function that the dynamic linker calls when libraries have come or gone.
+pub(super) const NOTICE: &str = "_dl_debug_state";
+/// What it says of them (struct r_debug of the C library's link.h), and the place of its state there.
+const STATE: &str = "_r_debug";
+const STATE_AT: u64 = 24;
+
+/// Bytes of memory that a process takes for the changes of a file: pages that become copies, stubs, and counters of a thread.
+pub(super) fn memory_of(plan: &SitePlan) -> u64 {
+    let direct = plan.direct.iter().map(|site| site.at);
+    let indirect = plan.indirect.iter().map(|site| site.window.start);
+    let pages: HashSet<u64> = direct.chain(indirect).map(|at| at / PAGE).collect();
+    pages.len() as u64 * PAGE + size(plan) + FileCounters::of(plan, 0).end()
+}
+
+/// Room that programs share.
+#[derive(Debug)]
+pub(super) struct StubRoom {
+    /// Where it is in the shared memory.
+    offset: u64,
+    length: u64,
+    used: u64,
+    /// Offsets in a block for the counters of the next file, and their end.
+    counters: Range<u64>,
+    stubs: Vec<PlacedStubs>,
+}
+
+/// Stubs of a file, as they lie in a room.
+#[derive(Debug)]
+struct PlacedStubs {
+    module: usize,
+    /// Offset in the room.
+    at: u64,
+    /// Distance of the stubs from the file.
+    distance: u64,
+    counters: FileCounters,
+    stubs: Rc<Stubs>,
+}
+
+/// A file that needs stubs.
+pub(super) struct StubRequest<'a> {
+    /// Its number.
+    pub(super) module: usize,
+    pub(super) planned: &'a PlannedModule,
+    /// Added to addresses as linked.
+    pub(super) bias: u64,
+    /// Counters of other copies of it in the same program.
+    pub(super) taken: Vec<u64>,
+}
+
+impl StubRoom {
+    fn new(length: u64, counters: Range<u64>, shared: &mut SharedMemory) -> io::Result<Self> {
+        Ok(Self { offset: shared.take(length)?, length, used: 0, counters, stubs: Vec::new() })
+    }
+
+    /// The room as it is mapped at an address.
+    pub(super) fn region(&self, address: u64) -> Region {
+        Region { address, length: self.length, offset: self.offset, is_code: true }
+    }
+
+    /// Stubs of a file for programs that have this room at an address; None if there is no room left.
+    pub(super) fn stubs(
+        &mut self,
+        address: u64,
+        request: &StubRequest<'_>,
+        shared: &SharedMemory,
+    ) -> io::Result<Option<(FileCounters, Rc<Stubs>)>> {
+        let StubRequest { module, planned, bias, taken } = request;
+        let fits = |placed: &&PlacedStubs| placed.module == *module && !taken.contains(&placed.counters.at);
+        let distance = |at: u64| (address + at).wrapping_sub(*bias);
+        let mut known = self.stubs.iter().filter(fits);
+        if let Some(same) = known.clone().find(|placed| placed.distance == distance(placed.at)) {
+            return Ok(Some((same.counters, Rc::clone(&same.stubs))));
+        }
+        let elsewhere = known.next();
+        let counters = match elsewhere {
+            Some(placed) => placed.counters,
+            None => FileCounters::of(&planned.plan, self.counters.start),
+        };
+        let length = size(&planned.plan);
+        if self.used + length > self.length || counters.end() > self.counters.end {
+            return Ok(None);
+        }
+        let at = self.used;
+        let moved = elsewhere
+            .and_then(|placed| placed.stubs.moved(distance(at).wrapping_sub(placed.distance) as i64));
+        let stubs = moved.unwrap_or_else(|| {
+            let address_of = |name| planned.plan.exports.get(name).map(|export| export.address);
+            let placement = StubPlacement {
+                bias: *bias,
+                stubs: address + at,
+                counters,
+                notice: address_of(NOTICE),
+                state: address_of(STATE).map(|about| about.wrapping_add(STATE_AT)),
+            };
+            Stubs::emit(&planned.plan, &placement)
+        });
+        debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
+        if stubs.code.len() as u64 > length {
+            return Ok(None);
+        }
+        shared.write(self.offset + at, &stubs.code)?;
+        self.counters.start = self.counters.start.max(counters.end());
+        self.used += length;
+        let stubs = Rc::new(stubs);
+        let placed =
+            PlacedStubs { module: *module, at, distance: distance(at), counters, stubs: Rc::clone(&stubs) };
+        self.stubs.push(placed);
+        Ok(Some((counters, stubs)))
+    }
+
+    /// True if a program with many libraries might not find enough in it.
+    fn is_scarce(&self) -> bool {
+        self.used > LIBRARY_STUBS / 2 || self.counters.start > FILES + LIBRARY_COUNTERS / 2
+    }
+}
+
+/// A room that programs have.
+pub(super) type SharedRoom = Rc<RefCell<StubRoom>>;
+
+/// All rooms that programs have, or may have next.
+#[derive(Debug, Default)]
+pub(super) struct StubRooms {
+    /// By number of the program's file, and distance of the room from it; the one that was used last is the last.
+    of_programs: Vec<(usize, u64, SharedRoom)>,
+    /// The last one is that of programs that begin.
+    of_libraries: Vec<SharedRoom>,
+}
+
+impl StubRooms {
+    /// Room for a program's own file: at this distance, with counters behind those of libraries.
+    pub(super) fn of_program(
+        &mut self,
+        (module, planned): (usize, &PlannedModule),
+        distance: u64,
+        shared: &mut SharedMemory,
+    ) -> io::Result<SharedRoom> {
+        let is_same = |(its, from, _): &(usize, u64, SharedRoom)| (*its, *from) == (module, distance);
+        let room = match self.of_programs.iter().position(is_same) {
+            Some(place) => self.of_programs.remove(place).2,
+            None => {
+                let from = FILES + LIBRARY_COUNTERS;
+                let counters = from..FileCounters::of(&planned.plan, from).end();
+                let length = size(&planned.plan).max(PAGE);
+                Rc::new(RefCell::new(StubRoom::new(length, counters, shared)?))
+            }
+        };
+        self.of_programs.push((module, distance, Rc::clone(&room)));
+        Ok(room)
+    }
+
+    /// Room for the libraries of a program that begins.
+    pub(super) fn of_libraries(&mut self, shared: &mut SharedMemory) -> io::Result<SharedRoom> {
+        if let Some(last) = self.of_libraries.last().filter(|last| !last.borrow().is_scarce()) {
+            return Ok(Rc::clone(last));
+        }
+        let counters = FILES..FILES + LIBRARY_COUNTERS;
+        let room = Rc::new(RefCell::new(StubRoom::new(LIBRARY_STUBS, counters, shared)?));
+        self.of_libraries.push(Rc::clone(&room));
+        Ok(room)
+    }
+
+    /// Gives the memory of rooms back that no program has, but for those that the next may have.
+    pub(super) fn give_back(&mut self, shared: &SharedMemory) {
+        let give_back = |room: &SharedRoom| {
+            let StubRoom { offset, length, .. } = *room.borrow();
+            shared.give_back(&(offset..offset + length));
+        };
+        let mut spare = self.of_programs.len().saturating_sub(KEPT);
+        self.of_programs.retain(|(.., room)| {
+            let goes = spare > 0 && Rc::strong_count(room) == 1;
+            if goes {
+                spare -= 1;
+                give_back(room);
+            }
+            !goes
+        });
+        let last = self.of_libraries.len().saturating_sub(1);
+        let mut place = 0;
+        self.of_libraries.retain(|room| {
+            let goes = place < last && Rc::strong_count(room) == 1;
+            place += 1;
+            if goes {
+                give_back(room);
+            }
+            !goes
+        });
+    }
+}
