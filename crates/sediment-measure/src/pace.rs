@@ -19,7 +19,7 @@ const STEPS: u64 = 30_000;
 const LOOPS: usize = 5;
 
 /// Ready tasks for each processor above which nothing is judged.
-pub const TOO_MANY: f64 = 4.0;
+const TOO_MANY: f64 = 4.0;
 
 /// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); None where the system does not say.
 #[must_use]

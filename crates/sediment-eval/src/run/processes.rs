@@ -224,7 +224,8 @@ impl<'a> Processes<'a> {
             if index == 0 {
                 measurement.work = pass.work;
                 measurement.printed = pass.printed;
-                measurement.circumstances = Circumstances { pace: Some(pace), ready_tasks, ..pass.circumstances };
+                measurement.circumstances =
+                    Circumstances { pace: Some(pace), ready_tasks, ..pass.circumstances };
             }
             pass.values.append(&mut measurement.values);
             measurement.values = pass.values;

@@ -294,13 +294,12 @@ fn what_disturbs_runs_is_said_and_not_judged() {
         }
         fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
             let mut made = self.0.perform(planned)?;
-            made.circumstances =
-                Circumstances {
-                    printed: Some("same".to_owned()),
-                    exit: Some(0),
-                    pace: Some(1e-5),
-                    ready_tasks: Some(3.0),
-                };
+            made.circumstances = Circumstances {
+                printed: Some("same".to_owned()),
+                exit: Some(0),
+                pace: Some(1e-5),
+                ready_tasks: Some(3.0),
+            };
             (self.1)(self.0.made.len(), planned, &mut made);
             Ok(made)
         }

@@ -431,7 +431,8 @@ mod tests {
     /// Rounds of a build that takes a tenth less.
     fn measured() -> Measured {
         let round = |number: usize| {
-            let cost = |share: f64, layout: usize| share * (1.0 + 1e-4 * ((number * 7 + layout * 3) % 5) as f64);
+            let cost =
+                |share: f64, layout: usize| share * (1.0 + 1e-4 * ((number * 7 + layout * 3) % 5) as f64);
             [1.0, 0.9].map(|share| (0..5).map(|layout| cost(share, layout)).collect()).to_vec()
         };
         Measured {
