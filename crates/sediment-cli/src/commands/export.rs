@@ -14,9 +14,9 @@ use clap::{Args, ValueEnum};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::{blocks, link};
-use sediment_read::counters::line_profile::{self, CallSites, Lines, gcc, go};
+use sediment_read::counters::line_profile::{self, CallSites, LineCounts, gcc, go};
 use sediment_read::counters::{gcov, llvm};
-use sediment_read::read::{self, Settings, pprof};
+use sediment_read::read::{self, ReadSettings, pprof};
 use sediment_read::resolve;
 use std::path::{Path, PathBuf};
 
@@ -180,10 +180,11 @@ impl Options {
     }
 
     fn write_samples(&self, ui: &Ui) -> Result<()> {
-        let mut lines = Lines::default();
+        let mut lines = LineCounts::default();
         for path in &self.profiles {
             let (recording, files) = self.recording(path, ui)?;
-            let found = resolve::lines::lines(&recording, &files, resolve::Settings::default(), &|_| true);
+            let found =
+                resolve::lines::lines(&recording, &files, resolve::ResolveSettings::default(), &|_| true);
             let (found, skipped) = found.map_err(|error| error.with_input(files::display(path)))?;
             ui.skipped("resolving", &skipped);
             lines.absorb(&found);
@@ -215,7 +216,8 @@ impl Options {
                 pprof::call_sites(&source).map_err(named)?
             } else {
                 let (recording, files) = self.recording(path, ui)?;
-                resolve::lines::call_sites(&recording, &files, resolve::Settings::default()).map_err(named)?
+                resolve::lines::call_sites(&recording, &files, resolve::ResolveSettings::default())
+                    .map_err(named)?
             };
             ui.skipped("reading", &skipped);
             if sites.is_empty() {
@@ -232,7 +234,7 @@ impl Options {
     /// A recording, and where its programs are.
     fn recording(&self, path: &Path, ui: &Ui) -> Result<(read::Recording, SystemFiles)> {
         let program = self.binary.first().map(|path| path.to_string_lossy().into_owned());
-        let settings = Settings { executions: true, program, ..Settings::default() };
+        let settings = ReadSettings { executions: true, program, ..ReadSettings::default() };
         let recording = Inputs::open(std::slice::from_ref(&path.to_path_buf()), ui)?.read(&settings, ui)?;
         ui.skipped("reading", &recording.skipped);
         Ok((recording, SystemFiles::new(None, &self.binary)?.named_alone()))
@@ -241,7 +243,7 @@ impl Options {
 
 /// True for a profile of pprof, which names lines itself.
 fn is_pprof(source: &Source) -> Result<bool> {
-    Ok(read::find(source, &Settings::default())?.name == pprof::READER.name)
+    Ok(read::find(source, &ReadSettings::default())?.name == pprof::READER.name)
 }
 
 /// Hint with the commands that count blocks.

@@ -13,7 +13,7 @@ use clap::builder::PossibleValue;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result, profile};
-use sediment_read::read::{self, Recording, Settings, StackOrder};
+use sediment_read::read::{self, ReadSettings, Recording, StackOrder};
 use sediment_read::resolve::Resolved;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -259,8 +259,8 @@ impl Arguments {
         }
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> ReadSettings {
+        ReadSettings {
             format: self.format.clone(),
             program: self.binary.first().map(|path| path.to_string_lossy().into_owned()),
             executions: self.blocks,

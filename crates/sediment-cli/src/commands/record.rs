@@ -159,7 +159,7 @@ fn write_json(
 /// Writes the executions by source line.
 fn write_lines(made: &Recorded, arguments: &Arguments, output: &Path, ui: &Ui) -> Result<ExitCode> {
     let only = &arguments.only[..];
-    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let settings = resolve::ResolveSettings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
     let whole = &made.resolved.profile;

@@ -11,7 +11,7 @@ use clap::Args;
 use sediment_core::plural::counted;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_read::resolve::nameless::{self, Outcome};
+use sediment_read::resolve::nameless::{self, NamingOutcome};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -133,8 +133,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn tell(outcome: &Outcome, ui: &Ui) {
-    let Outcome { label, build_id, found, named, left } = outcome;
+fn tell(outcome: &NamingOutcome, ui: &Ui) {
+    let NamingOutcome { label, build_id, found, named, left } = outcome;
     if *found {
         ui.note(&format!("named {} of {label}", counted(*named, "function")));
     }
@@ -151,7 +151,7 @@ fn tell(outcome: &Outcome, ui: &Ui) {
 }
 
 /// The error for a profile of which nothing could be named.
-fn not_found(outcomes: &[Outcome]) -> Error {
+fn not_found(outcomes: &[NamingOutcome]) -> Error {
     let builds: Vec<String> =
         outcomes.iter().map(|outcome| format!("{} {}", outcome.label, outcome.build_id)).collect();
     Error::new(ErrorCode::NotFound, format!("found no debug file; build-ids: {}", builds.join(", "))).with_hint(

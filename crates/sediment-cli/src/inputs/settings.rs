@@ -10,7 +10,7 @@ use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
+use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, AlgorithmOptions, cdsort};
 use sediment_order::order::{self, BuiltGraph};
 use std::path::{Path, PathBuf};
 
@@ -84,8 +84,8 @@ impl Settings {
         if given { Err(Error::new(ErrorCode::Usage, why)) } else { Ok(()) }
     }
 
-    fn of_cdsort(&self) -> cdsort::Settings {
-        let mut settings = cdsort::Settings::default();
+    fn of_cdsort(&self) -> cdsort::CdsortParameters {
+        let mut settings = cdsort::CdsortParameters::default();
         for setting in &self.cdsort {
             match *setting {
                 CdsortSetting::CacheEntries(entries) => settings.cache_entries = entries,
@@ -102,7 +102,7 @@ impl Settings {
 /// Inputs of an algorithm besides the graph.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    cdsort: cdsort::Settings,
+    cdsort: cdsort::CdsortParameters,
     pub(crate) starts: Vec<Vec<FunctionId>>,
     code_shingles: Vec<Vec<u64>>,
 }
@@ -154,8 +154,8 @@ impl Known {
     }
 
     /// The same as the library takes it.
-    pub(crate) fn options(&self, seed: u64) -> Options<'_> {
-        Options {
+    pub(crate) fn options(&self, seed: u64) -> AlgorithmOptions<'_> {
+        AlgorithmOptions {
             seed,
             most_looks: Some(MOST_LOOKS),
             cdsort: self.cdsort,

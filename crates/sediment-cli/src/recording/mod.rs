@@ -11,7 +11,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
 use sediment_read::resolve::{self, Resolved};
-use sediment_read::trace::Sequence;
+use sediment_read::trace::StepCounter;
 use sediment_record::breakpoints::Rates;
 use sediment_record::tracing::apart;
 use sediment_record::{
@@ -216,7 +216,7 @@ impl Options {
                     (resolved, _) => resolved?,
                 };
                 if !steps.is_empty() {
-                    let mut sequence = Sequence::new(&resolved.functions);
+                    let mut sequence = StepCounter::new(&resolved.functions);
                     sequence.steps(&steps);
                     sequence.put_into(&mut resolved.profile, false);
                 }
@@ -225,7 +225,7 @@ impl Options {
             RecordedData::Files(paths) => {
                 // Addresses of samples and branches tell blocks; other files have none.
                 let executions = settings.blocks != BlockCoverage::Never && recorder.tells_addresses;
-                let settings = read::Settings { executions, ..read::Settings::default() };
+                let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
@@ -320,7 +320,7 @@ fn resolve_here(
     ui: &Ui,
 ) -> Result<Resolved> {
     // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
-    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let settings = resolve::ResolveSettings { skip_other_builds: true, ..Default::default() };
     let resolved = recordings::resolve(recording, files, settings, ui);
     let Some(only) = only.filter(|_| recording.addresses().is_empty()) else { return resolved };
     resolved.map_err(|reason| {

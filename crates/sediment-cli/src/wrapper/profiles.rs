@@ -7,9 +7,9 @@
 
 use crate::files;
 use crate::ui::Ui;
-use sediment_core::binary::code::Code;
-use sediment_core::binary::objects::{Finder, Objects};
-use sediment_core::matching::identity::{self, Rule};
+use sediment_core::binary::code::BuildCode;
+use sediment_core::binary::objects::{Finder, InputObjects};
+use sediment_core::matching::identity::{self, MatchRule};
 use sediment_core::matching::renamed::{self, Renaming};
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::{Error, ErrorCode, Result, Skipped};
@@ -63,7 +63,7 @@ pub(crate) struct Origin {
     pub(crate) path: PathBuf,
     /// The cluster; None: the functions without one.
     pub(crate) label: Option<String>,
-    pub(crate) rule: Rule,
+    pub(crate) rule: MatchRule,
     /// Further files with a profile of the same program, which do not count.
     pub(crate) also_in: Vec<PathBuf>,
 }
@@ -91,7 +91,7 @@ impl Chosen {
     }
 
     /// True if one of its functions is linked, as far as the inputs show.
-    fn has_function_in(&self, objects: &Objects) -> bool {
+    fn has_function_in(&self, objects: &InputObjects) -> bool {
         let profile = self.profile();
         let functions = profile.functions().into_iter().map(|function| profile.key(function));
         let own: Vec<&FunctionKey> = functions.filter(|key| key.dso.as_deref() == self.label()).collect();
@@ -100,8 +100,8 @@ impl Chosen {
     }
 
     /// Gives functions the names that they have in what is linked.
-    pub(crate) fn follow_renamed(&mut self, objects: &Objects) -> Vec<Renaming> {
-        let Some(code) = Code::of_objects(objects) else { return Vec::new() };
+    pub(crate) fn follow_renamed(&mut self, objects: &InputObjects) -> Vec<Renaming> {
+        let Some(code) = BuildCode::of_objects(objects) else { return Vec::new() };
         let mut renamings = renamed::renamings(self.profile(), self.label(), &code);
         if !renamings.is_empty() {
             let profile = &mut Rc::make_mut(&mut self.profile).0;
@@ -179,7 +179,7 @@ impl Profiles {
         &self,
         soname: Option<&str>,
         file_name: &str,
-        inputs: &mut dyn FnMut() -> Objects,
+        inputs: &mut dyn FnMut() -> InputObjects,
     ) -> std::result::Result<Option<Chosen>, NotOrdered> {
         if self.labels.is_empty() {
             return Ok(None);
@@ -189,7 +189,7 @@ impl Profiles {
             let chosen = self.chosen(&found.label, found.rule);
             // libpython3.so is no version of libpython3.13.so, but a library of its own, without a function.
             let is_other = |chosen: &Chosen| {
-                found.rule == Rule::NameWithoutVersion && !chosen.has_function_in(&inputs())
+                found.rule == MatchRule::NameWithoutVersion && !chosen.has_function_in(&inputs())
             };
             if !chosen.as_ref().is_ok_and(is_other) {
                 return chosen.map(Some);
@@ -198,7 +198,7 @@ impl Profiles {
         if let Some(label) = identity::by_map(soname, file_name, &self.map) {
             let named = label.strip_suffix(".prof").unwrap_or(label);
             return match [label, named].into_iter().find(|label| self.labels.contains_key(*label)) {
-                Some(label) => self.chosen(label, Rule::Map).map(Some),
+                Some(label) => self.chosen(label, MatchRule::Map).map(Some),
                 None => Err(Error::new(
                     ErrorCode::NotFound,
                     format!("the map names {label}, which has no profile"),
@@ -212,7 +212,7 @@ impl Profiles {
         let mut reached = Vec::new();
         for label in &labels {
             // A damaged profile of something else is not this link's concern.
-            let Ok(chosen) = self.chosen(label, Rule::Functions) else { continue };
+            let Ok(chosen) = self.chosen(label, MatchRule::Functions) else { continue };
             let profile = chosen.profile();
             let functions = profile.functions();
             let keys = functions.iter().map(|function| profile.key(*function));
@@ -250,7 +250,7 @@ impl Profiles {
     }
 
     /// Reads the profile of a label, and finds its cluster in it.
-    fn chosen(&self, label: &str, rule: Rule) -> std::result::Result<Chosen, NotOrdered> {
+    fn chosen(&self, label: &str, rule: MatchRule) -> std::result::Result<Chosen, NotOrdered> {
         let place = self
             .labels
             .get(label)

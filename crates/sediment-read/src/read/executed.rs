@@ -5,7 +5,7 @@ use super::AddressId;
 
 /// Executions of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Executed {
+pub struct ExecutedInstruction {
     /// The function that the profiler counts it to.
     pub function: AddressId,
     /// Its address as the DSO was loaded, at a bias that the recording does not tell.

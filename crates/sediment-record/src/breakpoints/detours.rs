@@ -6,7 +6,7 @@
 //! that expect the same frame as there is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
 
 use sediment_core::binary::{Binary, BinaryFunction};
-use sediment_core::isa::{Branches, Detour, JUMP};
+use sediment_core::isa::{Detour, IndirectJumps, JUMP};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -73,7 +73,7 @@ pub(super) fn plan<Frame: PartialEq>(
         covered.push(Covered { address, entry, begins: movable.begins });
     }
     let mut marks = Marks::new(&covered);
-    let mut jumping: HashMap<u64, Branches> = HashMap::new();
+    let mut jumping: HashMap<u64, IndirectJumps> = HashMap::new();
     let mut leaving: Vec<(u64, u64)> = Vec::new();
     for section in &binary.code_sections {
         let section = section.address..section.address.saturating_add(section.size);
@@ -100,7 +100,7 @@ pub(super) fn plan<Frame: PartialEq>(
         let own = jumping.get(&entries[entry]).into_iter();
         let mut jumps = own.chain(others.get(&entries[entry]).into_iter().flatten().copied());
         let behind = || (1..JUMP as u64).filter(|inside| begins >> inside & 1 == 1).map(|at| address + at);
-        let mut may_reach = |jumps: &Branches| {
+        let mut may_reach = |jumps: &IndirectJumps| {
             jumps.unknown && begins != 0
                 || behind().any(|to| {
                     let there = frame(to);
@@ -121,9 +121,9 @@ pub(super) fn plan<Frame: PartialEq>(
 /// `leaving`, or they have its name.
 fn jumps_of_parts<'a>(
     functions: &[&BinaryFunction],
-    jumping: &'a HashMap<u64, Branches>,
+    jumping: &'a HashMap<u64, IndirectJumps>,
     mut leaving: Vec<(u64, u64)>,
-) -> HashMap<u64, Vec<&'a Branches>> {
+) -> HashMap<u64, Vec<&'a IndirectJumps>> {
     let mut cold: HashMap<&str, Vec<u64>> = HashMap::new();
     for part in functions.iter().filter(|function| jumping.contains_key(&function.address)) {
         if let Some((name, _)) = part.name.split_once(".cold") {
@@ -134,7 +134,7 @@ fn jumps_of_parts<'a>(
         let parts = cold.get(function.name.as_str()).into_iter().flatten();
         leaving.extend(parts.map(|part| (function.address, *part)));
     }
-    let mut found: HashMap<u64, Vec<&Branches>> = HashMap::new();
+    let mut found: HashMap<u64, Vec<&IndirectJumps>> = HashMap::new();
     for (function, target) in leaving {
         let behind = functions.partition_point(|function| function.address <= target);
         let Some(part) = behind.checked_sub(1).map(|index| functions[index].address) else { continue };

@@ -9,7 +9,7 @@ use super::space::Space;
 use super::step_times::StepTimes;
 use crate::tracing::machine::ARCH;
 use sediment_core::plural::counted;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::random::Generator;
 use sediment_core::skipped::Reason;
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
@@ -310,7 +310,7 @@ impl Log {
     }
 
     /// The recording, and the steps of its sequences.
-    pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
+    pub(super) fn recording(&self, modules: &Modules<'_>, source: ProfileSource) -> (Recording, Vec<Step>) {
         let runs = self.runs_of_a_step();
         let mut recording = Recording::default();
         recording.source = source;

@@ -15,8 +15,8 @@ use crate::tracing::mappings::{LARGEST_FILE, Mapping};
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::binary::gcc_early_map::EarlyMap;
 use sediment_core::binary::inlined::InlineFrames;
-use sediment_core::binary::{Beside, Binary, Files, block_map, unwind};
-use sediment_core::isa::{Flow, LONGEST_CALL, Reference};
+use sediment_core::binary::{Binary, Files, FilesBeside, block_map, unwind};
+use sediment_core::isa::{CodeReference, Flow, LONGEST_CALL};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -474,10 +474,12 @@ impl Module {
         let Some(code) = self.bytes_at(start) else { return Calls::Not };
         let length = (return_address - start) as usize;
         match (ISA.call_before)(&code[..length.min(code.len())], return_address) {
-            Some(Reference::IndirectCall) => Calls::There,
-            Some(Reference::Call(target)) if Some(target) == callee || self.is_stub(target) => Calls::There,
-            Some(Reference::Call(target)) if self.function_at(target).is_some() => Calls::Jumped(target),
-            Some(Reference::Call(target)) if self.bytes_at(target).is_some() => Calls::There,
+            Some(CodeReference::IndirectCall) => Calls::There,
+            Some(CodeReference::Call(target)) if Some(target) == callee || self.is_stub(target) => {
+                Calls::There
+            }
+            Some(CodeReference::Call(target)) if self.function_at(target).is_some() => Calls::Jumped(target),
+            Some(CodeReference::Call(target)) if self.bytes_at(target).is_some() => Calls::There,
             _ => Calls::Not,
         }
     }
@@ -637,7 +639,7 @@ impl<'a> Modules<'a> {
     }
 
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
-        let beside = Beside { files: self.files, path };
+        let beside = FilesBeside { files: self.files, path };
         let mut skipped = Skipped::default();
         Some((Module::new(path, bytes, &beside, &self.wanted, &mut skipped)?, skipped))
     }

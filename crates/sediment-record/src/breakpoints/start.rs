@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use sediment_core::binary::{Files, NoFiles};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, OwnCost},
 };
 use sediment_process::command::Outcome;
@@ -95,8 +95,8 @@ fn record_here(
         Target::System => None,
     };
     let source = match settings.rates {
-        Some(_) => Source::new("breakpoints", Source::CALL_RATES, &[OwnCost]),
-        None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
+        Some(_) => ProfileSource::new("breakpoints", ProfileSource::CALL_RATES, &[OwnCost]),
+        None => ProfileSource::new("breakpoints", ProfileSource::FIRST_USES, &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let functions = |module: &Module| module.entries.iter().filter(|entry| entry.is_function).count();

@@ -12,7 +12,7 @@ use nix::sys::ptrace;
 use nix::unistd::{Pid, geteuid};
 use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::source::{Source, Unknown::OwnCost};
+use sediment_core::profile::source::{ProfileSource, Unknown::OwnCost};
 use sediment_read::read::Recording;
 use std::ffi::OsString;
 
@@ -217,7 +217,7 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
 
 /// What was counted.
 fn recording(supervisor: &Supervisor<'_>) -> Recording {
-    let source = Source::new(NAME, "calls", &[OwnCost]);
+    let source = ProfileSource::new(NAME, "calls", &[OwnCost]);
     let mut recording =
         supervisor.tally.recording(&supervisor.common.modules, source, &supervisor.common.skipped);
     if let Some(bursts) = supervisor.bursts.said() {

@@ -8,7 +8,7 @@ use clap::Args;
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
-use sediment_process::command::{Input, run};
+use sediment_process::command::{StandardInput, run};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -135,7 +135,7 @@ impl Sending {
         arguments.extend(["--data-binary".into(), file]);
         arguments.extend(["--write-out", "\n%{http_code}", "--config", "-"].map(Into::into));
         let mut command = Command::new("curl", "/", TIMEOUT).with_arguments(arguments);
-        command.input = Input::Bytes(settings.into_bytes());
+        command.input = StandardInput::Bytes(settings.into_bytes());
         let ended = run(&command, LONGEST_ANSWER)
             .map_err(|error| error.with_hint("install curl, or send the written file by other means"))?;
         let ended = ended.successful(&command).map_err(|error| error.with_input(url))?;

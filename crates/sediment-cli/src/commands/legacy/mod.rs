@@ -13,7 +13,7 @@ use crate::packages::Package;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, dso_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::{Error, ErrorCode, Result, escape, profile};
 use sediment_order::link;
 use sediment_order::link::{Linker, gnu_ld};
@@ -93,7 +93,7 @@ fn perf2gv_command() -> Command {
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
-    let recording = inputs.read(&sediment_read::read::Settings::default(), ui)?;
+    let recording = inputs.read(&sediment_read::read::ReadSettings::default(), ui)?;
     let resolved = recordings::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
@@ -147,7 +147,7 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
         || Error::new(ErrorCode::InvalidArgument, "gen_profiles needs an output, a package and recordings");
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
     let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
-    let settings = sediment_read::read::Settings::default();
+    let settings = sediment_read::read::ReadSettings::default();
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let files = SystemFiles::new(None, &[])?;
     let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;
@@ -290,7 +290,7 @@ fn profile_for(
         return Ok(None);
     };
     let found = Profiles::open(Path::new(&folder), ui)
-        .and_then(|profiles| profiles.choose(None, name, &mut Objects::default).map_err(|not| not.why));
+        .and_then(|profiles| profiles.choose(None, name, &mut InputObjects::default).map_err(|not| not.why));
     match found {
         Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.origin.label.clone()))),
         Ok(None) => {

@@ -16,7 +16,7 @@ use sediment_measure::clock::{self, Clock};
 use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::machine;
 use sediment_measure::pace;
-use sediment_measure::perf_stat::{self, Event};
+use sediment_measure::perf_stat::{self, PerfEvent};
 use sediment_process::command::{Outcome, argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ pub(super) struct Bench<'a> {
     /// Figures of the same commands for another level, from which those before are taken.
     pub(super) known: &'a [Value],
     /// Counted in each run; none where perf does not count here.
-    pub(super) events: Vec<&'static Event>,
+    pub(super) events: Vec<&'static PerfEvent>,
     pub(super) limit: Duration,
     /// Time to measure all commands.
     pub(super) measure_for: Duration,
@@ -104,7 +104,7 @@ struct Measured {
 }
 
 /// Events for [`Bench::events`]: cycles, where perf counts them.
-pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static Event>> {
+pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static PerfEvent>> {
     let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
     Ok(counters.passes.concat().into_iter().filter(|event| event.hardware).collect())
 }

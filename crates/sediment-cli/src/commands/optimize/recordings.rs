@@ -9,7 +9,7 @@ use crate::inputs::{self, read_profile};
 use crate::recording;
 use sediment_core::binary::{self, SymbolSource};
 use sediment_core::profile::merge::{self, Weight};
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::profile::{Profile, split, text};
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use serde_json::{Value, json};
@@ -82,8 +82,8 @@ impl Job<'_> {
             let recorded = read_profile(&profile, self.ui)?;
             let others = self.other_builds(&recorded, outputs, &what)?;
             // Counts are exact however short the command is.
-            let mut sources = recorded.source.iter().map(|source| Source::from(source.as_str()));
-            let are_rates = sources.any(|source| source.event == Source::CALL_RATES);
+            let mut sources = recorded.source.iter().map(|source| ProfileSource::from(source.as_str()));
+            let are_rates = sources.any(|source| source.event == ProfileSource::CALL_RATES);
             let seconds = are_rates.then_some(usage.wall.as_secs_f64());
             self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }

@@ -31,13 +31,13 @@ use sediment_core::profile::merge::{self, Weight};
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link::{self, LINKERS, Linker, Placement};
-use sediment_order::order::algorithms::affinity::Workload;
+use sediment_order::order::algorithms::affinity::WeightedTrace;
 use sediment_order::order::algorithms::{self, ALGORITHMS};
-use sediment_order::order::forecast::Program;
+use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::left_out::{self, LeftOutMisses};
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{
-    self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, PlacedShare, Request, Selection,
+    self, AIMS, Aim, BuiltGraph, Older, OrderMethod, OrderRequest, Ordering, PlacedShare, Selection,
 };
 use sediment_order::wrapper::settings::share;
 use sediment_read::trace::file;
@@ -344,9 +344,9 @@ pub(crate) struct Plan<'a> {
 
 impl Plan<'_> {
     /// The traces with their weights.
-    fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<Workload<'t>> {
+    fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<WeightedTrace<'t>> {
         let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
-        traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect()
+        traces.iter().zip(weights).map(|(trace, weight)| WeightedTrace { trace, weight }).collect()
     }
 
     /// The order of a graph, for these runs.
@@ -360,10 +360,10 @@ impl Plan<'_> {
         ui: &Ui,
     ) -> Result<Ordering> {
         let workloads = self.workloads(traces);
-        let request = |method| Request { method, aim: self.goal, workloads: &workloads, older };
+        let request = |method| OrderRequest { method, aim: self.goal, workloads: &workloads, older };
         if let Some(engine) = self.engine {
             self.settings.refuse_for_engine()?;
-            return order::compute_built(profile, built, &request(Method::Engine(engine)));
+            return order::compute_built(profile, built, &request(OrderMethod::Engine(engine)));
         }
         let algorithm = algorithms::algorithm(self.algorithm)
             .ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown algorithm {}", self.algorithm)))?;
@@ -376,7 +376,11 @@ impl Plan<'_> {
         }
         let binary = binary_of(selection).zip(self.file);
         let known = Known::of(self.settings, algorithm, profile, &built, traces, binary, ui)?;
-        order::compute_built(profile, built, &request(Method::Algorithm(algorithm, known.options(self.seed))))
+        order::compute_built(
+            profile,
+            built,
+            &request(OrderMethod::Algorithm(algorithm, known.options(self.seed))),
+        )
     }
 }
 
@@ -472,8 +476,8 @@ fn ordering_of(
     let left_out = match (selection, plan.engine) {
         (Selection::Binary { .. }, Some(engine)) if !traces.is_empty() => {
             let workloads = plan.workloads(&traces);
-            let request = Request {
-                method: Method::Engine(engine),
+            let request = OrderRequest {
+                method: OrderMethod::Engine(engine),
                 aim: plan.goal,
                 workloads: &workloads,
                 older: None,
@@ -490,7 +494,7 @@ fn ordering_of(
         estimates::print_estimates(unprofiled, ordering.is_estimated, ui);
     }
     let traces: Vec<&Trace> = traces.iter().collect();
-    let program = Program::new(profile, &ordering.built, &traces)?;
+    let program = ForecastProgram::new(profile, &ordering.built, &traces)?;
     goals::print_goals(&ordering, &program, &traces, plan.goal, ui);
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);

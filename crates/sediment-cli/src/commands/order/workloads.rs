@@ -8,8 +8,8 @@ use sediment_core::Result;
 use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{self, Weight};
-use sediment_order::order::algorithms::affinity::{self, Workload};
-use sediment_order::order::forecast::Program;
+use sediment_order::order::algorithms::affinity::{self, WeightedTrace};
+use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::left_out::{LeftOutMisses, MOST_PARTS};
 use sediment_order::order::versions::Engine;
 use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
@@ -83,7 +83,7 @@ pub(super) fn left_out(
             ordered(&merge::merge(&rest, false)?, selection, plan, ui)?.order.functions().collect();
         let profile = only(inputs, which)?;
         let built = order::build(&profile, selection)?;
-        if let Some(gain) = Program::new(&profile, &built, &[])?.gain(&order) {
+        if let Some(gain) = ForecastProgram::new(&profile, &built, &[])?.gain(&order) {
             sum.add(&gain);
         }
     }
@@ -174,7 +174,7 @@ pub(super) fn print_traces(
         return;
     }
     for ((path, weight), trace) in paths.iter().zip(traces) {
-        let alone = engine.sequence(graph, &[Workload { trace, weight: 1 }]);
+        let alone = engine.sequence(graph, &[WeightedTrace { trace, weight: 1 }]);
         let [together, alone] =
             [&outcome.order, &alone.order].map(|order| affinity::cost(graph, trace, order));
         let fare = Fare { together, alone };

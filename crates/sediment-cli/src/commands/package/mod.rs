@@ -22,7 +22,7 @@ use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, VARIANTS, text};
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::order::cut;
-use sediment_order::wrapper::settings::{self, Settings};
+use sediment_order::wrapper::settings::{self, PackageSettings};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::DirEntry;
@@ -269,7 +269,7 @@ fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Resu
 }
 
 /// A settings file and the older orders that it names, which lie beside it.
-fn settings_for(folder: &Path, file: &Path, read: &Settings) -> Result<Vec<Addition>> {
+fn settings_for(folder: &Path, file: &Path, read: &PackageSettings) -> Result<Vec<Addition>> {
     let beside = file.parent().unwrap_or(Path::new(""));
     package_settings::check_older(beside, read)?;
     let settings = Addition::of(file, folder.join(settings::FILE), "settings of the package");

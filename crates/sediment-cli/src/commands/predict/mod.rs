@@ -21,12 +21,12 @@ use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::model::cores::{CORES, Core, core_of};
-use sediment_order::model::{self, CoreMisses, Geometry, HotPages, Layout, Score, StartFaults};
-use sediment_order::order::algorithms::affinity::Workload;
-use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, Options};
-use sediment_order::order::forecast::{Program, TLB_ENTRIES};
+use sediment_order::model::{self, AssumedLayout, CoreMisses, Geometry, HotPages, Score, StartFaults};
+use sediment_order::order::algorithms::affinity::WeightedTrace;
+use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, AlgorithmOptions};
+use sediment_order::order::forecast::{ForecastProgram, TLB_ENTRIES};
 use sediment_order::order::left_out;
-use sediment_order::order::{self, BuiltGraph, Request};
+use sediment_order::order::{self, BuiltGraph, OrderRequest};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
     let starts = settings::starts(&profile, &built, trace.as_slice());
     let traces: Vec<&Trace> = trace.iter().collect();
-    let program = Program::new(&profile, &built, &traces)?;
+    let program = ForecastProgram::new(&profile, &built, &traces)?;
     let full = arguments.full || arguments.json;
     let known = Known {
         built: &built,
@@ -108,7 +108,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let gain = judged.and_then(|order| program.gain(order));
     let left_out = match (&trace, &gain, orders.is_empty()) {
         (Some(trace), Some(_), true) => {
-            let request = Request { workloads: &[Workload { trace, weight: 1 }], ..Request::default() };
+            let request =
+                OrderRequest { workloads: &[WeightedTrace { trace, weight: 1 }], ..OrderRequest::default() };
             Some(left_out::over_traces(&profile, &built, &request)?)
         }
         _ => None,
@@ -159,7 +160,7 @@ struct Known<'a> {
     starts: &'a [Vec<FunctionId>],
     /// Processor core whose misses are counted.
     core: Option<&'static Core>,
-    program: &'a Program<'a>,
+    program: &'a ForecastProgram<'a>,
 }
 
 impl Known<'_> {
@@ -183,9 +184,9 @@ impl Known<'_> {
 
     /// The default of `sediment order`, for the run where there is one.
     fn default_order(&self, profile: &Profile) -> Result<Vec<FunctionId>> {
-        let workloads: Vec<Workload<'_>> =
-            self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-        let request = Request { workloads: &workloads, ..Request::default() };
+        let workloads: Vec<WeightedTrace<'_>> =
+            self.trace.iter().map(|trace| WeightedTrace { trace, weight: 1 }).collect();
+        let request = OrderRequest { workloads: &workloads, ..OrderRequest::default() };
         let ordering = order::compute_built(profile, self.built.clone(), &request)?;
         Ok(ordering.order.functions().collect())
     }
@@ -200,7 +201,7 @@ impl Known<'_> {
             }
             let seeds = if *algorithm == algorithms::RANDOM { 1..=CHANCES } else { 0..=0 };
             for seed in seeds {
-                let options = Options { seed, starts: self.starts, ..Options::default() };
+                let options = AlgorithmOptions { seed, starts: self.starts, ..AlgorithmOptions::default() };
                 orders.push((Name::Algorithm(algorithm, seed), (algorithm.run)(graph, &options)));
             }
         }
@@ -252,7 +253,7 @@ impl Row {
         let standard = Geometry::default();
         let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
         let linked = known.program.linked().filter(|_| name.is_input());
-        let layout = linked.unwrap_or(Layout::Packed(order));
+        let layout = linked.unwrap_or(AssumedLayout::Packed(order));
         let replays = known
             .trace
             .map(|trace| TLB_ENTRIES.map(|entries| model::replay(trace, graph, layout, &geometry(entries))));

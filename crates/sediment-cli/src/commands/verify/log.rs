@@ -17,9 +17,9 @@ use crate::output::Schema;
 use crate::ui::Ui;
 use crate::wrapper::{LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin, settings};
 use sediment_core::binary::SymbolSource;
-use sediment_core::matching::identity::Rule;
+use sediment_core::matching::identity::MatchRule;
 use sediment_core::{Error, ErrorCode, Result, escape};
-use sediment_order::verify::Report;
+use sediment_order::verify::VerifyReport;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -314,7 +314,7 @@ impl<'a> Build<'a> {
 
 /// True if nothing but common functions says that the profile is of this output, such as a static twin of a library.
 fn is_guess(origin: &LoggedOrigin) -> bool {
-    origin.rule == Rule::Functions.in_words()
+    origin.rule == MatchRule::Functions.in_words()
 }
 
 /// Words behind a guessed profile.
@@ -330,7 +330,7 @@ fn why(link: &LoggedLink) -> &str {
 struct Checked {
     /// The file that was looked at.
     shown: String,
-    report: Report,
+    report: VerifyReport,
     /// Source of its symbols; for installed files only.
     from: Option<String>,
 }
@@ -355,12 +355,12 @@ fn as_installed(
     let (files, is_this_build) = installed.identified(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
     // Of several, the one with the most weight placed: other files of this name do not follow the order.
-    let mut best: Option<(&Path, Report)> = None;
+    let mut best: Option<(&Path, VerifyReport)> = None;
     let mut why = None;
     for path in &files {
         match report(order, origin, path, Some(installed.root()), ui) {
             Ok(report) => {
-                let placed = |report: &Report| report.placed_parts_per_million;
+                let placed = |report: &VerifyReport| report.placed_parts_per_million;
                 if best.as_ref().is_none_or(|(_, best)| placed(best) < placed(&report)) {
                     best = Some((path, report));
                 }
@@ -369,7 +369,7 @@ fn as_installed(
         }
     }
     let shown = |path: &Path| installed.on_system(path).display().to_string();
-    let stripped = |report: &Report| report.symbols_from == SymbolSource::DynamicSymbols;
+    let stripped = |report: &VerifyReport| report.symbols_from == SymbolSource::DynamicSymbols;
     match (best, built, why) {
         (Some((path, report)), built, _) if !stripped(&report) || built.is_none() => {
             let from = symbols_in_words(report.symbols_from).to_owned();
@@ -399,7 +399,7 @@ fn report(
     path: &Path,
     root: Option<&Path>,
     ui: &Ui,
-) -> Result<Report> {
+) -> Result<VerifyReport> {
     let place = Place { path, root, objects: None };
     let profile = Path::new(&origin.profile);
     report_on(place, Path::new(&order.order), Some(profile), Some(&order.renamed), ui)

@@ -22,12 +22,12 @@ use crate::values;
 use clap::Args;
 use output::VerifyOutput;
 use sediment_core::binary::Binary;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::verify::blocks::BlocksReport;
-use sediment_order::verify::{self, Report};
+use sediment_order::verify::{self, VerifyReport};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> R
     let mut profile = profile.clone();
     renamed::follow(&mut profile, &binary, path, None, ui)?;
     let asked = asked_for(order)?;
-    let objects = Objects::default();
+    let objects = InputObjects::default();
     let report = verify::verify(&binary, &asked, Some(&profile), &files::base_name(path), &objects)?;
     Ok(report.placed_parts_per_million)
 }
@@ -188,7 +188,7 @@ fn report_on(
     profile: Option<&Path>,
     known: Option<&[(String, String)]>,
     ui: &Ui,
-) -> Result<Report> {
+) -> Result<VerifyReport> {
     let binary = read_binary_below(place.root, place.path)?;
     let path_of_profile = profile;
     let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
@@ -203,9 +203,10 @@ fn report_on(
     }
     let asked = asked_for(order)?;
     let file_name = files::base_name(place.path);
-    let verified = |objects: &Objects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
+    let verified =
+        |objects: &InputObjects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
     let named = place.objects.map(objects::below).transpose()?;
-    let report = verified(named.as_ref().unwrap_or(&Objects::default()))?;
+    let report = verified(named.as_ref().unwrap_or(&InputObjects::default()))?;
     // Objects take long to read where there are many.
     let is_complete = report.misplaced.iter().all(|function| function.line.is_none());
     if named.is_some() || is_complete { Ok(report) } else { verified(&objects::beside(place.path)) }
@@ -225,7 +226,7 @@ const LEAST_OF_DEFINED: u64 = 500_000;
 
 /// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count. An order that
 /// lists no function is always followed.
-fn below_threshold(report: &Report, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
+fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
     match threshold {
         _ if report.asked == 0 => false,
         Some(threshold) => is_below(report.placed_parts_per_million, file_name, "", threshold, ui),

@@ -6,7 +6,7 @@ use super::{debug_file, log};
 use crate::files;
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
-use sediment_order::verify::same::{self, Comparison, Facts};
+use sediment_order::verify::same::{self, ComparedFacts, FileComparison};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub(super) struct Request<'a> {
 
 /// Result of a comparison.
 struct Found {
-    comparison: Comparison,
+    comparison: FileComparison,
     /// Checks that were not made, with the reason.
     unchecked: Vec<(&'static str, String)>,
     links: Option<LinkMilliseconds>,
@@ -40,7 +40,8 @@ pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool>
 fn compare(request: &Request<'_>) -> Result<Found> {
     let &Request { base, other, .. } = request;
     let [bytes, other_bytes] = [files::read(base)?, files::read(other)?];
-    let facts = |bytes: &[u8], path| Facts::of(bytes).map_err(|error| error.with_input(files::display(path)));
+    let facts =
+        |bytes: &[u8], path| ComparedFacts::of(bytes).map_err(|error| error.with_input(files::display(path)));
     let mut comparison = same::compare(&facts(&bytes, base)?, &facts(&other_bytes, other)?);
     let entries = request.log.map(log::read).transpose()?;
     let entry = |path: &Path| entries.as_ref().and_then(|entries| log::entry_of(entries, path));
@@ -102,8 +103,8 @@ fn in_words(found: &Found, base: &str) -> String {
 }
 
 /// Parts of the files with a size, before and now.
-fn sizes(comparison: &Comparison) -> [(&'static str, u64, u64); 3] {
-    let Comparison { base, other, .. } = comparison;
+fn sizes(comparison: &FileComparison) -> [(&'static str, u64, u64); 3] {
+    let FileComparison { base, other, .. } = comparison;
     [
         ("file", base.file, other.file),
         ("code", base.code, other.code),

@@ -8,7 +8,7 @@ use crate::running::{done, err, sediment};
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;
-use sediment_order::report::layout::{self, Heat, ProfiledFunction};
+use sediment_order::report::layout::{self, ProfileByName, ProfiledFunction};
 use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
@@ -324,7 +324,7 @@ fn cold_parts_are_drawn_without_heat(folder: &TempDir) {
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
     let key = FunctionKey::new(None, b"work", None).unwrap();
     let profiled = ProfiledFunction { weight: 7, group: GroupKind::Hot, first: None };
-    let heat = Heat::of([(&key, profiled)].into_iter());
+    let heat = ProfileByName::of([(&key, profiled)].into_iter());
     let layout = layout::linked("used", &binary, &heat);
     let drawn = |name: &str| layout.functions.iter().find(|function| function.name == name).unwrap();
     let (hot, cold) = (drawn("work"), drawn("work.cold"));

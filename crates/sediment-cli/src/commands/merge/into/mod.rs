@@ -13,7 +13,7 @@ use sediment_core::binary::{AddressIndex, names};
 use sediment_core::matching::identity;
 use sediment_core::plural::counted;
 use sediment_core::profile::merge::Weight;
-use sediment_core::profile::submissions::{self, Coverage, Grown, Submission};
+use sediment_core::profile::submissions::{self, BuildCoverage, Grown, Submission};
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ struct Sent {
     weight: Weight,
     who: Option<String>,
     /// None: there is no build to hold it against.
-    coverage: Option<Coverage>,
+    coverage: Option<BuildCoverage>,
 }
 
 /// Smallest share of a profile, in parts per million, that must belong to the build before a threshold applies: more than is
@@ -176,7 +176,7 @@ impl MergeReport<'_> {
 }
 
 /// Both shares of a profile that is compared with a build.
-fn against(weight: &str, coverage: Coverage) -> String {
+fn against(weight: &str, coverage: BuildCoverage) -> String {
     let Some(there) = coverage.there else {
         return format!("no part of {weight} belongs to the build");
     };
@@ -185,7 +185,7 @@ fn against(weight: &str, coverage: Coverage) -> String {
 }
 
 /// Reason why a profile is below a threshold.
-fn below(threshold: u64, coverage: Coverage) -> Option<String> {
+fn below(threshold: u64, coverage: BuildCoverage) -> Option<String> {
     match coverage.there {
         Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < threshold).then(|| {
             let [there, threshold] = [there, threshold].map(parts);
@@ -213,7 +213,7 @@ impl Build {
 
     /// Coverage of a profile by the build; None without --against. Clones of a function count as the function. An address means something
     /// in a file of the same build alone.
-    fn coverage(&self, profile: &Profile) -> Option<Coverage> {
+    fn coverage(&self, profile: &Profile) -> Option<BuildCoverage> {
         if self.binaries.is_empty() {
             return None;
         }
