@@ -247,7 +247,7 @@ impl Arguments {
         }
     }
 
-    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<Profile> {
+    fn of_units(&self, units: &[unit_graphs::UnitGraphFile], ui: &Ui) -> Result<Profile> {
         self.refuse_options_of_recordings("a compiler's call graphs")?;
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),

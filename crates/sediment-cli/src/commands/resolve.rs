@@ -2,7 +2,7 @@
 //! `sediment resolve`: gives names to the functions that were recorded in stripped files, by the debug files of those builds.
 
 use crate::distribution;
-use crate::files::{self, DEBUGINFOD, DebugFiles};
+use crate::files::{self, DEBUGINFOD, DebugSources};
 use crate::inputs::{self, read_profile};
 use crate::next_steps;
 use crate::output::{Schema, SkippedItems};
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return Err(Error::new(ErrorCode::Usage, "--debug debuginfod needs a server in DEBUGINFOD_URLS")
             .with_hint(format!("servers of distributions: {}", distribution::servers())));
     }
-    let debug_files = DebugFiles::new(&arguments.debug)?;
+    let debug_files = DebugSources::new(&arguments.debug)?;
     if let (Some((path, own)), false) =
         (debug_files.of_other_builds(&build_ids).first(), build_ids.is_empty())
     {

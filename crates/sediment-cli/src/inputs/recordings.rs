@@ -2,7 +2,7 @@
 //! Opens, reads, resolves and replays recordings, and prints what was skipped.
 
 use crate::distribution::Owner;
-use crate::files::{self, Audience, Output, Source, SystemFiles};
+use crate::files::{self, Audience, OutputFile, RecordingSource, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
@@ -18,15 +18,15 @@ use std::path::{Path, PathBuf};
 
 /// The parts of one recording, opened, and the build-ids of its files that lie beside them.
 #[derive(Debug)]
-pub(crate) struct Inputs(Vec<(PathBuf, Source)>, BuildIdList);
+pub(crate) struct Inputs(Vec<(PathBuf, RecordingSource)>, BuildIdList);
 
 impl Inputs {
     /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
     pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
-        let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
+        let mut inputs: Vec<(PathBuf, RecordingSource)> = Vec::new();
         let mut ids = BuildIdList::default();
         for path in paths {
-            let source = Source::open(path)?;
+            let source = RecordingSource::open(path)?;
             if let Some(list) =
                 BuildIdList::read(&source).map_err(|error| error.with_input(files::display(path)))?
             {
@@ -42,7 +42,7 @@ impl Inputs {
             let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
             ui.warn(&format!("{} is empty; reading instead: {}", files::display(path), names.join(", ")));
             for sibling in new {
-                inputs.push((sibling.clone(), Source::open(sibling)?));
+                inputs.push((sibling.clone(), RecordingSource::open(sibling)?));
             }
         }
         if inputs.is_empty() && !ids.is_empty() {
@@ -58,7 +58,7 @@ impl Inputs {
         let mut whole: Option<Recording> = None;
         for (path, source) in &self.0 {
             let named = |error: Error| error.with_input(files::display(path));
-            let watched = Watched::new(source, path, "reading", ui);
+            let watched = WatchedInput::new(source, path, "reading", ui);
             let mut part = read::read(&watched, &settings).map_err(named)?;
             if let Some(written) = source.written() {
                 part.origin.ended(written);
@@ -114,7 +114,7 @@ impl Inputs {
         ui: &Ui,
     ) -> Result<()> {
         let Resolved { profile, functions, .. } = resolved;
-        let output = trace.map(|path| Output::create(path, Audience::Owner)).transpose()?;
+        let output = trace.map(|path| OutputFile::create(path, Audience::Owner)).transpose()?;
         let mut output = output.zip(trace);
         let mut writer = output.as_mut().map(|(output, _)| TraceWriter::new(output, profile, functions));
         let mut told: Vec<(StepCounter<'_>, bool)> = Vec::new();
@@ -122,7 +122,7 @@ impl Inputs {
             let named = |error: Error| error.with_input(files::display(path));
             let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
             let mut sequence = StepCounter::new(functions);
-            let watched = Watched::new(source, path, "replaying the run in", ui);
+            let watched = WatchedInput::new(source, path, "replaying the run in", ui);
             match &mut writer {
                 // Alone it may count on all cores.
                 None => (replay.steps)(&watched, settings, recording, &mut sequence),
@@ -184,7 +184,7 @@ pub(crate) fn below_folders(
                 if kind.is_dir() {
                     open.push(path);
                 } else if kind.is_file() {
-                    match read::find(&Source::open(&path)?, settings) {
+                    match read::find(&RecordingSource::open(&path)?, settings) {
                         Ok(_) => found.push(path),
                         Err(_) => others += 1,
                     }
@@ -203,25 +203,25 @@ pub(crate) fn below_folders(
 }
 
 /// A file with a progress bar.
-struct Watched<'a> {
-    source: &'a Source,
+struct WatchedInput<'a> {
+    source: &'a RecordingSource,
     bar: indicatif::ProgressBar,
 }
 
-impl<'a> Watched<'a> {
-    fn new(source: &'a Source, path: &Path, doing: &str, ui: &Ui) -> Self {
+impl<'a> WatchedInput<'a> {
+    fn new(source: &'a RecordingSource, path: &Path, doing: &str, ui: &Ui) -> Self {
         let bar = ui.progress_of_bytes(source.length(), &format!("{doing} {}", files::display(path)));
         Self { source, bar }
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for WatchedInput<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-impl Input for Watched<'_> {
+impl Input for WatchedInput<'_> {
     fn length(&self) -> u64 {
         self.source.length()
     }

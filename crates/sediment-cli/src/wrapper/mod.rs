@@ -27,8 +27,8 @@ use crate::start;
 use crate::ui::Ui;
 pub(crate) use caller::is_compiler;
 use joined::Joiner;
-use linker::Linker;
 pub(crate) use linker::REAL_LD;
+use linker::RealLinker;
 pub(crate) use log::{BEST_AS_LINKED, LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin};
 use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
@@ -95,10 +95,10 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let Some(folder) = caller::variable("PROF_DIR").or_else(|| profiles_beside(&called)) else {
         // Nothing is read, but where the machine that is linked for decides which linker it is.
         let emulation = || command_line::read(arguments, &response).emulation;
-        return Linker::find(name, &called, &emulation)?.take_over(arguments);
+        return RealLinker::find(name, &called, &emulation)?.take_over(arguments);
     };
     let line = command_line::read(arguments, &response);
-    let linker = Linker::find(name, &called, &|| line.emulation.clone())?;
+    let linker = RealLinker::find(name, &called, &|| line.emulation.clone())?;
     let here = std::env::current_dir().unwrap_or_default();
     let left = plan::left_alone(&line, here.as_os_str());
     if matches!(left, Some(PassThrough::Question | PassThrough::Test)) || !start::streams_are_open() {
@@ -107,7 +107,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     start::outlive_readers();
     let ui = Ui::new();
     ui.tell_all();
-    let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
+    let link = WrappedLink { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
     match left.or_else(|| own_script(&line)) {
         Some(left @ PassThrough::Incomplete(_)) => {
             return link.as_usual(&Error::new(ErrorCode::NotOrdered, left.in_words()), None);
@@ -155,8 +155,8 @@ fn own_script(line: &LinkLine) -> Option<PassThrough> {
 }
 
 /// A link that may get an order.
-struct Link<'a> {
-    linker: &'a Linker,
+struct WrappedLink<'a> {
+    linker: &'a RealLinker,
     /// Name that this program was called by.
     called: &'a OsStr,
     arguments: &'a [OsString],
@@ -164,7 +164,7 @@ struct Link<'a> {
     ui: &'a Ui,
 }
 
-impl Link<'_> {
+impl WrappedLink<'_> {
     fn in_order(&self, folder: &Path) -> Result<ExitCode> {
         let began = Instant::now();
         let (order, file) = match self.prepared(folder) {
@@ -339,7 +339,7 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
 }
 
 /// The order of what is linked.
-fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Prepared, NotOrdered> {
+fn prepare(folder: &Path, link: &WrappedLink<'_>) -> std::result::Result<Prepared, NotOrdered> {
     let line = link.line;
     let profiles = Profiles::open(folder, link.ui)?;
     let mut objects: Option<InputObjects> = None;
@@ -354,7 +354,12 @@ fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Prepared, NotO
 
 /// Order of a link by a profile. The profile is of something else if only function names connect it with the link and none of them can
 /// be placed: a single profiled function that every program has is no connection.
-fn order_by(mut chosen: Chosen, objects: &InputObjects, folder: &Path, link: &Link<'_>) -> Result<Prepared> {
+fn order_by(
+    mut chosen: Chosen,
+    objects: &InputObjects,
+    folder: &Path,
+    link: &WrappedLink<'_>,
+) -> Result<Prepared> {
     let (dialect, joiner) = match link.linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(link, objects.complete()) {

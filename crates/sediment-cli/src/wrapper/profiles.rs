@@ -23,29 +23,29 @@ pub(crate) struct Profiles {
     /// Every file that should hold profiles, by name.
     files: Vec<PathBuf>,
     /// By label; the file that counts.
-    labels: BTreeMap<String, Place>,
+    labels: BTreeMap<String, ProfilePlace>,
     map: Vec<(String, String)>,
 }
 
 /// Where a label's profile is.
 #[derive(Clone)]
-struct Place {
+struct ProfilePlace {
     path: PathBuf,
     /// Further files with a profile of this label, which do not count.
     also_in: Vec<PathBuf>,
     /// Read already, as its clusters had to be known.
-    profile: Option<Read>,
+    profile: Option<SharedProfile>,
 }
 
 /// Profile, and what was skipped in it. The latter is for the log alone: `import` reported it, and a build has many links.
-type Read = Rc<(Profile, Skipped)>;
+type SharedProfile = Rc<(Profile, Skipped)>;
 
 /// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.
 const LONGEST_PROFILE: u64 = 256 << 20;
 const LONGEST_PROFILES: u64 = 1 << 30;
 const LONGEST_MAP: u64 = 16 << 20;
 
-fn read(path: &Path, most: u64) -> Result<(Read, u64)> {
+fn read(path: &Path, most: u64) -> Result<(SharedProfile, u64)> {
     let named = |error: Error| error.with_input(files::display(path));
     let bytes = files::read_at_most(path, most)?;
     text::parse(&bytes).map(|read| (Rc::new(read), bytes.len() as u64)).map_err(named)
@@ -54,7 +54,7 @@ fn read(path: &Path, most: u64) -> Result<(Read, u64)> {
 /// The profile of a link.
 pub(crate) struct Chosen {
     pub(crate) origin: Origin,
-    profile: Read,
+    profile: SharedProfile,
 }
 
 /// File of the profile of a link, and the rule that found it.
@@ -129,9 +129,10 @@ impl Profiles {
         }
         entries.sort();
         let ending = |path: &Path, ending: &str| path.extension().is_some_and(|found| found == ending);
-        let mut labels: BTreeMap<String, Place> = BTreeMap::new();
+        let mut labels: BTreeMap<String, ProfilePlace> = BTreeMap::new();
         for path in entries.iter().filter(|path| ending(path, "prof")) {
-            labels.insert(stem(path), Place { path: path.clone(), also_in: Vec::new(), profile: None });
+            labels
+                .insert(stem(path), ProfilePlace { path: path.clone(), also_in: Vec::new(), profile: None });
         }
         let mut left = LONGEST_PROFILES;
         for path in entries.iter().filter(|path| ending(path, "gv")) {
@@ -146,9 +147,12 @@ impl Profiles {
                 }
             };
             for label in labels_of(path, &read.0) {
-                let place =
-                    || Place { path: path.clone(), also_in: Vec::new(), profile: Some(Rc::clone(&read)) };
-                let held = |place: &mut Place| place.also_in.push(path.clone());
+                let place = || ProfilePlace {
+                    path: path.clone(),
+                    also_in: Vec::new(),
+                    profile: Some(Rc::clone(&read)),
+                };
+                let held = |place: &mut ProfilePlace| place.also_in.push(path.clone());
                 labels.entry(label).and_modify(held).or_insert_with(place);
             }
         }

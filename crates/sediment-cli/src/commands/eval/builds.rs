@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Programs by variant and replica.
-pub(super) type Programs = Vec<Vec<PathBuf>>;
+pub(super) type VariantPrograms = Vec<Vec<PathBuf>>;
 
 /// Purposes of random streams that belong to links; those of blocks are below.
 const LINKS: u64 = 1 << 40;
@@ -40,11 +40,11 @@ pub(super) fn programs(
     stop: &Stop,
     file: &mut JournalFile,
     ui: &Ui,
-) -> Result<Programs> {
+) -> Result<VariantPrograms> {
     let maker = Maker { plan, folder, work, seed: recorded.experiment.seed, stop, ui };
     let count: u32 = plan.variants.iter().map(|variant| variant.replicas).sum();
     let bar = ui.progress(u64::from(count));
-    let mut all: Programs = Vec::new();
+    let mut all: VariantPrograms = Vec::new();
     for (index, variant) in plan.variants.iter().enumerate() {
         let (mut made, mut sums) = (Vec::new(), BTreeSet::new());
         for replica in 0..variant.replicas {
@@ -100,7 +100,7 @@ fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
 }
 
 /// Facts about the programs for the report: the build-id, else the beginning of the SHA-256 sum.
-pub(super) fn facts(plan: &Plan, programs: &Programs) -> Result<Vec<(String, String)>> {
+pub(super) fn facts(plan: &Plan, programs: &VariantPrograms) -> Result<Vec<(String, String)>> {
     let mut facts = Vec::new();
     for (variant, paths) in plan.variants.iter().zip(programs) {
         if variant.probe.is_some() {

@@ -208,7 +208,7 @@ fn all(
     let clock = Clock::start(0.0);
     let activity = machine::activity(root);
     let mut hands = Processes::new(plan, programs, &folder, workshop.path(), counters, stop, before);
-    let mut watch = Watch { bar: ui.progress(1), ui };
+    let mut watch = SessionProgress { bar: ui.progress(1), ui };
     let finished = run::run(plan, experiment, &mut hands, file, &mut watch, stop);
     watch.bar.finish_and_clear();
     let meanwhile = machine::between(&activity, &machine::activity(root), clock.seconds());
@@ -277,12 +277,12 @@ fn import_files(
 }
 
 /// Shows how it goes.
-struct Watch<'a> {
+struct SessionProgress<'a> {
     bar: ProgressBar,
     ui: &'a Ui,
 }
 
-impl Watcher for Watch<'_> {
+impl Watcher for SessionProgress<'_> {
     fn progress(&mut self, progress: &ExperimentProgress) {
         self.bar.set_length(progress.most_runs);
         self.bar.set_position(progress.runs);

@@ -3,9 +3,9 @@
 //! of all processes tells whether time can differ at all; then processor time, or cycles where perf counts them, is judged over links that
 //! differ by padding only.
 
-use super::links::Output;
+use super::links::LinkedOutput;
 use super::progress::{self, RunProgress};
-use super::runs::{self, Place};
+use super::runs::{self, RunPlace};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
@@ -58,9 +58,9 @@ pub(super) fn longest_count(seconds: f64) -> f64 {
 }
 
 /// Comparison of the outputs of two builds, in the tree.
-pub(super) struct Bench<'a> {
-    pub(super) place: Place<'a>,
-    pub(super) outputs: &'a [Output],
+pub(super) struct OutputBench<'a> {
+    pub(super) place: RunPlace<'a>,
+    pub(super) outputs: &'a [LinkedOutput],
     /// Folders of the outputs: before, and of a level; in each one its layouts, if there are any.
     pub(super) sides: [PathBuf; 2],
     /// Figures of the same commands for another level, from which those before are taken.
@@ -89,7 +89,7 @@ struct Cost {
 }
 
 /// Rounds of runs of all layouts.
-struct Measured {
+struct MeasuredRounds {
     /// In seconds of processor time, or cycles.
     rounds: Vec<Round>,
     /// True if all runs counted cycles, which do not depend on speed and clocks.
@@ -103,13 +103,13 @@ struct Measured {
     disturbances: Vec<String>,
 }
 
-/// Events for [`Bench::events`]: cycles, where perf counts them.
+/// Events for [`OutputBench::events`]: cycles, where perf counts them.
 pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static PerfEvent>> {
     let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
     Ok(counters.passes.concat().into_iter().filter(|event| event.hardware).collect())
 }
 
-impl Bench<'_> {
+impl OutputBench<'_> {
     /// Measures each command; the outputs before stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
@@ -162,7 +162,7 @@ impl Bench<'_> {
     }
 
     /// Rounds of runs of all layouts. `once` has a run of each side.
-    fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<Measured> {
+    fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<MeasuredRounds> {
         let layouts = self.sides.each_ref().map(|side| layouts(side));
         let counts = layouts.each_ref().map(Vec::len);
         let by_cycles = once.iter().all(|cost| cost.cycles.is_some());
@@ -205,7 +205,7 @@ impl Bench<'_> {
             disturbances.push(pace::in_words(pace));
         }
         jumped |= wall.wall_ahead().abs() > clock::JUMP;
-        Ok(Measured { rounds, by_cycles, took, jumped, pace, disturbances })
+        Ok(MeasuredRounds { rounds, by_cycles, took, jumped, pace, disturbances })
     }
 
     /// True if the command prints another result after; not if it never prints the same.
@@ -330,7 +330,7 @@ impl Bench<'_> {
                 let is_own = self
                     .outputs
                     .iter()
-                    .flat_map(Output::paths)
+                    .flat_map(LinkedOutput::paths)
                     .any(|path| stand_ins::is_run_by(command, path));
                 let sum = &mut sums[usize::from(!is_own)];
                 *sum = Some(sum.unwrap_or_default() + totals);
@@ -385,7 +385,7 @@ fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 
 }
 
 /// Puts what the rounds say of the build after into its figures.
-fn put_judged(cpu: &mut Value, measured: &Measured) {
+fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
     let rounds = &measured.rounds;
     cpu["rounds"] = json!(rounds.len());
     cpu["disturbances"] = json!(measured.disturbances);
@@ -404,7 +404,7 @@ fn put_judged(cpu: &mut Value, measured: &Measured) {
 }
 
 /// The judgement, or why there is none.
-fn judgement(measured: &Measured) -> std::result::Result<Judgement, String> {
+fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String> {
     if !measured.by_cycles && measured.pace > pace::TOO_UNSTEADY {
         return Err(pace::in_words(measured.pace));
     }

@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let traces: Vec<&Trace> = trace.iter().collect();
     let program = ForecastProgram::new(&profile, &built, &traces)?;
     let full = arguments.full || arguments.json;
-    let known = Known {
+    let known = PredictionInputs {
         built: &built,
         trace: trace.as_ref(),
         starts: &starts,
@@ -115,12 +115,12 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         _ => None,
     };
     let forecast = Forecast { profile: &profile, is_counted: trace.is_some(), left_out };
-    let rows: Vec<Row> = default
+    let rows: Vec<PredictionRow> = default
         .iter()
         .map(|order| (Name::Default, order.clone()))
         .chain(orders.clone())
         .chain(known.orders())
-        .map(|(name, order)| Row::of(name, &known, &order))
+        .map(|(name, order)| PredictionRow::of(name, &known, &order))
         .collect();
     if arguments.json {
         ui.json(&PredictOutput {
@@ -154,7 +154,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 }
 
 /// Inputs of orders and scores.
-struct Known<'a> {
+struct PredictionInputs<'a> {
     built: &'a BuiltGraph,
     trace: Option<&'a Trace>,
     starts: &'a [Vec<FunctionId>],
@@ -163,7 +163,7 @@ struct Known<'a> {
     program: &'a ForecastProgram<'a>,
 }
 
-impl Known<'_> {
+impl PredictionInputs<'_> {
     /// The functions of an ordering file, as far as the profile has them.
     fn read_order(&self, path: &Path) -> Result<Vec<FunctionId>> {
         let named = |error: Error| error.with_input(files::display(path));
@@ -235,7 +235,7 @@ impl Name {
     }
 }
 
-struct Row {
+struct PredictionRow {
     name: Name,
     score: Score,
     misses: [f64; TLB_ENTRIES.len()],
@@ -247,8 +247,8 @@ struct Row {
     faults: Option<StartFaults>,
 }
 
-impl Row {
-    fn of(name: Name, known: &Known<'_>, order: &[FunctionId]) -> Self {
+impl PredictionRow {
+    fn of(name: Name, known: &PredictionInputs<'_>, order: &[FunctionId]) -> Self {
         let graph = &known.built.graph;
         let standard = Geometry::default();
         let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
@@ -278,7 +278,7 @@ impl Row {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[PredictionRow]) -> String {
     let mut text = format!(
         "{:<22} {:>14} {:>13} {:>13} {:>12} {:>12} {:>12}\n",
         "order",
@@ -302,7 +302,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn distances(rows: &[Row]) -> String {
+fn distances(rows: &[PredictionRow]) -> String {
     let mut text = format!(
         "\nCall distance, weighted by call counts\n{:<22} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
         "order", "mean bytes", "in 64 B", "in 4 KiB", "in 2 MiB", "mean D^-1/4"
@@ -322,7 +322,7 @@ fn distances(rows: &[Row]) -> String {
     text
 }
 
-fn hot_pages(rows: &[Row]) -> String {
+fn hot_pages(rows: &[PredictionRow]) -> String {
     let mut text = format!("\nPages for 50, 90, 99 and 99.9 % of the weight\n{:<22}", "order");
     for size in ["4 KiB", "16 KiB", "64 KiB", "2 MiB"] {
         let _ = write!(text, " {size:>23}");
@@ -339,7 +339,7 @@ fn hot_pages(rows: &[Row]) -> String {
     text
 }
 
-fn core_table(rows: &[Row], core: &Core) -> String {
+fn core_table(rows: &[PredictionRow], core: &Core) -> String {
     let sets = |sets: model::cores::Sets| format!("{} in {} ways", sets.units, sets.ways);
     let mut text = format!(
         "\nMisses of {}: instruction TLB {}, second level {} (shared with data, all for code here), L1I {} lines (a rough estimate that does not rank orders)\n{:<22} {:>14} {:>14} {:>14}\n",
@@ -359,7 +359,7 @@ fn core_table(rows: &[Row], core: &Core) -> String {
     text
 }
 
-fn faults(rows: &[Row]) -> String {
+fn faults(rows: &[PredictionRow]) -> String {
     let Some(uses) = rows.first().and_then(|row| row.faults).map(|faults| faults.uses) else {
         return "\nNo page faults of the start: the profile has no first uses.\n".to_owned();
     };
@@ -381,7 +381,7 @@ fn faults(rows: &[Row]) -> String {
 }
 
 /// Source of the misses, and those that no order removes.
-fn limits(rows: &[Row], is_counted: bool) -> String {
+fn limits(rows: &[PredictionRow], is_counted: bool) -> String {
     let mut text = String::new();
     let how = if is_counted { "counted over the trace" } else { "estimated from calls" };
     let _ = writeln!(text, "\nMisses of an instruction TLB with 32, 64 and 128 entries of 4 KiB, {how}.");

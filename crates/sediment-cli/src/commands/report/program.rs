@@ -2,7 +2,7 @@
 //! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
 
 use super::super::order::gain::worth;
-use super::found::{self, Found};
+use super::found::{self, FoundFunctions};
 use crate::commands::verify;
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
@@ -77,7 +77,7 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Reporte
     };
     let gain = gain(inputs.profile, &built, &after)?;
     let mut verdict = inputs.verdict.map_or_else(|| verdict(gain, inputs), str::to_owned);
-    if let Some(found) = found.filter(Found::lacks_much) {
+    if let Some(found) = found.filter(FoundFunctions::lacks_much) {
         let words = found.in_words();
         ui.note(&format!("{file_name}: profiled functions: {words}"));
         verdict += &format!(" Profiled functions: {words}.");

@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
-        let place = Place { path, root: None, objects: arguments.objects.as_deref() };
+        let place = LinkedFile { path, root: None, objects: arguments.objects.as_deref() };
         let report = report_on(place, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::display_name(path);
         let displaced = risks::displaced(place)?;
@@ -135,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     if let Some(base) = &arguments.same_as {
-        let request = same::Request { base, other: path, log: arguments.log.as_deref() };
+        let request = same::ComparisonRequest { base, other: path, log: arguments.log.as_deref() };
         if !same::run(&request, arguments.json, ui)? {
             code = ExitCode::from(BELOW_THRESHOLD);
         }
@@ -173,7 +173,7 @@ fn asked_for(order: &Path) -> Result<Vec<link::OrderedName>> {
 
 /// A linked file, and where else to look.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct LinkedFile<'a> {
     path: &'a Path,
     /// The root of the system that it belongs to where that is not this one: its debug file is looked for there.
     root: Option<&'a Path>,
@@ -183,7 +183,7 @@ struct Place<'a> {
 
 /// Compares a linked file with an order. `known`: pairs of a function's name in the profile and in the file, where they are known.
 fn report_on(
-    place: Place<'_>,
+    place: LinkedFile<'_>,
     order: &Path,
     profile: Option<&Path>,
     known: Option<&[(String, String)]>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that do not lie where code finds them: the linked file may crash.
 
-use super::{Place, objects};
+use super::{LinkedFile, objects};
 use crate::inputs::read_binary_below;
 use crate::ui::Ui;
 use sediment_core::binary::objects::InputObjects;
@@ -11,7 +11,7 @@ use sediment_order::verify::ranges::{self, DisplacedFunction, RequiredPlace};
 
 /// The functions of a linked file that do not lie where code finds them. The objects of the link are read where the file has labels that
 /// mark ranges, or code that runs on.
-pub(super) fn displaced(place: Place<'_>) -> Result<Vec<DisplacedFunction>> {
+pub(super) fn displaced(place: LinkedFile<'_>) -> Result<Vec<DisplacedFunction>> {
     let binary = read_binary_below(place.root, place.path)?;
     let objects = match place.objects {
         _ if binary.label_ranges.is_empty() && binary.fixed.is_empty() => InputObjects::default(),

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Files and options of a comparison.
-pub(super) struct Request<'a> {
+pub(super) struct ComparisonRequest<'a> {
     pub(super) base: &'a Path,
     pub(super) other: &'a Path,
     /// Log of the wrapper that linked it, for the link times.
@@ -19,7 +19,7 @@ pub(super) struct Request<'a> {
 }
 
 /// Result of a comparison.
-struct Found {
+struct ComparisonResult {
     comparison: FileComparison,
     /// Checks that were not made, with the reason.
     unchecked: Vec<(&'static str, String)>,
@@ -27,7 +27,7 @@ struct Found {
 }
 
 /// Compares, prints the result, and returns true if all is the same.
-pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
+pub(super) fn run(request: &ComparisonRequest<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
     let found = compare(request)?;
     if as_json {
         ui.json(&SameAsOutput::new(&found.comparison, &found.unchecked, found.links))?;
@@ -37,8 +37,8 @@ pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool>
     Ok(found.comparison.is_clean())
 }
 
-fn compare(request: &Request<'_>) -> Result<Found> {
-    let &Request { base, other, .. } = request;
+fn compare(request: &ComparisonRequest<'_>) -> Result<ComparisonResult> {
+    let &ComparisonRequest { base, other, .. } = request;
     let [bytes, other_bytes] = [files::read(base)?, files::read(other)?];
     let facts =
         |bytes: &[u8], path| ComparedFacts::of(bytes).map_err(|error| error.with_input(files::display(path)));
@@ -59,7 +59,7 @@ fn compare(request: &Request<'_>) -> Result<Found> {
             order: other.and_then(|times| times.order),
         }
     });
-    Ok(Found { comparison, unchecked, links })
+    Ok(ComparisonResult { comparison, unchecked, links })
 }
 
 /// The tools run in other folders.
@@ -69,8 +69,8 @@ fn absolute(path: &Path) -> Result<std::path::PathBuf> {
     })
 }
 
-fn in_words(found: &Found, base: &str) -> String {
-    let Found { comparison, unchecked, links } = found;
+fn in_words(found: &ComparisonResult, base: &str) -> String {
+    let ComparisonResult { comparison, unchecked, links } = found;
     let mut text = format!("Compared with {base}, which was linked without this order:\n");
     for check in &comparison.checks {
         if check.same {

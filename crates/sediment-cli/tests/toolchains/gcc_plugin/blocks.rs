@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
 
-use crate::compilers::{COMPILERS, Compiler, Runs};
+use crate::compilers::{COMPILERS, Compiler, CompilerHost};
 use crate::gcc_plugin::odd::has_cold_part;
 use crate::gcc_plugin::{has, read};
 use crate::running::{done, err, sediment};
@@ -461,7 +461,7 @@ pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
     for units in
         [["one.o", "two.o"], ["one-plain.o", "two.o"], ["one.o", "two-plain.o"], ["two.o", "one-plain.o"]]
     {
-        let linkers: &[&str] = if gcc.runs == Runs::Here { &["bfd", "gold"] } else { &["bfd"] };
+        let linkers: &[&str] = if gcc.runs == CompilerHost::Here { &["bfd", "gold"] } else { &["bfd"] };
         for linker in linkers {
             at(&[&units[..], &["main.o", &format!("-fuse-ld={linker}"), "-o", "used"]].concat());
             for arguments in [&[][..], &["thrown"]] {

@@ -3,7 +3,7 @@
 
 mod output;
 
-use super::{Arguments, Options};
+use super::{Arguments, MergeOptions};
 use crate::commands::diff::parts;
 use crate::files;
 use crate::inputs::{read_binary, read_profile, tell_nameless, warn_of_similar_labels};
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .ok_or_else(|| Error::new(ErrorCode::Usage, "--into names no profile"))?;
     files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
-    let build = Build::read(&options.against)?;
+    let build = BuildBinaries::read(&options.against)?;
     for (name, _) in build.binaries.iter().filter(|(_, binary)| binary.is_stripped()) {
         ui.warn(&format!(
             "{name} is stripped: of the build only exported functions are known; give it with symbols"
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if options.json { ui.json(&MergeIntoOutput::new(&answer, skipped, options.dry_run, ui)) } else { Ok(()) }
 }
 
-fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> Result<Grown> {
+fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &MergeOptions) -> Result<Grown> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let submissions: Vec<Submission<'_>> = sent
         .iter()
@@ -111,7 +111,7 @@ struct MergeReport<'a> {
     kept: Option<&'a Profile>,
     grown: &'a Grown,
     sent: &'a [Sent],
-    build: &'a Build,
+    build: &'a BuildBinaries,
 }
 
 impl MergeReport<'_> {
@@ -201,11 +201,11 @@ fn below(threshold: u64, coverage: BuildCoverage) -> Option<String> {
 }
 
 /// Functions that a build defines.
-struct Build {
+struct BuildBinaries {
     binaries: Vec<(String, sediment_core::binary::Binary)>,
 }
 
-impl Build {
+impl BuildBinaries {
     fn read(paths: &[PathBuf]) -> Result<Self> {
         let read = |path: &PathBuf| Ok((files::base_name(path), read_binary(path)?));
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
