@@ -15,7 +15,7 @@ pub struct ReasonTally {
     pub items: u64,
     /// The weight they carried, in the unit of the step's input; 0 where items have none.
     pub weight: u128,
-    /// The first item met, as an example; raw, to be escaped by whoever prints it.
+    /// The first item, as an example; raw, to be escaped by whoever prints it.
     pub example: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub(super) enum NeededBlocks {
     AtLeast(u32),
     /// Links are shown to differ, and as estimated too much for any number of blocks.
     NoNumber,
-    /// Links have no blocks in common that would tell.
+    /// Links have no blocks in common to compare them by.
     Unknown,
 }
 

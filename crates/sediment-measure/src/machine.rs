@@ -21,7 +21,7 @@ pub struct Warning {
 /// Hardware and settings of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MachineState {
-    /// Facts by name, in the order in which a table shows them: first those of the hardware, then the settings.
+    /// Facts by name, in the order of a table: first the hardware, then the settings.
     pub facts: Vec<(String, String)>,
     /// Disturbances.
     pub warnings: Vec<Warning>,

@@ -25,7 +25,7 @@ pub(crate) struct DebugSources {
     folders: Vec<PathBuf>,
     ask_debuginfod: bool,
     system: SystemFiles,
-    /// The first failure of debuginfod-find that is no missing file.
+    /// The first failure of debuginfod-find other than a missing file.
     failure: RefCell<Option<Error>>,
 }
 

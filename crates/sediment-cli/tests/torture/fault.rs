@@ -10,7 +10,7 @@ pub(crate) enum FaultKind {
     Hung,
     /// A process of the program was killed.
     Killed,
-    /// Code in memory is not that of the file after the program was let go.
+    /// Code in memory differs from the file after the recorder detached.
     Armed,
     /// The recording began, and there is no profile; or the recorder failed where it should have recorded.
     Lost,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct BlockRow {
     address: u64,
-    /// Number of its block; None where there is no code, or its block is not known.
+    /// Number of its block; None if there is no code here, or the block is unknown.
     block: Option<u32>,
 }
 

@@ -251,10 +251,10 @@ impl SectionGroup {
     }
 }
 
-/// The input sections in which a function can lie.
+/// The input sections that may contain a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PossibleSections {
-    /// Those of the function itself, in the order in which they are to be placed.
+    /// Sections of the function itself, in placing order.
     pub own: Vec<String>,
     /// Those that hold its split cold part, or the function itself if it is a cold one: to be placed behind all functions.
     pub cold: Vec<String>,

@@ -78,7 +78,7 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<EhFrameSection<'
 pub struct UnwindRow {
     /// Register from which the canonical frame address is counted (DWARF number), and the distance in bytes.
     frame: (u16, i64),
-    /// Bit for each register that was saved, where the stack pointer does not tell how much lies on the stack.
+    /// Bit for each saved register, if the stack pointer does not show how much lies on the stack.
     saved: u32,
 }
 

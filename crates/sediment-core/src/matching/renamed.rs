@@ -104,7 +104,7 @@ struct RenameSearch<'a> {
     mentioned_by: Vec<Vec<usize>>,
     /// Functions of the profile that are not in the build.
     gone: Vec<FunctionIndex>,
-    /// Functions of the build that the profile does not know.
+    /// Functions of the build that the profile lacks.
     fresh: HashSet<usize>,
     callers: HashMap<FunctionIndex, Vec<FunctionIndex>>,
     callees: HashMap<FunctionIndex, Vec<FunctionIndex>>,

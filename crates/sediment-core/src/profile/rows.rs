@@ -43,7 +43,7 @@ pub enum RowKind {
     Graph,
     /// A block of a graph.
     Block,
-    /// A block of which nothing is known; its weight is the number of recordings that say so.
+    /// A block without a known count; its weight is the number of such recordings.
     UnknownBlock,
     /// The signature of a block.
     Signature,

@@ -25,7 +25,7 @@ pub struct ProfileSource {
     pub name: String,
     /// The counted event; empty where unknown.
     pub event: String,
-    /// Kinds of data that it lacks, in the order in which it states them.
+    /// Kinds of data that it lacks, in the order of its text.
     pub unknown: Vec<Unknown>,
 }
 

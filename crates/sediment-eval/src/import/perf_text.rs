@@ -57,7 +57,7 @@ fn unquoted(line: &str) -> &str {
     line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
 }
 
-/// A table whose end is not met yet; broken lines are joined.
+/// A table whose end has not been read; broken lines are joined.
 struct OpenTable {
     label: String,
     runs: Option<u64>,

@@ -144,7 +144,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>, const LEAST: u64
     fitting.ok_or_else(|| D::Error::custom(format!("a whole number from {LEAST} to {MOST}")))
 }
 
-/// A table of the plan, and where its keys stand.
+/// A table of the plan with the positions of its keys.
 #[derive(Clone, Copy)]
 pub(super) struct PlanTable<'a> {
     text: &'a str,

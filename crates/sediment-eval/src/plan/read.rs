@@ -20,7 +20,7 @@ const MANY: usize = 1000;
 /// Names of the baseline once more.
 const PROBES: [(&str, Probe); 2] = [("A/A", Probe::SameFile), ("A/A′", Probe::Relinked)];
 
-/// A table as it is read, and where its keys stand.
+/// A deserialized table with the positions of its keys.
 type LocatedTable<'a, T> = (&'a T, PlanTable<'a>);
 
 /// Reads a plan.

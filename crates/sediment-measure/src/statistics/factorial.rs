@@ -38,7 +38,7 @@ pub struct Contrast {
     pub weights: Vec<f64>,
 }
 
-/// Why there is no factorial.
+/// Reason why builds do not make a full factorial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IncompleteFactorial {
     /// No build has these levels (one for each factor).

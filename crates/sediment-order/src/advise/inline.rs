@@ -217,7 +217,7 @@ struct ProgramView<'a> {
     label: Option<&'a str>,
     by_name: BTreeMap<&'a str, Vec<&'a BinaryFunction>>,
     code: DirectCalls,
-    /// All calls that were seen, and those of each callee.
+    /// Number of all calls, and of the calls to each callee.
     calls: u128,
     calls_in: Vec<u128>,
     instructions: Option<u128>,

@@ -354,7 +354,7 @@ struct GraphNode {
     /// Further names of it.
     aliases: Vec<FunctionIndex>,
     size: u64,
-    /// In the binary, where the functions are those of one.
+    /// Address in the binary, if the functions belong to one.
     address: Option<u64>,
     /// Code relies on its place.
     fixed: bool,

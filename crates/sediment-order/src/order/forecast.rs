@@ -26,7 +26,7 @@ const FEW_MISSES: f64 = 4.0;
 /// touches would count for nothing against shares.
 const ASSUMED_CALLS: f64 = 1e6;
 
-/// A program as a profile knows it, with its libraries.
+/// A program of a profile, with its libraries.
 #[derive(Debug)]
 pub struct ForecastProgram<'a> {
     built: &'a BuiltGraph,

@@ -22,7 +22,7 @@ pub enum BlockLayout {
     Split,
     /// Compiled by its counts, all of its blocks executed.
     AllExecuted,
-    /// Compiled by its counts and not split: none of its blocks executed often enough to tell which are cold.
+    /// Compiled by its counts and not split: too few executions to decide which blocks are cold.
     TooFewExecutions,
     /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,

@@ -82,7 +82,7 @@ pub fn compare(base: &ComparedFacts, other: &ComparedFacts) -> FileComparison {
     FileComparison { checks, base: base.sizes, other: other.sizes }
 }
 
-/// Names, and how often each stands there.
+/// Number of occurrences by name.
 type NameCounts = BTreeMap<String, u64>;
 
 /// A part of what is compared that consists of names.

@@ -12,7 +12,7 @@ pub struct BuildLogLink {
     pub line: u64,
     /// The program that links, as it was called.
     pub program: String,
-    /// Its output: absolute where the log tells the folder.
+    /// Its output: absolute if the log has the folder.
     pub output: String,
     /// Folders of `-B`, where the compiler looks for its programs.
     pub search: Vec<String>,

@@ -24,7 +24,7 @@ pub const ORDER: &str = ".order";
 /// Gain below which an older order stays, in parts per million, where neither settings nor the user name one.
 pub(crate) const KEEP_BELOW: u64 = 20_000;
 
-/// Settings of a package. The default is that of a package without the file.
+/// Settings of a package. A package without the file has the default.
 #[derive(Debug, Clone)]
 pub struct PackageSettings {
     /// `engine`: the release whose default order it is.

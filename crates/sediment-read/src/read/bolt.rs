@@ -210,7 +210,7 @@ fn event_names(named: &[u8]) -> String {
 struct FdataConversion {
     program: Option<DsoId>,
     name: Vec<u8>,
-    /// The number that each function of a numbered name was first met with.
+    /// The first number of each function with a numbered name.
     numbers: HashMap<AddressId, u64>,
 }
 

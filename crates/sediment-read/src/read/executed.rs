@@ -8,7 +8,7 @@ use super::AddressId;
 pub struct ExecutedInstruction {
     /// The function that the profiler counts it to.
     pub function: AddressId,
-    /// Its address as the DSO was loaded, at a bias that the recording does not tell.
+    /// Its address as the DSO was loaded, at a bias that the recording lacks.
     pub address: u64,
     /// Number of executions.
     pub count: u64,

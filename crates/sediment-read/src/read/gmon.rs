@@ -176,7 +176,7 @@ impl From<BadRecord> for Error {
     }
 }
 
-/// The records of a file, until its end or the first that is none.
+/// The records of a file, until its end or the first invalid one.
 struct GmonRecords<'a> {
     layout: NumberFormat,
     bytes: &'a [u8],

@@ -119,7 +119,7 @@ struct FunctionBlockCounts {
     /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
-    /// Blocks of which nothing is known.
+    /// Blocks without a known count.
     unknown: BTreeSet<u32>,
 }
 

@@ -143,7 +143,7 @@ pub(super) struct BinaryView<'a> {
     same_named_locals: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     imports: BTreeSet<&'a str>,
-    /// Made when the first name is met that a tool made of a symbol.
+    /// Made for the first name that a tool made of a symbol.
     printed: OnceCell<PrintedNames>,
 }
 

@@ -28,7 +28,7 @@ pub(super) const SAMPLED_BYTES: u128 = 64;
 pub(super) enum CodeEvidence<'a> {
     /// Executions of code.
     Executed(ExecutedCode<'a>),
-    /// Samples with their costs, and the cost below which those of a function tell nothing.
+    /// Samples with their costs, and the least cost of a function that is evidence.
     Sampled(&'a [(&'a Spot, u128)], u128),
 }
 
@@ -36,9 +36,9 @@ pub(super) enum CodeEvidence<'a> {
 pub(super) struct ExecutedCode<'a> {
     /// Stretches of code, with their counts.
     pub(super) stretches: &'a [(u64, u64, u128)],
-    /// Beginnings of code of which nothing is known.
+    /// Beginnings of code without a known count.
     pub(super) unwatched: &'a [u64],
-    /// Executions below which those of a function tell nothing.
+    /// Least number of executions of a function that is evidence.
     pub(super) least: u128,
     /// Nothing is known of functions without executions.
     pub(super) of_executed_functions: bool,

@@ -93,7 +93,7 @@ pub(crate) struct LinkedSymbols<'b> {
     label: &'b str,
     by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
     same_named_locals: BTreeSet<&'b str>,
-    /// Functions of other DSOs that it calls, as far as linkage stubs tell.
+    /// Functions of other DSOs that it calls through linkage stubs.
     imported: HashSet<&'b str>,
     /// Those that other DSOs can call by name.
     exported: HashSet<&'b str>,

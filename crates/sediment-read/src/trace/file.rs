@@ -47,7 +47,7 @@ pub struct TraceWriter<'a, W> {
     /// Number in the file by function, [`NONE`] while not defined.
     numbers: Vec<u32>,
     defined: u32,
-    /// Where each thread stands.
+    /// Last event of each thread.
     threads: Vec<ThreadState>,
     by_id: HashMap<u64, u32>,
     /// Threads of the parts before this one.

@@ -13,7 +13,7 @@ use object::{FileFlags, ObjectKind, SectionFlags, SymbolFlags, SymbolSection};
 use sediment_core::binary::{Binary, BinaryFunction, NoFiles, SymbolSource};
 use support::elf_writer::{Elf, Function};
 
-/// A function as it is compared: name, address, size, section, whether it is local, a resolver, without a type.
+/// Properties of a function that are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ComparedSymbol {
     pub(crate) address: u64,

@@ -79,7 +79,7 @@ struct InstructionWalk<'a, Code> {
     code: Code,
     /// End of the last stretch.
     end: u64,
-    /// Where an instruction begins, the last that is known; None behind what is no instruction.
+    /// Beginning of the last known instruction; None after bytes that are not an instruction.
     instruction: Option<u64>,
 }
 

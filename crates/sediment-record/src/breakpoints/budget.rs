@@ -56,12 +56,12 @@ impl PageBudget {
     }
 }
 
-/// Purpose of a breakpoint. A quarter of the budget is kept for rates, where they are estimated: they are those of the code that runs.
+/// Purpose of a breakpoint. A quarter of the budget is kept for rates if they are estimated: they measure the code that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BreakpointPurpose {
-    /// To tell when a function runs for the first time.
+    /// Records the first use of a function.
     FirstUse,
-    /// To tell how often one runs that has run.
+    /// Measures how often a function runs that has run.
     Rate,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct CodeChange {
     length: usize,
     /// The first `length` count.
     pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// Bytes that have to stand around it before: their address, which is not above its own, the bytes, and how many count.
+    /// Bytes that must be around it before: their address, which is not above its own, the bytes, and their number.
     expected: Option<(u64, [u8; LONGEST_CHANGE], usize)>,
 }
 

@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Where a jump can stand at the beginning of a function.
+/// Place for a jump at the beginning of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct JumpPlace {
     /// Bytes from the function's first, a marker for indirect calls, which stay.

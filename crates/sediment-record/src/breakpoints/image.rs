@@ -30,7 +30,7 @@ pub(super) struct MappedImage {
     left: BTreeSet<u64>,
     /// Where its code is or was, also where it cannot be executed for the moment.
     extent: Vec<Range<u64>>,
-    /// By entry of the module: whether a breakpoint was set there and not met since.
+    /// By entry of the module: whether a breakpoint was set there and not hit since.
     armed: Vec<bool>,
     /// The functions that have run, in their order, and the processor time of the process then, in nanoseconds.
     pub(super) seen: Vec<(u32, u64)>,
@@ -497,7 +497,7 @@ fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64
     })
 }
 
-/// Breakpoints and jumps in neighbouring pages, and what stands between them, to be written at once.
+/// Breakpoints and jumps in neighbouring pages, and the bytes between them, to be written at once.
 #[derive(Debug, Default)]
 struct PageWrite {
     start: u64,
@@ -550,7 +550,7 @@ mod tests {
     use std::io;
     use std::rc::Rc;
 
-    /// Memory at address 0 that counts writes, and refuses those of more than these bytes.
+    /// Memory at address 0 that counts writes, and refuses longer ones than `longest`.
     #[derive(Debug)]
     struct CountingMemory {
         bytes: RefCell<Vec<u8>>,

@@ -92,7 +92,7 @@ pub(super) struct CodeEntry {
     pub(super) original: [u8; TRAP.len()],
     /// True if a function begins there.
     pub(super) is_function: bool,
-    /// The function of [`Module::mapped`] of which a block begins there.
+    /// The function of [`Module::mapped`] that has a block beginning there.
     pub(super) owner: Option<u32>,
 }
 

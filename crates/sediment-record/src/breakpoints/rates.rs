@@ -127,11 +127,11 @@ struct Repeat {
 
 struct OpenWindow {
     space: u32,
-    /// The functions that were not met yet; in a sequence, all that were armed.
+    /// The functions that were not hit yet; in a sequence, all armed functions.
     waiting: BTreeSet<Site>,
-    /// Processor time at which its time begins: when it was opened, or exactly, when the first was met.
+    /// Processor time of its beginning: when it was opened, or exactly, at the first hit.
     since: u64,
-    /// Processor time when the last was met, and when that was.
+    /// Processor time and time of the last hit.
     last: Option<(u64, Instant)>,
     /// Number of breakpoints that the process has hit in its time.
     meetings: u64,

@@ -59,7 +59,7 @@ pub(super) struct Sequence {
 struct FollowedRun {
     /// Calls that may yet be counted.
     left: u32,
-    /// The thread that stands at the function, and is to execute one instruction; None once it has.
+    /// The thread that stopped at the function, and is to execute one instruction; None once it has.
     thread: Option<Pid>,
 }
 

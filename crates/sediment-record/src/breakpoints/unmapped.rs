@@ -91,7 +91,7 @@ struct SymbolCode {
     is_cold: bool,
     /// Instructions that are certain.
     instructions: BTreeSet<u64>,
-    /// Where pieces of it begin, as far as it tells itself.
+    /// Beginnings of its pieces, as far as its own code shows them.
     begins: BTreeSet<u64>,
     /// Where its jumps lead to outside of it.
     outside: BTreeSet<u64>,

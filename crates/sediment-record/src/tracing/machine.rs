@@ -324,7 +324,7 @@ pub(crate) use x86_64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
-    use super::{Memory, Registers, SystemCall};
+    use super::{Registers, SystemCall, TraceeMemory};
     use nix::errno::Errno;
     use nix::unistd::Pid;
     pub(crate) use sediment_core::isa::AARCH64 as ISA;

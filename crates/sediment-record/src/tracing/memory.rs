@@ -21,7 +21,7 @@ pub(crate) trait TraceeMemory: std::fmt::Debug {
     /// Reads from this address until the buffer is full or memory ends; the number of bytes.
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`Self::read_some`], of a process that stands still, and is the program that it was when its memory was opened.
+    /// As [`Self::read_some`], of a stopped process that is the same program as when its memory was opened.
     fn read_at_rest(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_some(address, buffer)
     }

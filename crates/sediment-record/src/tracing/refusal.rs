@@ -18,7 +18,7 @@ struct TracingFacts {
     root: bool,
     /// True if it is another user's.
     of_another: bool,
-    /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 where there is no Yama.
+    /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 without Yama.
     scope: u8,
     /// True if a seccomp filter applies to us.
     filtered: bool,

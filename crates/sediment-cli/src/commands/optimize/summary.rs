@@ -56,7 +56,7 @@ struct OrderedFile {
     /// The shipped file, and that of the first build, where people find them.
     result: Option<PathBuf>,
     before: PathBuf,
-    /// The files of which the page is.
+    /// The files that the page shows.
     sides: [PathBuf; 2],
     /// Page with its layout before and after.
     report: Option<PathBuf>,

@@ -338,7 +338,7 @@ pub(crate) struct OrderPlan<'a> {
     align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
-    /// True for a program of which nothing is known: it may be compiled as it is linked.
+    /// True if nothing is known about the program: it may be compiled at link time.
     may_be_lto: bool,
 }
 

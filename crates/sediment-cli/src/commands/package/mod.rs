@@ -84,7 +84,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-/// A file of the recipe, as it is and as it shall be.
+/// A file of the recipe before and after the change.
 #[derive(Debug)]
 struct RecipeChange {
     path: PathBuf,

@@ -129,7 +129,7 @@ fn built_as_noarch(spec: &Path) -> Option<bool> {
     Some(!answer.trim().is_empty() && answer.lines().all(|line| line.trim() == "noarch"))
 }
 
-/// A changed spec, and what its maintainer should know.
+/// A changed spec, and notes for its maintainer.
 #[derive(Debug)]
 struct ChangedSpec {
     text: String,

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::profile::push;
 use std::borrow::Cow;
 
-/// The text of an attribute and where it stands.
+/// Text of an attribute with its offset in the file.
 #[derive(Debug, Clone)]
 pub(in crate::profile) struct DotValue<'a> {
     pub(in crate::profile) text: Cow<'a, [u8]>,

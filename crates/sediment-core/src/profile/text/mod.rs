@@ -59,7 +59,7 @@ pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
     list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// The function that a node stands for, or why it stands for none.
+/// The function of a node, or the reason why a node has none.
 #[derive(Debug, Clone)]
 enum NodeMeaning {
     Function(FunctionIndex),

@@ -58,7 +58,7 @@ pub struct CdsortParameters {
     /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
     /// most 32 count. lld: `-cdsort-distance-power`.
     pub distance_sixteenths: u8,
-    /// Weight of the pages against the distances; a value that is no number from 0 on counts as 0. lld:
+    /// Weight of the pages against the distances; a negative value or NaN counts as 0. lld:
     /// `-cdsort-frequency-scale`.
     pub frequency_scale: f64,
     /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
@@ -151,7 +151,7 @@ struct MergeGain {
 /// A join that gains something. The largest is the next to be made, unless one of its chains was joined since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct MergeCandidate {
-    /// The bits of the gain: those of positive numbers ascend as the numbers do.
+    /// The bits of the gain: the bits of positive numbers ascend as the numbers do.
     gain: u64,
     /// The first functions of the caller's side and of the other.
     firsts: Reverse<(FunctionId, FunctionId)>,

@@ -136,7 +136,7 @@ pub struct LayoutReport<'a> {
     pub evaluation: Option<(String, &'static str)>,
     /// Sentences on how the page was made; any text.
     pub notes: Vec<String>,
-    /// Date, as it is shown.
+    /// Date, as text.
     pub date: String,
     /// Number of the heaviest pages that are drawn function by function.
     pub most_pages: usize,

@@ -6,7 +6,7 @@ use sediment_core::error::{Error, ErrorCode, Result};
 /// The oldest and the latest major version of GCC whose files are read. Lengths are in bytes since version 12.
 const VERSIONS: std::ops::RangeInclusive<u32> = 12..=16;
 
-/// Bytes that are left, and where they stand in the file.
+/// Rest of a file with its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GcovCursor<'a> {
     left: &'a [u8],
@@ -20,7 +20,7 @@ pub(super) struct GcovHeader {
     pub(super) stamp: u32,
 }
 
-/// A record: its tag, its length as it stands there, and its content.
+/// A record: its tag, its length field, and its content.
 pub(super) struct GcovRecord<'a> {
     pub(super) tag: u32,
     /// Below 0: as many bytes of zeros, which are not in the file.

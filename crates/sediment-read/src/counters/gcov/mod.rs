@@ -26,7 +26,7 @@ const INSTRUMENTED: &str = "gcc -fprofile-generate";
 
 /// One kind of file.
 struct GcovFileKind {
-    /// The first four bytes of a file of a little-endian machine; those of a big-endian one are reversed.
+    /// The first four bytes of a file of a little-endian machine; reversed for a big-endian one.
     magic: [u8; 4],
     extension: &'static str,
     read: fn(&[u8], &str, &mut Units, &mut Skipped) -> Result<()>,

@@ -72,7 +72,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     parser.finish()
 }
 
-/// Who is called, from `cob=`, `cfi=` and `cfn=` to the `calls=` that they stand before.
+/// Callee of the next `calls=` line, by its `cob=`, `cfi=` and `cfn=`.
 #[derive(Default)]
 struct CallTarget {
     object: Option<u32>,
@@ -101,7 +101,7 @@ struct CallgrindParser<'a> {
     open_part: bool,
     /// True if a `totals:` was read.
     closed: bool,
-    /// True if a whole file without counts is valid: that of a thread that did nothing, beside others.
+    /// True if a whole file without counts is valid: one of several threads may have done nothing.
     may_be_empty: bool,
     /// Cost of the parts that `summary:` announces, in the first event.
     announced: u128,

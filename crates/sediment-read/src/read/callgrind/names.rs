@@ -48,7 +48,7 @@ impl Ids {
     }
 }
 
-/// A name as it stands in a line.
+/// A name in a line: its definition, its id, or the bare name.
 enum NameReference<'a> {
     Definition(u64, &'a [u8]),
     Id(u64),

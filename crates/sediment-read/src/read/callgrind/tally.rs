@@ -7,7 +7,7 @@
 /// Calls added up so far.
 #[derive(Debug, Default)]
 pub(super) struct PairTally {
-    /// By callee: the block that last called it, and where its sum stands in that block.
+    /// By callee: the block that last called it, and the index of its sum in that block.
     seen: Vec<(u32, u32)>,
     block_number: u32,
     block: Vec<PairCount>,
@@ -16,7 +16,7 @@ pub(super) struct PairTally {
     sorted: usize,
 }
 
-/// Calls from one function to another. A pair stands twice where its sum would leave 64 bits.
+/// Calls from one function to another. A pair occurs twice if its sum exceeds 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PairCount {
     /// The caller in the upper half, the callee in the lower, so that one comparison sorts by both.

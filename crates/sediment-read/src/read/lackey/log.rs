@@ -17,7 +17,7 @@ pub(super) enum LogEvent<'a> {
     Thread(u32),
     /// Another process begins here.
     Started,
-    /// The file whose symbols are read, and of which the next line may say where it lies.
+    /// The file whose symbols are read; the next line may have its address.
     Object(&'a [u8]),
     /// The code of that file: where it was linked to lie, and where it lies.
     Loaded { linked: u64, loaded: u64 },

@@ -17,7 +17,7 @@ use super::document::Document;
 use super::message::{SAMPLE, SAMPLE_1_9};
 use sediment_core::error::Result;
 
-/// The layout of a message, as its samples so far tell.
+/// The layout of a message, as its samples so far show it.
 #[derive(Debug, Default)]
 pub(super) struct MessageLayout {
     told: Option<&'static MessageShape>,

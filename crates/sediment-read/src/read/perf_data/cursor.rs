@@ -3,7 +3,7 @@
 
 use sediment_core::error::{Error, Result};
 
-/// Bytes of the file, where they stand in it, and what is left of them.
+/// Rest of a part of the file with its offset.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PerfDataCursor<'a> {
     left: &'a [u8],

@@ -237,7 +237,7 @@ pub(super) struct PerfSample<'a> {
     pub(super) address: Option<u64>,
     /// The data or the branch target that the sample is about, where recorded.
     pub(super) other_address: u64,
-    /// Number of events that it stands for.
+    /// Number of events that it represents.
     pub(super) period: u64,
     pub(super) chain: RecordWords<'a>,
     pub(super) branches: BranchStack<'a>,

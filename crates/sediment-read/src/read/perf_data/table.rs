@@ -20,7 +20,7 @@ pub(super) enum CountKind {
     Call = 2,
     /// A branch of unknown type.
     Branch = 3,
-    /// A branch that is no call by its type, but leads on to another function: its ends are executed addresses.
+    /// A branch that is not a call by its type, but leads on to another function: its ends are executed addresses.
     Passed = 4,
     /// Code executed without a branch, from the target of one to the source of the next.
     Straight = 5,

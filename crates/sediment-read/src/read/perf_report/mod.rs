@@ -94,7 +94,7 @@ fn looks_like_row(line: &[u8]) -> bool {
         && [&b"[.] "[..], b"[k] "].iter().any(|mark| memmem::find(line, mark).is_some())
 }
 
-/// One end of a row as it is printed.
+/// One end of a printed row.
 #[derive(Debug, Clone, Copy)]
 struct PrintedEnd<'a> {
     object: Option<&'a [u8]>,
@@ -112,7 +112,7 @@ struct BranchRow<'a> {
     to: PrintedEnd<'a>,
     /// Hundredths of a percent where the table has no counts.
     weight: u64,
-    /// Where it stands, from 1.
+    /// Number of its line, from 1.
     line: u64,
 }
 
@@ -120,7 +120,7 @@ struct BranchRow<'a> {
 #[derive(Debug, Default)]
 struct EventTable<'a> {
     event: &'a [u8],
-    /// Branches of the event, with those of rows that were not printed. Not for a group, of which perf says the sum.
+    /// Branches of the event, also of rows that were not printed. None for a group: perf prints the sum of its events.
     event_count: Option<u64>,
     /// True if each row has figures for several events; the first is read.
     grouped: bool,

@@ -54,7 +54,7 @@ const SEVERAL: usize = 64;
 pub(super) enum ObjectMeaning<'a> {
     /// A file that was mapped.
     File(&'a [u8]),
-    /// perf does not know.
+    /// Unknown to perf.
     Unknown,
     /// The kernel, a module of it, a hypervisor, a guest.
     Kernel,

@@ -31,7 +31,7 @@ pub(super) enum BranchEnd<'a> {
     },
     /// perf found no symbol.
     Unknown,
-    /// Printed so that it cannot be told from what stands before it.
+    /// Printed without a separator from the text before it.
     Blurred,
 }
 

@@ -53,7 +53,7 @@ struct PprofLocation {
     frame: Option<StackFrame>,
 }
 
-/// All that stands beside the samples.
+/// Everything of a profile but its samples.
 #[derive(Debug, Default)]
 pub(super) struct PprofTables {
     strings: Texts,

@@ -14,7 +14,7 @@ pub(super) enum FieldKind {
     Number,
     /// Integers; protocol buffers have them packed.
     Numbers,
-    /// Numbers of 64 bits, packed, of which only the number counts.
+    /// Packed numbers of 64 bits, which are counted and not read.
     Times,
     /// A string, or several.
     Text,
@@ -62,7 +62,7 @@ pub(super) enum WireValue<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Bytes that are no message.
+/// Error for bytes that are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DamagedMessage;
 

@@ -37,7 +37,7 @@ enum DumpLine<'a> {
         depth: u32,
         kind: EventKind<'a>,
     },
-    /// An event that is no function.
+    /// An event that is not a function.
     Event,
     /// The header, arguments and results of functions, or nothing.
     Detail,

@@ -63,12 +63,12 @@ pub(super) struct AddressSpace {
     /// Images whose addresses other memory has now, to which their code may have been moved.
     moved: Vec<MappedImage>,
     pages: OwnPages,
-    /// The program's first instruction, and the breakpoint there where it is no function's.
+    /// The program's first instruction, and the breakpoint there if the address is not a function's.
     entry: Option<(u64, Option<RecorderBreakpoint>)>,
     debug_state: Option<RecorderBreakpoint>,
     /// True while the dynamic linker works before the program's first instruction.
     pub(super) loading: bool,
-    /// True while all its threads stand still, and nobody else has its memory.
+    /// True while all its threads are stopped, and nobody else has its memory.
     pub(super) at_rest: bool,
     /// True if all breakpoints were removed, or are about to be, and none is to be set any more.
     let_go: bool,

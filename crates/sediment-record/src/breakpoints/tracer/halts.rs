@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Longest time that threads stay stopped until the others of their address space have stopped.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Change of an address space that stands still.
+/// Change of a stopped address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HaltPurpose {
     Arm,

@@ -116,7 +116,7 @@ pub(super) struct Stub {
 pub(super) enum TrampolineState {
     /// Nobody was here.
     Waits,
-    /// The function has run; the jump still stands.
+    /// The function has run; the jump is still there.
     Seen,
     /// The same, with a breakpoint in the trampoline.
     Gated,
