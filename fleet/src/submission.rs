@@ -3,7 +3,7 @@
 
 use crate::day::Day;
 use sediment_core::profile::merge::into_shares;
-use sediment_core::profile::rows::{Kind, Row, rows};
+use sediment_core::profile::rows::{ProfileRow, RowKind, rows};
 use sediment_core::profile::{Profile, SHARE_TOTAL, text};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub struct Submission {
     /// The profile as merging alone makes it.
     pub profile: Profile,
     /// Its rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ProfileRow>,
     /// Name of the package that most of its functions are of.
     pub package: String,
     /// That package's version.
@@ -65,14 +65,14 @@ pub struct Sums {
 
 impl Sums {
     /// Adds up rows.
-    fn of(rows: &[Row]) -> Self {
+    fn of(rows: &[ProfileRow]) -> Self {
         let mut sums = Self::default();
         for row in rows {
             let sum = match row.kind {
-                Kind::Call => &mut sums.calls,
-                Kind::Near => &mut sums.near,
-                Kind::Function => &mut sums.samples,
-                Kind::BlocksTotal => &mut sums.blocks,
+                RowKind::Call => &mut sums.calls,
+                RowKind::Near => &mut sums.near,
+                RowKind::Function => &mut sums.samples,
+                RowKind::BlocksTotal => &mut sums.blocks,
                 _ => continue,
             };
             // Fewer than 2^23 numbers below 2^104: the door has seen both.
@@ -167,7 +167,7 @@ fn check_names(profile: &Profile) -> Result<()> {
 }
 
 /// Refuses claims that contradict what was counted. The rows are in shares.
-fn check_claims(profile: &Profile, rows: &[Row]) -> Result<()> {
+fn check_claims(profile: &Profile, rows: &[ProfileRow]) -> Result<()> {
     if rows.len() > MOST_ROWS {
         return Err(refused(&format!(
             "{} functions, calls and blocks; a submission has at most {MOST_ROWS}",
@@ -184,8 +184,8 @@ fn check_claims(profile: &Profile, rows: &[Row]) -> Result<()> {
     // Each number was rounded once for each recording, and none of them below 1.
     let rounded = inputs.clamp(1, MOST_ROUNDED);
     for (kind, total, what) in [
-        (Kind::Call, profile.total, "counts of calls add up to more than total"),
-        (Kind::Block, profile.blocks_total, "counts of blocks add up to more than blocks_total"),
+        (RowKind::Call, profile.total, "counts of calls add up to more than total"),
+        (RowKind::Block, profile.blocks_total, "counts of blocks add up to more than blocks_total"),
     ] {
         let counted = rows.iter().filter(|row| row.kind == kind).filter_map(|row| row.weight);
         let (number, sum) =

@@ -11,7 +11,7 @@ use sediment_core::profile::text;
 use sediment_core::random::Generator;
 use sediment_order::model::{Geometry, replay};
 use sediment_order::order::algorithms::affinity;
-use sediment_order::order::algorithms::{self, Options};
+use sediment_order::order::algorithms::{self, AlgorithmOptions};
 use sediment_order::order::{self, Selection};
 use sediment_read::trace::file;
 use std::fs::read;
@@ -25,8 +25,8 @@ const DRAWINGS: u64 = 3;
 const CLAIM: f64 = 1.0;
 
 /// Degradation of a profile.
-type Damage = fn(&CallGraph, &mut Generator) -> CallGraph;
-const DAMAGES: &[(&str, Damage)] = &[
+type ProfileDamage = fn(&CallGraph, &mut Generator) -> CallGraph;
+const DAMAGES: &[(&str, ProfileDamage)] = &[
     ("as recorded", |graph, _| graph.clone()),
     ("every weight times ½ to 1½", |graph, numbers| {
         weighted(graph, |weight| (weight as f64 * (0.5 + numbers.unit())).ceil() as u64)
@@ -100,7 +100,7 @@ fn of_program(arguments: &[String]) -> bool {
 }
 
 fn classic(graph: &CallGraph, name: &str) -> Vec<FunctionId> {
-    (algorithms::algorithm(name).unwrap().run)(graph, &Options::default())
+    (algorithms::algorithm(name).unwrap().run)(graph, &AlgorithmOptions::default())
 }
 
 fn misses(run: &Trace, graph: &CallGraph, order: &[FunctionId]) -> [f64; ENTRIES.len()] {

@@ -7,7 +7,7 @@
 
 use sediment_order::model::{Geometry, score};
 use sediment_order::order::algorithms::affinity;
-use sediment_order::order::algorithms::{self, Options};
+use sediment_order::order::algorithms::{self, AlgorithmOptions};
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 use support::graphs::{self, Shape, graph};
@@ -92,7 +92,8 @@ fn one(shape: Shape, functions: u32, calls: usize, affinity: usize) -> ExitCode 
     let claim =
         CLAIMS.iter().find(|claim| (claim.0, claim.1, claim.2, 0) == (shape, functions, calls, affinity));
     let peer = claim.map_or("cdsort", |claim| claim.4);
-    let by_peer = claim.map(|_| (algorithms::algorithm(peer).unwrap().run)(&graph, &Options::default()));
+    let by_peer =
+        claim.map(|_| (algorithms::algorithm(peer).unwrap().run)(&graph, &AlgorithmOptions::default()));
     let nearness = |order: &[_]| score(&graph, order, &Geometry::default()).call_distance.nearness;
     let of_peer = by_peer.as_deref().map(nearness);
     let ours = nearness(&outcome.order);

@@ -8,8 +8,8 @@ mod simulated;
 
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::verdict::Verdict;
-use sediment_eval::{Budget, NextStep, analyse, plan_next};
-use simulated::World;
+use sediment_eval::{NextStep, StoppingBudget, analyse, plan_next};
+use simulated::SimulatedWorld;
 use std::process::ExitCode;
 
 const SEED: u64 = 20_261_122;
@@ -18,7 +18,7 @@ const MARGIN: f64 = 0.01;
 
 /// Verdicts of a series of experiments on one world, in counts.
 #[derive(Default)]
-struct Tally {
+struct VerdictTally {
     faster: u64,
     slower: u64,
     equivalent: u64,
@@ -30,9 +30,9 @@ struct Tally {
     futile: u64,
 }
 
-fn series(world: World, purpose: u64) -> Tally {
-    let budget = Budget::default();
-    let mut tally = Tally::default();
+fn series(world: SimulatedWorld, purpose: u64) -> VerdictTally {
+    let budget = StoppingBudget::default();
+    let mut tally = VerdictTally::default();
     for number in 0..EXPERIMENTS {
         let experiment = simulated::run(world, &budget, MARGIN, SEED + (purpose << 32) + number);
         let Ok(analysis) = analyse(&experiment) else { continue };
@@ -64,26 +64,26 @@ fn share(count: u64) -> f64 {
     count as f64 / EXPERIMENTS as f64 * 100.0
 }
 
-fn worlds() -> [(&'static str, World); 10] {
-    let unsteady = World::UNSTEADY;
-    let lucky = World { link: 0.008, replicas: 3, ..unsteady };
+fn worlds() -> [(&'static str, SimulatedWorld); 10] {
+    let unsteady = SimulatedWorld::UNSTEADY;
+    let lucky = SimulatedWorld { link: 0.008, replicas: 3, ..unsteady };
     [
         ("no difference", unsteady),
-        ("no difference, no probes", World { probes: false, ..unsteady }),
-        ("no difference, interruptions", World { interrupted_one_in: 50, ..unsteady }),
-        ("no difference, runs vary by 0.6 %", World { run: 0.006, ..unsteady }),
-        ("1 % slower", World { slower_by: 0.01, ..unsteady }),
-        ("1 % faster", World { slower_by: -0.01, ..unsteady }),
-        ("3 % slower", World { slower_by: 0.03, ..unsteady }),
+        ("no difference, no probes", SimulatedWorld { probes: false, ..unsteady }),
+        ("no difference, interruptions", SimulatedWorld { interrupted_one_in: 50, ..unsteady }),
+        ("no difference, runs vary by 0.6 %", SimulatedWorld { run: 0.006, ..unsteady }),
+        ("1 % slower", SimulatedWorld { slower_by: 0.01, ..unsteady }),
+        ("1 % faster", SimulatedWorld { slower_by: -0.01, ..unsteady }),
+        ("3 % slower", SimulatedWorld { slower_by: 0.03, ..unsteady }),
         ("no difference, 3 links", lucky),
-        ("no difference, 3 identical links", World { link: 0.0, ..lucky }),
-        ("no difference, 1 link, lucky ones", World { replicas: 1, probes: false, ..lucky }),
+        ("no difference, 3 identical links", SimulatedWorld { link: 0.0, ..lucky }),
+        ("no difference, 1 link, lucky ones", SimulatedWorld { replicas: 1, probes: false, ..lucky }),
     ]
 }
 
 fn main() -> ExitCode {
     let worlds = worlds();
-    let budget = Budget::default();
+    let budget = StoppingBudget::default();
     println!(
         "{EXPERIMENTS} experiments each, seed {SEED}: two builds, with an A/A and an A/A′ pair unless it says otherwise, in randomised"
     );
@@ -104,7 +104,7 @@ fn main() -> ExitCode {
         "| truth | blocks | faster | slower | equivalent | inconclusive | interval covers | gate fails |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
-    let tallies: Vec<Tally> =
+    let tallies: Vec<VerdictTally> =
         worlds.iter().enumerate().map(|(purpose, (_, world))| series(*world, purpose as u64)).collect();
     for ((name, _), tally) in worlds.iter().zip(&tallies) {
         println!(
@@ -131,8 +131,8 @@ fn main() -> ExitCode {
         share(identical.futile),
         share(links.futile)
     );
-    let false_share = |tally: &Tally| share(tally.faster + tally.slower);
-    let covers = |tally: &Tally| (94.0..=96.0).contains(&share(tally.covered));
+    let false_share = |tally: &VerdictTally| share(tally.faster + tally.slower);
+    let covers = |tally: &VerdictTally| (94.0..=96.0).contains(&share(tally.covered));
     let claims = [
         ("No difference is called faster or slower in at most 6 % of experiments, with probes and without, with interruptions, with links.".to_owned(),
             [same, bare, interrupted, calm, links, identical].iter().all(|tally| false_share(tally) <= 6.0)),

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)] // a proof that cannot run has nothing to say
 
 use sediment_core::callgraph::{CallGraph, FunctionId};
-use sediment_order::order::algorithms::{Options, algorithm};
+use sediment_order::order::algorithms::{AlgorithmOptions, algorithm};
 use std::process::ExitCode;
 use std::time::Instant;
 use support::graphs::{Shape, graph};
@@ -78,7 +78,7 @@ fn race(graph: &CallGraph, reference: &Reference<'_>, ours: &str, theirs: &str) 
     let (mut lld, mut sediment, mut same) = (f64::INFINITY, f64::INFINITY, true);
     for _ in 0..REPEATS {
         let begin = Instant::now();
-        let order: Vec<FunctionId> = (algorithm.run)(graph, &Options::default());
+        let order: Vec<FunctionId> = (algorithm.run)(graph, &AlgorithmOptions::default());
         sediment = sediment.min(begin.elapsed().as_secs_f64());
         let placement = reference.link(theirs);
         lld = lld.min(placement.sorting_microseconds as f64 / 1e6);

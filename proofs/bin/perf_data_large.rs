@@ -13,9 +13,9 @@ use support::perf_data_writer::{ANY_CALL, Branch, PerfData, UNTYPED};
 const BRANCHES_OF_SAMPLE: usize = 32;
 const PROCESS: u32 = 4711;
 
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
+impl RandomNumbers {
     fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((u128::from(self.0 >> 11) * end as u128) >> 53) as usize
@@ -32,16 +32,16 @@ impl Numbers {
 }
 
 /// A program that runs: functions call, and return to where they were called from.
-struct Run {
+struct RunningProgram {
     sites: Vec<Vec<(Branch, usize)>>,
     stack: Vec<usize>,
 }
 
-impl Run {
+impl RunningProgram {
     const DEEPEST: usize = 64;
 
     /// The next call.
-    fn call(&mut self, numbers: &mut Numbers) -> Branch {
+    fn call(&mut self, numbers: &mut RandomNumbers) -> Branch {
         loop {
             let Some(&now) = self.stack.last() else {
                 self.stack.push(numbers.below(self.sites.len()));
@@ -80,7 +80,7 @@ fn main() {
             Some((base + binary.file_offset_of_address(function.address)?, function.size))
         }));
     }
-    let mut numbers = Numbers(1);
+    let mut numbers = RandomNumbers(1);
     // Each function has this many call sites, and calls from the first of them most.
     let mut sites: Vec<Vec<(Branch, usize)>> = vec![Vec::new(); functions.len()];
     for _ in 0..distinct {
@@ -88,7 +88,7 @@ fn main() {
         let from = functions[caller].0 + numbers.below(functions[caller].1 as usize) as u64;
         sites[caller].push((Branch::new(from, functions[callee].0, UNTYPED), callee));
     }
-    let mut run = Run { sites, stack: Vec::new() };
+    let mut run = RunningProgram { sites, stack: Vec::new() };
 
     let frame = file.finish();
     let word = |at: usize| u64::from_le_bytes(frame[at..at + 8].try_into().unwrap());

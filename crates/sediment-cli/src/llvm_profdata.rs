@@ -32,26 +32,26 @@ const LIMIT: Duration = Duration::from_secs(1800);
 
 /// Form of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ProfdataForm {
     Binary,
     Text,
 }
 
 /// Files of counters.
-pub(crate) struct Found {
+pub(crate) struct ProfdataFiles {
     binary: Vec<PathBuf>,
     text: Vec<PathBuf>,
 }
 
-fn form(path: &Path) -> Result<Option<Form>> {
+fn form(path: &Path) -> Result<Option<ProfdataForm>> {
     let head = files::beginning(path, HEAD)?;
     let is_binary = RAW.iter().chain([&INDEXED]).any(|magic| {
         // Of a machine with the other order of bytes.
         head.starts_with(magic) || head.iter().take(magic.len()).eq(magic.iter().rev())
     });
     Ok(match is_binary {
-        true => Some(Form::Binary),
-        false => llvm::recognises(&head).then_some(Form::Text),
+        true => Some(ProfdataForm::Binary),
+        false => llvm::recognises(&head).then_some(ProfdataForm::Text),
     })
 }
 
@@ -59,8 +59,8 @@ fn form(path: &Path) -> Result<Option<Form>> {
 ///
 /// # Errors
 /// Where some paths have such files, and others are something else.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Found>> {
-    let mut found = Found { binary: Vec::new(), text: Vec::new() };
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<ProfdataFiles>> {
+    let mut found = ProfdataFiles { binary: Vec::new(), text: Vec::new() };
     let mut other = None;
     for path in paths {
         let before = found.binary.len() + found.text.len();
@@ -83,7 +83,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Found>> {
 }
 
 /// Adds the files below a folder, by path; links are not followed.
-fn search(folder: &Path, found: &mut Found) -> Result<()> {
+fn search(folder: &Path, found: &mut ProfdataFiles) -> Result<()> {
     let unreadable = |error| {
         Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
             .with_input(files::display(folder))
@@ -99,11 +99,11 @@ fn search(folder: &Path, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-impl Found {
+impl ProfdataFiles {
     fn add(&mut self, path: &Path) -> Result<()> {
         match form(path)? {
-            Some(Form::Binary) => self.binary.push(path.to_path_buf()),
-            Some(Form::Text) => self.text.push(path.to_path_buf()),
+            Some(ProfdataForm::Binary) => self.binary.push(path.to_path_buf()),
+            Some(ProfdataForm::Text) => self.text.push(path.to_path_buf()),
             None => {}
         }
         Ok(())
@@ -111,7 +111,12 @@ impl Found {
 }
 
 /// Reads the files. Functions that one of the binaries alone has belong to it.
-pub(crate) fn import(found: &Found, binaries: &[PathBuf], tool: Option<&Path>, ui: &Ui) -> Result<Profile> {
+pub(crate) fn import(
+    found: &ProfdataFiles,
+    binaries: &[PathBuf],
+    tool: Option<&Path>,
+    ui: &Ui,
+) -> Result<Profile> {
     let (mut counters, mut skipped) = (LlvmCounters::default(), Skipped::default());
     if !found.binary.is_empty() {
         let shown = files::display(&found.binary[0]);

@@ -41,12 +41,12 @@ const GREEN: &str = "1;32";
 pub(crate) struct Ui {
     terminal: bool,
     colour: bool,
-    state: Mutex<State>,
+    state: Mutex<OutputState>,
 }
 
 /// Level of output, and counts of what it hid.
 #[derive(Debug)]
-struct State {
+struct OutputState {
     level: Level,
     /// Number of warnings still printed; the others are counted.
     warnings_left: usize,
@@ -62,7 +62,7 @@ struct State {
 impl Ui {
     pub(crate) fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
-        let state = State {
+        let state = OutputState {
             level: Level::Normal,
             warnings_left: usize::MAX,
             hidden_warnings: 0,
@@ -74,7 +74,7 @@ impl Ui {
         Self { terminal, colour: colour(terminal), state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OutputState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

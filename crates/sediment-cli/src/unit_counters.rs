@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of GCC's instrumentation, from a tree of `.gcda` and `.gcno` to a profile.
 
-use crate::files::{self, Source};
+use crate::files::{self, RecordingSource};
 use crate::inputs::read_binary;
 use crate::ui::Ui;
 use crate::unit_graphs::entries;
@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Files of units.
-pub(crate) struct Found {
+pub(crate) struct CounterFiles {
     paths: Vec<PathBuf>,
     /// Those that the user named: damage in others is skipped.
     named: BTreeSet<PathBuf>,
 }
 
-impl Found {
+impl CounterFiles {
     /// True if one of the files names functions.
     pub(crate) fn has_names(&self) -> bool {
         self.paths.iter().any(|path| path.extension().is_some_and(|end| end == gcov::NOTES))
@@ -32,8 +32,8 @@ impl Found {
 ///
 /// # Errors
 /// Where some paths have such files, and others are something else.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<Found>> {
-    let mut found = Found { paths: Vec::new(), named: BTreeSet::new() };
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<CounterFiles>> {
+    let mut found = CounterFiles { paths: Vec::new(), named: BTreeSet::new() };
     let mut other = None;
     for path in paths {
         let before = found.paths.len();
@@ -80,14 +80,14 @@ fn search(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
 /// By the first bytes.
 fn is_file_of_unit(path: &Path) -> Result<bool> {
     let mut head = [0; gcov::HEAD];
-    let count = Source::open(path)?.read_at(0, &mut head).map_err(|error| {
+    let count = RecordingSource::open(path)?.read_at(0, &mut head).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
     })?;
     Ok(gcov::recognises(&head[..count]))
 }
 
 /// Reads the files and joins them. Functions that one of the binaries alone has belong to it.
-pub(crate) fn import(found: &Found, binaries: &[PathBuf], ui: &Ui) -> Result<Profile> {
+pub(crate) fn import(found: &CounterFiles, binaries: &[PathBuf], ui: &Ui) -> Result<Profile> {
     let mut units = Units::default();
     let mut skipped = Skipped::default();
     for path in &found.paths {

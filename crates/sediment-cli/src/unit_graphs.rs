@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Call graphs that a compiler left, from a tree of files to the profile of a linked file.
 
-use crate::files::{self, Source, SystemFiles};
+use crate::files::{self, RecordingSource, SystemFiles};
 use crate::ui::Ui;
 use sediment_core::binary::{Binary, SymbolSource};
 use sediment_core::estimate;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// A file of a unit.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct UnitGraphFile {
     path: PathBuf,
     /// The user named it; else it lay in a folder.
     named: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Found {
 ///
 /// # Errors
 /// Where some are such and others are not: they cannot be imported together.
-pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
+pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<UnitGraphFile>>> {
     let mut found = Vec::new();
     let mut skipped = Skipped::default();
     let mut other = None;
@@ -34,7 +34,7 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
         if path.is_dir() {
             search(path, &mut found, &mut skipped)?;
         } else if path.is_file() && is_unit(path)? {
-            found.push(Found { path: path.clone(), named: true });
+            found.push(UnitGraphFile { path: path.clone(), named: true });
         }
         if found.len() == before {
             other = other.or(Some(path));
@@ -42,7 +42,9 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<Found>>> {
     }
     // Folders that overlap: of counts each is to be added once.
     let mut seen = BTreeSet::new();
-    found.retain(|unit: &Found| seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone())));
+    found.retain(|unit: &UnitGraphFile| {
+        seen.insert(unit.path.canonicalize().unwrap_or_else(|_| unit.path.clone()))
+    });
     match other {
         Some(folder) if found.is_empty() && folder.is_dir() && !is_recording(folder) => {
             ui.skipped("searching", &skipped);
@@ -71,7 +73,7 @@ pub(crate) fn is_recording(folder: &Path) -> bool {
 }
 
 /// Adds the files of units below a folder, by path; links are not followed. Files that are named as such and are none are lost.
-fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Result<()> {
+fn search(folder: &Path, found: &mut Vec<UnitGraphFile>, skipped: &mut Skipped) -> Result<()> {
     for (path, kind) in entries(folder).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot search this folder: {error}"))
             .with_input(files::display(folder))
@@ -82,7 +84,7 @@ fn search(folder: &Path, found: &mut Vec<Found>, skipped: &mut Skipped) -> Resul
             search(&path, found, skipped)?;
         } else if kind.is_file() && ends_as_one {
             match is_unit(&path)? {
-                true => found.push(Found { path, named: false }),
+                true => found.push(UnitGraphFile { path, named: false }),
                 false => skipped.add(Reason::NoUnitGraph, 0, files::display(&path)),
             }
         }
@@ -103,7 +105,7 @@ pub(crate) fn entries(folder: &Path) -> std::io::Result<Vec<(PathBuf, std::fs::F
 
 /// By the first bytes: a recording may be larger than memory.
 fn is_unit(path: &Path) -> Result<bool> {
-    let source = Source::open(path)?;
+    let source = RecordingSource::open(path)?;
     let mut head = vec![0; static_graph::HEAD];
     let count = source.read_at(0, &mut head).map_err(|error| {
         Error::new(ErrorCode::Io, format!("cannot be read: {error}")).with_input(files::display(path))
@@ -112,10 +114,10 @@ fn is_unit(path: &Path) -> Result<bool> {
 }
 
 /// Reads the units, joins those of the binary, and estimates call counts. `map`: the linker's list of its objects.
-pub(crate) fn import(found: &[Found], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
+pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>, ui: &Ui) -> Result<Profile> {
     let mut skipped = Skipped::default();
     let mut units: Vec<UnitGraph> = Vec::with_capacity(found.len());
-    for Found { path, named } in found {
+    for UnitGraphFile { path, named } in found {
         let name = files::display(path);
         let bytes = files::read(path)?;
         let unit = static_graph::read_unit(&name, &bytes, &mut skipped);

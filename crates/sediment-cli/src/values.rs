@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sediment_order::wrapper::settings;
 use std::time::Duration;
 
-type Read<T> = Result<T, String>;
+type ParsedValue<T> = Result<T, String>;
 
 /// Parser of an option that takes one of these names. Each name of a former release stands beside its replacement, which the error names.
 pub(crate) fn names(
@@ -40,7 +40,7 @@ fn with_unit<N: std::str::FromStr>(
 }
 
 /// A time in seconds, or with s, m or h behind it.
-fn time(text: &str) -> Read<Duration> {
+fn time(text: &str) -> ParsedValue<Duration> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     with_unit(text, &units, |number: f64, scale| Some(number * scale))
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
@@ -48,26 +48,26 @@ fn time(text: &str) -> Read<Duration> {
 }
 
 /// A time above 0.
-pub(crate) fn duration(text: &str) -> Read<Duration> {
+pub(crate) fn duration(text: &str) -> ParsedValue<Duration> {
     let time = time(text)?;
     if time.is_zero() { Err("must be above 0".to_owned()) } else { Ok(time) }
 }
 
 /// A time in seconds that an experiment may take.
-pub(crate) fn seconds(text: &str) -> Read<f64> {
+pub(crate) fn seconds(text: &str) -> ParsedValue<f64> {
     let seconds = time(text)?.as_secs_f64();
     if seconds < 1e7 { Ok(seconds) } else { Err(format!("{text} is too long")) }
 }
 
 /// A number of bytes, with a suffix for powers of 1024.
-pub(crate) fn bytes(text: &str) -> Read<u64> {
+pub(crate) fn bytes(text: &str) -> ParsedValue<u64> {
     let units = [('k', 1 << 10), ('m', 1 << 20), ('g', 1 << 30)];
     with_unit(text, &units, |number: u64, scale| number.checked_mul(*scale))
         .ok_or_else(|| "expected a number of bytes, for example 33554432 or 32M".to_owned())
 }
 
 /// A power of two for the start of something in memory.
-pub(crate) fn alignment(text: &str) -> Read<u64> {
+pub(crate) fn alignment(text: &str) -> ParsedValue<u64> {
     bytes(text)
         .ok()
         .filter(|bytes| bytes.is_power_of_two() && (16..=1 << 30).contains(bytes))
@@ -75,7 +75,7 @@ pub(crate) fn alignment(text: &str) -> Read<u64> {
 }
 
 /// A number of variants of a function, above 0.
-pub(crate) fn number_of_variants(text: &str) -> Read<usize> {
+pub(crate) fn number_of_variants(text: &str) -> ParsedValue<usize> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }
@@ -86,30 +86,30 @@ fn unsigned(text: &str) -> &str {
 }
 
 /// A percentage from 0 to 100 with up to four decimal places, as parts per million.
-pub(crate) fn percent(text: &str) -> Read<u64> {
+pub(crate) fn percent(text: &str) -> ParsedValue<u64> {
     settings::percent(unsigned(text))
 }
 
 /// A percentage from 0 to 100, as a share of one.
-pub(crate) fn least(text: &str) -> Read<f64> {
+pub(crate) fn least(text: &str) -> ParsedValue<f64> {
     percent(text).map(settings::share)
 }
 
 /// A whole percentage from 0 to 100.
-pub(crate) fn whole_percent(text: &str) -> Read<u8> {
+pub(crate) fn whole_percent(text: &str) -> ParsedValue<u8> {
     let percent = unsigned(text).parse().ok().filter(|percent| *percent <= 100);
     percent.ok_or_else(|| format!("{text} is not a whole percentage from 0 to 100"))
 }
 
 /// A share written in per cent, above 0 and below 100.
-pub(crate) fn share(text: &str) -> Read<f64> {
+pub(crate) fn share(text: &str) -> ParsedValue<f64> {
     let share = unsigned(text).parse().unwrap_or(f64::NAN) / 100.0;
     let fits = share > 0.0 && share < 1.0;
     fits.then_some(share).ok_or_else(|| format!("{text} is not a percentage above 0 and below 100"))
 }
 
 /// A share of time that recording may take, written in per cent.
-pub(crate) fn overhead(text: &str) -> Read<f64> {
+pub(crate) fn overhead(text: &str) -> ParsedValue<f64> {
     let share = share(text).ok().filter(|share| *share <= 0.9);
     share.ok_or_else(|| "expected a percentage above 0 and up to 90".to_owned())
 }
@@ -147,7 +147,7 @@ impl Glob {
 }
 
 /// A pattern that can match a name.
-pub(crate) fn glob(text: &str) -> Read<Glob> {
+pub(crate) fn glob(text: &str) -> ParsedValue<Glob> {
     if text.is_empty() || text.contains('/') {
         return Err("expected a name without folders; * and ? are wildcards".to_owned());
     }

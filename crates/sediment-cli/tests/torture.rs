@@ -42,8 +42,8 @@ mod servers;
 mod special;
 
 use bench::Bench;
-use fault::Kind;
-use journal::Journal;
+use fault::FaultKind;
+use journal::TortureJournal;
 use libtest_mimic::{Arguments, Trial};
 use scenario::Scenario;
 use std::process::{Command, Stdio};
@@ -54,7 +54,7 @@ use support::Need;
 fn main() {
     let arguments = Arguments::from_args();
     let bench = Arc::new(Bench::new());
-    let journal = Arc::new(Journal::open());
+    let journal = Arc::new(TortureJournal::open());
     let scenarios = [catalogue::scenarios(), special::scenarios(), real::scenarios(), servers::scenarios()];
     let mut trials: Vec<Trial> =
         scenarios.into_iter().flatten().map(|scenario| trial(scenario, &bench, &journal)).collect();
@@ -90,7 +90,7 @@ fn number(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name}={text}: this is no number")))
 }
 
-fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<Journal>) -> Trial {
+fn trial(scenario: Scenario, bench: &Arc<Bench>, journal: &Arc<TortureJournal>) -> Trial {
     let (bench, journal, name) = (Arc::clone(bench), Arc::clone(journal), scenario.name);
     if let Some(why) = scenario.impossible() {
         return support::ignored(name, why);
@@ -109,7 +109,7 @@ const AGAIN: usize = 2;
 const LONGER: u32 = 10;
 
 /// Runs a scenario as often as asked; fails with the first fault, made smaller, after all were run.
-fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
+fn run_all(scenario: &Scenario, bench: &Bench, journal: &TortureJournal) {
     let asked = number("SEDIMENT_REPEATS").map(|repeats| (repeats as usize).min(scenario.at_most));
     let first = number("SEDIMENT_SEED").unwrap_or(1);
     let replaced = std::env::var("SEDIMENT_PARAMETERS").unwrap_or_default();
@@ -126,10 +126,10 @@ fn run_all(scenario: &Scenario, bench: &Bench, journal: &Journal) {
         // The short form runs among other tests, where a delay is soon too long: a fault counts if it is seen again. The long form
         // counts each; but programs that hardly run before they end leave no profile, which counts if it is seen again.
         if let Some(fault) =
-            outcome.as_ref().err().filter(|fault| asked.is_none() || fault.kind == Kind::Lost)
+            outcome.as_ref().err().filter(|fault| asked.is_none() || fault.kind == FaultKind::Lost)
         {
             eprintln!("{}, seed {seed}: run again after {fault:?}", scenario.name);
-            if fault.kind == Kind::Lost {
+            if fault.kind == FaultKind::Lost {
                 drawn.time *= LONGER;
                 drawn.delay *= LONGER;
             }

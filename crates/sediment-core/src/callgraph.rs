@@ -167,7 +167,7 @@ pub enum GroupKind {
 
 /// A run of functions of an [`Order`] that are placed one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
+pub struct OrderGroup {
     /// Kind of the group.
     pub kind: GroupKind,
     /// The functions in placing order.
@@ -178,14 +178,14 @@ pub struct Group {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Order {
     /// The groups in placing order.
-    pub groups: Vec<Group>,
+    pub groups: Vec<OrderGroup>,
 }
 
 impl Order {
     /// An order of one group.
     #[must_use]
     pub fn of(kind: GroupKind, functions: Vec<FunctionId>) -> Self {
-        Self { groups: vec![Group { kind, functions }] }
+        Self { groups: vec![OrderGroup { kind, functions }] }
     }
 
     /// All functions in placing order.

@@ -136,7 +136,7 @@ error_codes! {
 
 /// Where in an input an [`Error`] arose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Location {
+pub enum ErrorLocation {
     /// Line of a text file, from 1.
     Line(u64),
     /// Byte offset in a binary file, from 0.
@@ -152,7 +152,7 @@ struct Details {
     code: ErrorCode,
     message: String,
     input: Option<String>,
-    location: Option<Location>,
+    location: Option<ErrorLocation>,
     found: Option<String>,
     hint: Option<String>,
 }
@@ -174,13 +174,13 @@ impl Error {
     /// A failure at a line (from 1) of a text input.
     #[must_use]
     pub fn at_line(line: u64, message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::Damaged, message).with_location(Location::Line(line))
+        Self::new(ErrorCode::Damaged, message).with_location(ErrorLocation::Line(line))
     }
 
     /// A failure at a byte offset of a binary input.
     #[must_use]
     pub fn at_offset(offset: u64, message: impl Into<String>) -> Self {
-        Self::new(ErrorCode::Damaged, message).with_location(Location::Offset(offset))
+        Self::new(ErrorCode::Damaged, message).with_location(ErrorLocation::Offset(offset))
     }
 
     /// Sets the code.
@@ -192,7 +192,7 @@ impl Error {
 
     /// Adds where in the input it happened.
     #[must_use]
-    pub fn with_location(mut self, location: Location) -> Self {
+    pub fn with_location(mut self, location: ErrorLocation) -> Self {
         self.0.location = Some(location);
         self
     }
@@ -246,7 +246,7 @@ impl Error {
 
     /// Where in the input it happened.
     #[must_use]
-    pub fn location(&self) -> Option<Location> {
+    pub fn location(&self) -> Option<ErrorLocation> {
         self.0.location
     }
 }
@@ -257,11 +257,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let details = &*self.0;
         match (&details.input, details.location) {
-            (Some(input), Some(Location::Line(line))) => write!(f, "{input}:{line}: ")?,
-            (Some(input), Some(Location::Offset(offset))) => write!(f, "{input}: at offset {offset:#x}: ")?,
+            (Some(input), Some(ErrorLocation::Line(line))) => write!(f, "{input}:{line}: ")?,
+            (Some(input), Some(ErrorLocation::Offset(offset))) => {
+                write!(f, "{input}: at offset {offset:#x}: ")?
+            }
             (Some(input), None) => write!(f, "{input}: ")?,
-            (None, Some(Location::Line(line))) => write!(f, "line {line}: ")?,
-            (None, Some(Location::Offset(offset))) => write!(f, "at offset {offset:#x}: ")?,
+            (None, Some(ErrorLocation::Line(line))) => write!(f, "line {line}: ")?,
+            (None, Some(ErrorLocation::Offset(offset))) => write!(f, "at offset {offset:#x}: ")?,
             (None, None) => {}
         }
         write!(f, "{}", details.message)?;

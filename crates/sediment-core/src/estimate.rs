@@ -34,7 +34,7 @@ const FROM_ELSEWHERE: f64 = 1e-7;
 
 /// Sets `static` of every function to its estimated calls per start of the program.
 pub fn estimate(profile: &mut Profile) {
-    let runs = Graph::of(profile, &|_| true).runs(begin(profile));
+    let runs = CallRates::of(profile, &|_| true).runs(begin(profile));
     for function in profile.functions() {
         let millionths = (runs[function.index()] * MILLION) as u128;
         profile.facts_mut(function).static_calls = Some(Millionths(millionths));
@@ -81,7 +81,7 @@ pub fn expected(profile: &Profile) -> Option<Expected> {
             into[at] = into[at].max(FROM_ELSEWHERE);
         }
     }
-    let runs = Graph::of(profile, &|callee| !executed[callee.index()]).runs(into);
+    let runs = CallRates::of(profile, &|callee| !executed[callee.index()]).runs(into);
     Some(Expected { executed, runs })
 }
 
@@ -98,11 +98,11 @@ fn begin(profile: &Profile) -> Vec<f64> {
 }
 
 /// Calls by caller: callee and calls per call.
-struct Graph {
+struct CallRates {
     calls: Vec<Vec<(usize, f64)>>,
 }
 
-impl Graph {
+impl CallRates {
     /// The calls of those functions that `leads_to` holds for.
     fn of(profile: &Profile, leads_to: &dyn Fn(FunctionIndex) -> bool) -> Self {
         let mut calls = vec![Vec::new(); profile.function_count()];

@@ -30,7 +30,7 @@ const MOST_VISITS: usize = 1 << 30;
 
 /// An edge of a control-flow graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub struct FlowEdge {
     /// Number of the block that it leaves, or [`ENTRY`].
     pub from: usize,
     /// Number of the block that it enters, or [`EXIT`].
@@ -40,7 +40,7 @@ pub struct Edge {
 }
 
 /// The counts of the edges, given those of blocks: None where one is not known, and for [`ENTRY`] and [`EXIT`]. None if the search takes too long.
-pub fn infer(counts: &[Option<u64>], edges: &[Edge]) -> Option<Vec<u64>> {
+pub fn infer(counts: &[Option<u64>], edges: &[FlowEdge]) -> Option<Vec<u64>> {
     let (source, sink) = (2 * counts.len(), 2 * counts.len() + 1);
     let enters = |block: usize| 2 * block;
     let leaves = |block: usize| 2 * block + 1;
@@ -213,7 +213,7 @@ impl Network {
 
 /// Joins parts of the graph whose flow is not reached from the entry, as that of a sampled loop: each gets one execution from the entry, and on to
 /// the exit.
-fn join_parts(blocks: usize, edges: &[Edge], flow: &mut [u64]) {
+fn join_parts(blocks: usize, edges: &[FlowEdge], flow: &mut [u64]) {
     let mut out: Vec<Vec<usize>> = vec![Vec::new(); blocks];
     for (at, edge) in edges.iter().enumerate() {
         out[edge.from].push(at);
@@ -279,8 +279,8 @@ fn join_parts(blocks: usize, edges: &[Edge], flow: &mut [u64]) {
 mod tests {
     use super::*;
 
-    fn edges(pairs: &[(usize, usize)]) -> Vec<Edge> {
-        pairs.iter().map(|(from, to)| Edge { from: *from, to: *to, is_rare: false }).collect()
+    fn edges(pairs: &[(usize, usize)]) -> Vec<FlowEdge> {
+        pairs.iter().map(|(from, to)| FlowEdge { from: *from, to: *to, is_rare: false }).collect()
     }
 
     #[test]

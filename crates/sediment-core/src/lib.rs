@@ -89,5 +89,5 @@ pub mod random;
 pub mod skipped;
 pub mod unpack;
 
-pub use error::{Error, ErrorCode, ErrorKind, Location, Result};
+pub use error::{Error, ErrorCode, ErrorKind, ErrorLocation, Result};
 pub use skipped::Skipped;

@@ -6,16 +6,16 @@ use std::collections::BTreeMap;
 
 /// Items that a step skipped, by reason: how many items, how much weight, and one example of each.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Skipped(BTreeMap<Reason, Tally>);
+pub struct Skipped(BTreeMap<Reason, ReasonTally>);
 
 /// One reason of [`Skipped`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ReasonTally {
     /// Number of items (rows, records, names, edges) that were skipped for this reason.
     pub items: u64,
     /// The weight they carried, in the unit of the step's input; 0 where items have none.
     pub weight: u128,
-    /// The first item met, as an example; raw, to be escaped by whoever prints it.
+    /// The first item, as an example; raw, to be escaped by whoever prints it.
     pub example: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl Skipped {
     }
 
     /// The lines by reason, in the order of their texts.
-    pub fn iter(&self) -> impl Iterator<Item = (Reason, &Tally)> {
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, &ReasonTally)> {
         let mut lines: Vec<_> = self.0.iter().map(|(reason, tally)| (*reason, tally)).collect();
         lines.sort_by_cached_key(|(reason, _)| reason.to_string());
         lines.into_iter()

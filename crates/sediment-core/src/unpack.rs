@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of what anything compressed may unpack to: all of them stand here, each as a multiple of the file that it comes in.
 //!
-//! What is kept in memory counts byte for byte against one [`Budget`] per file, in the file's own size and not in that of the packed
+//! What is kept in memory counts byte for byte against one [`UnpackBudget`] per file, in the file's own size and not in that of the packed
 //! section, so that many sections grow no further than one.
 
 use crate::error::{Error, ErrorCode, Result};
@@ -39,8 +39,8 @@ pub const STREAMS: Limit = Limit {
 
 impl Limit {
     /// The budget of a file of this size.
-    pub fn of(self, file_size: u64) -> Budget {
-        Budget { limit: self, left: self.bytes(file_size) }
+    pub fn of(self, file_size: u64) -> UnpackBudget {
+        UnpackBudget { limit: self, left: self.bytes(file_size) }
     }
 
     /// Advice on a file beyond it.
@@ -62,12 +62,12 @@ impl std::fmt::Display for Limit {
 
 /// Bytes of memory that the sections of one file may still take.
 #[derive(Debug)]
-pub struct Budget {
+pub struct UnpackBudget {
     limit: Limit,
     left: u64,
 }
 
-impl Budget {
+impl UnpackBudget {
     fn spend(&mut self, size: u64) -> Result<()> {
         self.left = self.left.checked_sub(size).ok_or_else(|| {
             Error::new(ErrorCode::TooLarge, format!("the file unpacks to more than {}", self.limit))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results of a workload in words: warnings for the reader, and one recommendation.
 
-use super::comparison::{Comparison, Design, Scale, percent};
+use super::comparison::{Comparison, Design, EffectScale, percent};
 use super::data::{Direction, Experiment, MetricKind};
 use super::findings::{LayoutNoise, WorkloadAnalysis};
 use super::needed::{in_per_cent, needed};
@@ -93,7 +93,7 @@ fn instability(found: &WorkloadAnalysis) -> Vec<String> {
     let mut said = Vec::new();
     let Some(steady) = &found.stability else { return said };
     let scale = found.headline.map(|at| found.metrics[at].scale);
-    if scale != Some(Scale::Logarithm) {
+    if scale != Some(EffectScale::Logarithm) {
         return said;
     }
     if steady.drift_p < NOTABLE {
@@ -338,7 +338,7 @@ fn beside_the_best(
 fn more_runs(whole: &Experiment, found: &WorkloadAnalysis, comparison: &Comparison) -> Option<String> {
     let wanted = whole.precision;
     let effect = comparison.effect?;
-    if comparison.scale != Scale::Logarithm || effect.interval.half_width() <= wanted {
+    if comparison.scale != EffectScale::Logarithm || effect.interval.half_width() <= wanted {
         return None;
     }
     let goal = format!("would give an interval of ±{} %", in_per_cent(wanted));

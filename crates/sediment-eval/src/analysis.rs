@@ -2,18 +2,18 @@
 //! From an [`Experiment`] to an [`Analysis`]: every metric of every build described and compared with the baseline, a verdict
 //! on the headline, and what a reader must know before the figures.
 
-use super::comparison::{Comparison, Manner, Scale, common_blocks, compare, links, scale};
+use super::comparison::{Comparison, EffectScale, Manner, common_blocks, compare, links, scale};
 use super::data::{Experiment, Metric, MetricKind, Probe};
 use super::derive::{derive, explains_only, per_work};
 use super::factors::factor_effects;
 use super::findings::{Analysis, LayoutNoise, MetricAnalysis, WorkloadAnalysis};
-use super::samples::{self, Group};
+use super::samples::{self, MetricValues};
 use super::statistics::components::components;
-use super::statistics::drift::{Run, Stability, stability};
+use super::statistics::drift::{Stability, TimedValue, stability};
 use super::statistics::layout_noise::layout_noise;
 use super::statistics::{Interval, multiplicity};
 use super::unjudged;
-use super::verdict::{BuildVerdict, NoiseFloor, Rule, decide};
+use super::verdict::{BuildVerdict, NoiseFloor, VerdictRule, decide};
 use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Analyses an experiment.
@@ -65,7 +65,7 @@ fn headline(whole: &Experiment, workload: usize) -> Option<usize> {
     let read = |name: &str| {
         let at = whole.metrics.iter().position(|metric| metric.name == name)?;
         let groups = samples::groups(whole, workload, name);
-        groups.iter().any(|group| *group != Group::Nothing).then_some(at)
+        groups.iter().any(|group| *group != MetricValues::Nothing).then_some(at)
     };
     let normalised =
         whole.workloads[workload].work.as_ref().and_then(|work| read(&per_work(&whole.primary, work)));
@@ -102,14 +102,14 @@ fn analyse_workload(whole: &Experiment, workload: usize) -> WorkloadAnalysis {
         found.noise_floor = noise_floor(whole, &found.metrics[at]);
         let rows = rows(whole, scale, &groups);
         found.components = rows.as_deref().and_then(components);
-        let logarithms = rows.as_deref().filter(|_| scale == Scale::Logarithm);
+        let logarithms = rows.as_deref().filter(|_| scale == EffectScale::Logarithm);
         found.unjudged = unjudged::reasons(whole, workload, &whole.metrics[at], logarithms);
         found.layout_noise = rows.zip(found.components).and_then(|(rows, split)| {
             let links: Vec<&Vec<f64>> = rows.iter().flatten().collect();
             let (layouts, blocks) = (links.len(), links.first()?.len());
             let floor = layout_noise(&split, blocks, whole.confidence);
             let is_judged = found.unjudged.iter().all(Option::is_none);
-            (scale == Scale::Logarithm && is_judged).then_some(LayoutNoise { floor, layouts, blocks })
+            (scale == EffectScale::Logarithm && is_judged).then_some(LayoutNoise { floor, layouts, blocks })
         });
         found.stability = steady(scale, &groups);
         found.pairs = pairs(whole, scale, &groups);
@@ -139,7 +139,7 @@ fn analyse_metric(whole: &Experiment, workload: usize, metric: &Metric, is_headl
             compare(manner, variant, &groups[variant], whole.baseline, base)
         })
         .collect();
-    MetricAnalysis { scale, groups: groups.iter().map(Group::description).collect(), comparisons }
+    MetricAnalysis { scale, groups: groups.iter().map(MetricValues::description).collect(), comparisons }
 }
 
 /// Adjusts p-values: Holm over the builds for the headline; Benjamini and Hochberg over builds and all other metrics, measured and
@@ -173,7 +173,7 @@ fn adjust(whole: &Experiment, metrics: &mut [MetricAnalysis], headline: Option<u
 }
 
 fn noise_floor(whole: &Experiment, headline: &MetricAnalysis) -> Option<NoiseFloor> {
-    if headline.scale != Scale::Logarithm {
+    if headline.scale != EffectScale::Logarithm {
         return None;
     }
     let probes: Vec<(usize, Interval)> = headline
@@ -200,7 +200,7 @@ fn verdicts(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Ve
     decided
         .iter()
         .map(|variant| {
-            let rule = Rule {
+            let rule = VerdictRule {
                 direction: found
                     .headline
                     .map_or(super::Direction::LowerIsBetter, |at| whole.metrics[at].direction),
@@ -238,7 +238,7 @@ fn gaps(whole: &Experiment, workload: usize, found: &WorkloadAnalysis) -> Vec<Op
 }
 
 /// Every two builds but those with the baseline.
-fn pairs(whole: &Experiment, scale: Scale, groups: &[Group]) -> Vec<Comparison> {
+fn pairs(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Vec<Comparison> {
     let builds: Vec<usize> = (0..groups.len())
         .filter(|variant| *variant != whole.baseline && whole.variants[*variant].probe.is_none())
         .collect();
@@ -258,11 +258,11 @@ fn pairs(whole: &Experiment, scale: Scale, groups: &[Group]) -> Vec<Comparison> 
 }
 
 /// Values by build, link and block, over the blocks that all links have.
-fn rows(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Vec<Vec<Vec<f64>>>> {
+fn rows(whole: &Experiment, scale: EffectScale, groups: &[MetricValues]) -> Option<Vec<Vec<Vec<f64>>>> {
     let mut builds = Vec::new();
     for (group, variant) in groups.iter().zip(&whole.variants) {
         // The relinked baseline is one more link of it, but has no name there; both probes are skipped.
-        if let (Group::Samples(samples), None) = (group, variant.probe) {
+        if let (MetricValues::Samples(samples), None) = (group, variant.probe) {
             builds.push(links(scale, samples)?);
         }
     }
@@ -271,16 +271,16 @@ fn rows(whole: &Experiment, scale: Scale, groups: &[Group]) -> Option<Vec<Vec<Ve
     Some(builds.iter().map(|links| links.values().map(row).collect()).collect())
 }
 
-fn steady(scale: Scale, groups: &[Group]) -> Option<Stability> {
+fn steady(scale: EffectScale, groups: &[MetricValues]) -> Option<Stability> {
     let mut links = std::collections::BTreeMap::new();
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<TimedValue> = Vec::new();
     for (variant, group) in groups.iter().enumerate() {
-        let Group::Samples(samples) = group else { continue };
+        let MetricValues::Samples(samples) = group else { continue };
         for sample in samples {
             sample.block?;
             let next = links.len();
             let link = *links.entry((variant, sample.replica)).or_insert(next);
-            runs.push(Run { link, slot: sample.slot, at: sample.at, value: scale.of(sample.value) });
+            runs.push(TimedValue { link, slot: sample.slot, at: sample.at, value: scale.of(sample.value) });
         }
     }
     runs.sort_by(|a, b| a.at.total_cmp(&b.at).then(a.slot.cmp(&b.slot)).then(a.link.cmp(&b.link)));

@@ -13,7 +13,7 @@
 //! differences are taken as they are.
 
 use super::data::Experiment;
-use super::samples::{Group, Sample};
+use super::samples::{MetricValue, MetricValues};
 use super::statistics::mann_whitney::{MannWhitney, mann_whitney};
 use super::statistics::signed_rank::{SignedRank, signed_rank};
 use super::statistics::spread::{self, SpreadTest};
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Scale of an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub enum Scale {
+pub enum EffectScale {
     /// Natural logarithm of the ratio to the baseline; [`percent`] shows it.
     #[serde(rename = "log-ratio")]
     Logarithm,
@@ -81,7 +81,7 @@ pub struct Comparison {
     /// Design that the samples allowed.
     pub design: Design,
     /// Scale of `estimate` and the effects.
-    pub scale: Scale,
+    pub scale: EffectScale,
     /// The difference: mean log-ratio, or mean difference.
     pub estimate: f64,
     /// The difference with its interval and test, on which verdicts rest; None where no spread is known.
@@ -119,7 +119,7 @@ impl Comparison {
     /// The change in per cent, where the scale has ratios.
     #[must_use]
     pub fn change(&self) -> Option<f64> {
-        (self.scale == Scale::Logarithm).then(|| percent(self.estimate))
+        (self.scale == EffectScale::Logarithm).then(|| percent(self.estimate))
     }
 }
 
@@ -130,7 +130,7 @@ type Links = BTreeMap<u32, BTreeMap<u32, f64>>;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner<'a> {
     pub(super) experiment: &'a Experiment,
-    pub(super) scale: Scale,
+    pub(super) scale: EffectScale,
     /// Only this link of the other build: what a probe is compared with.
     pub(super) only_link: Option<u32>,
     /// True if the bootstrap is worth its time.
@@ -141,13 +141,13 @@ pub(super) struct Manner<'a> {
 pub(super) fn compare(
     manner: Manner,
     variant: usize,
-    first: &Group,
+    first: &MetricValues,
     against: usize,
-    second: &Group,
+    second: &MetricValues,
 ) -> Option<Comparison> {
     match (first, second) {
-        (Group::Samples(first), Group::Samples(second)) => {
-            let second: Vec<Sample> = second
+        (MetricValues::Samples(first), MetricValues::Samples(second)) => {
+            let second: Vec<MetricValue> = second
                 .iter()
                 .filter(|s| manner.only_link.is_none_or(|link| link == s.replica))
                 .copied()
@@ -165,8 +165,8 @@ pub(super) fn compare(
 fn of_summaries(manner: Manner, first: &Moments, second: &Moments) -> Option<Comparison> {
     let confidence = manner.experiment.confidence;
     let (one, other) = match manner.scale {
-        Scale::Logarithm => (first.of_logarithms()?, second.of_logarithms()?),
-        Scale::Plain => (*first, *second),
+        EffectScale::Logarithm => (first.of_logarithms()?, second.of_logarithms()?),
+        EffectScale::Plain => (*first, *second),
     };
     let effect = welch::two_groups(&one, &other, confidence);
     let mut found =
@@ -180,8 +180,8 @@ fn of_summaries(manner: Manner, first: &Moments, second: &Moments) -> Option<Com
     finish(manner, found)
 }
 
-fn of_samples(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Comparison> {
-    let values = |samples: &[Sample]| samples.iter().map(|s| s.value).collect::<Vec<_>>();
+fn of_samples(manner: Manner, first: &[MetricValue], second: &[MetricValue]) -> Option<Comparison> {
+    let values = |samples: &[MetricValue]| samples.iter().map(|s| s.value).collect::<Vec<_>>();
     let (first_values, second_values) = (values(first), values(second));
     let (first_moments, second_moments) = (Moments::of(&first_values)?, Moments::of(&second_values)?);
     let mut found = match (links(manner.scale, first), links(manner.scale, second)) {
@@ -192,13 +192,13 @@ fn of_samples(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Com
     found.student = student::two_groups(&first_moments, &second_moments, confidence);
     found.welch = welch::two_groups(&first_moments, &second_moments, confidence);
     found.mann_whitney = mann_whitney(&first_values, &second_values);
-    if manner.scale == Scale::Logarithm {
+    if manner.scale == EffectScale::Logarithm {
         found.spread = spread::brown_forsythe(&scaled(manner.scale, first), &scaled(manner.scale, second));
     }
     finish(manner, found)
 }
 
-fn of_runs(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Comparison> {
+fn of_runs(manner: Manner, first: &[MetricValue], second: &[MetricValue]) -> Option<Comparison> {
     let confidence = manner.experiment.confidence;
     let (one, other) =
         (Moments::of(&scaled(manner.scale, first))?, Moments::of(&scaled(manner.scale, second))?);
@@ -217,7 +217,7 @@ fn of_runs(manner: Manner, first: &[Sample], second: &[Sample]) -> Option<Compar
     Some(found)
 }
 
-fn link_means(scale: Scale, samples: &[Sample]) -> Vec<f64> {
+fn link_means(scale: EffectScale, samples: &[MetricValue]) -> Vec<f64> {
     let mut links: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for sample in samples {
         links.entry(sample.replica).or_default().push(scale.of(sample.value));
@@ -274,7 +274,7 @@ pub(super) fn common_blocks<'a>(links: impl Iterator<Item = &'a BTreeMap<u32, f6
 }
 
 /// Values by link and block; None unless every sample is of a block.
-pub(super) fn links(scale: Scale, samples: &[Sample]) -> Option<Links> {
+pub(super) fn links(scale: EffectScale, samples: &[MetricValue]) -> Option<Links> {
     let mut found = Links::new();
     for (sample, value) in samples.iter().zip(scaled(scale, samples)) {
         found.entry(sample.replica).or_default().insert(sample.block?, value);
@@ -282,25 +282,25 @@ pub(super) fn links(scale: Scale, samples: &[Sample]) -> Option<Links> {
     Some(found)
 }
 
-fn scaled(scale: Scale, samples: &[Sample]) -> Vec<f64> {
+fn scaled(scale: EffectScale, samples: &[MetricValue]) -> Vec<f64> {
     samples.iter().map(|sample| scale.of(sample.value)).collect()
 }
 
 /// Logarithms where every value of every build has one.
-pub(super) fn scale(groups: &[Group]) -> Scale {
-    if groups.iter().all(Group::all_positive) { Scale::Logarithm } else { Scale::Plain }
+pub(super) fn scale(groups: &[MetricValues]) -> EffectScale {
+    if groups.iter().all(MetricValues::all_positive) { EffectScale::Logarithm } else { EffectScale::Plain }
 }
 
-impl Scale {
+impl EffectScale {
     pub(super) fn of(self, value: f64) -> f64 {
         match self {
-            Scale::Logarithm => value.ln(),
-            Scale::Plain => value,
+            EffectScale::Logarithm => value.ln(),
+            EffectScale::Plain => value,
         }
     }
 }
 
-fn empty(design: Design, scale: Scale) -> Comparison {
+fn empty(design: Design, scale: EffectScale) -> Comparison {
     Comparison {
         variant: 0,
         against: 0,
@@ -325,7 +325,7 @@ fn finish(manner: Manner, mut found: Comparison) -> Option<Comparison> {
     if !found.estimate.is_finite() {
         return None;
     }
-    if manner.scale == Scale::Logarithm {
+    if manner.scale == EffectScale::Logarithm {
         let margin = manner.experiment.margin.ln_1p();
         found.equivalence_p = found.effect.map(|effect| equivalence::equivalence_p(&effect, margin));
     }

@@ -152,7 +152,7 @@ impl Circumstances {
 
 /// Summary of a group of samples, for sources that print no samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct SampleSummary {
     /// Number of samples.
     pub count: u64,
     /// Their mean.
@@ -161,7 +161,7 @@ pub struct Summary {
     pub deviation: Option<f64>,
 }
 
-/// A [`Summary`] with its workload, variant and metric.
+/// A [`SampleSummary`] with its workload, variant and metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupSummary {
     /// Index into [`Experiment::workloads`].
@@ -172,7 +172,7 @@ pub struct GroupSummary {
     pub metric: String,
     /// Its figures. `perf stat -r` prints the standard error in per cent of the mean; the deviation is error × mean × √count.
     #[serde(flatten)]
-    pub summary: Summary,
+    pub summary: SampleSummary,
 }
 
 /// All measurements, and what their analysis needs.

@@ -8,7 +8,7 @@
 //! Per unit of work is what decides: a build that does more work in the same time spends more cycles, and instructions per
 //! cycle rise as well when a build executes more instructions for the same work.
 
-use super::data::{Direction, Experiment, GroupSummary, Metric, MetricKind, Observation, Summary};
+use super::data::{Direction, Experiment, GroupSummary, Metric, MetricKind, Observation, SampleSummary};
 use std::collections::BTreeMap;
 
 /// A ratio of two counters of one run.
@@ -148,7 +148,7 @@ fn add(
     }
     for ((workload, variant), (count, means)) in means(whole) {
         if let Some(mean) = value(&means, None) {
-            let summary = Summary { count, mean, deviation: None };
+            let summary = SampleSummary { count, mean, deviation: None };
             whole.summaries.push(GroupSummary { workload, variant, metric: metric.name.clone(), summary });
             found = true;
         }

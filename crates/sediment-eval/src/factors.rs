@@ -4,10 +4,10 @@
 //! Blocks are random: with one link of each build a contrast is taken within every block, and tested over blocks. With several links
 //! it is tested by the variance between links, pooled over builds; without blocks by the variance of each build.
 
-use super::comparison::{Scale, common_blocks, links};
+use super::comparison::{EffectScale, common_blocks, links};
 use super::data::Experiment;
-use super::samples::Group;
-use super::statistics::factorial::{Contrast, Incomplete, Term, contrasts};
+use super::samples::MetricValues;
+use super::statistics::factorial::{Contrast, IncompleteFactorial, Term, contrasts};
 use super::statistics::{Effect, Moments, student, welch};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -27,8 +27,8 @@ pub struct FactorEffect {
 /// The effects, or why there are none; None where builds declare no factors.
 pub(super) fn factor_effects(
     whole: &Experiment,
-    scale: Scale,
-    groups: &[Group],
+    scale: EffectScale,
+    groups: &[MetricValues],
 ) -> Option<Result<Vec<FactorEffect>, String>> {
     let builds: Vec<usize> = (0..groups.len()).filter(|v| whole.variants[*v].probe.is_none()).collect();
     if builds.iter().all(|variant| whole.variants[*variant].factors.is_empty()) {
@@ -39,11 +39,11 @@ pub(super) fn factor_effects(
 
 fn effects(
     whole: &Experiment,
-    scale: Scale,
-    groups: &[Group],
+    scale: EffectScale,
+    groups: &[MetricValues],
     builds: &[usize],
 ) -> Result<Vec<FactorEffect>, String> {
-    if scale == Scale::Plain {
+    if scale == EffectScale::Plain {
         return Err("a value is zero or negative, so factors have no ratio".to_owned());
     }
     let names: Vec<&str> =
@@ -73,7 +73,7 @@ fn effects(
         coded.push(positions);
     }
     let contrasts = contrasts(&coded).map_err(|incomplete| match incomplete {
-        Incomplete::Missing(positions) => {
+        IncompleteFactorial::Missing(positions) => {
             let combination: Vec<String> = positions
                 .iter()
                 .zip(names.iter().zip(&levels))
@@ -81,11 +81,11 @@ fn effects(
                 .collect();
             format!("the factorial is not complete: no build has {}", combination.join(", "))
         }
-        Incomplete::Twice(one, other) => {
+        IncompleteFactorial::Twice(one, other) => {
             let name = |at: usize| &whole.variants[builds[at]].name;
             format!("{} and {} have the same levels", name(one), name(other))
         }
-        Incomplete::NoFactor => "no factor has two levels".to_owned(),
+        IncompleteFactorial::NoFactor => "no factor has two levels".to_owned(),
     })?;
     contrasts
         .iter()
@@ -118,15 +118,15 @@ fn describe(term: &Term, names: &[&str], levels: &[Vec<&str>]) -> (String, bool)
 
 fn estimate(
     whole: &Experiment,
-    scale: Scale,
-    groups: &[Group],
+    scale: EffectScale,
+    groups: &[MetricValues],
     builds: &[usize],
     contrast: &Contrast,
 ) -> Option<Effect> {
     let blocked: Option<Vec<_>> = builds
         .iter()
         .map(|variant| match &groups[*variant] {
-            Group::Samples(samples) => links(scale, samples),
+            MetricValues::Samples(samples) => links(scale, samples),
             _ => None,
         })
         .collect();
@@ -162,9 +162,9 @@ fn estimate(
     student::contrast(&weighted?, whole.confidence)
 }
 
-fn logarithms(group: &Group) -> Option<Moments> {
+fn logarithms(group: &MetricValues) -> Option<Moments> {
     match group {
-        Group::Samples(_) => Moments::of(&group.values().iter().map(|x| x.ln()).collect::<Vec<_>>()),
+        MetricValues::Samples(_) => Moments::of(&group.values().iter().map(|x| x.ln()).collect::<Vec<_>>()),
         _ => group.moments()?.of_logarithms(),
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Analysis`]: what follows from an experiment, workload by workload.
 
-use super::comparison::{Comparison, Scale};
+use super::comparison::{Comparison, EffectScale};
 use super::data::{Metric, Variant};
 use super::factors::FactorEffect;
 use super::statistics::components::Components;
@@ -74,7 +74,7 @@ pub struct LayoutNoise {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricAnalysis {
     /// Scale of its comparisons.
-    pub scale: Scale,
+    pub scale: EffectScale,
     /// Its values by build; None where it was not read.
     pub groups: Vec<Option<Description>>,
     /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.

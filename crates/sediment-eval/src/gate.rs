@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The gate of CI: whether any build is slower than it may be.
 
-use super::comparison::Scale;
+use super::comparison::EffectScale;
 use super::data::Direction;
 use super::findings::Analysis;
 use super::verdict::Verdict;
@@ -35,8 +35,9 @@ pub(crate) fn gate_reasons(analysis: &Analysis) -> (Gate, Vec<String>) {
         for build in &workload.verdicts {
             let who = format!("{}, {}", workload.name, analysis.variants[build.variant].name);
             let comparison = workload.headline_comparison(build.variant);
-            let effect =
-                comparison.filter(|found| found.scale == Scale::Logarithm).and_then(|found| found.effect);
+            let effect = comparison
+                .filter(|found| found.scale == EffectScale::Logarithm)
+                .and_then(|found| found.effect);
             let (Some(effect), None) = (effect, build.needed) else {
                 open.push(format!("{who}: {}", build.reason));
                 continue;

@@ -85,8 +85,8 @@ pub mod verdict;
 pub use analysis::analyse;
 pub use data::{
     Circumstances, Direction, Experiment, Factor, GroupSummary, LEAST_LINKS, Metric, MetricKind, Observation,
-    Phase, Probe, Summary, Variant, Workload,
+    Phase, Probe, SampleSummary, Variant, Workload,
 };
 pub use findings::{Analysis, LayoutNoise};
 pub use sediment_measure::statistics;
-pub use stopping::{Budget, NextStep, plan_next};
+pub use stopping::{NextStep, StoppingBudget, plan_next};

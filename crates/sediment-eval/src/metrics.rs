@@ -5,7 +5,7 @@ use super::data::{Direction, Metric, MetricKind};
 use super::derive::{self, CPU_TIME};
 use super::plan::{Plan, WorkloadKind};
 use sediment_core::error::{Error, ErrorCode};
-use sediment_measure::perf_stat::{Counters, EVENTS};
+use sediment_measure::perf_stat::{CountableEvents, EVENTS};
 use sediment_measure::{METERS, Unit};
 
 /// Most memory of the largest process.
@@ -80,7 +80,7 @@ const OF_SERVERS: &[&str] =
 
 /// Why no run of this plan can read its primary metric, as far as that is known before the first one. Imported files may have any.
 #[must_use]
-pub fn refusal(plan: &Plan, counters: &Counters) -> Option<Error> {
+pub fn refusal(plan: &Plan, counters: &CountableEvents) -> Option<Error> {
     let primary = plan.primary.as_deref()?;
     let has = |kind: fn(&WorkloadKind) -> bool| plan.workloads.iter().any(|workload| kind(&workload.kind));
     let printed = plan.metrics.iter().any(|metric| metric.name == primary && metric.extraction.is_some());

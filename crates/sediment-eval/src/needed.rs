@@ -14,25 +14,25 @@ const LEVEL: f64 = 0.05;
 /// Blocks or links that would bring the interval of a comparison to a half-width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Needed {
-    pub(super) blocks: Blocks,
+    pub(super) blocks: NeededBlocks,
     /// Links of each build, with the present blocks; None without replicas, or if no number below [`MANY`] does.
     pub(super) links: Option<u32>,
 }
 
 /// Number of blocks in all, up to [`MANY`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blocks {
+pub(super) enum NeededBlocks {
     /// As runs and links are estimated to vary.
     About(u32),
     /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
     AtLeast(u32),
     /// Links are shown to differ, and as estimated too much for any number of blocks.
     NoNumber,
-    /// Links have no blocks in common that would tell.
+    /// Links have no blocks in common to compare them by.
     Unknown,
 }
 
-impl Blocks {
+impl NeededBlocks {
     pub(super) fn count(self) -> Option<u32> {
         match self {
             Self::About(count) | Self::AtLeast(count) => Some(count),
@@ -75,7 +75,7 @@ pub(super) fn needed(
         Design::Paired { blocks } => {
             let deviation = effect.standard_error * (blocks as f64).sqrt();
             let blocks = power::count_for_half_width(deviation, precision, confidence);
-            Some(Needed { blocks: Blocks::About(blocks.unwrap_or(MANY)), links: None })
+            Some(Needed { blocks: NeededBlocks::About(blocks.unwrap_or(MANY)), links: None })
         }
         Design::Replicated { blocks: blocks_done, links: (one, other) } => {
             let share = 1.0 / one as f64 + 1.0 / other as f64;
@@ -89,17 +89,17 @@ pub(super) fn needed(
                     };
                     let room = most - split.between_links.powi(2);
                     let blocks = if room > 0.0 {
-                        Blocks::About(count(room))
+                        NeededBlocks::About(count(room))
                     } else if split.p < LEVEL {
-                        Blocks::NoNumber
+                        NeededBlocks::NoNumber
                     } else {
-                        Blocks::AtLeast(count(most))
+                        NeededBlocks::AtLeast(count(most))
                     };
                     let per_link =
                         split.between_links.powi(2) + split.within_links.powi(2) / blocks_done as f64;
                     (blocks, per_link.sqrt())
                 }
-                None => (Blocks::Unknown, effect.standard_error / share.sqrt()),
+                None => (NeededBlocks::Unknown, effect.standard_error / share.sqrt()),
             };
             let links = power::count_for_half_width(per_link * 2.0_f64.sqrt(), precision, confidence);
             Some(Needed { blocks, links })

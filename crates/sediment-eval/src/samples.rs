@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measured runs of an experiment, by workload, metric and build; and checks of an experiment.
 
-use super::data::{Experiment, LEAST_LINKS, Phase, Summary};
+use super::data::{Experiment, LEAST_LINKS, Phase, SampleSummary};
 use super::statistics::{Description, Moments};
 use sediment_core::error::{Error, ErrorCode, Result};
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Sample {
+pub(super) struct MetricValue {
     pub(super) replica: u32,
     pub(super) block: Option<u32>,
     pub(super) slot: u32,
@@ -17,49 +17,49 @@ pub(super) struct Sample {
 
 /// Values of one build on one metric.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Group {
+pub(super) enum MetricValues {
     Nothing,
-    Samples(Vec<Sample>),
-    Summary(Summary),
+    Samples(Vec<MetricValue>),
+    Summary(SampleSummary),
 }
 
-impl Group {
+impl MetricValues {
     pub(super) fn values(&self) -> Vec<f64> {
         match self {
-            Group::Samples(samples) => samples.iter().map(|sample| sample.value).collect(),
+            MetricValues::Samples(samples) => samples.iter().map(|sample| sample.value).collect(),
             _ => Vec::new(),
         }
     }
 
     pub(super) fn moments(&self) -> Option<Moments> {
         match self {
-            Group::Nothing => None,
-            Group::Samples(_) => Moments::of(&self.values()),
-            Group::Summary(summary) => Some(moments_of(summary)),
+            MetricValues::Nothing => None,
+            MetricValues::Samples(_) => Moments::of(&self.values()),
+            MetricValues::Summary(summary) => Some(moments_of(summary)),
         }
     }
 
     pub(super) fn description(&self) -> Option<Description> {
         match self {
-            Group::Samples(_) => Description::of(&self.values()),
+            MetricValues::Samples(_) => Description::of(&self.values()),
             _ => self.moments().map(|moments| Description { moments, order: None }),
         }
     }
 
     pub(super) fn all_positive(&self) -> bool {
         match self {
-            Group::Nothing => true,
-            Group::Samples(samples) => samples.iter().all(|sample| sample.value > 0.0),
-            Group::Summary(summary) => summary.mean > 0.0,
+            MetricValues::Nothing => true,
+            MetricValues::Samples(samples) => samples.iter().all(|sample| sample.value > 0.0),
+            MetricValues::Summary(summary) => summary.mean > 0.0,
         }
     }
 }
 
 /// Values of every build on a metric in a workload.
-pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> Vec<Group> {
-    let mut groups = vec![Group::Nothing; experiment.variants.len()];
+pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> Vec<MetricValues> {
+    let mut groups = vec![MetricValues::Nothing; experiment.variants.len()];
     for group in experiment.summaries.iter().filter(|g| g.workload == workload && g.metric == metric) {
-        groups[group.variant] = Group::Summary(group.summary);
+        groups[group.variant] = MetricValues::Summary(group.summary);
     }
     for run in &experiment.observations {
         if run.workload != workload || run.phase != Phase::Measured {
@@ -67,10 +67,10 @@ pub(super) fn groups(experiment: &Experiment, workload: usize, metric: &str) -> 
         }
         let Some(value) = run.values.get(metric) else { continue };
         let sample =
-            Sample { replica: run.replica, block: run.block, slot: run.slot, at: run.at, value: *value };
+            MetricValue { replica: run.replica, block: run.block, slot: run.slot, at: run.at, value: *value };
         match &mut groups[run.variant] {
-            Group::Samples(samples) => samples.push(sample),
-            group => *group = Group::Samples(vec![sample]),
+            MetricValues::Samples(samples) => samples.push(sample),
+            group => *group = MetricValues::Samples(vec![sample]),
         }
     }
     groups
@@ -157,7 +157,7 @@ fn first_repeated(experiment: &Experiment) -> Option<usize> {
     })
 }
 
-fn moments_of(summary: &Summary) -> Moments {
+fn moments_of(summary: &SampleSummary) -> Moments {
     let deviation = summary.deviation.filter(|_| summary.count > 1);
     Moments {
         count: summary.count as f64,

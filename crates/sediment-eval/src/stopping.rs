@@ -10,10 +10,10 @@
 //! at all, which says nothing of builds.
 
 use super::analysis::analyse;
-use super::comparison::{Comparison, Design, Scale};
+use super::comparison::{Comparison, Design, EffectScale};
 use super::data::{Experiment, Phase};
 use super::findings::{Analysis, WorkloadAnalysis};
-use super::needed::{Blocks, Needed, in_per_cent, needed};
+use super::needed::{Needed, NeededBlocks, in_per_cent, needed};
 use super::statistics::power;
 use sediment_core::error::{Error, ErrorCode, Result};
 
@@ -26,7 +26,7 @@ pub(crate) const LEAST_BLOCKS: u32 = 20;
 
 /// Limits of an experiment: blocks, and the precision to reach.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Budget {
+pub struct StoppingBudget {
     /// Blocks of the pilot, from which the spread is estimated; 7 by default.
     pub pilot: u32,
     /// Most blocks to run.
@@ -35,7 +35,7 @@ pub struct Budget {
     pub precision: f64,
 }
 
-impl Default for Budget {
+impl Default for StoppingBudget {
     /// Seven blocks of pilot, 40 at most, half a per cent. On runs that vary by 1 % this finds a difference of 1 % in more than
     /// nine of ten experiments (docs/proofs/eval-errors.md).
     fn default() -> Self {
@@ -84,7 +84,7 @@ struct Requirement {
 ///
 /// # Errors
 /// When the budget makes no sense, and as [`analyse`] once the pilot is done.
-pub fn plan_next(experiment: &Experiment, budget: &Budget) -> Result<NextStep> {
+pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<NextStep> {
     if !(budget.precision > 0.0 && budget.precision < 1.0) || budget.most_blocks == 0 {
         return Err(Error::new(
             ErrorCode::Usage,
@@ -154,7 +154,7 @@ fn advice(open: &[Needed]) -> String {
     let links = open.iter().filter_map(|needed| needed.links).max();
     let most = open.iter().map(|needed| needed.blocks).max_by_key(|blocks| blocks.count());
     let can_help = open.iter().all(|needed| needed.blocks.count().is_some());
-    match (most.filter(|_| can_help).and_then(Blocks::in_words), links) {
+    match (most.filter(|_| can_help).and_then(NeededBlocks::in_words), links) {
         (Some(blocks), None) => format!("{blocks} blocks in all"),
         (Some(blocks), Some(links)) => {
             format!("{blocks} blocks in all, or about {links} layout replicas of each build")
@@ -171,7 +171,11 @@ fn blocks_done(experiment: &Experiment) -> u32 {
     last.map_or(0, |last| last.saturating_add(1))
 }
 
-fn requirements(analysis: &Analysis, workload: &WorkloadAnalysis, budget: &Budget) -> Vec<Requirement> {
+fn requirements(
+    analysis: &Analysis,
+    workload: &WorkloadAnalysis,
+    budget: &StoppingBudget,
+) -> Vec<Requirement> {
     workload
         .verdicts
         .iter()
@@ -184,9 +188,9 @@ fn requirement(
     analysis: &Analysis,
     workload: &WorkloadAnalysis,
     comparison: &Comparison,
-    budget: &Budget,
+    budget: &StoppingBudget,
 ) -> Option<Requirement> {
-    if comparison.scale != Scale::Logarithm {
+    if comparison.scale != EffectScale::Logarithm {
         return None;
     }
     let effect = comparison.effect?;

@@ -11,7 +11,7 @@
 //! 5. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
 //! 6. Else `inconclusive`. A difference that is not shown is not "no difference".
 
-use super::comparison::{Comparison, Design, Scale, percent};
+use super::comparison::{Comparison, Design, EffectScale, percent};
 use super::data::Direction;
 use super::statistics::{Interval, power};
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub struct NoiseFloor {
 
 /// Thresholds and settings of verdicts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rule<'a> {
+pub(super) struct VerdictRule<'a> {
     pub(super) direction: Direction,
     pub(super) margin: f64,
     pub(super) confidence: f64,
@@ -85,7 +85,7 @@ pub(super) struct Rule<'a> {
 
 /// Decides on a comparison whose p-values are adjusted; `equivalence_p` is adjusted too.
 pub(super) fn decide(
-    rule: Rule,
+    rule: VerdictRule,
     comparison: Option<&Comparison>,
     equivalence_p: Option<f64>,
 ) -> BuildVerdict {
@@ -97,7 +97,7 @@ pub(super) fn decide(
     let Some(comparison) = comparison else {
         return inconclusive("the headline metric is missing for one of the builds".to_owned());
     };
-    if comparison.scale == Scale::Plain {
+    if comparison.scale == EffectScale::Plain {
         return inconclusive(
             "a value of the headline metric is zero or negative, so there is no ratio".to_owned(),
         );

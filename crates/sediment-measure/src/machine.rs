@@ -20,8 +20,8 @@ pub struct Warning {
 
 /// Hardware and settings of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct State {
-    /// Facts by name, in the order in which a table shows them: first those of the hardware, then the settings.
+pub struct MachineState {
+    /// Facts by name, in the order of a table: first the hardware, then the settings.
     pub facts: Vec<(String, String)>,
     /// Disturbances.
     pub warnings: Vec<Warning>,
@@ -29,7 +29,7 @@ pub struct State {
 
 /// Counters of the whole machine at a moment; two of them say what happened in between.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Activity {
+pub struct MachineActivity {
     stolen: u64,
     all: u64,
     waiting: Option<u64>,
@@ -44,8 +44,8 @@ pub fn processors() -> usize {
 
 /// Reads the state below a root, `/` for this machine.
 #[must_use]
-pub fn state(root: &Path) -> State {
-    let mut state = State::default();
+pub fn state(root: &Path) -> MachineState {
+    let mut state = MachineState::default();
     hardware(root, &mut state);
     settings(root, &mut state);
     state
@@ -69,17 +69,17 @@ impl Sysfs<'_> {
     }
 }
 
-fn add(state: &mut State, name: &str, value: Option<String>) {
+fn add(state: &mut MachineState, name: &str, value: Option<String>) {
     if let Some(value) = value {
         state.facts.push((name.to_owned(), value));
     }
 }
 
-fn warn(state: &mut State, what: &str, command: &str) {
+fn warn(state: &mut MachineState, what: &str, command: &str) {
     state.warnings.push(Warning { what: what.to_owned(), command: command.to_owned() });
 }
 
-fn hardware(root: &Path, state: &mut State) {
+fn hardware(root: &Path, state: &mut MachineState) {
     let files = Sysfs(root);
     let cpuinfo = files.read("proc/cpuinfo").unwrap_or_default();
     let says = |key: &str| files.cpuinfo(&cpuinfo, key);
@@ -138,7 +138,7 @@ fn cores(cpuinfo: &str) -> Option<usize> {
     (!found.is_empty()).then_some(found.len())
 }
 
-fn settings(root: &Path, state: &mut State) {
+fn settings(root: &Path, state: &mut MachineState) {
     let files = Sysfs(root);
     let cpu = "sys/devices/system/cpu";
     let on = |text: Option<String>| text.map(|text| yes(text == "1"));
@@ -199,7 +199,7 @@ fn settings(root: &Path, state: &mut State) {
     load(&files, state);
 }
 
-fn turbo(files: &Sysfs<'_>, state: &mut State) {
+fn turbo(files: &Sysfs<'_>, state: &mut MachineState) {
     let off = files.read("sys/devices/system/cpu/intel_pstate/no_turbo").map(|text| text == "1");
     let on = files.read("sys/devices/system/cpu/cpufreq/boost").map(|text| text == "1");
     let Some(on) = off.map(|off| !off).or(on) else { return };
@@ -214,7 +214,7 @@ fn turbo(files: &Sysfs<'_>, state: &mut State) {
     add(state, "turbo", Some(yes(on)));
 }
 
-fn battery(root: &Path, state: &mut State) {
+fn battery(root: &Path, state: &mut MachineState) {
     let Ok(supplies) = std::fs::read_dir(root.join("sys/class/power_supply")) else { return };
     let mut online: Vec<String> = supplies
         .flatten()
@@ -232,7 +232,7 @@ fn battery(root: &Path, state: &mut State) {
     }
 }
 
-fn load(files: &Sysfs<'_>, state: &mut State) {
+fn load(files: &Sysfs<'_>, state: &mut MachineState) {
     let load = files.read("proc/loadavg");
     let one_minute =
         load.as_ref().and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok()).unwrap_or(0.0);
@@ -264,7 +264,7 @@ pub fn tools() -> Vec<(String, String)> {
 
 /// Activity of the machine since boot, read below a root.
 #[must_use]
-pub fn activity(root: &Path) -> Activity {
+pub fn activity(root: &Path) -> MachineActivity {
     let files = Sysfs(root);
     let stat = files.read("proc/stat").unwrap_or_default();
     let times: Vec<u64> = stat
@@ -278,7 +278,7 @@ pub fn activity(root: &Path) -> Activity {
     let pressure = files.read("proc/pressure/cpu").unwrap_or_default();
     let waiting = pressure.lines().next().and_then(|line| line.split_once("total=")?.1.parse().ok());
     let throttle = "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count";
-    Activity {
+    MachineActivity {
         // user nice system idle iowait irq softirq steal; guest times are in user already.
         stolen: times.get(7).copied().unwrap_or(0),
         all: times.iter().take(8).sum(),
@@ -295,8 +295,8 @@ const MUCH_WAITED: f64 = 0.2;
 
 /// Disturbances between two readings, a number of seconds apart.
 #[must_use]
-pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
-    let mut state = State::default();
+pub fn between(before: &MachineActivity, after: &MachineActivity, seconds: f64) -> MachineState {
+    let mut state = MachineState::default();
     let all = after.all.saturating_sub(before.all);
     if all > 0 {
         let stolen = after.stolen.saturating_sub(before.stolen) as f64 / all as f64;
@@ -332,7 +332,7 @@ pub fn between(before: &Activity, after: &Activity, seconds: f64) -> State {
 mod tests {
     use super::*;
 
-    fn fact<'a>(state: &'a State, name: &str) -> Option<&'a str> {
+    fn fact<'a>(state: &'a MachineState, name: &str) -> Option<&'a str> {
         state.facts.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
@@ -393,13 +393,16 @@ mod tests {
         let state = state(folder.path());
         assert_eq!(fact(&state, "processor model"), None);
         assert!(state.warnings.is_empty());
-        assert_eq!(between(&Activity::default(), &activity(folder.path()), 1.0), State::default());
+        assert_eq!(
+            between(&MachineActivity::default(), &activity(folder.path()), 1.0),
+            MachineState::default()
+        );
     }
 
     #[test]
     fn stolen_time_is_a_share_of_all_time() {
-        let before = Activity { stolen: 10, all: 1000, waiting: Some(0), throttled: 0 };
-        let after = Activity { stolen: 60, all: 2000, waiting: Some(500_000), throttled: 1 };
+        let before = MachineActivity { stolen: 10, all: 1000, waiting: Some(0), throttled: 0 };
+        let after = MachineActivity { stolen: 60, all: 2000, waiting: Some(500_000), throttled: 1 };
         let state = between(&before, &after, 10.0);
         assert_eq!(fact(&state, "time stolen by the hypervisor"), Some("5.00 %"));
         assert_eq!(fact(&state, "time in which a task waited for a processor (PSI)"), Some("5.0 %"));

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Which of the two commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum PairSide {
     /// The one that ratios are divided by.
     Baseline,
     /// The other.
@@ -31,7 +31,7 @@ pub struct Pair<T> {
     /// Cost of the candidate.
     pub candidate: T,
     /// The first to run.
-    pub first: Side,
+    pub first: PairSide,
 }
 
 /// Runs both commands `count` times in pairs, after one uncounted run of each; `each` gets the number of finished pairs after every pair.
@@ -46,8 +46,8 @@ pub fn run(
 ) -> Result<Vec<Pair<Usage>>> {
     let measure = |side| {
         let command = match side {
-            Side::Baseline => baseline,
-            Side::Candidate => candidate,
+            PairSide::Baseline => baseline,
+            PairSide::Candidate => candidate,
         };
         Ok(sediment_process::command::run(command, 0)?.successful(command)?.usage)
     };
@@ -57,22 +57,22 @@ pub fn run(
 /// The plan of [`run`] for any way of measuring.
 fn interleave<T>(
     count: u32,
-    mut measure: impl FnMut(Side) -> Result<T>,
+    mut measure: impl FnMut(PairSide) -> Result<T>,
     each: &mut dyn FnMut(u32),
 ) -> Result<Vec<Pair<T>>> {
     if count == 0 {
         return Err(Error::new(ErrorCode::Usage, "a comparison needs at least one pair of runs"));
     }
-    measure(Side::Baseline)?;
-    measure(Side::Candidate)?;
+    measure(PairSide::Baseline)?;
+    measure(PairSide::Candidate)?;
     let mut pairs = Vec::new();
     for index in 0..count {
         let pair = if index % 2 == 0 {
-            let baseline = measure(Side::Baseline)?;
-            Pair { baseline, candidate: measure(Side::Candidate)?, first: Side::Baseline }
+            let baseline = measure(PairSide::Baseline)?;
+            Pair { baseline, candidate: measure(PairSide::Candidate)?, first: PairSide::Baseline }
         } else {
-            let candidate = measure(Side::Candidate)?;
-            Pair { baseline: measure(Side::Baseline)?, candidate, first: Side::Candidate }
+            let candidate = measure(PairSide::Candidate)?;
+            Pair { baseline: measure(PairSide::Baseline)?, candidate, first: PairSide::Candidate }
         };
         pairs.push(pair);
         each(index + 1);
@@ -99,19 +99,23 @@ mod tests {
         let mut seen = String::new();
         let mut done = Vec::new();
         let measure = |side| {
-            seen.push(if side == Side::Baseline { 'A' } else { 'B' });
+            seen.push(if side == PairSide::Baseline { 'A' } else { 'B' });
             Ok(seen.len())
         };
         let pairs = interleave(3, measure, &mut |count| done.push(count)).unwrap();
         assert_eq!(seen, "ABABBAAB");
         assert_eq!(done, [1, 2, 3]);
-        assert_eq!(pairs[1], Pair { baseline: 6, candidate: 5, first: Side::Candidate });
+        assert_eq!(pairs[1], Pair { baseline: 6, candidate: 5, first: PairSide::Candidate });
     }
 
     #[test]
     fn a_failing_run_ends_the_comparison() {
         let failing = |side| {
-            if side == Side::Candidate { Err(Error::new(ErrorCode::ProgramFailed, "broke")) } else { Ok(()) }
+            if side == PairSide::Candidate {
+                Err(Error::new(ErrorCode::ProgramFailed, "broke"))
+            } else {
+                Ok(())
+            }
         };
         assert_eq!(interleave(5, failing, &mut |_| {}).unwrap_err().to_string(), "broke");
         assert_eq!(interleave(0, |_| Ok(()), &mut |_| {}).unwrap_err().code(), ErrorCode::Usage);
@@ -123,7 +127,7 @@ mod tests {
         let pair = |baseline, candidate| Pair {
             baseline: usage(baseline),
             candidate: usage(candidate),
-            first: Side::Baseline,
+            first: PairSide::Baseline,
         };
         assert_eq!(ratios(&[pair(100, 50), pair(200, 300), pair(0, 5)], |usage| usage.wall), [0.5, 1.5]);
     }

@@ -25,7 +25,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::command::{
-    Collector, Command, Ended, Keep, Outcome, Watchdog, feed, high_water_mark, start,
+    Collector, Command, EndedProcess, Keep, Outcome, Watchdog, feed, high_water_mark, start,
 };
 use sediment_process::ptrace::{self as trace, Resume, Status};
 use std::path::Path;
@@ -86,7 +86,7 @@ fn peak(command: &Command) -> Result<u64> {
         }
     };
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
-    Ended::of(id, strike.unwrap_or(outcome), errors).successful(command)?;
+    EndedProcess::of(id, strike.unwrap_or(outcome), errors).successful(command)?;
     peak.ok_or_else(|| {
         Error::new(
             ErrorCode::ProgramFailed,

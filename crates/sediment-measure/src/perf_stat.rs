@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// An event that perf counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
+pub struct PerfEvent {
     /// Its name in perf.
     pub event: &'static str,
     /// The metric that it is.
@@ -27,16 +27,16 @@ pub struct Event {
     pub hardware: bool,
 }
 
-const fn hardware(event: &'static str) -> Event {
-    Event { event, metric: event, unit: "count", hardware: true }
+const fn hardware(event: &'static str) -> PerfEvent {
+    PerfEvent { event, metric: event, unit: "count", hardware: true }
 }
 
-const fn software(event: &'static str, metric: &'static str, unit: &'static str) -> Event {
-    Event { event, metric, unit, hardware: false }
+const fn software(event: &'static str, metric: &'static str, unit: &'static str) -> PerfEvent {
+    PerfEvent { event, metric, unit, hardware: false }
 }
 
 /// Every event that is asked for, hardware events that ratios are made of side by side.
-pub const EVENTS: &[Event] = &[
+pub const EVENTS: &[PerfEvent] = &[
     hardware("cycles"),
     hardware("instructions"),
     hardware("iTLB-loads"),
@@ -62,9 +62,9 @@ pub const EVENTS: &[Event] = &[
 
 /// Events that can be counted here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct CountableEvents {
     /// The events of each pass over the program; the first has the kernel's too. Empty where perf does not work at all.
-    pub passes: Vec<Vec<&'static Event>>,
+    pub passes: Vec<Vec<&'static PerfEvent>>,
     /// Metrics that cannot be counted, and why.
     pub absent: BTreeMap<String, String>,
     /// perf's version line, where it works.
@@ -75,29 +75,29 @@ pub struct Counters {
 
 /// A table of `perf stat`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Table {
+pub struct StatTable {
     /// Its counts, in their order.
-    pub counts: Vec<Count>,
+    pub counts: Vec<StatCount>,
     /// Rows that are not understood.
     pub unknown: Vec<String>,
 }
 
 /// One line of perf's table, as [`row`] reads it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Row {
+pub enum StatRow {
     /// An event with its value.
-    Count(Count),
+    Count(StatCount),
     /// A ratio that perf derives from counts of other rows, such as `,,,,0.21,stalled cycles per insn`.
     Metric,
     /// The count of a part of a run (`perf stat -I`), with the seconds from the run's start to the part's end.
-    Interval(f64, Count),
+    Interval(f64, StatCount),
     /// Anything else.
     Unknown,
 }
 
 /// One count of perf's table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Count {
+pub struct StatCount {
     /// The event as perf printed it, without modifiers such as `:u`.
     pub event: String,
     /// Its modifiers, such as `u` for user space only; empty where there are none.
@@ -114,7 +114,7 @@ pub struct Count {
     pub error_percent: Option<f64>,
 }
 
-impl Count {
+impl StatCount {
     /// Adds the count of the same event on other cores of the same run; false if it is none.
     fn absorb_cores(&mut self, other: &Self) -> bool {
         let has_other = self.cores.split('+').any(|cores| cores == other.cores);
@@ -141,7 +141,7 @@ impl Count {
 /// Adds up the counts of one event on several kinds of cores. `is_same`: both are of the same run, or part of one.
 pub fn across_cores<T>(
     items: Vec<T>,
-    count: impl Fn(&mut T) -> &mut Count,
+    count: impl Fn(&mut T) -> &mut StatCount,
     is_same: impl Fn(&T, &T) -> bool,
 ) -> Vec<T> {
     /// Events of one table at most.
@@ -160,7 +160,7 @@ pub fn across_cores<T>(
 
 /// The event of this name.
 #[must_use]
-pub fn event(name: &str) -> Option<&'static Event> {
+pub fn event(name: &str) -> Option<&'static PerfEvent> {
     EVENTS.iter().find(|event| event.event == name)
 }
 
@@ -180,8 +180,8 @@ const WHOLE_RUN: f64 = 99.5;
 ///
 /// # Errors
 /// When `stop` is asked meanwhile. That perf is missing is no error: all events are absent then.
-pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<Counters> {
-    let asked: Vec<&'static Event> = EVENTS
+pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<CountableEvents> {
+    let asked: Vec<&'static PerfEvent> = EVENTS
         .iter()
         .filter(|event| wanted.is_none_or(|names| names.iter().any(|name| name == event.metric)))
         .collect();
@@ -190,9 +190,9 @@ pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<
         Err(_) => {
             let why = format!("perf is not there ({PERF_HINT})");
             let without = asked.iter().filter(|event| !KERNEL_SAYS_TOO.contains(&event.metric));
-            return Ok(Counters {
+            return Ok(CountableEvents {
                 absent: without.map(|event| (event.metric.to_owned(), why.clone())).collect(),
-                ..Counters::default()
+                ..CountableEvents::default()
             });
         }
     };
@@ -205,18 +205,18 @@ pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<
 const KERNEL_SAYS_TOO: &[&str] =
     &["elapsed", "user", "sys", "minor-faults", "major-faults", "context-switches"];
 
-fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Counters> {
+fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<CountableEvents> {
     // Long enough for the kernel to multiplex, short enough not to be noticed.
     let spin = Command::new("sh", scratch, Duration::from_secs(20))
         .with_arguments(["-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done"])
         .stopped_by(stop);
-    let mut found = Counters::default();
+    let mut found = CountableEvents::default();
     let table = match count(&spin, asked, scratch) {
         Ok(table) => table,
         Err(_) => {
             // One event that this perf does not know spoils all: ask for each.
             stop.check()?;
-            let mut table = Table::default();
+            let mut table = StatTable::default();
             for event in asked {
                 match count(&spin, &[*event], scratch) {
                     Ok(one) => {
@@ -233,7 +233,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             table
         }
     };
-    let Table { counts, unknown } = table;
+    let StatTable { counts, unknown } = table;
     // perf marks what it could count in user space only; such events of the kernel would be zero that are none.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let counts_any = counts
@@ -247,7 +247,7 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
             continue;
         }
         match counts.iter().find(|count| count.event == event.event) {
-            Some(Count { value: Err(why), .. }) if why.contains("not supported") => {
+            Some(StatCount { value: Err(why), .. }) if why.contains("not supported") => {
                 found.absent.insert(event.metric.to_owned(), not_supported(event.event, counts_any));
             }
             Some(_) if found.user_space_only && IN_KERNEL.contains(&event.event) => {
@@ -273,8 +273,12 @@ fn try_out(asked: &[&'static Event], scratch: &Path, stop: &Stop) -> Result<Coun
 }
 
 /// The software events go with the first pass, and up to a number of hardware events with each.
-fn passes(hardware: &[&'static Event], software: &[&'static Event], size: usize) -> Vec<Vec<&'static Event>> {
-    let mut passes: Vec<Vec<&'static Event>> = hardware.chunks(size.max(1)).map(<[_]>::to_vec).collect();
+fn passes(
+    hardware: &[&'static PerfEvent],
+    software: &[&'static PerfEvent],
+    size: usize,
+) -> Vec<Vec<&'static PerfEvent>> {
+    let mut passes: Vec<Vec<&'static PerfEvent>> = hardware.chunks(size.max(1)).map(<[_]>::to_vec).collect();
     if passes.is_empty() {
         passes.push(Vec::new());
     }
@@ -285,7 +289,7 @@ fn passes(hardware: &[&'static Event], software: &[&'static Event], size: usize)
 
 /// Number of hardware events that can be counted all the time together.
 fn counted_at_once(
-    hardware: &[&'static Event],
+    hardware: &[&'static PerfEvent],
     spin: &Command,
     scratch: &Path,
     stop: &Stop,
@@ -320,13 +324,13 @@ fn not_supported(event: &str, counts_any: bool) -> String {
 
 /// The command under `perf stat`, which writes its table to the file.
 #[must_use]
-pub fn under(command: &Command, events: &[&'static Event], file: &Path) -> Command {
+pub fn under(command: &Command, events: &[&'static PerfEvent], file: &Path) -> Command {
     command.under("perf", arguments(events, file).into_iter().chain(["--".into()]))
 }
 
 /// The command that counts in running processes, and in what they start from then on, until it is interrupted.
 #[must_use]
-pub fn attached(processes: &[u32], events: &[&'static Event], file: &Path, like: &Command) -> Command {
+pub fn attached(processes: &[u32], events: &[&'static PerfEvent], file: &Path, like: &Command) -> Command {
     let list: Vec<String> = processes.iter().map(u32::to_string).collect();
     let arguments = arguments(events, file).into_iter().chain(["-p".into(), list.join(",").into()]);
     Command {
@@ -337,7 +341,7 @@ pub fn attached(processes: &[u32], events: &[&'static Event], file: &Path, like:
     }
 }
 
-fn arguments(events: &[&'static Event], file: &Path) -> Vec<std::ffi::OsString> {
+fn arguments(events: &[&'static PerfEvent], file: &Path) -> Vec<std::ffi::OsString> {
     let list: Vec<&str> = events.iter().map(|event| event.event).collect();
     vec![
         "stat".into(),
@@ -349,7 +353,7 @@ fn arguments(events: &[&'static Event], file: &Path) -> Vec<std::ffi::OsString> 
 }
 
 /// Runs the command once under perf; what was counted.
-fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result<Table> {
+fn count(command: &Command, events: &[&'static PerfEvent], scratch: &Path) -> Result<StatTable> {
     let file = scratch.join("perf-stat.csv");
     let wrapped = under(command, events, &file);
     run(&wrapped, 0)?.successful(&wrapped)?;
@@ -360,7 +364,7 @@ fn count(command: &Command, events: &[&'static Event], scratch: &Path) -> Result
 ///
 /// # Errors
 /// When perf left none.
-pub fn read_counts(file: &Path) -> Result<Table> {
+pub fn read_counts(file: &Path) -> Result<StatTable> {
     let text = std::fs::read(file);
     let _ = std::fs::remove_file(file);
     let text = text.map_err(|error| {
@@ -372,13 +376,13 @@ pub fn read_counts(file: &Path) -> Result<Table> {
 /// Reads the table of `perf stat -x,` (with `-r` too); lines that are comments or empty are passed over, as are metrics. Rows
 /// that are not understood are counted: what perf prints depends on the processor.
 #[must_use]
-pub fn table(text: &str) -> Table {
-    let mut table = Table::default();
+pub fn table(text: &str) -> StatTable {
+    let mut table = StatTable::default();
     for line in text.lines().filter(|line| !is_comment(line)) {
         match row(line, ',') {
-            Row::Count(count) => table.counts.push(count),
-            Row::Metric => {}
-            Row::Interval(..) | Row::Unknown => table.unknown.push(line.to_owned()),
+            StatRow::Count(count) => table.counts.push(count),
+            StatRow::Metric => {}
+            StatRow::Interval(..) | StatRow::Unknown => table.unknown.push(line.to_owned()),
         }
     }
     table.counts = across_cores(table.counts, |count| count, |_, _| true);
@@ -402,14 +406,14 @@ pub fn unknown_rows(unknown: &[String]) -> Option<String> {
 /// Reads one row, with this separator. Fields, as perf's manual names them: with `-I` the time, value, unit, event, with `-r` the
 /// deviation, running time in ns, per cent of it, metric, its unit.
 #[must_use]
-pub fn row(line: &str, separator: char) -> Row {
+pub fn row(line: &str, separator: char) -> StatRow {
     let fields: Vec<&str> = line.split(separator).map(str::trim).collect();
     let fields = match fields.split_first() {
         Some((time, behind)) if is_time(time) => {
             return match (row_of(behind), time.parse()) {
-                (Row::Count(count), Ok(time)) => Row::Interval(time, count),
-                (Row::Metric, _) => Row::Metric,
-                _ => Row::Unknown,
+                (StatRow::Count(count), Ok(time)) => StatRow::Interval(time, count),
+                (StatRow::Metric, _) => StatRow::Metric,
+                _ => StatRow::Unknown,
             };
         }
         _ => fields,
@@ -417,21 +421,21 @@ pub fn row(line: &str, separator: char) -> Row {
     row_of(&fields)
 }
 
-fn row_of(fields: &[&str]) -> Row {
-    let [value, unit, event, rest @ ..] = fields else { return Row::Unknown };
+fn row_of(fields: &[&str]) -> StatRow {
+    let [value, unit, event, rest @ ..] = fields else { return StatRow::Unknown };
     if let ("", "", "", [.., metric, name]) = (*value, *unit, *event, rest) {
         let is_metric = metric.parse::<f64>().is_ok() && name.contains(|c: char| c.is_ascii_alphabetic());
-        return if is_metric { Row::Metric } else { Row::Unknown };
+        return if is_metric { StatRow::Metric } else { StatRow::Unknown };
     }
     if event.is_empty() || !(value.starts_with('<') || value.parse::<f64>().is_ok()) {
-        return Row::Unknown;
+        return StatRow::Unknown;
     }
     let (error_percent, rest) = match rest.split_first() {
         Some((first, behind)) if first.ends_with('%') => (first.trim_end_matches('%').parse().ok(), behind),
         _ => (None, rest),
     };
     let running = rest.get(1).and_then(|text| text.parse().ok()).unwrap_or(100.0);
-    Row::Count(new_count(value, unit, event, running, error_percent))
+    StatRow::Count(new_count(value, unit, event, running, error_percent))
 }
 
 /// True for the time that `-I` prints, in seconds with nine decimals; counts have fewer.
@@ -450,7 +454,13 @@ fn on_cores(event: &str) -> (&str, &str) {
 
 /// A count from the texts that perf prints, brought to the unit of its metric.
 #[must_use]
-pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_percent: Option<f64>) -> Count {
+pub fn new_count(
+    value: &str,
+    unit: &str,
+    event: &str,
+    running: f64,
+    error_percent: Option<f64>,
+) -> StatCount {
     let (cores, event) = on_cores(event);
     let (name, modifiers) = match event.rsplit_once([':', '/']) {
         Some((name, modifiers))
@@ -471,7 +481,7 @@ pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_perce
     // Scaled as a decimal, so that 1.37 msec is the number nearest to 0.00137.
     let number = if exponent == 0 { value.parse::<f64>() } else { format!("{value}e{exponent}").parse() };
     let value = number.map_err(|_| value.to_owned());
-    Count {
+    StatCount {
         event: name.to_owned(),
         modifiers: modifiers.to_owned(),
         cores: cores.to_owned(),
@@ -484,7 +494,7 @@ pub fn new_count(value: &str, unit: &str, event: &str, running: f64, error_perce
 
 /// True if a count was scaled up because it was not counted all the time.
 #[must_use]
-pub fn scaled(count: &Count) -> bool {
+pub fn scaled(count: &StatCount) -> bool {
     count.value.is_ok() && count.running < WHOLE_RUN
 }
 
@@ -520,8 +530,8 @@ mod tests {
 
     #[test]
     fn hardware_events_are_spread_over_passes_and_the_kernels_go_with_the_first() {
-        let hardware: Vec<&Event> = EVENTS.iter().filter(|event| event.hardware).collect();
-        let software: Vec<&Event> = EVENTS.iter().filter(|event| !event.hardware).collect();
+        let hardware: Vec<&PerfEvent> = EVENTS.iter().filter(|event| event.hardware).collect();
+        let software: Vec<&PerfEvent> = EVENTS.iter().filter(|event| !event.hardware).collect();
         let split = passes(&hardware, &software, 4);
         assert_eq!(split.iter().map(Vec::len).collect::<Vec<_>>(), [4 + software.len(), 4, 4]);
         assert_eq!(split.concat().len(), EVENTS.len());

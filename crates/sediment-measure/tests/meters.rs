@@ -6,7 +6,7 @@ use sediment_measure::pairs;
 use sediment_measure::samples::Spread;
 use sediment_measure::{METERS, Reading, meter};
 use sediment_process::command::{Outcome, probe, run};
-use sediment_process::{Command, Input};
+use sediment_process::{Command, StandardInput};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::{Need, case};
@@ -48,9 +48,9 @@ fn cases() -> Vec<Trial> {
 }
 
 /// A folder of its own for one case, removed with it.
-struct Workshop(tempfile::TempDir);
+struct CaseFolder(tempfile::TempDir);
 
-impl Workshop {
+impl CaseFolder {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -97,7 +97,7 @@ fn program_of_80_pages() -> String {
 }
 
 fn pages_counts_each_executed_page_once() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let pages = |rounds| shop.read("pages", &shop.command(&program, &[rounds]))[0].value;
     let (none, once, often) = (pages("0"), pages("1"), pages("50"));
@@ -110,7 +110,7 @@ fn pages_counts_each_executed_page_once() {
 }
 
 fn itlb_holds_64_pages() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let misses = |rounds| shop.read("itlb", &shop.command(&program, &[rounds]))[0].value;
     // 80 pages in turn through 64 entries, the longest unused thrown out: every one misses, every time.
@@ -119,7 +119,7 @@ fn itlb_holds_64_pages() {
 }
 
 fn l1i_holds_32_kilobytes() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let misses = |rounds| shop.read("l1i", &shop.command(&program, &[rounds]))[0].value;
     // 80 lines at the same place of their pages compete for the 8 ways of one set.
@@ -128,7 +128,7 @@ fn l1i_holds_32_kilobytes() {
 }
 
 fn instructions_grow_with_the_work() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let instructions = |rounds| shop.read("itlb", &shop.command(&program, &[rounds]))[1].value;
     let (ten, twenty, thirty) = (instructions("10"), instructions("20"), instructions("30"));
@@ -137,7 +137,7 @@ fn instructions_grow_with_the_work() {
 }
 
 fn exact_meters_repeat_to_the_last_digit() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let command = shop.command(&shop.compile(&program_of_80_pages()), &["7"]);
     for name in ["itlb", "l1i", "pages"] {
         assert!(meter(name).unwrap().quantities.iter().all(|quantity| quantity.repeatable));
@@ -150,7 +150,7 @@ fn exact_meters_repeat_to_the_last_digit() {
 
 fn peak_memory_is_the_programs_own() {
     const MIB: u64 = 1 << 20;
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(
         "#include <signal.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
          static volatile int heard;\n\
@@ -176,7 +176,7 @@ fn peak_memory_is_the_programs_own() {
 }
 
 fn faults_and_times_are_of_one_run() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(
         "#include <stdlib.h>\n#include <sys/mman.h>\nint main(int count, char **words) {\n\
            size_t pages = (size_t)atoi(words[1]);\n\
@@ -199,7 +199,7 @@ fn faults_and_times_are_of_one_run() {
 }
 
 fn a_program_out_of_time_is_ended() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let mark = shop.path().join("mark");
     let script = format!("(sleep 3; echo late > '{}') & sleep 60", mark.display());
     for name in ["rusage", "peak-memory"] {
@@ -215,7 +215,7 @@ fn a_program_out_of_time_is_ended() {
 }
 
 fn a_failing_program_is_named_with_its_code() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let failing =
         Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "echo no such table >&2; exit 23"]);
     let killed = Command::new("/bin/sh", shop.path(), LIMIT).with_arguments(["-c", "kill -SEGV $$"]);
@@ -233,7 +233,7 @@ fn a_failing_program_is_named_with_its_code() {
 }
 
 fn a_missing_program_is_an_error() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     for meter in METERS {
         let missing = shop.command(&shop.path().join("nowhere"), &[]);
         assert!((meter.run)(&missing, shop.path()).is_err(), "{}", meter.name);
@@ -244,29 +244,32 @@ fn a_missing_program_is_an_error() {
 }
 
 fn input_reaches_the_program() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let file = shop.path().join("input");
     std::fs::write(&file, "from a file").unwrap();
     for (input, expected) in [
-        (Input::Empty, ""),
-        (Input::Bytes(b"from memory".to_vec()), "from memory"),
-        (Input::File(file), "from a file"),
+        (StandardInput::Empty, ""),
+        (StandardInput::Bytes(b"from memory".to_vec()), "from memory"),
+        (StandardInput::File(file), "from a file"),
     ] {
         let command = Command { input, ..Command::new("cat", shop.path(), LIMIT) };
         let ended = run(&command, 100).unwrap();
         assert_eq!(String::from_utf8(ended.output).unwrap(), expected);
     }
-    let nowhere =
-        Command { input: Input::File("/no/such/file".into()), ..Command::new("cat", shop.path(), LIMIT) };
+    let nowhere = Command {
+        input: StandardInput::File("/no/such/file".into()),
+        ..Command::new("cat", shop.path(), LIMIT)
+    };
     let error = run(&nowhere, 100).unwrap_err();
     assert!(error.to_string().contains("/no/such/file"), "{error}");
     // More than a pipe holds, to a program that does not read it.
-    let deaf = Command { input: Input::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
+    let deaf =
+        Command { input: StandardInput::Bytes(vec![0; 1 << 20]), ..Command::new("true", shop.path(), LIMIT) };
     assert_eq!(run(&deaf, 0).unwrap().outcome, Outcome::Exited(0));
 }
 
 fn output_is_kept_within_bounds() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let script =
         "head -c 1000000 /dev/zero; echo first >&2; head -c 200000 /dev/zero >&2; echo >&2; echo last >&2";
     let command = Command::new("sh", shop.path(), LIMIT).with_arguments(["-c", script]);
@@ -281,7 +284,7 @@ fn output_is_kept_within_bounds() {
 }
 
 fn pairs_tell_twice_the_work() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(
         "#include <stdlib.h>\nint main(int count, char **words) {\n\
            for (volatile long i = 0; i < 1000000L * atoi(words[1]); i++) {}\n  return count == 0;\n}\n",
@@ -295,7 +298,7 @@ fn pairs_tell_twice_the_work() {
 }
 
 fn valgrind_counts_the_calls() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(&program_of_80_pages());
     let recorder = sediment_record::recorder("valgrind").unwrap();
     (recorder.available)().unwrap();
@@ -310,7 +313,7 @@ fn valgrind_counts_the_calls() {
 }
 
 fn valgrind_leaves_one_file_per_forked_process() {
-    let shop = Workshop::new();
+    let shop = CaseFolder::new();
     let program = shop.compile(
         "#include <sys/wait.h>\n#include <unistd.h>\nint main(void) { if (fork()) wait(0); return 0; }\n",
     );

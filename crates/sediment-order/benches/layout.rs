@@ -5,7 +5,7 @@ use support::graphs;
 
 use divan::Bencher;
 use graphs::{Shape, graph};
-use sediment_order::order::algorithms::{Options, algorithm};
+use sediment_order::order::algorithms::{AlgorithmOptions, algorithm};
 
 fn main() {
     divan::main();
@@ -32,5 +32,5 @@ fn cdsort(bencher: Bencher, graph: &(Shape, u32, usize)) {
 fn order(bencher: Bencher, name: &str, &(shape, functions, edges): &(Shape, u32, usize)) {
     let graph = graph(shape, functions, edges, 1);
     let algorithm = algorithm(name).expect("a name of the table");
-    bencher.bench(|| (algorithm.run)(&graph, &Options::default()));
+    bencher.bench(|| (algorithm.run)(&graph, &AlgorithmOptions::default()));
 }

@@ -5,11 +5,11 @@
 //! cargo run --example library -- program.gv program program.order      # did the linker do it?
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::{Profile, text};
 use sediment_order::link::{self, linker, placements};
-use sediment_order::order::{Request, Selection, compute};
+use sediment_order::order::{OrderRequest, Selection, compute};
 use sediment_order::verify::verify;
 use std::error::Error;
 use std::fs;
@@ -17,7 +17,7 @@ use std::path::Path;
 
 /// Makes the linker script by which GNU ld places the functions of a program.
 pub(crate) fn order(profile: &Profile, binary: &Binary, file_name: &str) -> Result<String, Box<dyn Error>> {
-    let ordering = compute(profile, &Selection::Binary { binary, file_name }, &Request::default())?;
+    let ordering = compute(profile, &Selection::Binary { binary, file_name }, &OrderRequest::default())?;
     let gnu_ld = linker("gnu-ld-script").ok_or("no such linker")?;
     let (functions, skipped) = placements(&ordering.order, &ordering.built, None, gnu_ld.wants_calls);
     for (reason, tally) in skipped.iter() {
@@ -34,7 +34,7 @@ pub(crate) fn check(
     script: &str,
 ) -> Result<String, Box<dyn Error>> {
     let (_linker, ordered) = link::read(script)?;
-    let report = verify(binary, &ordered, Some(profile), file_name, &Objects::default())?;
+    let report = verify(binary, &ordered, Some(profile), file_name, &InputObjects::default())?;
     let mut text = format!("{} of {} functions placed as ordered", report.placed, report.asked);
     for function in &report.misplaced {
         text += &format!("\n{}: {}", function.name, function.reason.code());

@@ -3,7 +3,7 @@
 
 use sediment_core::error::{self, Error, ErrorCode};
 use sediment_core::profile::Profile;
-use sediment_core::profile::blocks::{BlockUnit, Blocks, OF_CLANG};
+use sediment_core::profile::blocks::{BlockCounts, BlockUnit, OF_CLANG};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,12 +22,12 @@ const LARGEST: u128 = 1 << 40;
 pub fn counts(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let functions = functions(profile, &mut skipped);
-    let largest = functions.values().map(Blocks::largest).max().unwrap_or(0);
+    let largest = functions.values().map(BlockCounts::largest).max().unwrap_or(0);
     let scale = |count: u128| -> Result<u128, std::convert::Infallible> {
         Ok(if largest > LARGEST { (count / (largest / LARGEST + 1)).max(1) } else { count })
     };
     // The plugin searches lines by their bytes.
-    let lines: BTreeMap<String, &Blocks> =
+    let lines: BTreeMap<String, &BlockCounts> =
         functions.iter().map(|((name, file), blocks)| (format!("{name}\t{file}\t"), blocks)).collect();
     let mut text = format!("{HEADER}\n");
     for (line, blocks) in &lines {
@@ -41,8 +41,8 @@ pub fn counts(profile: &Profile) -> (String, Skipped) {
 
 /// Block counts by name and file, empty if not known. A unit does not know which program it becomes part of: functions of one name and
 /// file are one, whatever their DSO.
-fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a str, &'a str), Blocks> {
-    let mut functions: BTreeMap<(&str, &str), Blocks> = BTreeMap::new();
+fn functions<'a>(profile: &'a Profile, skipped: &mut Skipped) -> BTreeMap<(&'a str, &'a str), BlockCounts> {
+    let mut functions: BTreeMap<(&str, &str), BlockCounts> = BTreeMap::new();
     for function in profile.functions() {
         let Some(blocks) = &profile.facts(function).blocks else { continue };
         let key = profile.key(function);
@@ -73,7 +73,7 @@ pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
     }
     let mut skipped = Skipped::default();
     let mut text = String::from("v1\n");
-    let mut by_name: BTreeMap<&str, Vec<Blocks>> = BTreeMap::new();
+    let mut by_name: BTreeMap<&str, Vec<BlockCounts>> = BTreeMap::new();
     for ((name, _), blocks) in functions(profile, &mut skipped) {
         by_name.entry(name).or_default().push(blocks);
     }

@@ -8,7 +8,7 @@ mod fuzz_check;
 use fuzz_check::{Counting, check, measured, processor_time, targets};
 use libtest_mimic::{Arguments, Trial};
 use sediment_core::binary::{Binary, NoFiles};
-use sediment_read::read::{READERS, Settings};
+use sediment_read::read::{READERS, ReadSettings};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -91,7 +91,7 @@ fn grown(bytes: &[u8], size: usize) -> [Vec<u8>; 2] {
 
 fn read_once(target: &str, bytes: &[u8]) {
     measured("a long input", bytes.len(), || match READERS.iter().find(|reader| reader.name == target) {
-        Some(reader) => drop((reader.read)(&bytes, &Settings::default())),
+        Some(reader) => drop((reader.read)(&bytes, &ReadSettings::default())),
         None if target == "profile-text" => drop(sediment_core::profile::text::parse(bytes)),
         None if target == "trace-file" => {
             drop(sediment_read::trace::file::load(

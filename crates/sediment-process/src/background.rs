@@ -9,7 +9,7 @@
 //! they have waited for, so that a process which ends between two looks is not lost.
 
 use crate::command::{
-    Collector, Command, Ended, Keep, Stop, Usage, descendants, end_group, feed, has_ended, kill_tree,
+    Collector, Command, EndedProcess, Keep, Stop, Usage, descendants, end_group, feed, has_ended, kill_tree,
     outcome, reap, run, start,
 };
 use crate::failed;
@@ -233,7 +233,7 @@ impl Background {
     ///
     /// # Errors
     /// When it had to be ended by force, cannot be waited for, or its [`Stop`] is asked meanwhile.
-    pub fn end(mut self, signal: Signal, limit: Duration) -> Result<Ended> {
+    pub fn end(mut self, signal: Signal, limit: Duration) -> Result<EndedProcess> {
         let id = self.child.id();
         if !self.has_ended() {
             send(id, signal);
@@ -257,7 +257,7 @@ impl Background {
         self.reaped = true;
         let (output, output_dropped) = self.output.take().map(Collector::finish).unwrap_or_default();
         let (errors, _) = self.errors.take().map(Collector::finish).unwrap_or_default();
-        let mut ended = Ended::of(id, outcome(status), errors);
+        let mut ended = EndedProcess::of(id, outcome(status), errors);
         ended.usage = Usage { wall, ..Usage::default() };
         ended.output = output;
         ended.output_dropped = output_dropped;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`Command`] describes a program to start; [`run`] alone starts programs and waits for them, with a time limit and
-//! bounded output; [`Ended`] is the result; [`Stop`] lets another thread or a signal end a program.
+//! bounded output; [`EndedProcess`] is the result; [`Stop`] lets another thread or a signal end a program.
 //!
 //! Rusage by child: the kernel gives it only through `wait4`, which no safe interface offers. `getrusage(RUSAGE_CHILDREN)` is the
 //! sum over all children that were ever reaped, so its growth over the reaping of one child is exactly that child's (with the
@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 /// Time that pipes may stay open after their program has ended, held by a process it left behind.
 const PIPE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes of standard error that are kept for [`Ended::last_words`].
+/// Bytes of standard error that are kept for [`EndedProcess::last_words`].
 const KEPT_OF_STANDARD_ERROR: usize = 64 * 1024;
 
 /// Interval at which a watchdog looks whether it was asked to end its program.
@@ -96,7 +96,7 @@ pub struct Command {
     /// Variables that are set beside those that this process has.
     pub environment: Vec<(OsString, OsString)>,
     /// Standard input of the program.
-    pub input: Input,
+    pub input: StandardInput,
     /// Where it runs.
     pub folder: PathBuf,
     /// It is ended, with its descendants, after this time.
@@ -110,7 +110,7 @@ pub struct Command {
 
 /// Source of a program's standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Input {
+pub enum StandardInput {
     /// Nothing.
     #[default]
     Empty,
@@ -128,7 +128,7 @@ impl Command {
             program: program.into(),
             arguments: Vec::new(),
             environment: Vec::new(),
-            input: Input::Empty,
+            input: StandardInput::Empty,
             folder: folder.into(),
             time_limit,
             stop: None,
@@ -199,7 +199,7 @@ pub struct Usage {
 
 /// Result of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct EndedProcess {
     /// Id of the process that was started; free for others by now.
     pub process: u32,
     /// Exit status or signal.
@@ -213,7 +213,7 @@ pub struct Ended {
     errors: Vec<u8>,
 }
 
-impl Ended {
+impl EndedProcess {
     /// A run of which only the end is known.
     pub fn of(process: u32, outcome: Outcome, errors: Vec<u8>) -> Self {
         Self { process, outcome, usage: Usage::default(), output: Vec::new(), output_dropped: 0, errors }
@@ -271,7 +271,7 @@ impl Ended {
 /// # Errors
 /// When the program cannot be started, its input cannot be opened, or it had to be ended because its time was over or
 /// [`Command::stop`] was asked.
-pub fn run(command: &Command, keep: usize) -> Result<Ended> {
+pub fn run(command: &Command, keep: usize) -> Result<EndedProcess> {
     let ended = observe(command, keep)?;
     match ended.outcome {
         Outcome::OutOfTime => Err(out_of_time(command)),
@@ -284,7 +284,7 @@ pub fn run(command: &Command, keep: usize) -> Result<Ended> {
 ///
 /// # Errors
 /// When the program cannot be started or its input cannot be opened.
-pub fn observe(command: &Command, keep: usize) -> Result<Ended> {
+pub fn observe(command: &Command, keep: usize) -> Result<EndedProcess> {
     let started = Instant::now();
     let mut child = start(command, if keep == 0 { Stdio::null() } else { Stdio::piped() })?;
     let id = child.id();
@@ -304,7 +304,7 @@ pub fn observe(command: &Command, keep: usize) -> Result<Ended> {
     let outcome = strike.unwrap_or_else(|| outcome(status));
     let (output, output_dropped) = output.map(Collector::finish).unwrap_or_default();
     let (errors, _) = errors.map(Collector::finish).unwrap_or_default();
-    Ok(Ended { process: id, outcome, usage, output, output_dropped, errors })
+    Ok(EndedProcess { process: id, outcome, usage, output, output_dropped, errors })
 }
 
 /// The last lines of a text that are not blank, cut to a readable length.
@@ -346,9 +346,9 @@ pub(crate) fn out_of_time(command: &Command) -> Error {
 /// Starts a program; standard error is a pipe, standard input as the command says.
 pub fn start(command: &Command, output: Stdio) -> Result<Child> {
     let input = match &command.input {
-        Input::Empty => Stdio::null(),
-        Input::Bytes(_) => Stdio::piped(),
-        Input::File(path) => Stdio::from(std::fs::File::open(path).map_err(|error| {
+        StandardInput::Empty => Stdio::null(),
+        StandardInput::Bytes(_) => Stdio::piped(),
+        StandardInput::File(path) => Stdio::from(std::fs::File::open(path).map_err(|error| {
             failed(format!("{}: cannot read the input of {}: {error}", path.display(), command.name()))
         })?),
     };
@@ -377,8 +377,8 @@ pub fn start(command: &Command, output: Stdio) -> Result<Child> {
 }
 
 /// Hands a program its input, in a thread of its own; a program that does not read it all is left in peace.
-pub fn feed(child: &mut Child, input: &Input) {
-    if let (Some(mut pipe), Input::Bytes(bytes)) = (child.stdin.take(), input) {
+pub fn feed(child: &mut Child, input: &StandardInput) {
+    if let (Some(mut pipe), StandardInput::Bytes(bytes)) = (child.stdin.take(), input) {
         let bytes = bytes.clone();
         thread::spawn(move || pipe.write_all(&bytes).ok());
     }

@@ -23,7 +23,7 @@ pub mod inherited;
 pub mod left_behind;
 pub mod ptrace;
 
-pub use command::{Command, Input, Stop};
+pub use command::{Command, StandardInput, Stop};
 
 use sediment_core::{Error, ErrorCode};
 

@@ -15,8 +15,8 @@ use divan::Bencher;
 use divan::counter::BytesCount;
 use perf_report_text::{Call, End, Field};
 use sediment_core::profile::{FunctionKey, Profile};
-use sediment_read::read::{AddressId, Settings, Step, read, replay};
-use sediment_read::trace::Sequence;
+use sediment_read::read::{AddressId, ReadSettings, Step, read, replay};
+use sediment_read::trace::StepCounter;
 
 const SIZE: usize = 100_000_000;
 
@@ -44,7 +44,7 @@ const AS_IT_COMES: Form = Form {
 fn measure(bencher: Bencher<'_, '_>, bytes: &[u8]) {
     bencher
         .counter(BytesCount::of_slice(bytes))
-        .bench_local(|| read(divan::black_box(&bytes), &Settings::default()));
+        .bench_local(|| read(divan::black_box(&bytes), &ReadSettings::default()));
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
@@ -117,10 +117,10 @@ fn lackey_read(bencher: Bencher<'_, '_>) {
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn lackey_replay(bencher: Bencher<'_, '_>) {
     let bytes = lackey();
-    let recording = read(&bytes, &Settings::default()).expect("a good log");
+    let recording = read(&bytes, &ReadSettings::default()).expect("a good log");
     bencher.counter(BytesCount::of_slice(&bytes)).bench_local(|| {
         let mut runs = 0u64;
-        replay(&bytes, &Settings::default(), &recording, &mut |_: Step| runs += 1).map(|_| runs)
+        replay(&bytes, &ReadSettings::default(), &recording, &mut |_: Step| runs += 1).map(|_| runs)
     });
 }
 
@@ -145,7 +145,7 @@ fn sequence_of_ten_million_steps(bencher: Bencher<'_, '_>) {
         steps.push(Step::Run { thread: 1, place: AddressId(place as u32) });
     }
     bencher.bench_local(|| {
-        let mut sequence = Sequence::new(&functions);
+        let mut sequence = StepCounter::new(&functions);
         sequence.steps(divan::black_box(&steps));
         sequence.runs()
     });

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The profile of a recording, and the items skipped on the way.
 fn import(recording: &[u8]) -> Result<(String, Skipped)> {
-    let recording = read::read(&recording, &read::Settings::default())?;
+    let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (profile, unresolved) = resolve::resolve(&recording, &NoFiles)?;
     let mut skipped = recording.skipped;
     skipped.append(&unresolved);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs another recorder's program with our standard streams, until it ends or is asked to.
 
-use super::{Job, Progress, Until};
+use super::{RecordingJob, RecordingProgress, Until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -15,7 +15,11 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs it; `ends_on_interrupt`: whether it ends a recording at SIGINT and keeps it.
-pub(super) fn attend(mut command: Command, job: &mut Job<'_>, ends_on_interrupt: bool) -> Result<Outcome> {
+pub(super) fn attend(
+    mut command: Command,
+    job: &mut RecordingJob<'_>,
+    ends_on_interrupt: bool,
+) -> Result<Outcome> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
@@ -43,7 +47,7 @@ pub(super) fn attend(mut command: Command, job: &mut Job<'_>, ends_on_interrupt:
             // One that has ended meanwhile is seen so in a moment.
             let _ = kill(Pid::from_raw(child.id() as i32), signal);
         }
-        (job.watch)(Progress { elapsed, functions: None, waiting: false, warning: None });
+        (job.watch)(RecordingProgress { elapsed, functions: None, waiting: false, warning: None });
         sleep(LOOK);
     }
 }

@@ -53,11 +53,11 @@ pub struct Recorder {
     /// allow it.
     pub available: fn() -> Result<()>,
     /// Checks that it can record such a target, ended so; otherwise an error that names one that can.
-    pub suits: fn(&Target, &Settings) -> Result<()>,
+    pub suits: fn(&RecordingTarget, &RecordSettings) -> Result<()>,
     /// Where nobody names a recorder: checks that no later one does better with a target that suits. The error says why.
-    pub serves_best: fn(&Target, &Settings) -> Result<()>,
+    pub serves_best: fn(&RecordingTarget, &RecordSettings) -> Result<()>,
     /// Records until the recording is over.
-    pub record: fn(&mut Job<'_>) -> Result<Recorded>,
+    pub record: fn(&mut RecordingJob<'_>) -> Result<Recorded>,
 }
 
 impl Recorder {
@@ -65,7 +65,7 @@ impl Recorder {
     ///
     /// # Errors
     /// When it does not.
-    pub fn is_exact_if_asked(&self, settings: &Settings) -> Result<()> {
+    pub fn is_exact_if_asked(&self, settings: &RecordSettings) -> Result<()> {
         if !settings.exact || self.counts_all {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl Recorder {
 
 /// Program or processes to record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum RecordingTarget {
     /// A program to start, with its arguments: a path, or a name for the search path. It has our standard streams.
     Program(Vec<OsString>),
     /// Running processes, with all their threads and what they start from now on.
@@ -89,7 +89,7 @@ pub enum Target {
 
 /// Settings of a recording.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct RecordSettings {
     /// Files that breakpoints leave alone, by base name or soname: code that looks at its own bytes does not bear them.
     pub exclude: BTreeSet<String>,
     /// Programs and libraries that breakpoints record. In others they stand only at functions of the C library by which a
@@ -158,7 +158,7 @@ impl std::fmt::Debug for FileFilter {
 /// Default memory limit of breakpoints, in bytes.
 pub(crate) const MAX_MEMORY: u64 = 32 << 20;
 
-impl Default for Settings {
+impl Default for RecordSettings {
     fn default() -> Self {
         Self {
             exclude: BTreeSet::new(),
@@ -204,24 +204,24 @@ pub enum Until {
 }
 
 /// One recording to make.
-pub struct Job<'a> {
+pub struct RecordingJob<'a> {
     /// Program or processes to record.
-    pub target: &'a Target,
+    pub target: &'a RecordingTarget,
     /// Settings.
-    pub settings: &'a Settings,
+    pub settings: &'a RecordSettings,
     /// Where files may be written. Who else may look into it sees what was recorded.
     pub folder: &'a Path,
     /// Debug files of what is recorded.
     pub files: &'a (dyn Files + Sync),
     /// Callback for the progress of the recording, now and then.
-    pub watch: &'a mut (dyn FnMut(Progress) + Send),
+    pub watch: &'a mut (dyn FnMut(RecordingProgress) + Send),
     /// The front that has started the program, for breakpoints; None to start it here.
-    pub link: Option<&'a mut tracing::apart::Link>,
+    pub link: Option<&'a mut tracing::apart::FrontLink>,
 }
 
 /// Progress of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Progress {
+pub struct RecordingProgress {
     /// Since its beginning.
     pub elapsed: Duration,
     /// Functions that have run, where that is known while recording.
@@ -280,7 +280,7 @@ pub fn clear_cache() -> Result<(usize, u64)> {
 }
 
 /// A recorder that does best with all that suits it.
-fn always(_: &Target, _: &Settings) -> Result<()> {
+fn always(_: &RecordingTarget, _: &RecordSettings) -> Result<()> {
     Ok(())
 }
 
@@ -295,8 +295,8 @@ pub fn recorder(name: &str) -> Option<&'static Recorder> {
 /// # Errors
 /// When there is none: what would allow each of them.
 pub fn best(
-    target: &Target,
-    settings: &Settings,
+    target: &RecordingTarget,
+    settings: &RecordSettings,
 ) -> Result<(&'static Recorder, Vec<(&'static Recorder, Error)>)> {
     let mut passed = Vec::new();
     for recorder in RECORDERS {

@@ -6,7 +6,7 @@
 //! perf ends the program that it started when it is asked to end the recording.
 
 use super::attend::attend;
-use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
+use super::{RecordSettings, Recorded, RecordedData, Recorder, RecordingJob, RecordingTarget, Until};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::command::probe;
 use sediment_read::read::check_events;
@@ -54,7 +54,7 @@ const USUAL: f64 = 1000.0;
 const INSTALL: &str =
     "install perf: linux-perf (Debian), linux-tools-generic (Ubuntu), perf (Fedora, openSUSE, Arch)";
 
-fn suits(_: &Target, settings: &Settings) -> Result<()> {
+fn suits(_: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     match settings.until {
         Until::Output => Err(Error::new(ErrorCode::Usage, "perf cannot stop at the program's first output")),
         _ => Ok(()),
@@ -117,7 +117,7 @@ fn why_not(otherwise: &str, way_out: &str) -> Error {
     Error::new(ErrorCode::Unsupported, otherwise).with_hint(way_out)
 }
 
-fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
+fn record_branches(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let [option, event, rest @ ..] = BRANCH_OPTIONS;
     let settings = job.settings;
     let event = settings.event.as_deref().unwrap_or(event);
@@ -128,7 +128,7 @@ fn record_branches(job: &mut Job<'_>) -> Result<Recorded> {
     record(job, &options)
 }
 
-fn record_stacks(job: &mut Job<'_>) -> Result<Recorded> {
+fn record_stacks(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let rate = job.settings.frequency.unwrap_or_else(|| samples_in_a_second(job.settings, most_samples()));
     let settings = job.settings;
     let event = match &settings.event {
@@ -156,7 +156,7 @@ fn count(event: &str) -> Result<String> {
 }
 
 /// Samples in a second of processor time that cost no more than the recording may.
-fn samples_in_a_second(settings: &Settings, most: f64) -> u32 {
+fn samples_in_a_second(settings: &RecordSettings, most: f64) -> u32 {
     let rate = settings.rates.map_or(USUAL, |rates| rates.overhead / SAMPLE.as_secs_f64());
     rate.min(MOST).min(most).max(FEWEST).round() as u32
 }
@@ -167,22 +167,22 @@ fn most_samples() -> f64 {
     text.trim().parse().unwrap_or(MOST)
 }
 
-fn record(job: &mut Job<'_>, options: &[&str]) -> Result<Recorded> {
+fn record(job: &mut RecordingJob<'_>, options: &[&str]) -> Result<Recorded> {
     suits(job.target, job.settings)?;
     let file = job.folder.join("perf.data");
     let mut perf = Command::new("perf");
     perf.args(["record", "-q", "-o"]).arg(&file).args(options);
     let started = match job.target {
-        Target::Program(words) => {
+        RecordingTarget::Program(words) => {
             perf.arg("--").args(words);
             true
         }
-        Target::Processes(ids) => {
+        RecordingTarget::Processes(ids) => {
             let ids: Vec<String> = ids.iter().map(i32::to_string).collect();
             perf.args(["-p", &ids.join(",")]);
             false
         }
-        Target::System => {
+        RecordingTarget::System => {
             perf.arg("-a");
             false
         }
@@ -204,12 +204,12 @@ mod tests {
     fn samples_keep_the_budget() {
         let of = |overhead: f64, most| {
             let rates = Some(Rates { overhead, seed: 1 });
-            samples_in_a_second(&Settings { rates, ..Settings::default() }, most)
+            samples_in_a_second(&RecordSettings { rates, ..RecordSettings::default() }, most)
         };
         assert_eq!(of(0.05, 1e6), 1000, "50 ms in a second");
         assert_eq!(of(0.5, 1e6), 4000);
         assert_eq!(of(0.05, 500.0), 500, "the kernel allows no more");
         assert_eq!(of(0.0001, 1e6), 50);
-        assert_eq!(samples_in_a_second(&Settings::default(), 1e6), 1000);
+        assert_eq!(samples_in_a_second(&RecordSettings::default(), 1e6), 1000);
     }
 }

@@ -5,7 +5,7 @@
 //! Callgrind writes one file for each process that the program forks (not for programs that it executes).
 
 use super::attend::attend;
-use super::{Job, Recorded, RecordedData, Recorder, Settings, Target, Until};
+use super::{RecordSettings, Recorded, RecordedData, Recorder, RecordingJob, RecordingTarget, Until};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_process::VALGRIND_HINT;
 use sediment_process::command::Outcome;
@@ -42,18 +42,20 @@ fn available() -> Result<()> {
     probe("valgrind", &["--version"], VALGRIND_HINT).map(drop)
 }
 
-fn suits(target: &Target, settings: &Settings) -> Result<()> {
+fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     let usage = |message: &str| Err(Error::new(ErrorCode::Usage, message.to_owned()));
     match (target, settings.until) {
-        (Target::Processes(_) | Target::System, _) => usage("valgrind records only programs that it starts"),
+        (RecordingTarget::Processes(_) | RecordingTarget::System, _) => {
+            usage("valgrind records only programs that it starts")
+        }
         (_, Until::Output | Until::After(_)) => usage("valgrind records only until the program exits"),
         _ => Ok(()),
     }
 }
 
-fn record(job: &mut Job<'_>) -> Result<Recorded> {
+fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     suits(job.target, job.settings)?;
-    let Target::Program(words) = job.target else {
+    let RecordingTarget::Program(words) = job.target else {
         return Err(Error::new(ErrorCode::Usage, "valgrind records only programs that it starts"));
     };
     let mut valgrind = std::process::Command::new("valgrind");

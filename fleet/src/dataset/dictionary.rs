@@ -6,7 +6,7 @@ use datafusion::arrow::array::{AsArray as _, RecordBatch};
 use datafusion::arrow::datatypes::Int32Type;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
-use sediment_core::profile::rows::{Kind, Row};
+use sediment_core::profile::rows::{ProfileRow, RowKind};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use std::hash::BuildHasher as _;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Subject {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// The function, or the caller.
     pub function: Option<u32>,
     /// The callee.
@@ -28,7 +28,7 @@ pub struct Subject {
 /// A subject in small, so that many lie in a processor's cache: all parts by their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct SubjectKey {
-    kind: Kind,
+    kind: RowKind,
     function: u32,
     callee: u32,
     detail: u32,
@@ -150,7 +150,7 @@ impl Dictionary {
                 ))
             };
             let kind =
-                text(1).and_then(Kind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
+                text(1).and_then(RowKind::parse).ok_or_else(|| damaged("a subject of an unknown kind"))?;
             let key = |dso| match function(dso) {
                 Some(None) => Err(damaged("a function with a name that no profile has")),
                 Some(key) => Ok(key),
@@ -182,7 +182,7 @@ impl Dictionary {
     }
 
     /// The number of a subject, which is given now if it has none.
-    fn subject(&mut self, kind: Kind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
+    fn subject(&mut self, kind: RowKind, function: Option<u32>, callee: Option<u32>, detail: &str) -> i32 {
         let key = SubjectKey {
             kind,
             function: function.unwrap_or(NONE),
@@ -233,7 +233,7 @@ impl Dictionary {
 
     /// Numbers of the subjects of a profile's rows, where they are known.
     #[must_use]
-    pub fn find(&self, profile: &Profile, rows: &[Row]) -> Vec<Option<i32>> {
+    pub fn find(&self, profile: &Profile, rows: &[ProfileRow]) -> Vec<Option<i32>> {
         let (mut spelled, mut functions) = (Vec::new(), vec![None; profile.function_count()]);
         let mut function = |index: Option<FunctionIndex>| match index {
             None => Some(NONE),
@@ -241,7 +241,7 @@ impl Dictionary {
                 .get_mut(index.index())?
                 .get_or_insert_with(|| self.functions.find(profile.key(index), &mut spelled)),
         };
-        let find = |row: &Row| {
+        let find = |row: &ProfileRow| {
             let (function, callee) = (function(row.function)?, function(row.callee)?);
             let key = SubjectKey { kind: row.kind, function, callee, detail: self.find_detail(&row.detail)? };
             self.by_subject.get(&key).copied()
@@ -252,7 +252,7 @@ impl Dictionary {
     /// The number of a subject, which is given now if it has none.
     pub fn number(
         &mut self,
-        kind: Kind,
+        kind: RowKind,
         function: Option<&FunctionKey>,
         callee: Option<&FunctionKey>,
         detail: &str,
@@ -413,7 +413,7 @@ mod tests {
         let mut one = Dictionary::default();
         let mut other = Dictionary::default();
         let number = |dictionary: &mut Dictionary, name: &str| {
-            dictionary.number(Kind::Function, Some(&key(name)), None, "size=8")
+            dictionary.number(RowKind::Function, Some(&key(name)), None, "size=8")
         };
         for name in ["a", "b", "c"] {
             number(&mut one, name);

@@ -3,7 +3,7 @@
 
 use super::dictionary::Dictionary;
 use crate::submission::{Submission, Sums};
-use sediment_core::profile::rows::{Kind, Row};
+use sediment_core::profile::rows::{ProfileRow, RowKind};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
 /// Content of a submission for a writer. Other threads than the writer's can prepare it.
@@ -56,7 +56,7 @@ pub(super) struct Fact {
 #[derive(Debug)]
 enum Subject {
     Known(i32),
-    New { kind: Kind, function: Option<FunctionKey>, callee: Option<FunctionKey>, detail: String },
+    New { kind: RowKind, function: Option<FunctionKey>, callee: Option<FunctionKey>, detail: String },
 }
 
 impl Fact {
@@ -79,13 +79,13 @@ impl Prepared {
         let subjects = dictionary.find(&profile, &rows);
         let mut build_ids = BuildIds { profile: &profile, last: None, all: Vec::new() };
         let key = |index: Option<FunctionIndex>| Some(profile.key(index?).clone());
-        let subject = |row: &Row| Subject::New {
+        let subject = |row: &ProfileRow| Subject::New {
             kind: row.kind,
             function: key(row.function),
             callee: key(row.callee),
             detail: row.detail.clone(),
         };
-        let fact = |(row, known): (&Row, Option<i32>)| Fact {
+        let fact = |(row, known): (&ProfileRow, Option<i32>)| Fact {
             subject: known.map_or_else(|| subject(row), Subject::Known),
             // Submissions have numbers below LARGEST_NUMBER.
             weight: row.weight.map(|weight| weight as i64),
@@ -106,10 +106,13 @@ impl Prepared {
             arch: joined(&mut profile.arch.iter()),
             source: joined(&mut profile.source.iter()),
             functions: profile.function_count(),
-            total: of(Kind::Total),
-            inputs: of(Kind::Inputs),
+            total: of(RowKind::Total),
+            inputs: of(RowKind::Inputs),
             sums,
-            block_unit: rows.iter().find(|row| row.kind == Kind::BlocksTotal).map(|row| row.detail.clone()),
+            block_unit: rows
+                .iter()
+                .find(|row| row.kind == RowKind::BlocksTotal)
+                .map(|row| row.detail.clone()),
             nameless: nameless(&profile),
             epoch: dictionary.epoch(),
             facts,
@@ -136,7 +139,7 @@ struct BuildIds<'p> {
 }
 
 impl BuildIds<'_> {
-    fn of(&mut self, row: &Row) -> Option<usize> {
+    fn of(&mut self, row: &ProfileRow) -> Option<usize> {
         let dso = self.profile.key(row.function?).dso.as_deref()?;
         match self.last {
             Some((label, id)) if label == dso => id,

@@ -161,7 +161,7 @@ pub fn part_of_form<'b>(content_type: &str, body: &'b [u8]) -> &'b [u8] {
 /// # Errors
 /// Those of the readers; and when nothing names the package.
 pub fn profile_of(recording: Vec<u8>, service: &Service) -> Result<Vec<u8>> {
-    let recording = read::read(&recording, &read::Settings::default())?;
+    let recording = read::read(&recording, &read::ReadSettings::default())?;
     let (mut profile, _unresolved) = resolve::resolve(&recording, &NoFiles)?;
     let package = service.package().ok_or_else(|| {
         Error::new(ErrorCode::NotInProfile, "nothing names the service that was profiled").with_hint(

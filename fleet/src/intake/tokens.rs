@@ -247,7 +247,7 @@ mod tests {
         let twice = Tokens::line("a", "b", "c").repeat(2);
         for (text, line) in [("\nx\ty\tz", 2), ("x y z", 1), (twice.as_str(), 2)] {
             let error = Tokens::parse(text, &keys()).unwrap_err();
-            assert_eq!(error.location(), Some(sediment_core::Location::Line(line)), "{text}");
+            assert_eq!(error.location(), Some(sediment_core::ErrorLocation::Line(line)), "{text}");
         }
     }
 }

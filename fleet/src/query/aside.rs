@@ -6,7 +6,7 @@
 
 use crate::dataset::dictionary::Dictionary;
 use sediment_core::profile::address_of_nameless;
-use sediment_core::profile::rows::Kind;
+use sediment_core::profile::rows::RowKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The bit of blocks in another unit.
@@ -112,8 +112,8 @@ impl Aside {
 
     /// False for what a merge says of a library with several builds: it is of one that is left out.
     #[must_use]
-    pub fn keeps_library(&self, kind: Kind, detail: &str) -> bool {
-        if kind != Kind::Library || self.builds.is_empty() {
+    pub fn keeps_library(&self, kind: RowKind, detail: &str) -> bool {
+        if kind != RowKind::Library || self.builds.is_empty() {
             return true;
         }
         let label = detail.rsplit('\t').next().unwrap_or_default();
@@ -174,9 +174,9 @@ mod tests {
         let bits: Vec<u32> = all.iter().map(|one| aside.meet(one)).collect();
         assert_eq!(bits, [0, 0, 3, 3, 3, 0]);
         assert_eq!((aside.of_blocks, aside.of_nameless, aside.told().len()), (3, 3, 2));
-        assert!(aside.keeps_library(Kind::Library, "build_id=aa unresolved=1 package=\tgzip"));
-        assert!(!aside.keeps_library(Kind::Library, "build_id=bb unresolved=1 package=\tgzip"));
-        assert!(aside.keeps_library(Kind::Library, "build_id=bb package=\tother"));
+        assert!(aside.keeps_library(RowKind::Library, "build_id=aa unresolved=1 package=\tgzip"));
+        assert!(!aside.keeps_library(RowKind::Library, "build_id=bb unresolved=1 package=\tgzip"));
+        assert!(aside.keeps_library(RowKind::Library, "build_id=bb package=\tother"));
         assert!(Aside::of(&all[..2]).is_nothing());
     }
 }

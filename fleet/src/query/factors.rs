@@ -6,7 +6,7 @@
 
 use crate::submission::Sums;
 use sediment_core::profile::SHARE_TOTAL;
-use sediment_core::profile::rows::Kind;
+use sediment_core::profile::rows::RowKind;
 
 /// Sums of weights with factors are multiples of this.
 pub const ONE: u128 = 1_000_000_000_000;
@@ -41,13 +41,13 @@ impl Scale {
 
     /// That of a kind of subjects.
     #[must_use]
-    pub fn of(kind: Kind) -> Self {
+    pub fn of(kind: RowKind) -> Self {
         match kind {
-            Kind::Total => Self::Total,
-            Kind::Call => Self::Calls,
-            Kind::Near => Self::Near,
-            Kind::Function => Self::Samples,
-            Kind::BlocksTotal | Kind::Block => Self::Blocks,
+            RowKind::Total => Self::Total,
+            RowKind::Call => Self::Calls,
+            RowKind::Near => Self::Near,
+            RowKind::Function => Self::Samples,
+            RowKind::BlocksTotal | RowKind::Block => Self::Blocks,
             _ => Self::Recordings,
         }
     }

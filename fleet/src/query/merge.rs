@@ -18,7 +18,7 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use foldhash::fast::RandomState;
 use sediment_core::profile::merge::{Weight, merge as add_up};
-use sediment_core::profile::rows::{Assembly, Kind, Row};
+use sediment_core::profile::rows::{Assembly, ProfileRow, RowKind};
 use sediment_core::profile::{FunctionIndex, Profile};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -253,7 +253,7 @@ async fn rare_functions(
 ) -> Result<HashSet<u32>> {
     let function_of = |subject: i32| {
         let subject = dictionary.subject_at(subject)?;
-        if subject.kind == Kind::Function { subject.function } else { None }
+        if subject.kind == RowKind::Function { subject.function } else { None }
     };
     let mut bits: Vec<Option<i64>> = vec![None; dictionary.function_count()];
     for sum in sums {
@@ -322,14 +322,14 @@ fn assemble(
         .iter()
         .filter(|_| !rare.is_empty())
         .filter_map(|sum| dictionary.subject_at(sum.subject))
-        .filter(|subject| subject.kind == Kind::Function && !is_rare(subject))
+        .filter(|subject| subject.kind == RowKind::Function && !is_rare(subject))
         .filter_map(|subject| dictionary.function_at(subject.function?)?.dso.as_deref())
         .collect();
     for sum in sums {
         let subject =
             dictionary.subject_at(sum.subject).ok_or_else(|| defect(&"a subject without a number"))?;
         let label = subject.detail.rsplit('\t').next().unwrap_or_default();
-        let is_rare_library = subject.kind == Kind::Library && !rare.is_empty() && !common.contains(label);
+        let is_rare_library = subject.kind == RowKind::Library && !rare.is_empty() && !common.contains(label);
         let is_other_build = !counted.aside.keeps_library(subject.kind, &subject.detail);
         if is_rare_library || is_other_build || !rare.is_empty() && is_rare(subject) {
             continue;
@@ -346,7 +346,7 @@ fn assemble(
             *known
         };
         let (function, callee) = (index(subject.function), index(subject.callee));
-        let row = Row {
+        let row = ProfileRow {
             kind: subject.kind,
             function,
             callee,

@@ -14,11 +14,11 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Date32Type, Decimal128Type, Int32Type, Int64Type};
 use sediment_core::callgraph::FunctionId;
 use sediment_core::profile::difference::difference;
-use sediment_core::profile::rows::Kind;
+use sediment_core::profile::rows::RowKind;
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::order::predicted_misses;
-use sediment_order::order::{Request, Selection as Functions, compute};
+use sediment_order::order::{OrderRequest, Selection as Functions, compute};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Submissions of one version of a package.
@@ -118,8 +118,8 @@ pub async fn drift(
 /// # Errors
 /// When a profile has no order.
 pub fn loss(shipped: &Profile, now: &Profile) -> Result<Option<f64>> {
-    let fresh = compute(now, &Functions::Everything, &Request::default())?;
-    let stale = compute(shipped, &Functions::Everything, &Request::default())?;
+    let fresh = compute(now, &Functions::Everything, &OrderRequest::default())?;
+    let stale = compute(shipped, &Functions::Everything, &OrderRequest::default())?;
     let ids: HashMap<&FunctionKey, FunctionId> =
         fresh.built.table.names().map(|(key, id)| (key, id)).collect();
     let names: HashMap<FunctionId, &FunctionKey> =
@@ -178,7 +178,7 @@ type Call = (Option<u32>, Option<u32>);
 
 fn call_of(dictionary: &Dictionary, subject: i32) -> Option<Call> {
     let subject = dictionary.subject_at(subject)?;
-    (subject.kind == Kind::Call).then_some((subject.function, subject.callee))
+    (subject.kind == RowKind::Call).then_some((subject.function, subject.callee))
 }
 
 /// Each submitter counts once among the others, however much it sent.

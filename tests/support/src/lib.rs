@@ -244,7 +244,7 @@ pub fn case(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'static) -> 
 
 /// Reads a recording of whatever kind it is, without further settings.
 pub fn read(bytes: &[u8]) -> sediment_core::Result<sediment_read::read::Recording> {
-    sediment_read::read::read(&bytes, &sediment_read::read::Settings::default())
+    sediment_read::read::read(&bytes, &sediment_read::read::ReadSettings::default())
 }
 
 /// Compares with a golden file under tests/golden; `SEDIMENT_BLESS=1` rewrites it.

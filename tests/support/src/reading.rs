@@ -3,7 +3,7 @@
 
 use crate::describe::{describe, place};
 use proptest::prelude::*;
-use sediment_read::read::{self, AddressId, Recording, Settings, Step};
+use sediment_read::read::{self, AddressId, ReadSettings, Recording, Step};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub fn goldens(format: &str) {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         assert!(case.join("how.txt").is_file(), "{name}: how was its input made?");
         let input = std::fs::read(case.join("input")).unwrap();
-        assert_eq!(read::find(&&*input, &Settings::default()).unwrap().name, format, "{name}");
+        assert_eq!(read::find(&&*input, &ReadSettings::default()).unwrap().name, format, "{name}");
         crate::golden(&format!("read/{format}/{name}/expected"), &outcome(&input));
     }
 }
@@ -73,7 +73,7 @@ pub fn inputs(format: &str) -> Vec<Vec<u8>> {
 
 /// Reads by the reader of this name, whatever the bytes look like: something, or an error, in proportion to the input.
 pub fn stays_in_proportion(format: &str, bytes: &[u8], most: usize) {
-    let settings = Settings { format: Some(format.to_owned()), ..Settings::default() };
+    let settings = ReadSettings { format: Some(format.to_owned()), ..ReadSettings::default() };
     if bytes.is_empty() {
         return;
     }

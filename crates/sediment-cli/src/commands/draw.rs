@@ -10,7 +10,7 @@ use clap::Args;
 use sediment_core::demangle::is_meant;
 use sediment_core::profile::{FunctionIndex, Profile};
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::report::call_graph::{Choice, call_picture};
+use sediment_order::report::call_graph::{CallChoice, call_picture};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let profile = read_profile(&arguments.profile, ui)?;
     tell_nameless(&profile, &arguments.profile, "draws", ui);
     let name = files::display(&arguments.profile);
-    let choice = Choice {
+    let choice = CallChoice {
         around: functions_around(&profile, arguments).map_err(|error| error.with_input(name.clone()))?,
         depth: arguments.depth,
         dso: arguments.dso.as_deref(),

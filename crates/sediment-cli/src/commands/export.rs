@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment export`: a profile, or recordings with addresses, as a file that another program reads: a compiler, or a query engine.
 
-use crate::files::{self, Source, SystemFiles};
+use crate::files::{self, RecordingSource, SystemFiles};
 use crate::inputs::recordings::Inputs;
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, rows};
@@ -14,9 +14,9 @@ use clap::{Args, ValueEnum};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::{blocks, link};
-use sediment_read::counters::line_profile::{self, CallSites, Lines, gcc, go};
+use sediment_read::counters::line_profile::{self, CallSites, LineCounts, gcc, go};
 use sediment_read::counters::{gcov, llvm};
-use sediment_read::read::{self, Settings, pprof};
+use sediment_read::read::{self, ReadSettings, pprof};
 use sediment_read::resolve;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 #[command(
     long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next; each file counts alike by default, whatever its length."
 )]
-pub(crate) struct Options {
+pub(crate) struct ExportOptions {
     /// Weight of the files that follow, not for samples, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
@@ -33,8 +33,8 @@ pub(crate) struct Options {
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
-    #[arg(long, value_name = "FORMAT", default_value = "blocks", value_parser = values::names(Format::names(), values::FORMER_SAMPLES).try_map(|name| Format::from_str(&name, false)))]
-    format: Format,
+    #[arg(long, value_name = "FORMAT", default_value = "blocks", value_parser = values::names(ExportFormat::names(), values::FORMER_SAMPLES).try_map(|name| ExportFormat::from_str(&name, false)))]
+    format: ExportFormat,
     /// Recorded program or library, for samples and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
@@ -52,17 +52,17 @@ pub(crate) struct Options {
     json: bool,
 }
 
-impl Weighable for Options {
+impl Weighable for ExportOptions {
     const FILES: &'static [&'static str] = &["profiles"];
 }
 
-pub(crate) type Arguments = Weighed<Options>;
+pub(crate) type Arguments = Weighed<ExportOptions>;
 
 /// A file to read, with its weight among the others.
-type Input = (PathBuf, Weight);
+type WeightedFile = (PathBuf, Weight);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormat {
     /// Block counts for sediment's GCC plugin (-fplugin-arg-sediment-profile=FILE)
     Blocks,
     /// Basic block sections for clang (-fbasic-block-sections=list=FILE)
@@ -83,7 +83,7 @@ enum Format {
     Rows,
 }
 
-impl Format {
+impl ExportFormat {
     fn names() -> impl Iterator<Item = PossibleValue> {
         Self::value_variants().iter().filter_map(Self::to_possible_value)
     }
@@ -99,23 +99,24 @@ fn thousandths(text: &str) -> std::result::Result<u32, String> {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let arguments = &arguments.options;
-    let of_recordings = matches!(arguments.format, Format::LlvmSample | Format::GoPgo);
+    let of_recordings = matches!(arguments.format, ExportFormat::LlvmSample | ExportFormat::GoPgo);
     if !of_recordings && !arguments.binary.is_empty() {
         let why = "--binary applies to recordings (samples, go-pgo), not to profiles";
         return Err(Error::new(ErrorCode::Usage, why));
     }
-    let has_weights = !matches!(arguments.format, Format::LlvmSample | Format::Rows | Format::GccOrder);
+    let has_weights =
+        !matches!(arguments.format, ExportFormat::LlvmSample | ExportFormat::Rows | ExportFormat::GccOrder);
     if !has_weights && !arguments.weight.is_empty() {
         let why = "-w applies to blocks, bb-sections, counters, profdata, proftext and go-pgo";
         return Err(Error::new(ErrorCode::Usage, why));
     }
     inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     match arguments.format {
-        Format::LlvmSample => arguments.write_samples(ui),
-        Format::GccOrder => arguments.write_order(ui),
-        Format::GoPgo => arguments.write_calls(&inputs, ui),
-        Format::Rows => arguments.write_rows(ui),
-        Format::Profdata | Format::Proftext => arguments.write_llvm_counters(&inputs, ui),
+        ExportFormat::LlvmSample => arguments.write_samples(ui),
+        ExportFormat::GccOrder => arguments.write_order(ui),
+        ExportFormat::GoPgo => arguments.write_calls(&inputs, ui),
+        ExportFormat::Rows => arguments.write_rows(ui),
+        ExportFormat::Profdata | ExportFormat::Proftext => arguments.write_llvm_counters(&inputs, ui),
         _ => arguments.write_counts(&inputs, ui),
     }?;
     match arguments.json {
@@ -124,21 +125,21 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
 }
 
-impl Options {
-    fn write_counts(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
+impl ExportOptions {
+    fn write_counts(&self, inputs: &[WeightedFile], ui: &Ui) -> Result<()> {
         let profile = inputs::merged(inputs, ui)?;
         let at_input = |error: Error| error.with_input(files::display(&self.profiles[0]));
         let (text, skipped) = match self.format {
-            Format::BbSections => blocks::clusters(&profile).map_err(at_input)?,
-            Format::Counters => gcov::counters(&profile),
+            ExportFormat::BbSections => blocks::clusters(&profile).map_err(at_input)?,
+            ExportFormat::Counters => gcov::counters(&profile),
             _ => blocks::counts(&profile),
         };
-        let kind = if self.format == Format::Counters { "counters" } else { "blocks" };
+        let kind = if self.format == ExportFormat::Counters { "counters" } else { "blocks" };
         ui.skipped(kind, &skipped);
         if text.lines().nth(1).is_none() {
             let (what, how) = match self.format {
-                Format::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
-                Format::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/beyond-functions.md)".to_owned()),
+                ExportFormat::BbSections => ("block counts of clang", of_blocks("-fbasic-block-address-map")),
+                ExportFormat::Counters => ("counters", "compile with -fprofile-generate -ftest-coverage, run the program, and import the folder with its .gcda and .gcno (docs/beyond-functions.md)".to_owned()),
                 _ => ("block counts", of_blocks("-fplugin-arg-sediment-blocks")),
             };
             let why = format!("the profile has no {what}");
@@ -147,7 +148,7 @@ impl Options {
         files::write(&self.output, text.as_bytes(), ui)
     }
 
-    fn write_llvm_counters(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
+    fn write_llvm_counters(&self, inputs: &[WeightedFile], ui: &Ui) -> Result<()> {
         let profile = inputs::merged(inputs, ui)?;
         let (text, skipped) = llvm::text(&profile).ok_or_else(|| {
             Error::new(ErrorCode::NotInProfile, "the profile has no counters of LLVM's instrumentation")
@@ -156,7 +157,7 @@ impl Options {
         })?;
         ui.skipped("counters", &skipped);
         match self.format {
-            Format::Profdata => {
+            ExportFormat::Profdata => {
                 let data = llvm_profdata::indexed(&text, self.llvm_profdata.as_deref())?;
                 files::write(&self.output, &data, ui)
             }
@@ -180,10 +181,11 @@ impl Options {
     }
 
     fn write_samples(&self, ui: &Ui) -> Result<()> {
-        let mut lines = Lines::default();
+        let mut lines = LineCounts::default();
         for path in &self.profiles {
             let (recording, files) = self.recording(path, ui)?;
-            let found = resolve::lines::lines(&recording, &files, resolve::Settings::default(), &|_| true);
+            let found =
+                resolve::lines::lines(&recording, &files, resolve::ResolveSettings::default(), &|_| true);
             let (found, skipped) = found.map_err(|error| error.with_input(files::display(path)))?;
             ui.skipped("resolving", &skipped);
             lines.absorb(&found);
@@ -206,16 +208,17 @@ impl Options {
         files::write(&self.output, &bytes, ui)
     }
 
-    fn write_calls(&self, inputs: &[Input], ui: &Ui) -> Result<()> {
+    fn write_calls(&self, inputs: &[WeightedFile], ui: &Ui) -> Result<()> {
         let mut all = Vec::new();
         for (path, weight) in inputs {
             let named = |error: Error| error.with_input(files::display(path));
-            let source = Source::open(path)?;
+            let source = RecordingSource::open(path)?;
             let (sites, skipped) = if is_pprof(&source).map_err(named)? {
                 pprof::call_sites(&source).map_err(named)?
             } else {
                 let (recording, files) = self.recording(path, ui)?;
-                resolve::lines::call_sites(&recording, &files, resolve::Settings::default()).map_err(named)?
+                resolve::lines::call_sites(&recording, &files, resolve::ResolveSettings::default())
+                    .map_err(named)?
             };
             ui.skipped("reading", &skipped);
             if sites.is_empty() {
@@ -232,7 +235,7 @@ impl Options {
     /// A recording, and where its programs are.
     fn recording(&self, path: &Path, ui: &Ui) -> Result<(read::Recording, SystemFiles)> {
         let program = self.binary.first().map(|path| path.to_string_lossy().into_owned());
-        let settings = Settings { executions: true, program, ..Settings::default() };
+        let settings = ReadSettings { executions: true, program, ..ReadSettings::default() };
         let recording = Inputs::open(std::slice::from_ref(&path.to_path_buf()), ui)?.read(&settings, ui)?;
         ui.skipped("reading", &recording.skipped);
         Ok((recording, SystemFiles::new(None, &self.binary)?.named_alone()))
@@ -240,8 +243,8 @@ impl Options {
 }
 
 /// True for a profile of pprof, which names lines itself.
-fn is_pprof(source: &Source) -> Result<bool> {
-    Ok(read::find(source, &Settings::default())?.name == pprof::READER.name)
+fn is_pprof(source: &RecordingSource) -> Result<bool> {
+    Ok(read::find(source, &ReadSettings::default())?.name == pprof::READER.name)
 }
 
 /// Hint with the commands that count blocks.

@@ -13,7 +13,7 @@ use clap::builder::PossibleValue;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result, profile};
-use sediment_read::read::{self, Recording, Settings, StackOrder};
+use sediment_read::read::{self, ReadSettings, Recording, StackOrder};
 use sediment_read::resolve::Resolved;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -247,7 +247,7 @@ impl Arguments {
         }
     }
 
-    fn of_units(&self, units: &[unit_graphs::Found], ui: &Ui) -> Result<Profile> {
+    fn of_units(&self, units: &[unit_graphs::UnitGraphFile], ui: &Ui) -> Result<Profile> {
         self.refuse_options_of_recordings("a compiler's call graphs")?;
         match &self.binary[..] {
             [binary] => unit_graphs::import(units, binary, self.map.as_deref(), ui),
@@ -259,8 +259,8 @@ impl Arguments {
         }
     }
 
-    fn settings(&self) -> Settings {
-        Settings {
+    fn settings(&self) -> ReadSettings {
+        ReadSettings {
             format: self.format.clone(),
             program: self.binary.first().map(|path| path.to_string_lossy().into_owned()),
             executions: self.blocks,

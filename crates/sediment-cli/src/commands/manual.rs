@@ -2,7 +2,7 @@
 //! `sediment manual`, for packagers of sediment: a man page for each command, for those of upstream sediment too, and completions for shells. All are
 //! made from the definitions by which the arguments are parsed.
 
-use super::{Program, legacy};
+use super::{SedimentProgram, legacy};
 use crate::files;
 use crate::output::WrittenOutput;
 use crate::ui::Ui;
@@ -40,7 +40,7 @@ Runs \\fBsediment optimize\\fR in the folder of the workspace. Without a build c
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let folder = files::folder(&arguments.folder)?;
     let pages = files::folder(&folder.join("man1"))?;
-    let mut program = Program::command().disable_help_subcommand(true);
+    let mut program = SedimentProgram::command().disable_help_subcommand(true);
     program.build();
     let mut written = Vec::new();
     write_pages(&program, &pages, &mut written, ui)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         [(Shell::Bash, "bash/sediment"), (Shell::Zsh, "zsh/_sediment"), (Shell::Fish, "fish/sediment.fish")]
     {
         let mut text = Vec::new();
-        clap_complete::generate(shell, &mut Program::command(), "sediment", &mut text);
+        clap_complete::generate(shell, &mut SedimentProgram::command(), "sediment", &mut text);
         let text = with_packages(shell, &String::from_utf8_lossy(&text));
         let path = folder.join(name);
         files::folder(path.parent().unwrap_or(&folder))?;
@@ -110,7 +110,7 @@ _sediment_packages() {
 
 /// The options of `collect` that a value follows, as they are typed.
 fn options_with_values() -> String {
-    let program = Program::command();
+    let program = SedimentProgram::command();
     let collect = program.find_subcommand("collect").into_iter().flat_map(clap::Command::get_arguments);
     let with_values = collect.filter(|argument| argument.get_action().takes_values());
     let names = with_values.flat_map(|argument| {

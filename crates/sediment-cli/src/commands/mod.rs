@@ -39,15 +39,15 @@ use std::ffi::OsString;
 #[command(
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 regression, 4 inconclusive (with --conclusive), 5 below a --min-... threshold, 6 not possible on this machine.\nThe commands of upstream sediment work too: sediment perf2gv, gv2link, gen_profiles, gen_profile_merge, gen_link_order, make_sediment_rpmmacros, or links of those names to this program.\nMan pages, and completions for bash, zsh and fish: sediment manual DIR."
 )]
-struct Program {
+struct SedimentProgram {
     #[command(flatten)]
     verbosity: Verbosity,
     #[command(subcommand)]
-    command: Command,
+    command: SedimentCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum SedimentCommand {
     Optimize(optimize::Arguments),
     Record(record::Arguments),
     Collect(collect::Arguments),
@@ -77,37 +77,37 @@ pub(crate) fn run(arguments: Vec<OsString>, ui: &Ui) -> Result<ExitCode> {
         return legacy::run(name, rest, ui);
     }
     let (arguments, command) = match optimize::as_cargo_command(&arguments) {
-        Some(words) => (words?, optimize::with_help_for_cargo(Program::command())),
-        None => (arguments, Program::command()),
+        Some(words) => (words?, optimize::with_help_for_cargo(SedimentProgram::command())),
+        None => (arguments, SedimentProgram::command()),
     };
     let parsed = command.try_get_matches_from(&arguments);
-    let program = match parsed.and_then(|mut found| Program::from_arg_matches_mut(&mut found)) {
+    let program = match parsed.and_then(|mut found| SedimentProgram::from_arg_matches_mut(&mut found)) {
         Ok(program) => program,
         Err(error) => return usage(&error, &arguments, ui),
     };
     ui.set_verbosity(program.verbosity);
     match program.command {
-        Command::Optimize(arguments) => return optimize::run(&arguments, ui),
-        Command::Record(arguments) => return record::run(&arguments, ui),
-        Command::Collect(arguments) => return collect::run(&arguments, ui),
-        Command::Import(arguments) => import::run(&arguments, ui),
-        Command::Resolve(arguments) => resolve::run(&arguments, ui),
-        Command::Merge(arguments) => merge::run(&arguments, ui),
-        Command::Diff(arguments) => diff::run(&arguments, ui),
-        Command::Show(arguments) => show::run(&arguments, ui),
-        Command::Draw(arguments) => draw::run(&arguments, ui),
-        Command::Split(arguments) => split::run(&arguments, ui),
-        Command::Order(arguments) => return order::run(&arguments, ui),
-        Command::Predict(arguments) => return predict::run(&arguments, ui),
-        Command::Report(arguments) => report::run(&arguments, ui),
-        Command::Verify(arguments) => return verify::run(&arguments, ui),
-        Command::Package(arguments) => package::run(&arguments, ui),
-        Command::Advise(arguments) => advise::run(&arguments, ui),
-        Command::Export(arguments) => export::run(&arguments, ui),
-        Command::Eval(arguments) => return eval::run(&arguments, ui),
-        Command::Wrapper(arguments) => wrapper::run(&arguments, ui),
-        Command::Doctor(arguments) => doctor::run(&arguments, ui),
-        Command::Manual(arguments) => manual::run(&arguments, ui),
+        SedimentCommand::Optimize(arguments) => return optimize::run(&arguments, ui),
+        SedimentCommand::Record(arguments) => return record::run(&arguments, ui),
+        SedimentCommand::Collect(arguments) => return collect::run(&arguments, ui),
+        SedimentCommand::Import(arguments) => import::run(&arguments, ui),
+        SedimentCommand::Resolve(arguments) => resolve::run(&arguments, ui),
+        SedimentCommand::Merge(arguments) => merge::run(&arguments, ui),
+        SedimentCommand::Diff(arguments) => diff::run(&arguments, ui),
+        SedimentCommand::Show(arguments) => show::run(&arguments, ui),
+        SedimentCommand::Draw(arguments) => draw::run(&arguments, ui),
+        SedimentCommand::Split(arguments) => split::run(&arguments, ui),
+        SedimentCommand::Order(arguments) => return order::run(&arguments, ui),
+        SedimentCommand::Predict(arguments) => return predict::run(&arguments, ui),
+        SedimentCommand::Report(arguments) => report::run(&arguments, ui),
+        SedimentCommand::Verify(arguments) => return verify::run(&arguments, ui),
+        SedimentCommand::Package(arguments) => package::run(&arguments, ui),
+        SedimentCommand::Advise(arguments) => advise::run(&arguments, ui),
+        SedimentCommand::Export(arguments) => export::run(&arguments, ui),
+        SedimentCommand::Eval(arguments) => return eval::run(&arguments, ui),
+        SedimentCommand::Wrapper(arguments) => wrapper::run(&arguments, ui),
+        SedimentCommand::Doctor(arguments) => doctor::run(&arguments, ui),
+        SedimentCommand::Manual(arguments) => manual::run(&arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)
 }

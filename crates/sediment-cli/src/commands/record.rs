@@ -6,7 +6,9 @@ use crate::files::{self, SystemFiles};
 use crate::inputs::{ProfileOutput, recordings, summary};
 use crate::next_steps;
 use crate::output::{Schema, SkippedItems};
-use crate::recording::{Only, Options, Recorded, RecordingOutput, Side, Wanted};
+use crate::recording::{
+    Only, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse, ResolvedRecording,
+};
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use clap::Args;
@@ -18,7 +20,7 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::counters::line_profile::llvm;
 use sediment_read::read::Recording;
 use sediment_read::resolve;
-use sediment_record::{FileFilter, Target};
+use sediment_record::{FileFilter, RecordingTarget};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -57,7 +59,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    options: Options,
+    options: RecordingOptions,
 }
 
 /// Output of `record --json`: a recording, and the file that was written of it.
@@ -98,9 +100,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     }
     let target = target(&arguments.command, &arguments.pid, arguments.system);
     let wanted = match (arguments.startup, &arguments.format) {
-        (true, _) => Wanted::FirstUses,
-        (false, None) => Wanted::Profile,
-        (false, Some(_)) => Wanted::Lines,
+        (true, _) => RecordingUse::FirstUses,
+        (false, None) => RecordingUse::Profile,
+        (false, Some(_)) => RecordingUse::Lines,
     };
     let globs = arguments.only.clone();
     let only = Only {
@@ -112,8 +114,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let only = (!arguments.only.is_empty()).then_some(&only);
     let made = match arguments.options.record(&target, wanted, only, ui)? {
-        Side::Recorder(made) => made,
-        Side::Front(code) => return Ok(code),
+        RecordingSide::Recorder(made) => made,
+        RecordingSide::Front(code) => return Ok(code),
     };
     if arguments.format.is_some() {
         return write_lines(&made, arguments, output, ui);
@@ -146,7 +148,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 /// Writes the facts for programs. The contents are a profile or lines.
 fn write_json(
     file: &Path,
-    made: &Recorded,
+    made: &ResolvedRecording,
     older: Option<&Path>,
     (profile, lines): (Option<ProfileOutput<'_>>, Option<LinesOutput>),
     ui: &Ui,
@@ -157,9 +159,9 @@ fn write_json(
 }
 
 /// Writes the executions by source line.
-fn write_lines(made: &Recorded, arguments: &Arguments, output: &Path, ui: &Ui) -> Result<ExitCode> {
+fn write_lines(made: &ResolvedRecording, arguments: &Arguments, output: &Path, ui: &Ui) -> Result<ExitCode> {
     let only = &arguments.only[..];
-    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let settings = resolve::ResolveSettings { skip_other_builds: true, ..Default::default() };
     let files = SystemFiles::new(None, &[])?;
     let wanted = |label: &str| only.is_empty() || only.iter().any(|glob| glob.matches(label));
     let whole = &made.resolved.profile;
@@ -256,13 +258,13 @@ fn write_whole(profile: &Profile, output: &Path, ui: &Ui) -> Result<PathBuf> {
 }
 
 /// Target of a recording on the command line.
-pub(super) fn target(command: &[OsString], pid: &[i32], system: bool) -> Target {
+pub(super) fn target(command: &[OsString], pid: &[i32], system: bool) -> RecordingTarget {
     if system {
-        Target::System
+        RecordingTarget::System
     } else if pid.is_empty() {
-        Target::Program(command.to_vec())
+        RecordingTarget::Program(command.to_vec())
     } else {
-        Target::Processes(pid.to_vec())
+        RecordingTarget::Processes(pid.to_vec())
     }
 }
 

@@ -2,7 +2,7 @@
 //! `sediment resolve`: gives names to the functions that were recorded in stripped files, by the debug files of those builds.
 
 use crate::distribution;
-use crate::files::{self, DEBUGINFOD, DebugFiles};
+use crate::files::{self, DEBUGINFOD, DebugSources};
 use crate::inputs::{self, read_profile};
 use crate::next_steps;
 use crate::output::{Schema, SkippedItems};
@@ -11,7 +11,7 @@ use clap::Args;
 use sediment_core::plural::counted;
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_read::resolve::nameless::{self, Outcome};
+use sediment_read::resolve::nameless::{self, NamingOutcome};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return Err(Error::new(ErrorCode::Usage, "--debug debuginfod needs a server in DEBUGINFOD_URLS")
             .with_hint(format!("servers of distributions: {}", distribution::servers())));
     }
-    let debug_files = DebugFiles::new(&arguments.debug)?;
+    let debug_files = DebugSources::new(&arguments.debug)?;
     if let (Some((path, own)), false) =
         (debug_files.of_other_builds(&build_ids).first(), build_ids.is_empty())
     {
@@ -133,8 +133,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-fn tell(outcome: &Outcome, ui: &Ui) {
-    let Outcome { label, build_id, found, named, left } = outcome;
+fn tell(outcome: &NamingOutcome, ui: &Ui) {
+    let NamingOutcome { label, build_id, found, named, left } = outcome;
     if *found {
         ui.note(&format!("named {} of {label}", counted(*named, "function")));
     }
@@ -151,7 +151,7 @@ fn tell(outcome: &Outcome, ui: &Ui) {
 }
 
 /// The error for a profile of which nothing could be named.
-fn not_found(outcomes: &[Outcome]) -> Error {
+fn not_found(outcomes: &[NamingOutcome]) -> Error {
     let builds: Vec<String> =
         outcomes.iter().map(|outcome| format!("{} {}", outcome.label, outcome.build_id)).collect();
     Error::new(ErrorCode::NotFound, format!("found no debug file; build-ids: {}", builds.join(", "))).with_hint(

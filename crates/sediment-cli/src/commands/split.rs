@@ -48,14 +48,14 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SplitOutput {
     schema: Schema<1>,
-    files: Vec<Part>,
+    files: Vec<SplitPart>,
     skipped: Vec<SkippedItems>,
 }
 
 /// A written part of a profile.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Part {
+pub(super) struct SplitPart {
     /// The file.
     output: String,
     /// Label of the program or library.
@@ -66,7 +66,7 @@ pub(super) struct Part {
 }
 
 /// Writes the part of each DSO that has functions to a file of its name.
-pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<Vec<Part>> {
+pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<Vec<SplitPart>> {
     let mut written = Vec::new();
     for label in profile.dsos().keys() {
         let part = split::split(profile, label);
@@ -81,7 +81,7 @@ pub(super) fn write_parts(profile: &Profile, folder: &Path, ui: &Ui) -> Result<V
         };
         let file = folder.join(format!("{name}.prof"));
         files::write(&file, text::print(&part).as_bytes(), ui)?;
-        written.push(Part {
+        written.push(SplitPart {
             output: file.to_string_lossy().into_owned(),
             dso: label.clone(),
             functions: part.function_count(),

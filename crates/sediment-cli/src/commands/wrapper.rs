@@ -117,8 +117,8 @@ fn add_profiles(folder: &Path, profiles: &Path, ui: &Ui) -> Result<wrapper::Prof
 const COMPILERS: (&str, &str) = ("/usr/libexec/sediment/compilers", "SEDIMENT_COMPILERS");
 
 /// Part of a profile for the compiler: a file's name and its variable, the name for people, and how its text is made.
-type Kind = (&'static str, &'static str, &'static str, fn(&Profile) -> (String, Skipped));
-const KINDS: [Kind; 2] = [
+type CompilerInput = (&'static str, &'static str, &'static str, fn(&Profile) -> (String, Skipped));
+const KINDS: [CompilerInput; 2] = [
     ("counters.sediment", "SEDIMENT_COUNTERS", "counters", gcov::counters),
     ("blocks.sediment", "SEDIMENT_BLOCKS", "block counts", blocks::counts),
 ];

@@ -19,17 +19,17 @@ const TIMEOUT: Duration = Duration::from_secs(900);
 pub(crate) const DEBUGINFOD: &str = "debuginfod";
 
 /// Sources of debug files.
-pub(crate) struct DebugFiles {
+pub(crate) struct DebugSources {
     /// Files that the user named: path, build-id, contents.
     named: Vec<(PathBuf, String, Vec<u8>)>,
     folders: Vec<PathBuf>,
     ask_debuginfod: bool,
     system: SystemFiles,
-    /// The first failure of debuginfod-find that is no missing file.
+    /// The first failure of debuginfod-find other than a missing file.
     failure: RefCell<Option<Error>>,
 }
 
-impl DebugFiles {
+impl DebugSources {
     /// Those of these words: an ELF file, a folder, or `debuginfod`.
     pub(crate) fn new(given: &[PathBuf]) -> Result<Self> {
         let (mut named, mut folders, mut ask_debuginfod) = (Vec::new(), Vec::new(), false);
@@ -82,7 +82,7 @@ impl DebugFiles {
     }
 }
 
-impl Files for DebugFiles {
+impl Files for DebugSources {
     fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
         let named = self.named.iter().find(|(_, own, _)| binary::same_build_id(own, build_id));
         named

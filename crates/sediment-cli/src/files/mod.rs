@@ -20,7 +20,7 @@ mod journal;
 mod system;
 mod temporary;
 pub(crate) use appended::append_line;
-pub(crate) use debug::{DEBUGINFOD, DebugFiles};
+pub(crate) use debug::{DEBUGINFOD, DebugSources};
 pub(crate) use journal::JournalFile;
 pub(crate) use system::SystemFiles;
 pub(crate) use temporary::{TemporaryFolder, Workshop};
@@ -116,12 +116,12 @@ pub(crate) fn expect_regular(path: &Path) -> Result<()> {
 
 /// Recording to read: a file, or bytes that arrived through a pipe. Long input of a pipe is kept in a temporary file.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum RecordingSource {
     File(fs::File, u64),
     Memory(Vec<u8>),
 }
 
-impl Source {
+impl RecordingSource {
     /// Opens a file without reading it; a pipe, or standard input for `-`, is read to its end.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         if path == Path::new(STANDARD_STREAM) {
@@ -133,12 +133,12 @@ impl Source {
         let failed = |error: std::io::Error| unreadable(path, &error);
         let file = fs::File::open(path).map_err(failed)?;
         let found = file.metadata().map_err(failed)?;
-        if found.is_file() { Ok(Source::File(file, found.len())) } else { Self::spooled(file, path) }
+        if found.is_file() { Ok(RecordingSource::File(file, found.len())) } else { Self::spooled(file, path) }
     }
 
     /// When the file was written last, in nanoseconds since 1970; None for a stream.
     pub(crate) fn written(&self) -> Option<u128> {
-        let Source::File(file, _) = self else { return None };
+        let RecordingSource::File(file, _) = self else { return None };
         let about = file.metadata().ok()?;
         // A spooled stream has no name.
         let written = (about.nlink() > 0).then(|| about.modified().ok()).flatten()?;
@@ -153,7 +153,7 @@ impl Source {
         let begun = stream.by_ref().take(IN_MEMORY).read_to_end(&mut bytes);
         begun.map_err(|error| unreadable(path, &error))?;
         if (bytes.len() as u64) < IN_MEMORY {
-            return Ok(Source::Memory(bytes));
+            return Ok(RecordingSource::Memory(bytes));
         }
         let mut spool = || -> std::io::Result<(fs::File, u64)> {
             let mut file = tempfile::tempfile()?;
@@ -166,29 +166,29 @@ impl Source {
                 .with_input(display(path))
                 .with_hint("set TMPDIR to a folder with more space, or write it to a file first")
         })?;
-        Ok(Source::File(file, length))
+        Ok(RecordingSource::File(file, length))
     }
 }
 
-impl Input for Source {
+impl Input for RecordingSource {
     fn length(&self) -> u64 {
         match self {
-            Source::File(_, length) => *length,
-            Source::Memory(bytes) => bytes.length(),
+            RecordingSource::File(_, length) => *length,
+            RecordingSource::Memory(bytes) => bytes.length(),
         }
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
         match self {
-            Source::File(file, _) => file.read_at(buffer, offset),
-            Source::Memory(bytes) => bytes.read_at(offset, buffer),
+            RecordingSource::File(file, _) => file.read_at(buffer, offset),
+            RecordingSource::Memory(bytes) => bytes.read_at(offset, buffer),
         }
     }
 
     fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Source::File(..) => None,
-            Source::Memory(bytes) => bytes.bytes(),
+            RecordingSource::File(..) => None,
+            RecordingSource::Memory(bytes) => bytes.bytes(),
         }
     }
 }
@@ -248,7 +248,7 @@ pub(crate) fn write(path: &Path, data: &[u8], ui: &Ui) -> Result<()> {
     if is_standard_output(path) {
         return ui.raw_result(data);
     }
-    let mut output = Output::create(path, Audience::Everyone)?;
+    let mut output = OutputFile::create(path, Audience::Everyone)?;
     output.write_all(data).map_err(|error| output.failed(&error))?;
     output.keep()
 }
@@ -261,7 +261,7 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 
 /// Writes a file of our own whole or not at all, in the place of whatever has its name.
 pub(crate) fn write_owned(path: &Path, data: &[u8]) -> Result<()> {
-    let mut output = Output::replace(path)?;
+    let mut output = OutputFile::replace(path)?;
     output.write_all(data).map_err(|error| output.failed(&error))?;
     output.keep()
 }
@@ -327,7 +327,7 @@ pub(crate) fn expect_to_write(path: &Path) -> Result<()> {
         }
         // To open a pipe and close it would be its end.
         Ok(found) if !found.is_file() => Ok(()),
-        _ => Output::create(path, Audience::Owner).map(drop),
+        _ => OutputFile::create(path, Audience::Owner).map(drop),
     }
 }
 
@@ -342,18 +342,18 @@ pub(crate) enum Audience {
 
 /// A file that is being written, and is there once it is whole. Devices and pipes are written to as they are.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct OutputFile {
     path: PathBuf,
-    kind: Kind,
+    kind: OutputKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum OutputKind {
     AsItIs(fs::File),
     Whole { file: tempfile::NamedTempFile, target: PathBuf, permissions: Option<Permissions> },
 }
 
-impl Output {
+impl OutputFile {
     pub(crate) fn create(path: &Path, audience: Audience) -> Result<Self> {
         // Follow a link to what it stands for: the link itself is the user's.
         let target = fs::canonicalize(path).unwrap_or_else(|_| target_of_link(path));
@@ -365,7 +365,7 @@ impl Output {
                 let file = file.map_err(|error| {
                     Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(path))
                 })?;
-                return Ok(Self { path: path.to_path_buf(), kind: Kind::AsItIs(file) });
+                return Ok(Self { path: path.to_path_buf(), kind: OutputKind::AsItIs(file) });
             }
         }
         let permissions = match audience {
@@ -405,7 +405,7 @@ impl Output {
                 kind => Error::new(ErrorCode::Io, format!("cannot be written: {kind}")),
             })
             .map_err(|error| error.with_input(display(path)))?;
-        Ok(Self { path: path.to_path_buf(), kind: Kind::Whole { file, target, permissions } })
+        Ok(Self { path: path.to_path_buf(), kind: OutputKind::Whole { file, target, permissions } })
     }
 
     /// Puts the file in its place.
@@ -413,7 +413,7 @@ impl Output {
         let failed = |error: std::io::Error| {
             Error::new(ErrorCode::Io, format!("cannot be written: {error}")).with_input(display(&self.path))
         };
-        let Kind::Whole { file, target, permissions } = self.kind else { return Ok(()) };
+        let OutputKind::Whole { file, target, permissions } = self.kind else { return Ok(()) };
         if let Some(permissions) = permissions {
             file.as_file().set_permissions(permissions).map_err(failed)?;
         }
@@ -428,18 +428,18 @@ impl Output {
     }
 }
 
-impl Write for Output {
+impl Write for OutputFile {
     fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
         match &mut self.kind {
-            Kind::AsItIs(file) => file.write(data),
-            Kind::Whole { file, .. } => file.write(data),
+            OutputKind::AsItIs(file) => file.write(data),
+            OutputKind::Whole { file, .. } => file.write(data),
         }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         match &mut self.kind {
-            Kind::AsItIs(file) => file.flush(),
-            Kind::Whole { file, .. } => file.flush(),
+            OutputKind::AsItIs(file) => file.flush(),
+            OutputKind::Whole { file, .. } => file.flush(),
         }
     }
 }

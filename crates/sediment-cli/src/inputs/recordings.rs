@@ -2,7 +2,7 @@
 //! Opens, reads, resolves and replays recordings, and prints what was skipped.
 
 use crate::distribution::Owner;
-use crate::files::{self, Audience, Output, Source, SystemFiles};
+use crate::files::{self, Audience, OutputFile, RecordingSource, SystemFiles};
 use crate::packages;
 use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
@@ -10,23 +10,23 @@ use sediment_core::binary::{Binary, Files as _, NoFiles};
 use sediment_core::plural::{counted, grouped};
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_read::read::{self, BuildIdList, Input, RecordedDso, Recording, Settings, Step};
+use sediment_read::read::{self, BuildIdList, Input, ReadSettings, RecordedDso, Recording, Step};
 use sediment_read::resolve::{self, Resolved, Stripped};
-use sediment_read::trace::{Sequence, file::Writer};
+use sediment_read::trace::{StepCounter, file::TraceWriter};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The parts of one recording, opened, and the build-ids of its files that lie beside them.
 #[derive(Debug)]
-pub(crate) struct Inputs(Vec<(PathBuf, Source)>, BuildIdList);
+pub(crate) struct Inputs(Vec<(PathBuf, RecordingSource)>, BuildIdList);
 
 impl Inputs {
     /// Opens them. A file that callgrind left empty stands for the parts that it wrote beside it.
     pub(crate) fn open(paths: &[PathBuf], ui: &Ui) -> Result<Self> {
-        let mut inputs: Vec<(PathBuf, Source)> = Vec::new();
+        let mut inputs: Vec<(PathBuf, RecordingSource)> = Vec::new();
         let mut ids = BuildIdList::default();
         for path in paths {
-            let source = Source::open(path)?;
+            let source = RecordingSource::open(path)?;
             if let Some(list) =
                 BuildIdList::read(&source).map_err(|error| error.with_input(files::display(path)))?
             {
@@ -42,7 +42,7 @@ impl Inputs {
             let names: Vec<String> = siblings.iter().map(|sibling| files::base_name(sibling)).collect();
             ui.warn(&format!("{} is empty; reading instead: {}", files::display(path), names.join(", ")));
             for sibling in new {
-                inputs.push((sibling.clone(), Source::open(sibling)?));
+                inputs.push((sibling.clone(), RecordingSource::open(sibling)?));
             }
         }
         if inputs.is_empty() && !ids.is_empty() {
@@ -53,12 +53,12 @@ impl Inputs {
     }
 
     /// Reads them into one recording.
-    pub(crate) fn read(&self, settings: &Settings, ui: &Ui) -> Result<Recording> {
-        let settings = Settings { part: self.0.len() > 1, ..settings.clone() };
+    pub(crate) fn read(&self, settings: &ReadSettings, ui: &Ui) -> Result<Recording> {
+        let settings = ReadSettings { part: self.0.len() > 1, ..settings.clone() };
         let mut whole: Option<Recording> = None;
         for (path, source) in &self.0 {
             let named = |error: Error| error.with_input(files::display(path));
-            let watched = Watched::new(source, path, "reading", ui);
+            let watched = WatchedInput::new(source, path, "reading", ui);
             let mut part = read::read(&watched, &settings).map_err(named)?;
             if let Some(written) = source.written() {
                 part.origin.ended(written);
@@ -79,21 +79,21 @@ impl Inputs {
     /// Reads and resolves recordings, adds the order of the run, and writes the run to `trace`.
     pub(crate) fn resolve(
         &self,
-        settings: &Settings,
+        settings: &ReadSettings,
         files: &SystemFiles,
         ignore_build_id: bool,
         trace: Option<&Path>,
         ui: &Ui,
     ) -> Result<(Recording, Resolved)> {
         let recording = self.read(settings, ui)?;
-        let settings_of_resolve = resolve::Settings { ignore_build_id, ..Default::default() };
+        let settings_of_resolve = resolve::ResolveSettings { ignore_build_id, ..Default::default() };
         let mut resolved = resolve(&recording, files, settings_of_resolve, ui)?;
         self.replay(settings, &recording, &mut resolved, trace, ui)?;
         Ok((recording, resolved))
     }
 
     /// True if any of the formats records the order of functions.
-    pub(crate) fn any_knows_the_order(&self, settings: &Settings) -> Result<bool> {
+    pub(crate) fn any_knows_the_order(&self, settings: &ReadSettings) -> Result<bool> {
         for (path, source) in &self.0 {
             let reader =
                 read::find(source, settings).map_err(|error| error.with_input(files::display(path)))?;
@@ -107,22 +107,22 @@ impl Inputs {
     /// Adds the order of the run to the profile if the formats record it, and writes the run to `trace`.
     fn replay(
         &self,
-        settings: &Settings,
+        settings: &ReadSettings,
         recording: &Recording,
         resolved: &mut Resolved,
         trace: Option<&Path>,
         ui: &Ui,
     ) -> Result<()> {
         let Resolved { profile, functions, .. } = resolved;
-        let output = trace.map(|path| Output::create(path, Audience::Owner)).transpose()?;
+        let output = trace.map(|path| OutputFile::create(path, Audience::Owner)).transpose()?;
         let mut output = output.zip(trace);
-        let mut writer = output.as_mut().map(|(output, _)| Writer::new(output, profile, functions));
-        let mut told: Vec<(Sequence<'_>, bool)> = Vec::new();
+        let mut writer = output.as_mut().map(|(output, _)| TraceWriter::new(output, profile, functions));
+        let mut told: Vec<(StepCounter<'_>, bool)> = Vec::new();
         for (path, source) in &self.0 {
             let named = |error: Error| error.with_input(files::display(path));
             let Some(replay) = read::find(source, settings).map_err(named)?.replay else { continue };
-            let mut sequence = Sequence::new(functions);
-            let watched = Watched::new(source, path, "replaying the run in", ui);
+            let mut sequence = StepCounter::new(functions);
+            let watched = WatchedInput::new(source, path, "replaying the run in", ui);
             match &mut writer {
                 // Alone it may count on all cores.
                 None => (replay.steps)(&watched, settings, recording, &mut sequence),
@@ -139,7 +139,7 @@ impl Inputs {
             .map_err(named)?;
             told.push((sequence, replay.whole));
         }
-        let runs = writer.map(Writer::finish).transpose();
+        let runs = writer.map(TraceWriter::finish).transpose();
         if let Some((output, path)) = output {
             let runs = runs.map_err(|error| output.failed(&error))?.unwrap_or_default();
             if runs == 0 {
@@ -162,7 +162,11 @@ impl Inputs {
 }
 
 /// The given files, and in place of each folder the recordings below it, by path; None where a folder has none.
-pub(crate) fn below_folders(paths: &[PathBuf], settings: &Settings, ui: &Ui) -> Result<Option<Vec<PathBuf>>> {
+pub(crate) fn below_folders(
+    paths: &[PathBuf],
+    settings: &ReadSettings,
+    ui: &Ui,
+) -> Result<Option<Vec<PathBuf>>> {
     let (mut found, mut others) = (Vec::new(), 0u64);
     for path in paths {
         if !path.is_dir() || is_recording(path) {
@@ -180,7 +184,7 @@ pub(crate) fn below_folders(paths: &[PathBuf], settings: &Settings, ui: &Ui) -> 
                 if kind.is_dir() {
                     open.push(path);
                 } else if kind.is_file() {
-                    match read::find(&Source::open(&path)?, settings) {
+                    match read::find(&RecordingSource::open(&path)?, settings) {
                         Ok(_) => found.push(path),
                         Err(_) => others += 1,
                     }
@@ -199,25 +203,25 @@ pub(crate) fn below_folders(paths: &[PathBuf], settings: &Settings, ui: &Ui) -> 
 }
 
 /// A file with a progress bar.
-struct Watched<'a> {
-    source: &'a Source,
+struct WatchedInput<'a> {
+    source: &'a RecordingSource,
     bar: indicatif::ProgressBar,
 }
 
-impl<'a> Watched<'a> {
-    fn new(source: &'a Source, path: &Path, doing: &str, ui: &Ui) -> Self {
+impl<'a> WatchedInput<'a> {
+    fn new(source: &'a RecordingSource, path: &Path, doing: &str, ui: &Ui) -> Self {
         let bar = ui.progress_of_bytes(source.length(), &format!("{doing} {}", files::display(path)));
         Self { source, bar }
     }
 }
 
-impl Drop for Watched<'_> {
+impl Drop for WatchedInput<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
 }
 
-impl Input for Watched<'_> {
+impl Input for WatchedInput<'_> {
     fn length(&self) -> u64 {
         self.source.length()
     }
@@ -254,7 +258,7 @@ pub(crate) fn label(dso: &RecordedDso, files: &SystemFiles) -> Option<String> {
 pub(crate) fn resolve(
     recording: &Recording,
     files: &SystemFiles,
-    settings: resolve::Settings,
+    settings: resolve::ResolveSettings,
     ui: &Ui,
 ) -> Result<Resolved> {
     ui.detail(&format!(

@@ -5,7 +5,7 @@ use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
 use sediment_core::Result;
 use sediment_core::binary::Binary;
-use sediment_core::binary::code::Code;
+use sediment_core::binary::code::BuildCode;
 use sediment_core::matching::identity;
 use sediment_core::matching::printed::{self, PrintedNames};
 use sediment_core::matching::renamed::{self, Renaming};
@@ -58,7 +58,7 @@ pub(crate) fn follow(
         return Ok(());
     }
     let further = SystemFiles::new(root.map(Path::to_path_buf), &[])?;
-    let Some(code) = Code::of_binary(&files::read(path)?, binary, &further) else { return Ok(()) };
+    let Some(code) = BuildCode::of_binary(&files::read(path)?, binary, &further) else { return Ok(()) };
     let mut found = renamed::renamings(profile, label.as_deref(), &code);
     found.retain(|renaming| profile.rename(renaming.function, &renaming.new));
     if let [first, ..] = found.as_slice() {

@@ -2,7 +2,7 @@
 //! Profiles as rows of a table, JSON lines, for query engines: each line is an object with the columns of docs/rows.md. Lines of sums come
 //! back as the merged profile.
 
-use sediment_core::profile::rows::{Assembly, Kind, Row, rows};
+use sediment_core::profile::rows::{Assembly, ProfileRow, RowKind, rows};
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 use sediment_core::{Error, ErrorCode, Result};
 use serde_json::{Map, Value, json};
@@ -63,14 +63,21 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Profile> {
 }
 
 /// The row of an object; else what is wrong with it.
-fn row(object: &Value, assembly: &mut Assembly) -> std::result::Result<Row, String> {
-    let kind = text(object, "kind")?.and_then(Kind::parse).ok_or("a row of an unknown `kind`")?;
+fn row(object: &Value, assembly: &mut Assembly) -> std::result::Result<ProfileRow, String> {
+    let kind = text(object, "kind")?.and_then(RowKind::parse).ok_or("a row of an unknown `kind`")?;
     let function = function(object, FUNCTION, assembly)?;
     let callee = self::function(object, CALLEE, assembly)?;
     let detail = text(object, "detail")?.unwrap_or_default().to_owned();
     let weight = number(object, "weight")?;
     let first = number(object, "first_use")?.map(u64::try_from).transpose();
-    Ok(Row { kind, function, callee, detail, weight, first: first.map_err(|_| "`first_use` is too large")? })
+    Ok(ProfileRow {
+        kind,
+        function,
+        callee,
+        detail,
+        weight,
+        first: first.map_err(|_| "`first_use` is too large")?,
+    })
 }
 
 fn function(

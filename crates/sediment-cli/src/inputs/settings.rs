@@ -10,7 +10,7 @@ use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, Options, cdsort};
+use sediment_order::order::algorithms::{self, Algorithm, AlgorithmInput, AlgorithmOptions, cdsort};
 use sediment_order::order::{self, BuiltGraph};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const MOST_LOOKS: u64 = 1 << 33;
 
 /// Settings of single algorithms.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct Settings {
+pub(crate) struct AlgorithmSettings {
     /// Parameter of CDSort: cache-entries=16, cache-size=2048, distance-power=0.25 (sixteenths, up to 2),
     /// frequency-scale=0.25 or longest-chain=128; repeatable [default: these values]
     #[arg(long, value_name = "NAME=VALUE", value_parser = cdsort_setting)]
@@ -72,7 +72,7 @@ fn cdsort_setting(text: &str) -> std::result::Result<CdsortSetting, String> {
     }
 }
 
-impl Settings {
+impl AlgorithmSettings {
     /// Refuses all of them for the default algorithm.
     pub(crate) fn refuse_for_engine(&self) -> Result<()> {
         self.refuse(!self.cdsort.is_empty(), "--cdsort needs --algorithm cdsort")?;
@@ -84,8 +84,8 @@ impl Settings {
         if given { Err(Error::new(ErrorCode::Usage, why)) } else { Ok(()) }
     }
 
-    fn of_cdsort(&self) -> cdsort::Settings {
-        let mut settings = cdsort::Settings::default();
+    fn of_cdsort(&self) -> cdsort::CdsortParameters {
+        let mut settings = cdsort::CdsortParameters::default();
         for setting in &self.cdsort {
             match *setting {
                 CdsortSetting::CacheEntries(entries) => settings.cache_entries = entries,
@@ -101,16 +101,16 @@ impl Settings {
 
 /// Inputs of an algorithm besides the graph.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
-    cdsort: cdsort::Settings,
+pub(crate) struct AlgorithmInputs {
+    cdsort: cdsort::CdsortParameters,
     pub(crate) starts: Vec<Vec<FunctionId>>,
     code_shingles: Vec<Vec<u64>>,
 }
 
-impl Known {
+impl AlgorithmInputs {
     /// Gathers it: starts from the runs, without any from the profile's own first uses; and from further profiles.
     pub(crate) fn of(
-        settings: &Settings,
+        settings: &AlgorithmSettings,
         algorithm: &Algorithm,
         profile: &Profile,
         built: &BuiltGraph,
@@ -154,8 +154,8 @@ impl Known {
     }
 
     /// The same as the library takes it.
-    pub(crate) fn options(&self, seed: u64) -> Options<'_> {
-        Options {
+    pub(crate) fn options(&self, seed: u64) -> AlgorithmOptions<'_> {
+        AlgorithmOptions {
             seed,
             most_looks: Some(MOST_LOOKS),
             cdsort: self.cdsort,

@@ -11,12 +11,12 @@ use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::command::Outcome;
 use sediment_read::read::{self, Recording};
 use sediment_read::resolve::{self, Resolved};
-use sediment_read::trace::Sequence;
+use sediment_read::trace::StepCounter;
 use sediment_record::breakpoints::Rates;
 use sediment_record::tracing::apart;
 use sediment_record::{
-    self, BlockCoverage, FileFilter, Job, Progress, RECORDERS, RecordedData, Recorder, Settings, Target,
-    Until,
+    self, BlockCoverage, FileFilter, RECORDERS, RecordSettings, RecordedData, Recorder, RecordingJob,
+    RecordingProgress, RecordingTarget, Until,
 };
 use serde::Serialize;
 use signal_hook::consts::signal;
@@ -27,7 +27,7 @@ mod front;
 
 /// Options of a recording.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct RecordingOptions {
     /// End the recording after this time, above 0; accepts 90, 90s and 2m. With breakpoints, the program continues
     /// [default: none]
     #[arg(long, value_name = "SECONDS", conflicts_with = "until", value_parser = values::duration)]
@@ -92,7 +92,7 @@ const CALL_SITES: &str = "call-sites";
 
 /// Use of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum RecordingUse {
     /// First uses alone, by breakpoints.
     FirstUses,
     /// A profile of functions, and of blocks where a compiler has left a map of them.
@@ -110,15 +110,15 @@ pub(crate) struct Only<'a> {
 }
 
 /// Result of a recording in this process.
-pub(crate) enum Side {
+pub(crate) enum RecordingSide {
     /// The recording.
-    Recorder(Box<Recorded>),
+    Recorder(Box<ResolvedRecording>),
     /// Another process has recorded and written it, or there is nothing to write; the exit code.
     Front(ExitCode),
 }
 
 /// A resolved recording.
-pub(crate) struct Recorded {
+pub(crate) struct ResolvedRecording {
     pub(crate) recording: Recording,
     pub(crate) resolved: Resolved,
     pub(crate) outcome: Option<Outcome>,
@@ -138,7 +138,7 @@ pub(crate) struct RecordingOutput {
     exit_code: Option<i32>,
 }
 
-impl Recorded {
+impl ResolvedRecording {
     pub(crate) fn output(&self) -> RecordingOutput {
         RecordingOutput {
             method: self.method,
@@ -153,17 +153,17 @@ impl Recorded {
     }
 }
 
-impl Options {
+impl RecordingOptions {
     /// Records with the chosen method and resolves the recording. `only`: None for all files; methods other than breakpoints
     /// record all of them.
     pub(crate) fn record(
         &self,
-        target: &Target,
-        wanted: Wanted,
+        target: &RecordingTarget,
+        wanted: RecordingUse,
         only: Option<&Only<'_>>,
         ui: &Ui,
-    ) -> Result<Side> {
-        let startup = wanted == Wanted::FirstUses;
+    ) -> Result<RecordingSide> {
+        let startup = wanted == RecordingUse::FirstUses;
         let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         if (self.event.is_some() || self.freq.is_some()) && !recorder.name.starts_with("perf-") {
@@ -173,14 +173,14 @@ impl Options {
         let mut link = None;
         if recorder.traces {
             let program = match target {
-                Target::Program(words) => Some(&words[..]),
-                Target::Processes(_) | Target::System => None,
+                RecordingTarget::Program(words) => Some(&words[..]),
+                RecordingTarget::Processes(_) | RecordingTarget::System => None,
             };
             match apart::part(program)? {
-                apart::Side::Front(front) => {
-                    return front::attend(front, &settings.stop, ui).map(Side::Front);
+                apart::ForkedSide::Front(front) => {
+                    return front::attend(front, &settings.stop, ui).map(RecordingSide::Front);
                 }
-                apart::Side::Recorder(recorder) => link = Some(recorder),
+                apart::ForkedSide::Recorder(recorder) => link = Some(recorder),
             }
         }
         if let Some(link) = &mut link {
@@ -191,7 +191,7 @@ impl Options {
         let bar = ui.spinner("recording");
         let mut over = None;
         let mut awaited = only.is_some();
-        let mut watch = |progress: Progress| {
+        let mut watch = |progress: RecordingProgress| {
             let nothing_yet = nothing_yet(&mut awaited, &progress);
             for warning in [progress.warning, nothing_yet].into_iter().flatten() {
                 bar.suspend(|| ui.warn(&warning));
@@ -203,7 +203,7 @@ impl Options {
                 bar.set_message(format!("recording: {functions} functions executed"));
             }
         };
-        let mut job = Job {
+        let mut job = RecordingJob {
             target,
             settings: &settings,
             folder: workshop.path(),
@@ -226,7 +226,7 @@ impl Options {
                     (resolved, _) => resolved?,
                 };
                 if !steps.is_empty() {
-                    let mut sequence = Sequence::new(&resolved.functions);
+                    let mut sequence = StepCounter::new(&resolved.functions);
                     sequence.steps(&steps);
                     sequence.put_into(&mut resolved.profile, false);
                 }
@@ -235,7 +235,7 @@ impl Options {
             RecordedData::Files(paths) => {
                 // Addresses of samples and branches tell blocks; other files have none.
                 let executions = settings.blocks != BlockCoverage::Never && recorder.tells_addresses;
-                let settings = read::Settings { executions, ..read::Settings::default() };
+                let settings = read::ReadSettings { executions, ..read::ReadSettings::default() };
                 recordings::Inputs::open(&paths, ui)?.resolve(&settings, &files, false, None, ui)?
             }
         };
@@ -247,16 +247,22 @@ impl Options {
             ui.warn(&warning);
         }
         let (outcome, method) = (recorded.outcome, recorder.name);
-        Ok(Side::Recorder(Box::new(Recorded { recording, resolved, outcome, time, method })))
+        Ok(RecordingSide::Recorder(Box::new(ResolvedRecording {
+            recording,
+            resolved,
+            outcome,
+            time,
+            method,
+        })))
     }
 
-    fn settings(&self, wanted: Wanted, only: Option<&Only<'_>>) -> Result<Settings> {
-        let startup = wanted == Wanted::FirstUses;
+    fn settings(&self, wanted: RecordingUse, only: Option<&Only<'_>>) -> Result<RecordSettings> {
+        let startup = wanted == RecordingUse::FirstUses;
         if self.trampolines && !startup {
             return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
                 .with_hint("add --startup"));
         }
-        if wanted == Wanted::Lines && self.blocks.as_deref() == Some("never") {
+        if wanted == RecordingUse::Lines && self.blocks.as_deref() == Some("never") {
             let why = "--format of lines needs what --blocks never leaves out";
             return Err(Error::new(ErrorCode::Usage, why).with_hint("use --blocks auto or always"));
         }
@@ -270,7 +276,7 @@ impl Options {
             None => BlockCoverage::WithinBudget,
         };
         let until = self.seconds.map(Until::After).or(self.until).unwrap_or_default();
-        Ok(Settings {
+        Ok(RecordSettings {
             exclude: self.exclude.iter().cloned().collect(),
             recorded: only.map_or_else(FileFilter::default, |only| only.files.clone()),
             max_memory: self.max_memory,
@@ -280,7 +286,7 @@ impl Options {
             overhead: self.overhead,
             exact: self.exact,
             blocks,
-            lines: wanted == Wanted::Lines,
+            lines: wanted == RecordingUse::Lines,
             event: self.event.clone(),
             frequency: self.freq,
             until,
@@ -290,8 +296,8 @@ impl Options {
 
     fn recorder(
         &self,
-        target: &Target,
-        settings: &Settings,
+        target: &RecordingTarget,
+        settings: &RecordSettings,
         startup: bool,
         ui: &Ui,
     ) -> Result<&'static Recorder> {
@@ -318,10 +324,10 @@ impl Options {
 }
 
 /// A program that is left alone is not harmed: its end is that of this command, too.
-fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> Side {
+fn left_alone(error: &Error, outcome: Outcome, ui: &Ui) -> RecordingSide {
     let hint = error.hint().map_or_else(String::new, |hint| format!("; {hint}"));
     ui.warn(&format!("{error}{hint}; no profile was written"));
-    Side::Front(exit::as_the_program(outcome))
+    RecordingSide::Front(exit::as_the_program(outcome))
 }
 
 /// Resolves a recording by breakpoints. `fault`: the warning of a program that ended by one.
@@ -332,7 +338,7 @@ fn resolve_here(
     ui: &Ui,
 ) -> Result<Resolved> {
     // A file that was replaced while it was recorded, as by an upgrade, is lost, and no other.
-    let settings = resolve::Settings { skip_other_builds: true, ..Default::default() };
+    let settings = resolve::ResolveSettings { skip_other_builds: true, ..Default::default() };
     let resolved = recordings::resolve(recording, files, settings, ui);
     let Some(only) = only.filter(|_| recording.addresses().is_empty()) else { return resolved };
     resolved.map_err(|reason| {
@@ -362,7 +368,7 @@ fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
 }
 
 /// Warning of a recording that may be of the wrong program, once. `awaited`: whether that is to be told.
-fn nothing_yet(awaited: &mut bool, progress: &Progress) -> Option<String> {
+fn nothing_yet(awaited: &mut bool, progress: &RecordingProgress) -> Option<String> {
     *awaited &= progress.functions == Some(0);
     let elapsed = progress.elapsed;
     (*awaited && elapsed > AWAITED).then(|| {
@@ -399,7 +405,10 @@ fn ended_by_fault(outcome: Outcome) -> Option<String> {
 pub(crate) fn must_work(startup: bool) -> Result<()> {
     match sediment_record::recorder(OF_STARTS).filter(|_| startup) {
         Some(recorder) => (recorder.available)(),
-        None => sediment_record::best(&Target::Program(vec!["true".into()]), &Settings::default()).map(drop),
+        None => {
+            sediment_record::best(&RecordingTarget::Program(vec!["true".into()]), &RecordSettings::default())
+                .map(drop)
+        }
     }
 }
 

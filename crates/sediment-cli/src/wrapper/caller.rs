@@ -32,14 +32,14 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
 
 /// The caller of the wrapper: its compiler family decides where to look for linkers.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Caller {
+pub(super) enum WrapperCaller {
     Gcc,
     /// With the folders of its `-B`, and the one that it lies in.
     Clang(Vec<PathBuf>),
     Other,
 }
 
-impl Caller {
+impl WrapperCaller {
     pub(super) fn find() -> Self {
         // Wrappers that wait for one another.
         const MOST_WRAPPERS: usize = 8;
@@ -51,8 +51,8 @@ impl Caller {
             let Ok(program) = std::fs::read_link(format!("/proc/{process}/exe")) else { break };
             let name = files::base_name(&program);
             match compiler(&name) {
-                Some(Compiler::Gcc) => return Self::Gcc,
-                Some(Compiler::Clang) => {
+                Some(CallingCompiler::Gcc) => return Self::Gcc,
+                Some(CallingCompiler::Clang) => {
                     let mut folders = prefixes(&words_of(process));
                     folders.extend(self::folders(&variable("COMPILER_PATH").unwrap_or_default()));
                     folders.extend(program.parent().map(Path::to_path_buf));
@@ -86,13 +86,13 @@ pub(crate) fn is_compiler(name: &str) -> bool {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Compiler {
+enum CallingCompiler {
     Gcc,
     Clang,
 }
 
 /// The family of a compiler driver, by the name of its file: with the machine that it compiles for before it, and a release behind it.
-fn compiler(name: &str) -> Option<Compiler> {
+fn compiler(name: &str) -> Option<CallingCompiler> {
     const GCC: &[&str] = &[
         "gcc", "g++", "cc", "c++", "c89", "c99", "gfortran", "gdc", "gccgo", "gm2", "gcobol", "xgcc", "xg++",
         "collect2",
@@ -122,7 +122,11 @@ fn compiler(name: &str) -> Option<Compiler> {
         parts.pop();
     }
     let own = parts.last()?;
-    if GCC.contains(own) { Some(Compiler::Gcc) } else { CLANG.contains(own).then_some(Compiler::Clang) }
+    if GCC.contains(own) {
+        Some(CallingCompiler::Gcc)
+    } else {
+        CLANG.contains(own).then_some(CallingCompiler::Clang)
+    }
 }
 
 /// The folders of `-B` on a compiler's command line.
@@ -173,20 +177,20 @@ mod tests {
 
     #[test]
     fn compilers_are_known_by_their_names() {
-        let rows: &[(&str, Option<Compiler>)] = &[
-            ("gcc", Some(Compiler::Gcc)),
-            ("cc", Some(Compiler::Gcc)),
-            ("x86_64-linux-gnu-gcc-12", Some(Compiler::Gcc)),
-            ("aarch64-linux-gnu-g++", Some(Compiler::Gcc)),
-            ("c++-14.2.0", Some(Compiler::Gcc)),
-            ("arm-none-eabi-gfortran-13", Some(Compiler::Gcc)),
-            ("collect2", Some(Compiler::Gcc)),
-            ("clang", Some(Compiler::Clang)),
-            ("clang-19", Some(Compiler::Clang)),
-            ("clang++-19", Some(Compiler::Clang)),
-            ("clang-cl", Some(Compiler::Clang)),
-            ("riscv64-unknown-elf-clang", Some(Compiler::Clang)),
-            ("flang-new", Some(Compiler::Clang)),
+        let rows: &[(&str, Option<CallingCompiler>)] = &[
+            ("gcc", Some(CallingCompiler::Gcc)),
+            ("cc", Some(CallingCompiler::Gcc)),
+            ("x86_64-linux-gnu-gcc-12", Some(CallingCompiler::Gcc)),
+            ("aarch64-linux-gnu-g++", Some(CallingCompiler::Gcc)),
+            ("c++-14.2.0", Some(CallingCompiler::Gcc)),
+            ("arm-none-eabi-gfortran-13", Some(CallingCompiler::Gcc)),
+            ("collect2", Some(CallingCompiler::Gcc)),
+            ("clang", Some(CallingCompiler::Clang)),
+            ("clang-19", Some(CallingCompiler::Clang)),
+            ("clang++-19", Some(CallingCompiler::Clang)),
+            ("clang-cl", Some(CallingCompiler::Clang)),
+            ("riscv64-unknown-elf-clang", Some(CallingCompiler::Clang)),
+            ("flang-new", Some(CallingCompiler::Clang)),
             ("make", None),
             ("bash", None),
             ("dash", None),

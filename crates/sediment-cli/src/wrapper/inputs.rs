@@ -2,8 +2,8 @@
 //! Inputs of a link, as far as the linker can read them again.
 
 use crate::files;
-use sediment_core::binary::objects::Objects;
-use sediment_order::wrapper::command_line::{Input, LinkLine};
+use sediment_core::binary::objects::InputObjects;
+use sediment_order::wrapper::command_line::{LinkInput, LinkLine};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
@@ -17,8 +17,8 @@ const LARGEST_INPUTS: u64 = 16 << 30;
 /// A word of the command line that names a pipe, a socket or a device: who opens it first has it.
 pub(super) fn read_once(line: &LinkLine) -> Option<PathBuf> {
     let inputs = line.inputs.iter().filter_map(|input| match input {
-        Input::Path(path) => Some(path),
-        Input::Library(_) => None,
+        LinkInput::Path(path) => Some(path),
+        LinkInput::Library(_) => None,
     });
     let named = inputs.chain(&line.values).map(Path::new);
     let is_read_once = |path: &&Path| std::fs::metadata(path).is_ok_and(|found| is_read_once(&found));
@@ -33,9 +33,9 @@ pub(super) fn is_read_once(found: &Metadata) -> bool {
 }
 
 /// The functions of what is linked, as far as the files tell.
-pub(super) fn read(line: &LinkLine) -> Objects {
+pub(super) fn read(line: &LinkLine) -> InputObjects {
     let lto = line.plugin.is_some();
-    let mut objects = Objects::default();
+    let mut objects = InputObjects::default();
     let mut left = LARGEST_INPUTS;
     for input in &line.inputs {
         let Some(path) = path_of(input, line) else { continue };
@@ -56,10 +56,10 @@ pub(super) fn read(line: &LinkLine) -> Objects {
 }
 
 /// Path of an input; None for a shared library, which has nothing to place.
-fn path_of(input: &Input, line: &LinkLine) -> Option<PathBuf> {
+fn path_of(input: &LinkInput, line: &LinkLine) -> Option<PathBuf> {
     let name = match input {
-        Input::Path(path) => return Some(PathBuf::from(path)),
-        Input::Library(name) => name,
+        LinkInput::Path(path) => return Some(PathBuf::from(path)),
+        LinkInput::Library(name) => name,
     };
     let file = |ending: &str| match name.as_bytes().strip_prefix(b":") {
         Some(exact) => OsStr::from_bytes(exact).to_owned(),

@@ -2,8 +2,8 @@
 //! A detour for linkers that know no order of functions, but keep that of an object: GNU ld makes one object of all, in order, and the
 //! linker links that in their position.
 
-use super::Link;
-use super::linker::Linker;
+use super::WrappedLink;
+use super::linker::RealLinker;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::wrapper::plan;
 use std::ffi::{OsStr, OsString};
@@ -11,19 +11,19 @@ use std::ffi::{OsStr, OsString};
 /// Joins several objects to one, and knows their range in the linker's arguments.
 #[derive(Debug)]
 pub(super) struct Joiner {
-    gnu_ld: Linker,
+    gnu_ld: RealLinker,
     positions: Vec<usize>,
 }
 
 impl Joiner {
     /// The detour for a link, or the reason against it.
-    pub(super) fn find(link: &Link<'_>, complete: bool) -> std::result::Result<Self, String> {
+    pub(super) fn find(link: &WrappedLink<'_>, complete: bool) -> std::result::Result<Self, String> {
         if !plan::keeps_order_of_objects(&link.linker.version()) {
             return Err("it may not keep the order of objects".to_owned());
         }
         let positions = plan::joinable(link.line, link.arguments, complete)?;
-        let gnu_ld =
-            Linker::other("ld.bfd", link.called, link.line).ok_or_else(|| "GNU ld is missing".to_owned())?;
+        let gnu_ld = RealLinker::other("ld.bfd", link.called, link.line)
+            .ok_or_else(|| "GNU ld is missing".to_owned())?;
         Ok(Self { gnu_ld, positions })
     }
 

@@ -10,7 +10,7 @@
 //! then.
 
 use super::log::{self, OrderFile};
-use super::{Link, Ordered};
+use super::{Ordered, WrappedLink};
 use crate::files;
 use sediment_order::link::Placement;
 use sediment_order::wrapper::plan;
@@ -34,7 +34,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Makes the links, and returns their folder; None where none are asked for, for linkers that read no order, and if a link fails, which is
 /// not for this to tell.
-pub(super) fn link(link: &Link<'_>, ordered: &Ordered, file: &OrderFile) -> Option<PathBuf> {
+pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(LAYOUTS)?);
     if ordered.joiner.is_some() {
         return None;
@@ -60,7 +60,7 @@ pub(super) fn link(link: &Link<'_>, ordered: &Ordered, file: &OrderFile) -> Opti
 }
 
 /// Makes the links of an output that has no order, and returns their folder; None where none are asked for, and if a link fails.
-pub(super) fn link_unordered(link: &Link<'_>) -> Option<PathBuf> {
+pub(super) fn link_unordered(link: &WrappedLink<'_>) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(NOISE)?);
     let name = std::fs::read(asked.join(NAME)).ok()?;
     if log::output(link.line).file_name()?.as_bytes() != name {
@@ -75,7 +75,7 @@ pub(super) fn link_unordered(link: &Link<'_>) -> Option<PathBuf> {
 type LinkSide<'a> = (&'a str, &'a [OsString], bool);
 
 /// Links each side with each padding object of a folder into another.
-fn link_sides(link: &Link<'_>, objects: &Path, folder: &Path, sides: &[LinkSide<'_>]) -> Option<()> {
+fn link_sides(link: &WrappedLink<'_>, objects: &Path, folder: &Path, sides: &[LinkSide<'_>]) -> Option<()> {
     for number in 1.. {
         let object = objects.join(format!("{number}.o"));
         if !object.is_file() {

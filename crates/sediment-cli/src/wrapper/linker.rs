@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The real linker: finds it, asks for its abilities, and runs it.
 
-use super::caller::{Caller, folders, variable};
+use super::caller::{WrapperCaller, folders, variable};
 use crate::exit::ExitCode;
 use crate::files;
 use crate::ui::Ui;
@@ -81,12 +81,12 @@ fn chosen_by_gcc() -> String {
 
 /// A linker, and the name that it is called by: that decides how it names itself in messages.
 #[derive(Debug)]
-pub(super) struct Linker {
+pub(super) struct RealLinker {
     path: PathBuf,
     called: OsString,
 }
 
-impl Linker {
+impl RealLinker {
     /// Finds the linker that would have run without sediment: the one that `SEDIMENT_LD` names, or the next of this name on the way of
     /// the compiler that called, or on PATH where none did. `called`: how this process was called; `emulation`: what is linked for.
     pub(super) fn find(name: &str, called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Result<Self> {
@@ -116,7 +116,7 @@ impl Linker {
 
     /// A linker of the last of these names; before PATH the others are looked for as well.
     fn on_the_way(names: &[&str], called: &OsStr, emulation: &dyn Fn() -> Option<String>) -> Option<Self> {
-        let caller = Caller::find();
+        let caller = WrapperCaller::find();
         let folders = caller.folders();
         let first = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
         let name = *names.last()?;
@@ -133,19 +133,19 @@ impl Linker {
                 ways
             });
             let mut ways: Vec<PathBuf> = of_target.collect();
-            let at = if native || caller == Caller::Other { 0 } else { ways.len() };
+            let at = if native || caller == WrapperCaller::Other { 0 } else { ways.len() };
             ways.splice(at..at, on_path(OsStr::new(name)));
             ways
         });
         // Whoever is no compiler found this program by its path, or first on PATH.
-        let on_the_way = caller != Caller::Other || !called.as_bytes().contains(&b'/');
+        let on_the_way = caller != WrapperCaller::Other || !called.as_bytes().contains(&b'/');
         let found = search(first.chain(then), called, on_the_way).or_else(|| {
             // lld by the name that distributions give to a release of it.
             let releases =
                 (10..=40).rev().flat_map(|release| on_path(OsStr::new(&format!("{name}-{release}"))));
             search(releases, called, false)
         })?;
-        let plain = caller == Caller::Other && found.file_name() == Some(OsStr::new(name));
+        let plain = caller == WrapperCaller::Other && found.file_name() == Some(OsStr::new(name));
         let called = if plain { OsString::from(name) } else { found.clone().into_os_string() };
         Some(Self { path: found, called })
     }
@@ -182,14 +182,14 @@ impl Linker {
     }
 
     /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.
-    pub(super) fn run(&self, arguments: &[OsString], with_sections: bool) -> Result<Ended> {
+    pub(super) fn run(&self, arguments: &[OsString], with_sections: bool) -> Result<LinkerRun> {
         const OPTIONS: &str = "COLLECT_GCC_OPTIONS";
         let mut command = self.command();
         let options = std::env::var_os(OPTIONS).filter(|_| with_sections);
         if let Some(options) = options.as_deref().and_then(plan::with_function_sections) {
             command.env(OPTIONS, options);
         }
-        self.output(command.args(arguments)).map(Ended)
+        self.output(command.args(arguments)).map(LinkerRun)
     }
 
     fn output(&self, command: &mut Command) -> Result<Output> {
@@ -217,9 +217,9 @@ impl Linker {
 
 /// A linker that was run.
 #[derive(Debug)]
-pub(super) struct Ended(Output);
+pub(super) struct LinkerRun(Output);
 
-impl Ended {
+impl LinkerRun {
     pub(super) fn successful(&self) -> bool {
         self.0.status.success()
     }

@@ -4,7 +4,7 @@
 //! A line is a [`LoggedLink`]. Lines are appended, so links of a parallel build do not disturb each other.
 
 use super::{Ordered, Origin};
-use crate::files::{self, Output, TemporaryFolder};
+use crate::files::{self, OutputFile, TemporaryFolder};
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::wrapper::command_line::LinkLine;
@@ -63,7 +63,7 @@ impl OrderFile {
                     (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
                 });
             let path = folder.join(format!("{name}-{tag:016x}.order"));
-            let mut output = Output::replace(&path)?;
+            let mut output = OutputFile::replace(&path)?;
             output.write_all(text).map_err(|error| output.failed(&error))?;
             output.keep()?;
             return Ok(Self { path, _temporary: None });
@@ -248,10 +248,16 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
 }
 
 /// Reason for a link without an order, and its code where it is an error.
-type Why<'a> = (&'a str, Option<ErrorCode>);
+type MissingOrderReason<'a> = (&'a str, Option<ErrorCode>);
 
 /// A link that was done as without sediment, how long it took, and the profile that it has all the same.
-pub(super) fn left(line: &LinkLine, why: Why<'_>, origin: Option<&Origin>, took: Duration, ui: &Ui) {
+pub(super) fn left(
+    line: &LinkLine,
+    why: MissingOrderReason<'_>,
+    origin: Option<&Origin>,
+    took: Duration,
+    ui: &Ui,
+) {
     append(&unordered(LinkOutcome::Left, line, why, origin, took), ui);
 }
 
@@ -269,7 +275,7 @@ pub(super) fn best_as_linked(line: &LinkLine, origin: &Origin, took: Duration, u
 fn unordered(
     outcome: LinkOutcome,
     line: &LinkLine,
-    (why, code): Why<'_>,
+    (why, code): MissingOrderReason<'_>,
     origin: Option<&Origin>,
     took: Duration,
 ) -> LoggedLink {

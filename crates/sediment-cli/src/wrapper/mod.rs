@@ -27,23 +27,23 @@ use crate::start;
 use crate::ui::Ui;
 pub(crate) use caller::is_compiler;
 use joined::Joiner;
-use linker::Linker;
 pub(crate) use linker::REAL_LD;
+use linker::RealLinker;
 pub(crate) use log::{BEST_AS_LINKED, LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin};
 use nix::unistd::{AccessFlags, access};
 use profiles::{Chosen, NotOrdered, Origin};
 pub(crate) use profiles::{Profiles, counts_before, dso_in, labels_of};
-use sediment_core::binary::objects::Objects;
-use sediment_core::matching::identity::Rule;
+use sediment_core::binary::objects::InputObjects;
+use sediment_core::matching::identity::MatchRule;
 use sediment_core::matching::renamed::Renaming;
 use sediment_core::profile::FunctionIndex;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link::gnu_ld_script;
 use sediment_order::link::{self, Placement};
-use sediment_order::order::{self, BuiltGraph, Method, Older, Ordering, Request, Selection};
-use sediment_order::wrapper::command_line::{self, Incomplete, LinkLine, Response};
+use sediment_order::order::{self, BuiltGraph, Older, OrderMethod, OrderRequest, Ordering, Selection};
+use sediment_order::wrapper::command_line::{self, IncompleteLine, LinkLine, Response};
 use sediment_order::wrapper::plan::{self, PassThrough};
-use sediment_order::wrapper::settings::Settings;
+use sediment_order::wrapper::settings::PackageSettings;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::panic::AssertUnwindSafe;
@@ -95,10 +95,10 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let Some(folder) = caller::variable("PROF_DIR").or_else(|| profiles_beside(&called)) else {
         // Nothing is read, but where the machine that is linked for decides which linker it is.
         let emulation = || command_line::read(arguments, &response).emulation;
-        return Linker::find(name, &called, &emulation)?.take_over(arguments);
+        return RealLinker::find(name, &called, &emulation)?.take_over(arguments);
     };
     let line = command_line::read(arguments, &response);
-    let linker = Linker::find(name, &called, &|| line.emulation.clone())?;
+    let linker = RealLinker::find(name, &called, &|| line.emulation.clone())?;
     let here = std::env::current_dir().unwrap_or_default();
     let left = plan::left_alone(&line, here.as_os_str());
     if matches!(left, Some(PassThrough::Question | PassThrough::Test)) || !start::streams_are_open() {
@@ -107,7 +107,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     start::outlive_readers();
     let ui = Ui::new();
     ui.tell_all();
-    let link = Link { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
+    let link = WrappedLink { linker: &linker, called: &called, arguments, line: &line, ui: &ui };
     match left.or_else(|| own_script(&line)) {
         Some(left @ PassThrough::Incomplete(_)) => {
             return link.as_usual(&Error::new(ErrorCode::NotOrdered, left.in_words()), None);
@@ -116,7 +116,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
         None => {}
     }
     if let Some(path) = inputs::read_once(&line) {
-        let why = PassThrough::Incomplete(Incomplete::ReadOnce(path.into()));
+        let why = PassThrough::Incomplete(IncompleteLine::ReadOnce(path.into()));
         return link.as_usual(&Error::new(ErrorCode::NotOrdered, why.in_words()), None);
     }
     link.in_order(Path::new(&folder))
@@ -155,8 +155,8 @@ fn own_script(line: &LinkLine) -> Option<PassThrough> {
 }
 
 /// A link that may get an order.
-struct Link<'a> {
-    linker: &'a Linker,
+struct WrappedLink<'a> {
+    linker: &'a RealLinker,
     /// Name that this program was called by.
     called: &'a OsStr,
     arguments: &'a [OsString],
@@ -164,7 +164,7 @@ struct Link<'a> {
     ui: &'a Ui,
 }
 
-impl Link<'_> {
+impl WrappedLink<'_> {
     fn in_order(&self, folder: &Path) -> Result<ExitCode> {
         let began = Instant::now();
         let (order, file) = match self.prepared(folder) {
@@ -284,7 +284,7 @@ impl Link<'_> {
 
     /// The order of the program as the linker made it without one, by which goals are compared. None where that program does not tell where
     /// its functions are, as the linker strips it.
-    fn compared_with_linked(&self, chosen: &Chosen, request: &Request<'_>) -> Option<Ordering> {
+    fn compared_with_linked(&self, chosen: &Chosen, request: &OrderRequest<'_>) -> Option<Ordering> {
         let name = self.line.output_name();
         let binary = read_binary(&log::output(self.line)).ok()?;
         let selection = Selection::Binary { binary: &binary, file_name: chosen.label().unwrap_or(&name) };
@@ -316,7 +316,7 @@ struct Ordered {
     /// The share of the calls into functions of its profile that go to functions that are there, in percent.
     coverage: f64,
     /// The package's settings, and the older order that was kept to.
-    settings: Settings,
+    settings: PackageSettings,
     older: Option<Older>,
     /// Detour for a linker that reads no order.
     joiner: Option<Joiner>,
@@ -339,10 +339,10 @@ fn coverage(chosen: &Chosen, built: &BuiltGraph) -> f64 {
 }
 
 /// The order of what is linked.
-fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Prepared, NotOrdered> {
+fn prepare(folder: &Path, link: &WrappedLink<'_>) -> std::result::Result<Prepared, NotOrdered> {
     let line = link.line;
     let profiles = Profiles::open(folder, link.ui)?;
-    let mut objects: Option<Objects> = None;
+    let mut objects: Option<InputObjects> = None;
     let chosen = profiles.choose(line.soname.as_deref(), &line.output_name(), &mut || {
         objects.get_or_insert_with(|| inputs::read(line)).clone()
     })?;
@@ -354,7 +354,12 @@ fn prepare(folder: &Path, link: &Link<'_>) -> std::result::Result<Prepared, NotO
 
 /// Order of a link by a profile. The profile is of something else if only function names connect it with the link and none of them can
 /// be placed: a single profiled function that every program has is no connection.
-fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_>) -> Result<Prepared> {
+fn order_by(
+    mut chosen: Chosen,
+    objects: &InputObjects,
+    folder: &Path,
+    link: &WrappedLink<'_>,
+) -> Result<Prepared> {
     let (dialect, joiner) = match link.linker.dialect() {
         Ok(dialect) => (dialect, None),
         Err(why) => match Joiner::find(link, objects.complete()) {
@@ -369,14 +374,15 @@ fn order_by(mut chosen: Chosen, objects: &Objects, folder: &Path, link: &Link<'_
     let output_name = link.line.output_name();
     let names = [link.line.soname.as_deref(), Some(&output_name), chosen.label()];
     let older = settings::older_of(folder, &settings, names)?;
-    let method = Method::Engine(settings.engine);
-    let mut request = Request { method, aim: settings.aim, older: older.as_ref(), ..Request::default() };
+    let method = OrderMethod::Engine(settings.engine);
+    let mut request =
+        OrderRequest { method, aim: settings.aim, older: older.as_ref(), ..OrderRequest::default() };
     let renamed = chosen.follow_renamed(objects);
     let selection = Selection::Objects { objects, label: chosen.label() };
     let named = |error: Error| error.with_input(files::display(&chosen.origin.path));
     let mut ordering = order::compute(chosen.profile(), &selection, &request).map_err(named)?;
     let (mut placements, mut skipped) = link::placements_in(&ordering.order, &ordering.built, objects);
-    if placements.is_empty() && chosen.origin.rule == Rule::Functions {
+    if placements.is_empty() && chosen.origin.rule == MatchRule::Functions {
         return Ok(Prepared::NoProfile);
     }
     if placements.is_empty() {

@@ -7,9 +7,9 @@
 
 use crate::files;
 use crate::ui::Ui;
-use sediment_core::binary::code::Code;
-use sediment_core::binary::objects::{Finder, Objects};
-use sediment_core::matching::identity::{self, Rule};
+use sediment_core::binary::code::BuildCode;
+use sediment_core::binary::objects::{Finder, InputObjects};
+use sediment_core::matching::identity::{self, MatchRule};
 use sediment_core::matching::renamed::{self, Renaming};
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::{Error, ErrorCode, Result, Skipped};
@@ -23,29 +23,29 @@ pub(crate) struct Profiles {
     /// Every file that should hold profiles, by name.
     files: Vec<PathBuf>,
     /// By label; the file that counts.
-    labels: BTreeMap<String, Place>,
+    labels: BTreeMap<String, ProfilePlace>,
     map: Vec<(String, String)>,
 }
 
 /// Where a label's profile is.
 #[derive(Clone)]
-struct Place {
+struct ProfilePlace {
     path: PathBuf,
     /// Further files with a profile of this label, which do not count.
     also_in: Vec<PathBuf>,
     /// Read already, as its clusters had to be known.
-    profile: Option<Read>,
+    profile: Option<SharedProfile>,
 }
 
 /// Profile, and what was skipped in it. The latter is for the log alone: `import` reported it, and a build has many links.
-type Read = Rc<(Profile, Skipped)>;
+type SharedProfile = Rc<(Profile, Skipped)>;
 
 /// The most that is read of a profile, of all in files for several programs, and of the map: each link reads them.
 const LONGEST_PROFILE: u64 = 256 << 20;
 const LONGEST_PROFILES: u64 = 1 << 30;
 const LONGEST_MAP: u64 = 16 << 20;
 
-fn read(path: &Path, most: u64) -> Result<(Read, u64)> {
+fn read(path: &Path, most: u64) -> Result<(SharedProfile, u64)> {
     let named = |error: Error| error.with_input(files::display(path));
     let bytes = files::read_at_most(path, most)?;
     text::parse(&bytes).map(|read| (Rc::new(read), bytes.len() as u64)).map_err(named)
@@ -54,7 +54,7 @@ fn read(path: &Path, most: u64) -> Result<(Read, u64)> {
 /// The profile of a link.
 pub(crate) struct Chosen {
     pub(crate) origin: Origin,
-    profile: Read,
+    profile: SharedProfile,
 }
 
 /// File of the profile of a link, and the rule that found it.
@@ -63,7 +63,7 @@ pub(crate) struct Origin {
     pub(crate) path: PathBuf,
     /// The cluster; None: the functions without one.
     pub(crate) label: Option<String>,
-    pub(crate) rule: Rule,
+    pub(crate) rule: MatchRule,
     /// Further files with a profile of the same program, which do not count.
     pub(crate) also_in: Vec<PathBuf>,
 }
@@ -91,7 +91,7 @@ impl Chosen {
     }
 
     /// True if one of its functions is linked, as far as the inputs show.
-    fn has_function_in(&self, objects: &Objects) -> bool {
+    fn has_function_in(&self, objects: &InputObjects) -> bool {
         let profile = self.profile();
         let functions = profile.functions().into_iter().map(|function| profile.key(function));
         let own: Vec<&FunctionKey> = functions.filter(|key| key.dso.as_deref() == self.label()).collect();
@@ -100,8 +100,8 @@ impl Chosen {
     }
 
     /// Gives functions the names that they have in what is linked.
-    pub(crate) fn follow_renamed(&mut self, objects: &Objects) -> Vec<Renaming> {
-        let Some(code) = Code::of_objects(objects) else { return Vec::new() };
+    pub(crate) fn follow_renamed(&mut self, objects: &InputObjects) -> Vec<Renaming> {
+        let Some(code) = BuildCode::of_objects(objects) else { return Vec::new() };
         let mut renamings = renamed::renamings(self.profile(), self.label(), &code);
         if !renamings.is_empty() {
             let profile = &mut Rc::make_mut(&mut self.profile).0;
@@ -129,9 +129,10 @@ impl Profiles {
         }
         entries.sort();
         let ending = |path: &Path, ending: &str| path.extension().is_some_and(|found| found == ending);
-        let mut labels: BTreeMap<String, Place> = BTreeMap::new();
+        let mut labels: BTreeMap<String, ProfilePlace> = BTreeMap::new();
         for path in entries.iter().filter(|path| ending(path, "prof")) {
-            labels.insert(stem(path), Place { path: path.clone(), also_in: Vec::new(), profile: None });
+            labels
+                .insert(stem(path), ProfilePlace { path: path.clone(), also_in: Vec::new(), profile: None });
         }
         let mut left = LONGEST_PROFILES;
         for path in entries.iter().filter(|path| ending(path, "gv")) {
@@ -146,9 +147,12 @@ impl Profiles {
                 }
             };
             for label in labels_of(path, &read.0) {
-                let place =
-                    || Place { path: path.clone(), also_in: Vec::new(), profile: Some(Rc::clone(&read)) };
-                let held = |place: &mut Place| place.also_in.push(path.clone());
+                let place = || ProfilePlace {
+                    path: path.clone(),
+                    also_in: Vec::new(),
+                    profile: Some(Rc::clone(&read)),
+                };
+                let held = |place: &mut ProfilePlace| place.also_in.push(path.clone());
                 labels.entry(label).and_modify(held).or_insert_with(place);
             }
         }
@@ -179,7 +183,7 @@ impl Profiles {
         &self,
         soname: Option<&str>,
         file_name: &str,
-        inputs: &mut dyn FnMut() -> Objects,
+        inputs: &mut dyn FnMut() -> InputObjects,
     ) -> std::result::Result<Option<Chosen>, NotOrdered> {
         if self.labels.is_empty() {
             return Ok(None);
@@ -189,7 +193,7 @@ impl Profiles {
             let chosen = self.chosen(&found.label, found.rule);
             // libpython3.so is no version of libpython3.13.so, but a library of its own, without a function.
             let is_other = |chosen: &Chosen| {
-                found.rule == Rule::NameWithoutVersion && !chosen.has_function_in(&inputs())
+                found.rule == MatchRule::NameWithoutVersion && !chosen.has_function_in(&inputs())
             };
             if !chosen.as_ref().is_ok_and(is_other) {
                 return chosen.map(Some);
@@ -198,7 +202,7 @@ impl Profiles {
         if let Some(label) = identity::by_map(soname, file_name, &self.map) {
             let named = label.strip_suffix(".prof").unwrap_or(label);
             return match [label, named].into_iter().find(|label| self.labels.contains_key(*label)) {
-                Some(label) => self.chosen(label, Rule::Map).map(Some),
+                Some(label) => self.chosen(label, MatchRule::Map).map(Some),
                 None => Err(Error::new(
                     ErrorCode::NotFound,
                     format!("the map names {label}, which has no profile"),
@@ -212,7 +216,7 @@ impl Profiles {
         let mut reached = Vec::new();
         for label in &labels {
             // A damaged profile of something else is not this link's concern.
-            let Ok(chosen) = self.chosen(label, Rule::Functions) else { continue };
+            let Ok(chosen) = self.chosen(label, MatchRule::Functions) else { continue };
             let profile = chosen.profile();
             let functions = profile.functions();
             let keys = functions.iter().map(|function| profile.key(*function));
@@ -250,7 +254,7 @@ impl Profiles {
     }
 
     /// Reads the profile of a label, and finds its cluster in it.
-    fn chosen(&self, label: &str, rule: Rule) -> std::result::Result<Chosen, NotOrdered> {
+    fn chosen(&self, label: &str, rule: MatchRule) -> std::result::Result<Chosen, NotOrdered> {
         let place = self
             .labels
             .get(label)

@@ -6,7 +6,7 @@ use crate::kept_order;
 use sediment_core::matching::identity;
 use sediment_core::{Error, Result};
 use sediment_order::order::Older;
-use sediment_order::wrapper::settings::{self, ORDER, Settings, share};
+use sediment_order::wrapper::settings::{self, ORDER, PackageSettings, share};
 use std::path::Path;
 
 /// The most that is read of the settings, and of an older order.
@@ -14,21 +14,21 @@ const LONGEST_SETTINGS: u64 = 1 << 20;
 const LONGEST_ORDER: u64 = 256 << 20;
 
 /// Reads a settings file.
-pub(crate) fn read(path: &Path) -> Result<Settings> {
+pub(crate) fn read(path: &Path) -> Result<PackageSettings> {
     let bytes = files::read_at_most(path, LONGEST_SETTINGS)?;
     settings::parse(&bytes).map_err(|error| error.with_input(files::display(path)))
 }
 
 /// Reads the settings of a folder of profiles; the default where it has none.
-pub(crate) fn of_folder(folder: &Path) -> Result<Settings> {
+pub(crate) fn of_folder(folder: &Path) -> Result<PackageSettings> {
     let path = folder.join(settings::FILE);
-    if path.symlink_metadata().is_err() { Ok(Settings::default()) } else { read(&path) }
+    if path.symlink_metadata().is_err() { Ok(PackageSettings::default()) } else { read(&path) }
 }
 
 /// Reads the older order that the settings name for an output, if any: by the names of its file, or by the label of its profile.
 pub(crate) fn older_of(
     folder: &Path,
-    settings: &Settings,
+    settings: &PackageSettings,
     [soname, file_name, label]: [Option<&str>; 3],
 ) -> Result<Option<Older>> {
     let programs: Vec<&str> = settings.keep.iter().filter_map(|name| name.strip_suffix(ORDER)).collect();
@@ -42,7 +42,7 @@ pub(crate) fn older_of(
 ///
 /// # Errors
 /// For the first that is missing or no ordering file.
-pub(crate) fn check_older(folder: &Path, settings: &Settings) -> Result<()> {
+pub(crate) fn check_older(folder: &Path, settings: &PackageSettings) -> Result<()> {
     settings.keep.iter().try_for_each(|name| older_in(folder, name, 0.0).map(drop))
 }
 

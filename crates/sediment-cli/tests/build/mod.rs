@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// A build folder with profiles, a log, and the wrapper under the names of linkers.
-pub struct Build(pub tempfile::TempDir);
+pub struct BuildFolder(pub tempfile::TempDir);
 
-impl Build {
+impl BuildFolder {
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for name in ["wrapper", "profiles", "log"] {

@@ -18,12 +18,12 @@ pub struct Compiler {
     pub cxx: &'static str,
     /// Compiler for its plugins: that of the machine that it runs on.
     builder: &'static str,
-    pub runs: Runs,
+    pub runs: CompilerHost,
     pub needs: &'static [Need],
 }
 
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub enum Runs {
+pub enum CompilerHost {
     /// Here, and so do its programs.
     Here,
     /// Here; its programs run elsewhere.
@@ -44,7 +44,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc",
         cxx: "g++",
         builder: "g++",
-        runs: Runs::Here,
+        runs: CompilerHost::Here,
         needs: &[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")],
     },
     Compiler {
@@ -52,7 +52,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "aarch64-linux-gnu-gcc",
         cxx: "aarch64-linux-gnu-g++",
         builder: "g++",
-        runs: Runs::ForOthers,
+        runs: CompilerHost::ForOthers,
         needs: &[
             Need::Program("make"),
             Need::Program("g++"),
@@ -65,7 +65,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-14",
         cxx: "g++-14",
         builder: "g++-14",
-        runs: Runs::InTree(DEBIAN_13),
+        runs: CompilerHost::InTree(DEBIAN_13),
         needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_14), Need::Debian13("usr/bin/make")],
     },
     Compiler {
@@ -73,7 +73,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "aarch64-linux-gnu-gcc-14",
         cxx: "aarch64-linux-gnu-g++-14",
         builder: "g++-14",
-        runs: Runs::InTree(DEBIAN_13),
+        runs: CompilerHost::InTree(DEBIAN_13),
         needs: &[
             Need::Program("unshare"),
             Need::Debian13(HEADERS_14_AARCH64),
@@ -85,7 +85,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-13",
         cxx: "g++-13",
         builder: "g++-13",
-        runs: Runs::InTree(DEBIAN_13),
+        runs: CompilerHost::InTree(DEBIAN_13),
         needs: &[Need::Program("unshare"), Need::Debian13(HEADERS_13), Need::Debian13("usr/bin/g++-13")],
     },
     Compiler {
@@ -93,7 +93,7 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-15",
         cxx: "g++-15",
         builder: "g++-15",
-        runs: Runs::InTree(DEBIAN_SID),
+        runs: CompilerHost::InTree(DEBIAN_SID),
         needs: &[Need::Program("unshare"), Need::DebianSid(HEADERS_15), Need::DebianSid("usr/bin/g++-15")],
     },
     Compiler {
@@ -101,25 +101,25 @@ pub static COMPILERS: &[Compiler] = &[
         c: "gcc-16",
         cxx: "g++-16",
         builder: "g++-16",
-        runs: Runs::InTree(DEBIAN_SID),
+        runs: CompilerHost::InTree(DEBIAN_SID),
         needs: &[Need::Program("unshare"), Need::DebianSid(HEADERS_16), Need::DebianSid("usr/bin/g++-16")],
     },
 ];
 
 /// The folder of a plugin in a tree, once it is built.
-type Built = Arc<OnceLock<TempDir>>;
+type PluginFolder = Arc<OnceLock<TempDir>>;
 
 impl Compiler {
     pub fn folder(&self) -> TempDir {
         match self.runs {
-            Runs::Here | Runs::ForOthers => TempDir::new().unwrap(),
-            Runs::InTree(tree) => TempDir::new_in(support::tree(tree).join("tmp")).unwrap(),
+            CompilerHost::Here | CompilerHost::ForOthers => TempDir::new().unwrap(),
+            CompilerHost::InTree(tree) => TempDir::new_in(support::tree(tree).join("tmp")).unwrap(),
         }
     }
 
     /// A program where this compiler runs, ready to be started in a folder of [`Self::folder`].
     pub fn command(&self, folder: &Path, program: &str) -> Command {
-        let Runs::InTree(tree) = self.runs else {
+        let CompilerHost::InTree(tree) = self.runs else {
             let mut command = Command::new(program);
             command.current_dir(folder);
             return command;
@@ -138,15 +138,15 @@ impl Compiler {
 
     /// A path as this compiler sees it.
     fn inside(&self, path: &Path) -> PathBuf {
-        let Runs::InTree(tree) = self.runs else { return path.to_owned() };
+        let CompilerHost::InTree(tree) = self.runs else { return path.to_owned() };
         path.strip_prefix(support::tree(tree))
             .map_or_else(|_| path.to_owned(), |path| Path::new("/").join(path))
     }
 
     /// The option that gives it its plugin, which is built once.
     pub fn plugin(&self) -> String {
-        static BUILT: OnceLock<Mutex<HashMap<&str, Built>>> = OnceLock::new();
-        let Runs::InTree(_) = self.runs else {
+        static BUILT: OnceLock<Mutex<HashMap<&str, PluginFolder>>> = OnceLock::new();
+        let CompilerHost::InTree(_) = self.runs else {
             return format!("-fplugin={}", support::plugin::built(self.c).join("sediment.so").display());
         };
         let built = BUILT.get_or_init(Mutex::default).lock().unwrap().entry(self.name).or_default().clone();

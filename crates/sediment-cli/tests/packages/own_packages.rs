@@ -6,7 +6,7 @@ use crate::build;
 use crate::projects::settings;
 
 use crate::running::{err, out};
-use build::Build;
+use build::BuildFolder;
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ const LEGACY: [&str; 6] =
     ["perf2gv", "gv2link", "gen_profiles", "gen_profile_merge", "gen_link_order", "make_sediment_rpmmacros"];
 
 /// A folder with what packages are built from, and a `cargo` in front of the real one that has compiled the program already.
-struct Sources(tempfile::TempDir);
+struct PackageSources(tempfile::TempDir);
 
 /// A compiler that gives the objects of the plugin that was built for the tests, and links as the real one.
 fn compiler_of_built_plugin() -> String {
@@ -46,7 +46,7 @@ fn compiler_of_built_plugin() -> String {
     )
 }
 
-impl Sources {
+impl PackageSources {
     fn new() -> Self {
         let sources = Self(tempfile::tempdir().unwrap());
         let (tree, bin) = (sources.path("sediment-0.1.0"), sources.path("bin"));
@@ -120,7 +120,7 @@ impl Sources {
 
 /// The packages for rpm. Worth its time: nothing else tells that what users install is complete, works, and goes away without a trace.
 fn rpm_packages() {
-    let sources = Sources::new();
+    let sources = PackageSources::new();
     sources.run(&mut sources.command("tar", &["-czf", "sediment-0.1.0.tar.gz", "sediment-0.1.0"]));
     sources.run(&mut sources.command("tar", &["-czf", "sediment-0.1.0-vendor.tar.gz", "vendor"]));
     let folder = sources.0.path().display().to_string();
@@ -150,7 +150,7 @@ fn rpm_packages() {
 
 /// The packages for Debian. Worth its time, as the one above is.
 fn debian_packages() {
-    let sources = Sources::new();
+    let sources = PackageSources::new();
     let tree = sources.path("sediment-0.1.0");
     sources.run(&mut sources.command("cp", &["-a", "sediment-0.1.0/dist/debian", "sediment-0.1.0/debian"]));
     let mut build = sources.command("dpkg-buildpackage", &["-d", "-b", "-us", "-uc"]);
@@ -206,7 +206,7 @@ fn spec_under_its_conditions() {
 
 /// The source package, and packages for a machine without headers for plugins and without a Rust of the distribution.
 fn debian_packages_without_plugin() {
-    let sources = Sources::new();
+    let sources = PackageSources::new();
     let tree = sources.path("sediment-0.1.0");
     for (archive, folder) in [("orig", "sediment-0.1.0"), ("orig-vendor", "vendor")] {
         let archive = format!("sediment_0.1.0.{archive}.tar.gz");
@@ -256,13 +256,13 @@ fn workflow_calls_scripts() {
     assert!(ci.contains(concat!("export SEDIMENT_REQUIRE", "_ALL=1")), "{ci}");
 }
 
-fn has_page(sources: &Sources, name: &str) -> bool {
+fn has_page(sources: &PackageSources, name: &str) -> bool {
     let pages = sources.path("root/usr/share/man/man1");
     ["", ".gz", ".bz2", ".xz"].iter().any(|ending| pages.join(format!("{name}.1{ending}")).is_file())
 }
 
 /// The program under each of its names, a page for each command, completions, notices, and the plugin.
-fn installed_completely(sources: &Sources, zsh: &str, notices: &str) {
+fn installed_completely(sources: &PackageSources, zsh: &str, notices: &str) {
     let below = |path: &str| sources.path("root").join(path);
     let program = below("usr/bin/sediment");
     let version = sources.run(Command::new(&program).arg("--version"));
@@ -300,8 +300,8 @@ fn installed_completely(sources: &Sources, zsh: &str, notices: &str) {
 }
 
 /// A program is linked in its order by what was installed.
-fn ordered_by(sources: &Sources, linkers: &str) {
-    let build = Build::new();
+fn ordered_by(sources: &PackageSources, linkers: &str) {
+    let build = BuildFolder::new();
     let mut gcc = Command::new("gcc");
     gcc.current_dir(build.0.path()).args(["-O2", "-w", "-o", "prog"]);
     gcc.env("PROF_DIR", build.path("profiles")).env("SEDIMENT_LOG", build.path("log"));
@@ -311,7 +311,7 @@ fn ordered_by(sources: &Sources, linkers: &str) {
     build.runs("prog");
 }
 
-fn nothing_is_left(sources: &Sources) {
+fn nothing_is_left(sources: &PackageSources) {
     let found = sources.run(
         &mut sources
             .command("find", &["root", "-path", "root/var", "-prune", "-o", "-name", "*sediment*", "-print"]),

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 /// Build system of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProjectKind {
     Make,
     Autotools,
     CMake,
@@ -21,13 +21,13 @@ pub enum Kind {
 pub const FUNCTIONS: usize = 12;
 
 /// The project's files, each with its text.
-pub fn files(kind: Kind) -> Vec<(String, String)> {
-    let suffix = if kind == Kind::CMake { "cc" } else { "c" };
+pub fn files(kind: ProjectKind) -> Vec<(String, String)> {
+    let suffix = if kind == ProjectKind::CMake { "cc" } else { "c" };
     let build: &[(&str, &str)] = match kind {
-        Kind::Make => &[("Makefile", MAKEFILE)],
-        Kind::Autotools => &[("configure.ac", CONFIGURE), ("Makefile.am", AUTOMAKE)],
-        Kind::CMake => &[("CMakeLists.txt", CMAKE)],
-        Kind::Meson => &[("meson.build", MESON)],
+        ProjectKind::Make => &[("Makefile", MAKEFILE)],
+        ProjectKind::Autotools => &[("configure.ac", CONFIGURE), ("Makefile.am", AUTOMAKE)],
+        ProjectKind::CMake => &[("CMakeLists.txt", CMAKE)],
+        ProjectKind::Meson => &[("meson.build", MESON)],
     };
     let mut files: Vec<(String, String)> =
         build.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
@@ -36,10 +36,10 @@ pub fn files(kind: Kind) -> Vec<(String, String)> {
     files
 }
 
-fn functions(of: &str, kind: Kind) -> String {
+fn functions(of: &str, kind: ProjectKind) -> String {
     let mut text = String::new();
     for number in 0..FUNCTIONS {
-        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let c = if kind == ProjectKind::CMake { "extern \"C\" " } else { "" };
         let _ = writeln!(text, "{c}int {of}_{number}(int);");
         let _ = writeln!(
             text,
@@ -50,12 +50,12 @@ fn functions(of: &str, kind: Kind) -> String {
     text
 }
 
-fn program(kind: Kind) -> String {
+fn program(kind: ProjectKind) -> String {
     let mut text = String::from("#include <stdio.h>\n") + &functions("program", kind);
-    let library = !matches!(kind, Kind::Make);
+    let library = !matches!(kind, ProjectKind::Make);
     let mut sum = String::new();
     for number in 0..FUNCTIONS {
-        let c = if kind == Kind::CMake { "extern \"C\" " } else { "" };
+        let c = if kind == ProjectKind::CMake { "extern \"C\" " } else { "" };
         let _ = write!(sum, " + program_{number}(count)");
         if library {
             let _ = writeln!(text, "{c}int library_{number}(int);");
@@ -70,13 +70,13 @@ fn program(kind: Kind) -> String {
 }
 
 /// A profile in which the odd functions call each other, the last first.
-pub fn profile(kind: Kind) -> String {
+pub fn profile(kind: ProjectKind) -> String {
     let mut text = String::from(
         "digraph Callgraph {\n  graph [sediment=2, source=\"test\", unit=calls, total=2400, arch=\"x86_64\"];\n",
     );
     let mut edges = String::new();
     let mut parts = vec![("program", "toy")];
-    if kind != Kind::Make {
+    if kind != ProjectKind::Make {
         parts.push(("library", "libtoy.so.1"));
     }
     for (index, (of, label)) in parts.into_iter().enumerate() {

@@ -10,7 +10,7 @@ use support::{Need, case};
 
 /// Linker under test: its compiler flags and its way to print a map.
 #[derive(Clone, Copy)]
-struct Linker {
+struct TestedLinker {
     name: &'static str,
     /// A folder of `scripts/toolchain` for the compiler's `-B`; None for the machine's own GNU ld.
     folder: Option<&'static str>,
@@ -21,22 +21,22 @@ struct Linker {
     hand_over: &'static str,
 }
 
-const LINKERS: &[Linker] = &[
-    Linker {
+const LINKERS: &[TestedLinker] = &[
+    TestedLinker {
         name: "gnu_ld_by_script",
         folder: None,
         choose: &["-fuse-ld=bfd"],
         dialect: "gnu-ld-script",
         hand_over: "-Wl,-T,order.txt",
     },
-    Linker {
+    TestedLinker {
         name: "gnu_ld_2_44",
         folder: Some("gnu-ld-2.44"),
         choose: &[],
         dialect: "gnu-ld",
         hand_over: "-Wl,--section-ordering-file,order.txt",
     },
-    Linker {
+    TestedLinker {
         name: "lld",
         folder: Some("lld"),
         choose: &["-fuse-ld=lld"],
@@ -105,7 +105,7 @@ fn placed(folder: &Path, binary: &str) -> Vec<String> {
         .collect()
 }
 
-fn the_whole_line(linker: Linker) {
+fn the_whole_line(linker: TestedLinker) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("t.c"), source()).unwrap();

@@ -78,13 +78,13 @@ fn compile(folder: &Path, files: &[&str], flags: &[&str]) {
 
 /// A linker, and how it is given an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Linker {
+enum OrderingLinker {
     GnuLd,
     Gold,
     Lld,
 }
 
-impl Linker {
+impl OrderingLinker {
     fn needs(self) -> Vec<Need> {
         match self {
             Self::GnuLd => vec![Need::Program("gcc")],
@@ -169,13 +169,13 @@ fn names(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-fn not_passed(linker: Linker) {
+fn not_passed(linker: OrderingLinker) {
     let project = project();
     linker.link(project.path(), &[]);
     expect(project.path(), &asked(), 5, &asked(), "not passed to the linker");
 }
 
-fn no_sections(linker: Linker) {
+fn no_sections(linker: OrderingLinker) {
     let project = project();
     compile(project.path(), &["a", "b", "main"], &[]);
     linker.link(project.path(), &[linker.order(project.path(), &asked())]);
@@ -185,7 +185,7 @@ fn no_sections(linker: Linker) {
     assert!(found.values().all(|reason| reason == "no section of its own"), "{found:?}");
 }
 
-fn one_object_without_sections(linker: Linker) {
+fn one_object_without_sections(linker: OrderingLinker) {
     let project = project();
     compile(project.path(), &["b"], &[]);
     linker.link(project.path(), &[linker.order(project.path(), &asked())]);
@@ -196,7 +196,7 @@ fn one_object_without_sections(linker: Linker) {
     }
 }
 
-fn an_older_order(linker: Linker) {
+fn an_older_order(linker: OrderingLinker) {
     let project = project();
     let without: Vec<String> = names("a2 b5 a7");
     let older: Vec<String> = asked().into_iter().filter(|name| !without.contains(name)).collect();
@@ -204,7 +204,7 @@ fn an_older_order(linker: Linker) {
     expect(project.path(), &asked(), 0, &without, "not passed to the linker");
 }
 
-fn cold_parts_between(_: Linker) {
+fn cold_parts_between(_: OrderingLinker) {
     let project = project();
     // What lies between is not asked for.
     let statements: Vec<String> = asked()
@@ -225,11 +225,12 @@ fn cold_parts_between(_: Linker) {
         order.insert(place, "a1".to_owned());
         order
     };
-    Linker::GnuLd.link(project.path(), &[Linker::GnuLd.order_of(project.path(), &statements, &[])]);
+    OrderingLinker::GnuLd
+        .link(project.path(), &[OrderingLinker::GnuLd.order_of(project.path(), &statements, &[])]);
     expect(project.path(), &order, 0, &names("a1"), "parted by a cold part");
 }
 
-fn grouped_by_the_linker(linker: Linker) {
+fn grouped_by_the_linker(linker: OrderingLinker) {
     let project = project();
     let further = names("hot_a cold_b");
     let mut order = asked();
@@ -238,7 +239,7 @@ fn grouped_by_the_linker(linker: Linker) {
     expect(project.path(), &order, 0, &further, "other section group");
 }
 
-fn kept_prefix(linker: Linker) {
+fn kept_prefix(linker: OrderingLinker) {
     let project = project();
     let mut order = asked();
     order.extend(names("hot_a"));
@@ -247,7 +248,7 @@ fn kept_prefix(linker: Linker) {
     expect(project.path(), &order, 0, &names("hot_a"), "other section group");
 }
 
-fn other_output_section(linker: Linker) {
+fn other_output_section(linker: OrderingLinker) {
     let project = project();
     let mut order = asked();
     order.extend(names("by_hand_a"));
@@ -255,7 +256,7 @@ fn other_output_section(linker: Linker) {
     expect(project.path(), &order, 0, &names("by_hand_a"), "other output section");
 }
 
-fn section_of_another_name(linker: Linker) {
+fn section_of_another_name(linker: OrderingLinker) {
     let project = project();
     let mut order = asked();
     order.extend(names("alias_a"));
@@ -263,7 +264,7 @@ fn section_of_another_name(linker: Linker) {
     expect(project.path(), &order, 0, &names("alias_a"), "section of another name");
 }
 
-fn swapped(linker: Linker) {
+fn swapped(linker: OrderingLinker) {
     let project = project();
     let mut passed = asked();
     passed.swap(3, 4);
@@ -273,7 +274,7 @@ fn swapped(linker: Linker) {
     assert!(asked()[3..5].contains(name) && reason == "out of order" && code == 0, "{name}: {reason}");
 }
 
-fn collected(linker: Linker) {
+fn collected(linker: OrderingLinker) {
     let project = project();
     let mut order = asked();
     order.extend(names("unused_b"));
@@ -282,7 +283,7 @@ fn collected(linker: Linker) {
     expect(project.path(), &order, 0, &names("unused_b"), "not in the binary");
 }
 
-fn no_objects_at_hand(linker: Linker) {
+fn no_objects_at_hand(linker: OrderingLinker) {
     let project = project();
     linker.link(project.path(), &[]);
     for object in ["a.o", "b.o", "main.o"] {
@@ -308,7 +309,7 @@ const WAYS: [&str; 10] = [
 /// Thirty files in thirty orders, each sound at first, then broken in one of ten ways: every break is found, and no sound file is
 /// blamed. Functions of one code that the linker folded are the documented exception: they lie where their order asks for one of them.
 /// `SEDIMENT_MUTATIONS=FILE` adds a line for each file to FILE, for `scripts/prove verify`.
-fn mutations(linker: Linker) {
+fn mutations(linker: OrderingLinker) {
     let sound = project();
     let broken = project();
     let mut state = 7u32;
@@ -325,7 +326,7 @@ fn mutations(linker: Linker) {
         expect(sound.path(), &order, 0, &[], "");
         let way = file % WAYS.len();
         let answer = broken_in(broken.path(), linker, way, &order);
-        let is_folded = way == 4 && linker != Linker::GnuLd;
+        let is_folded = way == 4 && linker != OrderingLinker::GnuLd;
         let found = match answer {
             Ok((code, json)) if is_folded => code != 0 || json["order_in_force"] != true,
             Ok((_, json)) => !json["misplaced"].as_array().unwrap().is_empty(),
@@ -336,14 +337,19 @@ fn mutations(linker: Linker) {
     }
 }
 
-fn note_mutation(linker: Linker, way: &str, result: &str) {
+fn note_mutation(linker: OrderingLinker, way: &str, result: &str) {
     let Some(path) = std::env::var_os("SEDIMENT_MUTATIONS") else { return };
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
     std::io::Write::write_all(&mut file, format!("{way}\t{linker:?}\t{result}\n").as_bytes()).unwrap();
 }
 
 /// Links the program in an order with one thing broken: the exit code and the JSON of `verify`, or the code of an error.
-fn broken_in(folder: &Path, linker: Linker, way: usize, order: &[String]) -> Result<(i32, Value), i32> {
+fn broken_in(
+    folder: &Path,
+    linker: OrderingLinker,
+    way: usize,
+    order: &[String],
+) -> Result<(i32, Value), i32> {
     let mut passed = order.to_vec();
     let mut wanted = order.to_vec();
     let mut further = Vec::new();
@@ -352,7 +358,7 @@ fn broken_in(folder: &Path, linker: Linker, way: usize, order: &[String]) -> Res
         1 => drop(passed.remove(5)),
         2 => passed.reverse(),
         3 => passed.clear(),
-        4 if linker == Linker::GnuLd => passed.truncate(10),
+        4 if linker == OrderingLinker::GnuLd => passed.truncate(10),
         // Functions of equal numbers in both files have one code.
         4 => further.push("-Wl,--icf=all".to_owned()),
         5 => compile(folder, &["b"], &[]),
@@ -391,7 +397,7 @@ fn broken_in(folder: &Path, linker: Linker, way: usize, order: &[String]) -> Res
     Ok((code(&output), json))
 }
 
-fn sound(linker: Linker) {
+fn sound(linker: OrderingLinker) {
     let project = project();
     let linked = linker.order(project.path(), &asked());
     linker.link(project.path(), &[linked]);
@@ -405,7 +411,7 @@ fn sound(linker: Linker) {
 /// By an order that `sediment order` made, of functions of all groups.
 fn sound_as_computed() {
     let project = project();
-    Linker::GnuLd.link(project.path(), &[]);
+    OrderingLinker::GnuLd.link(project.path(), &[]);
     let all = [asked(), names("hot_a cold_b split_a split_b main all_a all_b real_a")].concat();
     let edges: String = all
         .iter()
@@ -420,7 +426,7 @@ fn sound_as_computed() {
     let order = ["order", "p.gv", "--binary", "prog", "--linker", "gnu-ld-script", "-o", "passed.order"];
     let made = sediment(project.path(), &order);
     assert!(made.status.success(), "{}", err(&made));
-    Linker::GnuLd.link(project.path(), &["-Wl,-T,passed.order".to_owned()]);
+    OrderingLinker::GnuLd.link(project.path(), &["-Wl,-T,passed.order".to_owned()]);
     let checked = ["verify", "prog", "--order", "passed.order", "--profile", "p.gv", "--json"];
     let output = sediment(project.path(), &checked);
     let json: Value = serde_json::from_str(&out(&output)).unwrap();
@@ -461,7 +467,7 @@ fn expect_luck(folder: &Path, reason: &str) {
     assert!(!misplaced.is_empty() && misplaced.iter().all(|found| found["reason"] == reason), "{json}");
 }
 
-fn close_not_passed(linker: Linker) {
+fn close_not_passed(linker: OrderingLinker) {
     let project = project_as_written(false);
     linker.link(project.path(), &[]);
     expect_luck(project.path(), "not passed to the linker");
@@ -473,7 +479,7 @@ fn close_not_passed(linker: Linker) {
     expect_luck(project.path(), "not passed to the linker");
 }
 
-fn close_no_objects_at_hand(linker: Linker) {
+fn close_no_objects_at_hand(linker: OrderingLinker) {
     let project = project_as_written(true);
     linker.link(project.path(), &[]);
     for object in ["a.o", "b.o", "main.o"] {
@@ -482,14 +488,14 @@ fn close_no_objects_at_hand(linker: Linker) {
     expect_luck(project.path(), "among unlisted functions");
 }
 
-fn close_no_sections(linker: Linker) {
+fn close_no_sections(linker: OrderingLinker) {
     let project = project_as_written(false);
     compile(project.path(), &["a", "b", "main"], &["-fno-toplevel-reorder"]);
     linker.link(project.path(), &[linker.order(project.path(), &close())]);
     expect_luck(project.path(), "no section of its own");
 }
 
-fn sound_close(linker: Linker) {
+fn sound_close(linker: OrderingLinker) {
     for local in [false, true] {
         let project = project_as_written(local);
         linker.link(project.path(), &[linker.order(project.path(), &close())]);
@@ -506,7 +512,7 @@ fn sound_close(linker: Linker) {
 }
 
 /// The order of the sources themselves is followed by every link.
-fn sound_as_written(linker: Linker) {
+fn sound_as_written(linker: OrderingLinker) {
     let project = project_as_written(false);
     let mut order = close();
     order.sort_by_key(|name| (name.trim_start_matches("other_").to_owned(), name.starts_with("other_")));
@@ -515,7 +521,7 @@ fn sound_as_written(linker: Linker) {
 }
 
 /// A part of the order can be followed, as the other part has no sections.
-fn half_close(linker: Linker) {
+fn half_close(linker: OrderingLinker) {
     let project = project_as_written(false);
     compile(project.path(), &["b"], &["-fno-toplevel-reorder"]);
     let mut order = close();
@@ -530,7 +536,7 @@ fn half_close(linker: Linker) {
 }
 
 /// Equal functions of both files become one.
-fn sound_folded(linker: Linker) {
+fn sound_folded(linker: OrderingLinker) {
     let project = project_as_written(false);
     let order = linker.order(project.path(), &close());
     linker.link(project.path(), &[order, "-Wl,--icf=all".to_owned()]);
@@ -541,7 +547,7 @@ fn sound_folded(linker: Linker) {
 /// `--min-coverage` stands in place of the threshold that is there without it.
 fn thresholds() {
     let project = project();
-    Linker::GnuLd.link(project.path(), &[]);
+    OrderingLinker::GnuLd.link(project.path(), &[]);
     std::fs::write(project.path().join("asked.order"), asked().join("\n") + "\n").unwrap();
     let exit = |more: &[&str]| {
         code(&sediment(project.path(), &[&["verify", "prog", "--order", "asked.order"], more].concat()))
@@ -551,39 +557,59 @@ fn thresholds() {
     // Functions that the file does not define do not count against it.
     let order: Vec<String> =
         asked().into_iter().chain((0..40).map(|number| format!("gone{number}"))).collect();
-    Linker::GnuLd.link(project.path(), &[Linker::GnuLd.order(project.path(), &order)]);
+    OrderingLinker::GnuLd.link(project.path(), &[OrderingLinker::GnuLd.order(project.path(), &order)]);
     let (code, _) = verified(project.path(), &order);
     assert_eq!((code, exit(&["--min-coverage", "50"])), (0, 5));
 }
 
 pub(crate) fn cases() -> Vec<Trial> {
-    type Test = fn(Linker);
-    let faults: &[(&str, Test, &[Linker])] = &[
-        ("not_passed", not_passed, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("no_sections", no_sections, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
+    type Test = fn(OrderingLinker);
+    let faults: &[(&str, Test, &[OrderingLinker])] = &[
+        ("not_passed", not_passed, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
+        ("no_sections", no_sections, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
         (
             "one_object_without_sections",
             one_object_without_sections,
-            &[Linker::GnuLd, Linker::Gold, Linker::Lld],
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
         ),
-        ("an_older_order", an_older_order, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("cold_parts_between", cold_parts_between, &[Linker::GnuLd]),
-        ("grouped_by_the_linker", grouped_by_the_linker, &[Linker::GnuLd]),
-        ("kept_prefix", kept_prefix, &[Linker::Lld]),
-        ("other_output_section", other_output_section, &[Linker::GnuLd, Linker::Lld]),
-        ("section_of_another_name", section_of_another_name, &[Linker::GnuLd, Linker::Gold]),
-        ("swapped", swapped, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("collected", collected, &[Linker::GnuLd, Linker::Lld]),
-        ("no_objects_at_hand", no_objects_at_hand, &[Linker::GnuLd, Linker::Lld]),
-        ("close_not_passed", close_not_passed, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("close_no_objects_at_hand", close_no_objects_at_hand, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("close_no_sections", close_no_sections, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("half_close", half_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("mutations", mutations, &[Linker::GnuLd, Linker::Lld]),
-        ("sound", sound, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("sound_close", sound_close, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("sound_as_written", sound_as_written, &[Linker::GnuLd, Linker::Gold, Linker::Lld]),
-        ("sound_folded", sound_folded, &[Linker::Gold, Linker::Lld]),
+        (
+            "an_older_order",
+            an_older_order,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
+        ("cold_parts_between", cold_parts_between, &[OrderingLinker::GnuLd]),
+        ("grouped_by_the_linker", grouped_by_the_linker, &[OrderingLinker::GnuLd]),
+        ("kept_prefix", kept_prefix, &[OrderingLinker::Lld]),
+        ("other_output_section", other_output_section, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
+        ("section_of_another_name", section_of_another_name, &[OrderingLinker::GnuLd, OrderingLinker::Gold]),
+        ("swapped", swapped, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
+        ("collected", collected, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
+        ("no_objects_at_hand", no_objects_at_hand, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
+        (
+            "close_not_passed",
+            close_not_passed,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
+        (
+            "close_no_objects_at_hand",
+            close_no_objects_at_hand,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
+        (
+            "close_no_sections",
+            close_no_sections,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
+        ("half_close", half_close, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
+        ("mutations", mutations, &[OrderingLinker::GnuLd, OrderingLinker::Lld]),
+        ("sound", sound, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
+        ("sound_close", sound_close, &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld]),
+        (
+            "sound_as_written",
+            sound_as_written,
+            &[OrderingLinker::GnuLd, OrderingLinker::Gold, OrderingLinker::Lld],
+        ),
+        ("sound_folded", sound_folded, &[OrderingLinker::Gold, OrderingLinker::Lld]),
     ];
     let mut cases: Vec<Trial> = faults
         .iter()
@@ -594,7 +620,7 @@ pub(crate) fn cases() -> Vec<Trial> {
             })
         })
         .collect();
-    cases.push(case("sound::as_computed", &Linker::GnuLd.needs(), sound_as_computed));
-    cases.push(case("thresholds", &Linker::GnuLd.needs(), thresholds));
+    cases.push(case("sound::as_computed", &OrderingLinker::GnuLd.needs(), sound_as_computed));
+    cases.push(case("thresholds", &OrderingLinker::GnuLd.needs(), thresholds));
     cases
 }

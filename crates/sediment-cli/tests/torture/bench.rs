@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where the runs are made: programs compiled once, a folder for each run, commands that are watched to the end of all they start.
 
-use super::fault::{Fault, Kind};
+use super::fault::{Fault, FaultKind};
 use super::parameters::Parameters;
 use super::processes::{self, Process};
 use std::collections::BTreeMap;
@@ -20,11 +20,11 @@ pub(crate) struct Made {
     pub(crate) source: &'static str,
     pub(crate) flags: &'static [&'static str],
     /// Libraries that it links or loads.
-    pub(crate) libraries: &'static [Library],
+    pub(crate) libraries: &'static [TortureLibrary],
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Library {
+pub(crate) struct TortureLibrary {
     pub(crate) name: &'static str,
     pub(crate) source: &'static str,
     pub(crate) flags: &'static [&'static str],
@@ -176,7 +176,7 @@ impl Room<'_> {
     }
 
     /// Runs a command, watched. Its output goes to files by this label.
-    pub(crate) fn start(&self, label: &str, words: &[String]) -> Watched {
+    pub(crate) fn start(&self, label: &str, words: &[String]) -> WatchedCommand {
         let file = |ending: &str| self.path.join(format!("{label}.{ending}"));
         let stream = |ending: &str| {
             let stream = std::fs::File::create(file(ending)).unwrap();
@@ -191,7 +191,13 @@ impl Room<'_> {
         command.current_dir(&self.path).stdin(Stdio::null()).stdout(stream("out")).stderr(stream("err"));
         command.env("LC_ALL", "C").env("PYTHONDONTWRITEBYTECODE", "1");
         let warden = command.spawn().unwrap();
-        Watched { warden, report, out: file("out"), err: file("err"), sediment: self.bench.sediment.clone() }
+        WatchedCommand {
+            warden,
+            report,
+            out: file("out"),
+            err: file("err"),
+            sediment: self.bench.sediment.clone(),
+        }
     }
 
     /// Checks that the profile exists and can be shown; of a sample profile of lines, that it has a function.
@@ -215,12 +221,12 @@ impl Room<'_> {
 
 /// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Ended {
+pub(crate) enum ProcessExit {
     Exit(i32),
     Signal(i32),
 }
 
-impl Ended {
+impl ProcessExit {
     /// As a shell has it.
     pub(crate) fn code(self) -> i32 {
         match self {
@@ -232,14 +238,14 @@ impl Ended {
 
 /// Exits of all processes of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Report {
-    pub(crate) command: Ended,
+pub(crate) struct CommandExits {
+    pub(crate) command: ProcessExit,
     /// Those that outlived who started them, by name.
-    pub(crate) orphans: Vec<(String, Ended)>,
+    pub(crate) orphans: Vec<(String, ProcessExit)>,
 }
 
 /// A command that is watched to the end of all that it starts; ends with this.
-pub(crate) struct Watched {
+pub(crate) struct WatchedCommand {
     warden: Child,
     report: PathBuf,
     out: PathBuf,
@@ -251,7 +257,7 @@ fn read(path: &Path) -> String {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
-impl Watched {
+impl WatchedCommand {
     pub(crate) fn out(&self) -> String {
         read(&self.out)
     }
@@ -314,11 +320,11 @@ impl Watched {
 
     pub(crate) fn hung(&self, what: &str) -> Fault {
         let lines: Vec<String> = self.processes().iter().map(Process::describe).collect();
-        Fault::new(Kind::Hung, format!("{what}; {}; said: {}", lines.join("; "), self.err()))
+        Fault::new(FaultKind::Hung, format!("{what}; {}; said: {}", lines.join("; "), self.err()))
     }
 
     /// Waits until nobody is left.
-    pub(crate) fn wait(&mut self) -> Result<Report, Fault> {
+    pub(crate) fn wait(&mut self) -> Result<CommandExits, Fault> {
         let started = Instant::now();
         let mut over: Option<Instant> = None;
         while self.warden.try_wait().unwrap().is_none() {
@@ -339,12 +345,12 @@ impl Watched {
             std::thread::sleep(Duration::from_millis(3));
         }
         let text = read(&self.report);
-        let mut report = Report { command: Ended::Exit(-1), orphans: Vec::new() };
+        let mut report = CommandExits { command: ProcessExit::Exit(-1), orphans: Vec::new() };
         for line in text.lines().skip(1) {
             let words: Vec<&str> = line.split(' ').collect();
             let [name, role, how, number] = words[..] else { panic!("{line}") };
             let number = number.parse().unwrap();
-            let ended = if how == "exit" { Ended::Exit(number) } else { Ended::Signal(number) };
+            let ended = if how == "exit" { ProcessExit::Exit(number) } else { ProcessExit::Signal(number) };
             match role {
                 "command" => report.command = ended,
                 _ => report.orphans.push((name.to_owned(), ended)),
@@ -355,7 +361,7 @@ impl Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for WatchedCommand {
     fn drop(&mut self) {
         if self.warden.try_wait().unwrap().is_none() {
             processes::end_below(self.warden.id() as i32);

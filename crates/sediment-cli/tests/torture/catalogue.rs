@@ -3,26 +3,27 @@
 
 use super::bench::Made;
 use super::made::*;
-use super::plan::{End, Expect, Guise, Mode, Plan};
+use super::plan::{Expect, Guise, RecordingEnd, ScenarioPlan, StartMode};
 use super::scenario::{Scenario, row};
 
 pub(crate) fn scenarios() -> Vec<Scenario> {
     [programs(), let_go(), attached(), signals(), confined(), limits()].into_iter().flatten().collect()
 }
 
-fn started(program: Made) -> Plan {
-    Plan::new(program, Mode::Start, End::Own)
+fn started(program: Made) -> ScenarioPlan {
+    ScenarioPlan::new(program, StartMode::Start, RecordingEnd::Own)
 }
 
-fn plan(program: Made, mode: Mode, end: End) -> Plan {
-    Plan::new(program, mode, end)
+fn plan(program: Made, mode: StartMode, end: RecordingEnd) -> ScenarioPlan {
+    ScenarioPlan::new(program, mode, end)
 }
 
 /// Programs that are recorded from their start to their end.
 fn programs() -> Vec<Scenario> {
-    let own_code = |program| Plan { own_code: true, ..started(program) };
-    let tools_of_old = Plan { prepare: |room| room.copy(&WORKS, "unreadable", 0o711), ..started(BECOMES) };
-    let unreadable = Plan { guise: Guise::Nobody, ..tools_of_old };
+    let own_code = |program| ScenarioPlan { own_code: true, ..started(program) };
+    let tools_of_old =
+        ScenarioPlan { prepare: |room| room.copy(&WORKS, "unreadable", 0o711), ..started(BECOMES) };
+    let unreadable = ScenarioPlan { guise: Guise::Nobody, ..tools_of_old };
     vec![
         row("calls", started(WORKS)).rounds(2000, 5000),
         row("calls_in_a_static_program", started(WORKS_STATIC)).rounds(2000, 5000),
@@ -43,9 +44,12 @@ fn programs() -> Vec<Scenario> {
         row("code_that_rewrites_entries", own_code(REWRITES)).rounds(10, 40),
         row("code_made_in_memory", started(GENERATES)).rounds(20, 80),
         row("a_program_mapped_twice", started(MAPS)).rounds(20, 80),
-        row("data_among_writable_code", Plan { expect: Expect::NothingToRecord, ..started(WRITABLE) })
-            .rounds(2000, 5000)
-            .rates(),
+        row(
+            "data_among_writable_code",
+            ScenarioPlan { expect: Expect::NothingToRecord, ..started(WRITABLE) },
+        )
+        .rounds(2000, 5000)
+        .rates(),
         row("signals_of_every_sort", started(SIGNALS)).rounds(20, 60),
         row("signals_blocked", started(BLOCKS)),
         row("sigtraps_of_its_own", started(SIGTRAPS)).rounds(20, 60),
@@ -59,11 +63,11 @@ fn programs() -> Vec<Scenario> {
         row("entries_within_instructions", started(PREFIXES)),
         row("a_first_thread_that_ends", started(HEADLESS)),
         row("processes_that_share_memory", started(SHARES)).rounds(50, 150),
-        row("daemons", Plan { expect: Expect::Unharmed, ..started(DAEMONS) }).rounds(50, 100),
+        row("daemons", ScenarioPlan { expect: Expect::Unharmed, ..started(DAEMONS) }).rounds(50, 100),
         row("programs_under_a_filter", started(CONFINES)),
         row("programs_in_strict_seccomp", started(STRICT)),
         row("arguments_and_environment_reach_the_program", started(LOOKS)).rounds(1, 1),
-        row("programs_that_hide", Plan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
+        row("programs_that_hide", ScenarioPlan { guise: Guise::Nobody, ..started(HIDES) }).rounds(20, 80),
         row("unreadable_programs", unreadable).rounds(5, 20),
         row("users_changed", started(DROPS)).needs_root().rounds(20, 60),
     ]
@@ -71,29 +75,29 @@ fn programs() -> Vec<Scenario> {
 
 /// Programs that were started, let go in the middle of what they do, and run on.
 fn let_go() -> Vec<Scenario> {
-    let go = |program, end| plan(program, Mode::Start, end);
+    let go = |program, end| plan(program, StartMode::Start, end);
     vec![
-        row("let_go_of_calls", go(WORKS, End::Seconds)),
-        row("let_go_of_threads", go(THREADS, End::Seconds)).threads(2, 24),
-        row("let_go_of_forks", go(FORKS, End::Seconds)),
-        row("let_go_of_vforks", go(VFORKS, End::Seconds)),
-        row("let_go_of_execs", Plan { own_code: true, ..go(EXECS, End::Seconds) }),
-        row("let_go_of_dlopen", go(LOADS, End::Seconds)).threads(0, 0),
-        row("let_go_of_dlopen_by_threads", go(LOADS, End::Seconds)).threads(2, 8),
-        row("let_go_of_mprotect", Plan { own_code: true, ..go(TURNS, End::Seconds) }),
-        row("let_go_of_patches", Plan { own_code: true, ..go(PATCHES, End::Seconds) }),
-        row("let_go_of_signals", go(SIGNALS, End::Seconds)),
-        row("let_go_of_sigtraps", go(SIGTRAPS, End::Seconds)),
-        row("let_go_of_shared_memory", go(SHARES, End::Seconds)),
-        row("let_go_at_the_first_output", go(LOADS, End::Output)).threads(1, 4),
-        row("let_go_of_threads_at_the_first_output", go(THREADS, End::Output)).threads(2, 24),
+        row("let_go_of_calls", go(WORKS, RecordingEnd::Seconds)),
+        row("let_go_of_threads", go(THREADS, RecordingEnd::Seconds)).threads(2, 24),
+        row("let_go_of_forks", go(FORKS, RecordingEnd::Seconds)),
+        row("let_go_of_vforks", go(VFORKS, RecordingEnd::Seconds)),
+        row("let_go_of_execs", ScenarioPlan { own_code: true, ..go(EXECS, RecordingEnd::Seconds) }),
+        row("let_go_of_dlopen", go(LOADS, RecordingEnd::Seconds)).threads(0, 0),
+        row("let_go_of_dlopen_by_threads", go(LOADS, RecordingEnd::Seconds)).threads(2, 8),
+        row("let_go_of_mprotect", ScenarioPlan { own_code: true, ..go(TURNS, RecordingEnd::Seconds) }),
+        row("let_go_of_patches", ScenarioPlan { own_code: true, ..go(PATCHES, RecordingEnd::Seconds) }),
+        row("let_go_of_signals", go(SIGNALS, RecordingEnd::Seconds)),
+        row("let_go_of_sigtraps", go(SIGTRAPS, RecordingEnd::Seconds)),
+        row("let_go_of_shared_memory", go(SHARES, RecordingEnd::Seconds)),
+        row("let_go_at_the_first_output", go(LOADS, RecordingEnd::Output)).threads(1, 4),
+        row("let_go_of_threads_at_the_first_output", go(THREADS, RecordingEnd::Output)).threads(2, 24),
     ]
 }
 
 /// Programs that run already, attached to and let go in the middle of what they do.
 fn attached() -> Vec<Scenario> {
-    let to = |program| plan(program, Mode::Attach, End::Seconds);
-    let own_code = |program| Plan { own_code: true, ..to(program) };
+    let to = |program| plan(program, StartMode::Attach, RecordingEnd::Seconds);
+    let own_code = |program| ScenarioPlan { own_code: true, ..to(program) };
     vec![
         row("attached_to_calls", to(WORKS)),
         row("attached_to_threads", to(THREADS)).threads(2, 24),
@@ -108,14 +112,17 @@ fn attached() -> Vec<Scenario> {
         row("attached_to_a_moment_without_execution", to(PROTECTS)),
         row("attached_to_patches", own_code(PATCHES)),
         row("attached_to_rewritten_entries", own_code(REWRITES)),
-        row("attached_to_writable_code", Plan { expect: Expect::NothingToRecord, ..to(WRITABLE) }).rates(),
+        row("attached_to_writable_code", ScenarioPlan { expect: Expect::NothingToRecord, ..to(WRITABLE) })
+            .rates(),
         row("attached_to_signals", to(SIGNALS)),
         row("attached_to_sigtraps", to(SIGTRAPS)),
         row("attached_to_children_that_stop", to(STOPS)),
         row("attached_to_shared_memory", to(SHARES)),
         row("attached_without_a_first_thread", to(HEADLESS)),
-        row("attached_to_the_end", plan(WORKS, Mode::Attach, End::Program)).signals(&[15]),
-        row("attached_to_a_crash", plan(CRASHES, Mode::Attach, End::Program)).signals(&[15]).threads(4, 8),
+        row("attached_to_the_end", plan(WORKS, StartMode::Attach, RecordingEnd::Program)).signals(&[15]),
+        row("attached_to_a_crash", plan(CRASHES, StartMode::Attach, RecordingEnd::Program))
+            .signals(&[15])
+            .threads(4, 8),
     ]
 }
 
@@ -131,35 +138,50 @@ const KEYS: &[u32] = &[2, 3];
 fn signals() -> Vec<Scenario> {
     let to = |program, mode, end| plan(program, mode, end);
     vec![
-        row("signals_to_a_recorder", to(THREADS, Mode::Start, End::Front)).signals(ALL),
-        row("signals_to_a_recorder_that_attached", to(THREADS, Mode::Attach, End::Front)).signals(ALL),
-        row("signals_to_the_tracing_process", to(WORKS, Mode::Start, End::Tracer)).signals(CAUGHT),
-        row("signals_to_the_tracing_process_that_attached", to(FORKS, Mode::Attach, End::Tracer))
+        row("signals_to_a_recorder", to(THREADS, StartMode::Start, RecordingEnd::Front)).signals(ALL),
+        row("signals_to_a_recorder_that_attached", to(THREADS, StartMode::Attach, RecordingEnd::Front))
+            .signals(ALL),
+        row("signals_to_the_tracing_process", to(WORKS, StartMode::Start, RecordingEnd::Tracer))
             .signals(CAUGHT),
-        row("signals_to_a_program", to(WORKS, Mode::Start, End::Program)).signals(ALL),
-        row("signals_to_a_program_attached_to", to(THREADS, Mode::Attach, End::Program)).signals(ALL),
-        row("keys_to_the_whole_group", to(THREADS, Mode::Start, End::Group)).signals(KEYS),
-        row("a_recorder_killed", to(THREADS, Mode::Start, End::Front)).signals(&[9]),
-        row("a_recorder_killed_that_attached", to(FORKS, Mode::Attach, End::Front)).signals(&[9]),
-        row("interrupted_in_dlopen", to(LOADS, Mode::Attach, End::Front)).signals(&[2, 15, 1]).threads(0, 4),
+        row(
+            "signals_to_the_tracing_process_that_attached",
+            to(FORKS, StartMode::Attach, RecordingEnd::Tracer),
+        )
+        .signals(CAUGHT),
+        row("signals_to_a_program", to(WORKS, StartMode::Start, RecordingEnd::Program)).signals(ALL),
+        row("signals_to_a_program_attached_to", to(THREADS, StartMode::Attach, RecordingEnd::Program))
+            .signals(ALL),
+        row("keys_to_the_whole_group", to(THREADS, StartMode::Start, RecordingEnd::Group)).signals(KEYS),
+        row("a_recorder_killed", to(THREADS, StartMode::Start, RecordingEnd::Front)).signals(&[9]),
+        row("a_recorder_killed_that_attached", to(FORKS, StartMode::Attach, RecordingEnd::Front))
+            .signals(&[9]),
+        row("interrupted_in_dlopen", to(LOADS, StartMode::Attach, RecordingEnd::Front))
+            .signals(&[2, 15, 1])
+            .threads(0, 4),
     ]
 }
 
 /// Actions that containers and unprivileged users may not take.
 fn confined() -> Vec<Scenario> {
-    let with = |program, mode, end, guise| Plan { guise, ..plan(program, mode, end) };
-    let refused =
-        |program, mode, guise| Plan { guise, expect: Expect::Refused, ..plan(program, mode, End::Seconds) };
-    let own = |program, guise| with(program, Mode::Start, End::Own, guise);
-    let through = |program, words| Plan { through: words, ..started(program) };
+    let with = |program, mode, end, guise| ScenarioPlan { guise, ..plan(program, mode, end) };
+    let refused = |program, mode, guise| ScenarioPlan {
+        guise,
+        expect: Expect::Refused,
+        ..plan(program, mode, RecordingEnd::Seconds)
+    };
+    let own = |program, guise| with(program, StartMode::Start, RecordingEnd::Own, guise);
+    let through = |program, words| ScenarioPlan { through: words, ..started(program) };
     const OTHER_USER: &[&str] = &["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"];
     vec![
         row("a_user_without_rights", own(FORKS, Guise::Nobody)),
-        row("a_user_without_rights_who_attaches", with(LEAVES, Mode::Attach, End::Seconds, Guise::Nobody)),
+        row(
+            "a_user_without_rights_who_attaches",
+            with(LEAVES, StartMode::Attach, RecordingEnd::Seconds, Guise::Nobody),
+        ),
         row("without_the_capability", own(THREADS, Guise::WithoutCapability)).needs_root(),
         row(
             "without_the_capability_attached",
-            with(FORKS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+            with(FORKS, StartMode::Attach, RecordingEnd::Seconds, Guise::WithoutCapability),
         )
         .needs_root(),
         row("users_changed_without_the_capability", own(DROPS, Guise::WithoutCapability))
@@ -167,36 +189,46 @@ fn confined() -> Vec<Scenario> {
             .rounds(20, 60),
         row(
             "users_changed_without_the_capability_let_go",
-            with(DROPS, Mode::Start, End::Seconds, Guise::WithoutCapability),
+            with(DROPS, StartMode::Start, RecordingEnd::Seconds, Guise::WithoutCapability),
         )
         .needs_root(),
         row(
             "users_changed_without_the_capability_attached",
-            with(DROPS, Mode::Attach, End::Seconds, Guise::WithoutCapability),
+            with(DROPS, StartMode::Attach, RecordingEnd::Seconds, Guise::WithoutCapability),
         )
         .needs_root(),
         row(
             "another_user_without_the_capability",
-            Plan { guise: Guise::WithoutCapability, expect: Expect::Unharmed, ..through(FORKS, OTHER_USER) },
+            ScenarioPlan {
+                guise: Guise::WithoutCapability,
+                expect: Expect::Unharmed,
+                ..through(FORKS, OTHER_USER)
+            },
         )
         .needs_root(),
         row(
             "programs_that_hide_attached",
-            Plan { expect: Expect::SameOrRefused, ..with(HIDES, Mode::Attach, End::Seconds, Guise::Nobody) },
+            ScenarioPlan {
+                expect: Expect::SameOrRefused,
+                ..with(HIDES, StartMode::Attach, RecordingEnd::Seconds, Guise::Nobody)
+            },
         )
         .threads(20, 400),
-        row("a_filter_that_forbids_tracing", refused(WORKS, Mode::Start, Guise::Filtered)),
-        row("a_filter_that_forbids_attaching", refused(THREADS, Mode::Attach, Guise::Filtered)),
-        row("limits_of_yama", refused(THREADS, Mode::Attach, Guise::Yama)),
-        row("programs_of_others", refused(THREADS, Mode::Attach, Guise::Stranger)).needs_root(),
+        row("a_filter_that_forbids_tracing", refused(WORKS, StartMode::Start, Guise::Filtered)),
+        row("a_filter_that_forbids_attaching", refused(THREADS, StartMode::Attach, Guise::Filtered)),
+        row("limits_of_yama", refused(THREADS, StartMode::Attach, Guise::Yama)),
+        row("programs_of_others", refused(THREADS, StartMode::Attach, Guise::Stranger)).needs_root(),
         row("in_a_user_namespace", own(FORKS, Guise::UserNamespace)).needs(&["unshare"]).needs_root(),
-        row("out_of_a_user_namespace", refused(THREADS, Mode::Attach, Guise::UserNamespace))
+        row("out_of_a_user_namespace", refused(THREADS, StartMode::Attach, Guise::UserNamespace))
             .needs(&["unshare"])
             .needs_root(),
         row("in_a_pid_namespace", own(LEAVES, Guise::PidNamespace)).needs(&["unshare"]).needs_root(),
-        row("let_go_in_a_pid_namespace", with(THREADS, Mode::Start, End::Seconds, Guise::PidNamespace))
-            .needs(&["unshare"])
-            .needs_root(),
+        row(
+            "let_go_in_a_pid_namespace",
+            with(THREADS, StartMode::Start, RecordingEnd::Seconds, Guise::PidNamespace),
+        )
+        .needs(&["unshare"])
+        .needs_root(),
         row("into_a_user_namespace", through(THREADS, &["unshare", "-Ur"])).needs(&["unshare"]).needs_root(),
         row("into_a_pid_namespace", through(FORKS, &["unshare", "--pid", "--fork", "--mount-proc"]))
             .needs(&["unshare"])
@@ -206,16 +238,20 @@ fn confined() -> Vec<Scenario> {
 
 /// Little memory, few processes, few files.
 fn limits() -> Vec<Scenario> {
-    let limited = |program, limit| Plan {
+    let limited = |program, limit| ScenarioPlan {
         guise: Guise::Limited(limit),
         expect: Expect::SameOrRefused,
         ..started(program)
     };
-    let attached = |program, guise| Plan { guise, ..plan(program, Mode::Attach, End::Seconds) };
-    let crowded =
-        Plan { guise: Guise::NobodyLimited("--nproc=40"), expect: Expect::SameOrRefused, ..started(CROWDS) };
+    let attached =
+        |program, guise| ScenarioPlan { guise, ..plan(program, StartMode::Attach, RecordingEnd::Seconds) };
+    let crowded = ScenarioPlan {
+        guise: Guise::NobodyLimited("--nproc=40"),
+        expect: Expect::SameOrRefused,
+        ..started(CROWDS)
+    };
     vec![
-        row("little_memory", Plan { through: &["prlimit", "--as=60000000"], ..started(HOARDS) })
+        row("little_memory", ScenarioPlan { through: &["prlimit", "--as=60000000"], ..started(HOARDS) })
             .needs(&["prlimit"])
             .rounds(20, 60),
         row("little_memory_for_the_recorder_too", limited(HOARDS, "--as=300000000"))
@@ -232,7 +268,11 @@ fn limits() -> Vec<Scenario> {
             .needs_root(),
         row(
             "no_files_may_grow",
-            Plan { expect: Expect::SameOrRefused, guise: Guise::Limited("--fsize=200000"), ..started(WORKS) },
+            ScenarioPlan {
+                expect: Expect::SameOrRefused,
+                guise: Guise::Limited("--fsize=200000"),
+                ..started(WORKS)
+            },
         )
         .needs(&["prlimit"]),
     ]

@@ -3,22 +3,23 @@
 
 /// Sorts of harm, in the order of the table's columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum FaultKind {
     /// Other output, exit code or signal than without.
     Changed,
     /// Did not end in bounded time, or left something stopped or traced.
     Hung,
     /// A process of the program was killed.
     Killed,
-    /// Code in memory is not that of the file after the program was let go.
+    /// Code in memory differs from the file after the recorder detached.
     Armed,
     /// The recording began, and there is no profile; or the recorder failed where it should have recorded.
     Lost,
 }
 
-pub(crate) const KINDS: [Kind; 5] = [Kind::Changed, Kind::Hung, Kind::Killed, Kind::Armed, Kind::Lost];
+pub(crate) const KINDS: [FaultKind; 5] =
+    [FaultKind::Changed, FaultKind::Hung, FaultKind::Killed, FaultKind::Armed, FaultKind::Lost];
 
-impl Kind {
+impl FaultKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Changed => "changed",
@@ -32,12 +33,12 @@ impl Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FaultKind,
     pub(crate) detail: String,
 }
 
 impl Fault {
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FaultKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into() }
     }
 

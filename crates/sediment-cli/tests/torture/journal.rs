@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs and their results: kept in a file where asked, so that the runs can be made in parts, and shown as a table.
 
-use super::fault::{Fault, KINDS, Kind};
+use super::fault::{Fault, FaultKind, KINDS};
 use super::parameters::Parameters;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -10,22 +10,22 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-pub(crate) struct Journal {
+pub(crate) struct TortureJournal {
     file: Option<PathBuf>,
     until: Option<Instant>,
     left: AtomicUsize,
-    rows: Mutex<BTreeMap<String, Row>>,
+    rows: Mutex<BTreeMap<String, ScenarioRow>>,
 }
 
 #[derive(Default)]
-struct Row {
+struct ScenarioRow {
     seeds: BTreeSet<u64>,
-    faults: BTreeMap<Kind, usize>,
+    faults: BTreeMap<FaultKind, usize>,
     seconds: f64,
     lines: Vec<String>,
 }
 
-impl Journal {
+impl TortureJournal {
     /// An empty one, or what SEDIMENT_JOURNAL has kept.
     pub(crate) fn open() -> Self {
         let file = std::env::var_os("SEDIMENT_JOURNAL").map(PathBuf::from);
@@ -66,7 +66,7 @@ impl Journal {
     }
 
     /// Failures of this scenario with this fault, if any.
-    pub(crate) fn fault(&self, name: &str, kind: Kind) -> Option<usize> {
+    pub(crate) fn fault(&self, name: &str, kind: FaultKind) -> Option<usize> {
         self.rows.lock().unwrap().get(name)?.faults.get(&kind).copied()
     }
 
@@ -102,9 +102,9 @@ impl Journal {
         let heads: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
         println!("| scenario | runs | {} | seconds a run |", heads.join(" | "));
         println!("|---|---:|{}---:|", "---:|".repeat(KINDS.len()));
-        let mut all = Row::default();
+        let mut all = ScenarioRow::default();
         let mut runs = 0;
-        let print = |name: &str, runs: usize, row: &Row| {
+        let print = |name: &str, runs: usize, row: &ScenarioRow| {
             let counts = KINDS.iter().map(|kind| row.faults.get(kind).copied().unwrap_or(0).to_string());
             let counts: Vec<String> = counts.collect();
             println!(

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs of `torture/programs`, with how each is built.
 
-use super::bench::{Library, Made};
+use super::bench::{Made, TortureLibrary};
 
 const fn made(name: &'static str, source: &'static str) -> Made {
     Made { name, source, flags: &[], libraries: &[] }
 }
 
-const NARROW: [Library; 3] = [
-    Library { name: "libnarrow1.so", source: "narrow.c", flags: &["-DNUMBER=1"] },
-    Library { name: "libnarrow2.so", source: "narrow.c", flags: &["-DNUMBER=2"] },
-    Library { name: "libnarrow3.so", source: "narrow.c", flags: &["-DNUMBER=3"] },
+const NARROW: [TortureLibrary; 3] = [
+    TortureLibrary { name: "libnarrow1.so", source: "narrow.c", flags: &["-DNUMBER=1"] },
+    TortureLibrary { name: "libnarrow2.so", source: "narrow.c", flags: &["-DNUMBER=2"] },
+    TortureLibrary { name: "libnarrow3.so", source: "narrow.c", flags: &["-DNUMBER=3"] },
 ];
-const WIDE: Library = Library { name: "libwide.so", source: "wide.c", flags: &[] };
+const WIDE: TortureLibrary = TortureLibrary { name: "libwide.so", source: "wide.c", flags: &[] };
 
 pub(crate) const WORKS: Made = made("works", "works.c");
 pub(crate) const WORKS_STATIC: Made = Made { name: "works-static", flags: &["-static"], ..WORKS };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run from its description: the same program without the recorder and under it, ended in the same way, and compared.
 
-use super::bench::{Bench, Ended, Made, Report, Room, Watched, step_limit};
-use super::fault::{Fault, Kind};
+use super::bench::{Bench, CommandExits, Made, ProcessExit, Room, WatchedCommand, step_limit};
+use super::fault::{Fault, FaultKind};
 use super::made::LOOKS;
 use super::parameters::Parameters;
 use super::processes;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// Ways to start the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum StartMode {
     /// `record -- PROGRAM`.
     Start,
     /// `record --pid`.
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 
 /// Ends of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum RecordingEnd {
     /// The program ends by itself, after its rounds.
     Own,
     /// `--seconds`; the program runs on.
@@ -79,10 +79,10 @@ pub(crate) enum Expect {
 
 /// One scenario that needs no code of its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub(crate) struct ScenarioPlan {
     pub(crate) program: Made,
-    pub(crate) mode: Mode,
-    pub(crate) end: End,
+    pub(crate) mode: StartMode,
+    pub(crate) end: RecordingEnd,
     pub(crate) guise: Guise,
     pub(crate) expect: Expect,
     /// Words before the program, such as `unshare -Ur`.
@@ -95,8 +95,8 @@ pub(crate) struct Plan {
     pub(crate) prepare: fn(&Room<'_>),
 }
 
-impl Plan {
-    pub(crate) fn new(program: Made, mode: Mode, end: End) -> Self {
+impl ScenarioPlan {
+    pub(crate) fn new(program: Made, mode: StartMode, end: RecordingEnd) -> Self {
         Self {
             program,
             mode,
@@ -121,18 +121,18 @@ impl Plan {
             (report, watched.out())
         };
         match self.mode {
-            Mode::Start => self.start(&room, parameters, &without),
-            Mode::Attach => self.attach(&room, parameters, &without),
+            StartMode::Start => self.start(&room, parameters, &without),
+            StartMode::Attach => self.attach(&room, parameters, &without),
         }
     }
 
     fn program_words(&self, room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
-        let by_itself = matches!(self.end, End::Own);
+        let by_itself = matches!(self.end, RecordingEnd::Own);
         let mut words: Vec<String> = match self.guise {
             Guise::Nobody | Guise::Stranger => nobody(),
             Guise::WithoutCapability => words_of(&["setpriv", "--bounding-set", "-sys_ptrace"]),
-            Guise::UserNamespace if self.mode == Mode::Start => words_of(&["unshare", "-Ur"]),
-            Guise::PidNamespace if self.mode == Mode::Start => pid_namespace(),
+            Guise::UserNamespace if self.mode == StartMode::Start => words_of(&["unshare", "-Ur"]),
+            Guise::PidNamespace if self.mode == StartMode::Start => pid_namespace(),
             Guise::Limited(limit) => words_of(&["prlimit", limit]),
             Guise::NobodyLimited(limit) => [words_of(&["prlimit", limit]), nobody()].concat(),
             _ => Vec::new(),
@@ -145,15 +145,15 @@ impl Plan {
     }
 
     /// Events of the program without a recorder.
-    fn untraced(&self, watched: &Watched, parameters: &Parameters) -> Result<(), Fault> {
+    fn untraced(&self, watched: &WatchedCommand, parameters: &Parameters) -> Result<(), Fault> {
         match self.end {
-            End::Own => return Ok(()),
-            End::Program | End::Group => {
+            RecordingEnd::Own => return Ok(()),
+            RecordingEnd::Program | RecordingEnd::Group => {
                 watched.printed("ready\n")?;
                 let program = self.find(watched)?;
                 self.end_by_signal(watched, program, parameters)?;
             }
-            End::Seconds | End::Output | End::Front | End::Tracer => {
+            RecordingEnd::Seconds | RecordingEnd::Output | RecordingEnd::Front | RecordingEnd::Tracer => {
                 watched.printed("ready\n")?;
                 let program = self.find(watched)?;
                 std::thread::sleep(Duration::from_millis(10));
@@ -164,11 +164,16 @@ impl Plan {
     }
 
     /// Sends the scenario's signal to the program, or its group; where it goes on all the same, ends it by SIGTERM.
-    fn end_by_signal(&self, watched: &Watched, program: i32, parameters: &Parameters) -> Result<(), Fault> {
+    fn end_by_signal(
+        &self,
+        watched: &WatchedCommand,
+        program: i32,
+        parameters: &Parameters,
+    ) -> Result<(), Fault> {
         std::thread::sleep(Duration::from_millis(u64::from(parameters.delay)));
         let number = parameters.signal as i32;
         match self.end {
-            End::Group => processes::signal(-watched.command()?, number),
+            RecordingEnd::Group => processes::signal(-watched.command()?, number),
             _ => processes::signal(program, number),
         }
         if GOES_ON.contains(&parameters.signal) {
@@ -181,7 +186,7 @@ impl Plan {
     }
 
     /// The first process of the program.
-    fn find(&self, watched: &Watched) -> Result<i32, Fault> {
+    fn find(&self, watched: &WatchedCommand) -> Result<i32, Fault> {
         watched.program(self.program.name)
     }
 
@@ -196,8 +201,8 @@ impl Plan {
             words.extend(words_of(&["--format", "llvm-sample"]));
         }
         match self.end {
-            End::Seconds => words.extend(seconds(parameters)),
-            End::Output => words.extend(words_of(&["--until", "OUTPUT"])),
+            RecordingEnd::Seconds => words.extend(seconds(parameters)),
+            RecordingEnd::Output => words.extend(words_of(&["--until", "OUTPUT"])),
             _ => {}
         }
         words.extend(words_of(self.options));
@@ -208,7 +213,7 @@ impl Plan {
         &self,
         room: &Room<'_>,
         parameters: &Parameters,
-        without: &(Report, String),
+        without: &(CommandExits, String),
     ) -> Result<(), Fault> {
         let sediment = &room.bench.sediment;
         let program = self.program_words(room, parameters);
@@ -228,16 +233,16 @@ impl Plan {
             }
         }
         match self.end {
-            End::Own => {}
-            End::Program | End::Group => {
+            RecordingEnd::Own => {}
+            RecordingEnd::Program | RecordingEnd::Group => {
                 watched.printed("ready\n")?;
                 let program = self.find(&watched)?;
                 self.end_by_signal(&watched, program, parameters)?;
             }
-            End::Seconds | End::Output | End::Front | End::Tracer => {
+            RecordingEnd::Seconds | RecordingEnd::Output | RecordingEnd::Front | RecordingEnd::Tracer => {
                 watched.printed("ready\n")?;
                 let found = self.find(&watched);
-                if found.is_ok() && matches!(self.end, End::Front | End::Tracer) {
+                if found.is_ok() && matches!(self.end, RecordingEnd::Front | RecordingEnd::Tracer) {
                     self.end_recorder(&watched, &watched, parameters, sediment)?;
                 }
                 let_go(&watched)?;
@@ -256,7 +261,7 @@ impl Plan {
     /// Waits for the end of a recorder that may refuse; none where it did not.
     fn refused(
         &self,
-        watched: &mut Watched,
+        watched: &mut WatchedCommand,
         parameters: &Parameters,
     ) -> Result<Option<Result<(), Fault>>, Fault> {
         if self.expect == Expect::SameOrRefused {
@@ -274,75 +279,78 @@ impl Plan {
             return Ok(Some(Ok(())));
         }
         let detail = format!("exit code {code} instead of a refusal ({parameters}): {}", watched.err());
-        Ok(Some(Err(Fault::new(Kind::Changed, detail))))
+        Ok(Some(Err(Fault::new(FaultKind::Changed, detail))))
     }
 
     fn judge_started(
         &self,
         room: &Room<'_>,
-        (without, without_out): &(Report, String),
-        (report, watched): (&Report, &Watched),
+        (without, without_out): &(CommandExits, String),
+        (report, watched): (&CommandExits, &WatchedCommand),
     ) -> Result<(), Fault> {
         let name: String = self.program.name.chars().take(15).collect();
         let said = || format!("recorder ended with {:?}, said: {}", report.command, watched.err());
         let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
         let nothing = self.expect == Expect::NothingToRecord
-            && report.command == Ended::Exit(1)
+            && report.command == ProcessExit::Exit(1)
             && watched.err().contains("has nothing");
         let as_without = report.command.code() == without.command.code()
-            && matches!(report.command, Ended::Exit(_))
+            && matches!(report.command, ProcessExit::Exit(_))
             || nothing;
-        let alone = matches!(self.end, End::Front | End::Tracer) && mine == Some(without.command);
+        let alone =
+            matches!(self.end, RecordingEnd::Front | RecordingEnd::Tracer) && mine == Some(without.command);
         let out = watched.out();
         if !as_without && !alone {
-            if let Some(Ended::Signal(number)) = mine {
+            if let Some(ProcessExit::Signal(number)) = mine {
                 return Err(Fault::new(
-                    Kind::Killed,
+                    FaultKind::Killed,
                     format!("the program was killed by signal {number}; {}", said()),
                 ));
             }
             let by = report.command.code() - 128;
-            if matches!(without.command, Ended::Exit(_)) && matches!(by, 4 | 5 | 7 | 11) {
+            if matches!(without.command, ProcessExit::Exit(_)) && matches!(by, 4 | 5 | 7 | 11) {
                 return Err(Fault::new(
-                    Kind::Killed,
+                    FaultKind::Killed,
                     format!("the program was killed by signal {by}; {}", said()),
                 ));
             }
             let whole = out == *without_out;
-            let kind = if whole && room.profile().is_err() { Kind::Lost } else { Kind::Changed };
+            let kind = if whole && room.profile().is_err() { FaultKind::Lost } else { FaultKind::Changed };
             return Err(Fault::new(kind, format!("it ended with {:?} without; {}", without.command, said())));
         }
         if let Some(difference) = difference(&out, without_out) {
-            return Err(Fault::new(Kind::Changed, format!("{difference}; {}", said())));
+            return Err(Fault::new(FaultKind::Changed, format!("{difference}; {}", said())));
         }
-        let others = |report: &Report| -> Vec<(String, Ended)> {
-            let foreign = |(orphan, _): &&(String, Ended)| *orphan != name && orphan != "sediment";
+        let others = |report: &CommandExits| -> Vec<(String, ProcessExit)> {
+            let foreign = |(orphan, _): &&(String, ProcessExit)| *orphan != name && orphan != "sediment";
             report.orphans.iter().filter(foreign).cloned().collect()
         };
         if others(report) != others(without) {
             let detail =
                 format!("left behind {:?} instead of {:?}; {}", report.orphans, without.orphans, said());
-            return Err(Fault::new(Kind::Changed, detail));
+            return Err(Fault::new(FaultKind::Changed, detail));
         }
         self.expect_profile(room, &said())
     }
 
     fn expect_profile(&self, room: &Room<'_>, said: &str) -> Result<(), Fault> {
-        if matches!(self.expect, Expect::Unharmed | Expect::NothingToRecord) || self.end == End::Tracer {
+        if matches!(self.expect, Expect::Unharmed | Expect::NothingToRecord)
+            || self.end == RecordingEnd::Tracer
+        {
             return Ok(());
         }
         // What a recorder leaves alone runs without it, and that is said.
         if self.expect == Expect::SameOrRefused && said.contains("not recorded") {
             return Ok(());
         }
-        room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
+        room.profile().map_err(|why| Fault::new(FaultKind::Lost, format!("{why}; {said}")))
     }
 
     fn attach(
         &self,
         room: &Room<'_>,
         parameters: &Parameters,
-        without: &(Report, String),
+        without: &(CommandExits, String),
     ) -> Result<(), Fault> {
         let sediment = &room.bench.sediment;
         let mut target = room.start("recorded", &self.program_words(room, parameters));
@@ -362,39 +370,45 @@ impl Plan {
         words.extend(["--pid".to_owned(), program.to_string()]);
         let mut recorder = room.start("recorder", &words);
         match self.end {
-            End::Front | End::Tracer => self.end_recorder(&recorder, &target, parameters, sediment)?,
-            End::Program | End::Group => {
+            RecordingEnd::Front | RecordingEnd::Tracer => {
+                self.end_recorder(&recorder, &target, parameters, sediment)?
+            }
+            RecordingEnd::Program | RecordingEnd::Group => {
                 attached(&recorder, program)?;
                 self.end_by_signal(&target, program, parameters)?;
             }
-            End::Own | End::Seconds | End::Output => {}
+            RecordingEnd::Own | RecordingEnd::Seconds | RecordingEnd::Output => {}
         }
         let recorded = recorder.wait()?;
         let said = format!("recorder ended with {:?}, said: {}", recorded.command, recorder.err());
         let_go(&target)?;
         code_is_whole(&target, self.own_code).map_err(|fault| fault.and(&said))?;
         std::thread::sleep(Duration::from_millis(20));
-        if !matches!(self.end, End::Own | End::Program | End::Group) {
+        if !matches!(self.end, RecordingEnd::Own | RecordingEnd::Program | RecordingEnd::Group) {
             processes::signal(program, TERM);
         }
         let report = target.wait()?;
         let (expected, expected_out) = without;
         if report.command != expected.command {
-            let kind = if matches!(report.command, Ended::Signal(_)) { Kind::Killed } else { Kind::Changed };
+            let kind = if matches!(report.command, ProcessExit::Signal(_)) {
+                FaultKind::Killed
+            } else {
+                FaultKind::Changed
+            };
             return Err(Fault::new(
                 kind,
                 format!("ended with {:?} instead of {:?}; {said}", report.command, expected.command),
             ));
         }
         if let Some(difference) = difference(&target.out(), expected_out) {
-            return Err(Fault::new(Kind::Changed, format!("{difference}; {said}")));
+            return Err(Fault::new(FaultKind::Changed, format!("{difference}; {said}")));
         }
         let code = recorded.command.code();
         match self.expect {
             Expect::Refused if code == 6 => Ok(()),
             Expect::Refused => {
                 let has_ended = ["no process", "No such process"].iter().any(|words| said.contains(words));
-                let kind = if has_ended { Kind::Lost } else { Kind::Changed };
+                let kind = if has_ended { FaultKind::Lost } else { FaultKind::Changed };
                 Err(Fault::new(kind, format!("exit code {code} instead of a refusal; {said}")))
             }
             Expect::SameOrRefused if matches!(code, 1 | 6) && !recorder.err().is_empty() => Ok(()),
@@ -402,15 +416,18 @@ impl Plan {
                 // A program may end before a breakpoint is set, and by a signal before one is met.
                 let set = !recorder.err().contains("(0 breakpoints set");
                 let before = match self.end {
-                    End::Program => !set || matches!(report.command, Ended::Signal(_)),
-                    End::Seconds => !set,
+                    RecordingEnd::Program => !set || matches!(report.command, ProcessExit::Signal(_)),
+                    RecordingEnd::Seconds => !set,
                     _ => false,
                 };
                 if before && recorder.err().contains("has nothing") {
                     return Ok(());
                 }
-                if matches!(self.end, End::Own | End::Seconds) && code != 0 && self.expect == Expect::Same {
-                    return Err(Fault::new(Kind::Lost, said));
+                if matches!(self.end, RecordingEnd::Own | RecordingEnd::Seconds)
+                    && code != 0
+                    && self.expect == Expect::Same
+                {
+                    return Err(Fault::new(FaultKind::Lost, said));
                 }
                 self.expect_profile(room, &said)
             }
@@ -420,8 +437,8 @@ impl Plan {
     /// Sends the scenario's signal to the recorder once it traces; where it goes on all the same, the interrupt key's.
     fn end_recorder(
         &self,
-        recorder: &Watched,
-        target: &Watched,
+        recorder: &WatchedCommand,
+        target: &WatchedCommand,
         parameters: &Parameters,
         sediment: &Path,
     ) -> Result<(), Fault> {
@@ -435,7 +452,7 @@ impl Plan {
             return Ok(());
         };
         let receiver = match self.end {
-            End::Tracer => processes::tracer(program).unwrap_or(front),
+            RecordingEnd::Tracer => processes::tracer(program).unwrap_or(front),
             _ => front,
         };
         processes::signal(receiver, parameters.signal as i32);
@@ -499,7 +516,7 @@ pub(crate) fn seconds(parameters: &Parameters) -> [String; 2] {
 }
 
 /// Waits until a program is traced, or the recorder has ended.
-pub(crate) fn attached(recorder: &Watched, program: i32) -> Result<(), Fault> {
+pub(crate) fn attached(recorder: &WatchedCommand, program: i32) -> Result<(), Fault> {
     let command = recorder.command()?;
     recorder.until("does not attach", || {
         let ended = !Path::new(&format!("/proc/{command}/exe")).exists();
@@ -508,7 +525,7 @@ pub(crate) fn attached(recorder: &Watched, program: i32) -> Result<(), Fault> {
 }
 
 /// Waits until nothing of a command is traced, and nothing stays stopped.
-pub(crate) fn let_go(target: &Watched) -> Result<(), Fault> {
+pub(crate) fn let_go(target: &WatchedCommand) -> Result<(), Fault> {
     // While a thread makes another program of its process, it takes the place of the first thread: one look may find neither of them.
     let mut untraced = 0;
     target.until("is still traced", || {
@@ -524,12 +541,12 @@ pub(crate) fn let_go(target: &Watched) -> Result<(), Fault> {
     })
 }
 
-fn is_traced(target: &Watched) -> bool {
+fn is_traced(target: &WatchedCommand) -> bool {
     target.programs().iter().any(|process| processes::tracer(process.id).is_some())
 }
 
 /// Compares the code of all processes of a command with the files; `own_code`: breakpoints alone.
-pub(crate) fn code_is_whole(target: &Watched, own_code: bool) -> Result<(), Fault> {
+pub(crate) fn code_is_whole(target: &WatchedCommand, own_code: bool) -> Result<(), Fault> {
     for process in target.programs() {
         let found = processes::differences(process.id);
         let changed = if own_code { 0 } else { found.changed.len() };
@@ -540,7 +557,7 @@ pub(crate) fn code_is_whole(target: &Watched, own_code: bool) -> Result<(), Faul
                 "{armed} breakpoints and {changed} other bytes in {}{traced}, the first in {first}",
                 process.name
             );
-            return Err(Fault::new(Kind::Armed, detail));
+            return Err(Fault::new(FaultKind::Armed, detail));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! Programs that people use: interpreters that load modules, a browser, compilers, shells and pipes.
 
 use super::bench::{Bench, Room};
-use super::fault::{Fault, Kind};
+use super::fault::{Fault, FaultKind};
 use super::made::{THREADS, WORKS};
 use super::parameters::Parameters;
 use super::plan::{TERM, attached, code_is_whole, difference, let_go, record, seconds, words_of};
@@ -144,18 +144,18 @@ fn same(
         let killed = report.command.code() > 128 && expected.command.code() < 128;
         let lost = room.profile().is_err() && watched.out() == without.out();
         let kind = if killed {
-            Kind::Killed
+            FaultKind::Killed
         } else if lost {
-            Kind::Lost
+            FaultKind::Lost
         } else {
-            Kind::Changed
+            FaultKind::Changed
         };
         return Err(Fault::new(kind, format!("it ended with {:?} without; {said}", expected.command)));
     }
     if let Some(difference) = difference(&watched.out(), &without.out()) {
-        return Err(Fault::new(Kind::Changed, format!("{difference}; {said}")));
+        return Err(Fault::new(FaultKind::Changed, format!("{difference}; {said}")));
     }
-    room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
+    room.profile().map_err(|why| Fault::new(FaultKind::Lost, format!("{why}; {said}")))
 }
 
 /// Two recordings of an interpreter that goes on loading.
@@ -175,9 +175,9 @@ fn python_attached(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
         let_go(&target)?;
         code_is_whole(&target, false).map_err(|fault| fault.and(&said))?;
         if report.command.code() != 0 {
-            return Err(Fault::new(Kind::Lost, said));
+            return Err(Fault::new(FaultKind::Lost, said));
         }
-        room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))?;
+        room.profile().map_err(|why| Fault::new(FaultKind::Lost, format!("{why}; {said}")))?;
     }
     processes::signal(program, TERM);
     let report = target.wait()?;
@@ -187,8 +187,8 @@ fn python_attached(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
 /// A fault where a program ended otherwise, or printed something else.
 pub(crate) fn expect_end(code: i32, expected: i32, out: &str, expected_out: &str) -> Result<(), Fault> {
     if code != expected {
-        let kind = if code > 128 { Kind::Killed } else { Kind::Changed };
+        let kind = if code > 128 { FaultKind::Killed } else { FaultKind::Changed };
         return Err(Fault::new(kind, format!("it ended with {code} instead of {expected}, printed {out:?}")));
     }
-    difference(out, expected_out).map_or(Ok(()), |difference| Err(Fault::new(Kind::Changed, difference)))
+    difference(out, expected_out).map_or(Ok(()), |difference| Err(Fault::new(FaultKind::Changed, difference)))
 }

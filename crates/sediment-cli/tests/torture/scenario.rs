@@ -4,11 +4,11 @@
 use super::bench::Bench;
 use super::fault::Fault;
 use super::parameters::{Parameters, Ranges};
-use super::plan::{BREAKPOINTS, End, Plan, is_root, method};
+use super::plan::{BREAKPOINTS, RecordingEnd, ScenarioPlan, is_root, method};
 use std::time::{Duration, Instant};
 use support::Need;
 
-type Run = Box<dyn Fn(&Bench, &Parameters) -> Result<(), Fault> + Send + Sync>;
+type ScenarioRun = Box<dyn Fn(&Bench, &Parameters) -> Result<(), Fault> + Send + Sync>;
 
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
@@ -21,12 +21,12 @@ pub(crate) struct Scenario {
     pub(crate) short: usize,
     /// Runs of the long form where it takes too long to be run as often as the others.
     pub(crate) at_most: usize,
-    run: Run,
+    run: ScenarioRun,
 }
 
 /// A scenario of a plan.
-pub(crate) fn row(name: &'static str, plan: Plan) -> Scenario {
-    let by_breakpoints = plan.end == End::Output;
+pub(crate) fn row(name: &'static str, plan: ScenarioPlan) -> Scenario {
+    let by_breakpoints = plan.end == RecordingEnd::Output;
     let mut made = special(name, move |bench, parameters| plan.run(bench, parameters));
     made.by_breakpoints = by_breakpoints;
     made

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Servers under load, attached to and let go again and again: every connection stays, every answer is right.
 
-use super::bench::{Bench, Made, Room, Watched};
-use super::fault::{Fault, Kind};
+use super::bench::{Bench, Made, Room, WatchedCommand};
+use super::fault::{Fault, FaultKind};
 use super::made::{POLLS, SERVES};
 use super::parameters::Parameters;
 use super::plan::{TERM, attached, code_is_whole, let_go, nobody, record, seconds, words_of};
@@ -40,7 +40,7 @@ type Client = fn(&str, &AtomicBool, &AtomicU64) -> Result<(), String>;
 fn under_load(
     room: &Room<'_>,
     parameters: &Parameters,
-    (target, program): (&Watched, i32),
+    (target, program): (&WatchedCommand, i32),
     (address, client): (&str, Client),
     times: u32,
 ) -> Result<u64, Fault> {
@@ -59,7 +59,7 @@ fn under_load(
         recorded?;
         match lost.first() {
             Some(why) => {
-                Err(Fault::new(Kind::Changed, format!("{} connections were lost: {why}", lost.len())))
+                Err(Fault::new(FaultKind::Changed, format!("{} connections were lost: {why}", lost.len())))
             }
             None => Ok(()),
         }
@@ -70,7 +70,7 @@ fn under_load(
 fn record_once(
     room: &Room<'_>,
     parameters: &Parameters,
-    target: &Watched,
+    target: &WatchedCommand,
     program: i32,
     options: &[&str],
 ) -> Result<(), Fault> {
@@ -86,9 +86,9 @@ fn record_once(
     let_go(target)?;
     code_is_whole(target, false).map_err(|fault| fault.and(&said))?;
     if report.command.code() != 0 {
-        return Err(Fault::new(Kind::Lost, said));
+        return Err(Fault::new(FaultKind::Lost, said));
     }
-    room.profile().map_err(|why| Fault::new(Kind::Lost, format!("{why}; {said}")))
+    room.profile().map_err(|why| Fault::new(FaultKind::Lost, format!("{why}; {said}")))
 }
 
 fn own_server(bench: &Bench, parameters: &Parameters, made: Made) -> Result<(), Fault> {
@@ -103,7 +103,7 @@ fn own_server(bench: &Bench, parameters: &Parameters, made: Made) -> Result<(), 
     let report = target.wait()?;
     expect_end(report.command.code(), 7, &target.out(), "ready\nwell\n")?;
     if answers == 0 {
-        return Err(Fault::new(Kind::Changed, "nothing was answered"));
+        return Err(Fault::new(FaultKind::Changed, "nothing was answered"));
     }
     Ok(())
 }
@@ -147,7 +147,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-fn until_it_listens(target: &Watched, address: &str) -> Result<(), Fault> {
+fn until_it_listens(target: &WatchedCommand, address: &str) -> Result<(), Fault> {
     target.until("does not listen", || TcpStream::connect(address).ok().map(drop))
 }
 
@@ -258,7 +258,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<()
         match report.command.code() {
             0 => Ok(watched.out()),
             code => Err(Fault::new(
-                Kind::Changed,
+                FaultKind::Changed,
                 format!("{} ended with {code}: {}", words.join(" "), watched.err()),
             )),
         }
@@ -304,7 +304,7 @@ fn postgresql(bench: &Bench, parameters: &Parameters, server: &str) -> Result<()
         said.contains("number of failed transactions: 0 (0.000%)") && !clients.err().contains("aborted");
     if report.command.code() != 0 || !whole {
         return Err(Fault::new(
-            Kind::Changed,
+            FaultKind::Changed,
             format!("pgbench ended with {:?}: {} {said}", report.command, clients.err()),
         ));
     }

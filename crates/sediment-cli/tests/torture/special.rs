@@ -2,8 +2,8 @@
 //! Scenarios with steps of their own: debuggers, terminals that go away, several recorders, stopped programs, limits of a cgroup, a
 //! clock that jumps.
 
-use super::bench::{Bench, Room, Watched};
-use super::fault::{Fault, Kind};
+use super::bench::{Bench, Room, WatchedCommand};
+use super::fault::{Fault, FaultKind};
 use super::made::{FORKS, LOADS, THREADS, WORKS};
 use super::parameters::Parameters;
 use super::plan::{INT, TERM, attached, code_is_whole, let_go, record, seconds, text, words_of};
@@ -43,7 +43,7 @@ pub(crate) fn scenarios() -> Vec<Scenario> {
     all
 }
 
-fn recorder(room: &Room<'_>, parameters: &Parameters, more: &[String]) -> Watched {
+fn recorder(room: &Room<'_>, parameters: &Parameters, more: &[String]) -> WatchedCommand {
     let words: Vec<String> = record(room, parameters).into_iter().chain(more.iter().cloned()).collect();
     room.start("recorder", &words)
 }
@@ -62,7 +62,7 @@ fn running(
     label: &str,
     made: &super::bench::Made,
     parameters: &Parameters,
-) -> Result<(Watched, i32), Fault> {
+) -> Result<(WatchedCommand, i32), Fault> {
     let words = [room.place(made), "0".to_owned(), parameters.threads.to_string()];
     let target = room.start(label, &words);
     target.printed("ready\n")?;
@@ -71,31 +71,31 @@ fn running(
 }
 
 /// Ends it, and expects that all was well.
-fn ends_well(mut target: Watched, program: i32) -> Result<(), Fault> {
+fn ends_well(mut target: WatchedCommand, program: i32) -> Result<(), Fault> {
     std::thread::sleep(Duration::from_millis(20));
     processes::signal(program, TERM);
     let report = target.wait()?;
     expect_end(report.command.code(), 7, &target.out(), "ready\nwell\n")
 }
 
-fn whole(target: &Watched) -> Result<(), Fault> {
+fn whole(target: &WatchedCommand) -> Result<(), Fault> {
     let_go(target)?;
     code_is_whole(target, false)
 }
 
-fn expect_code(recorder: &mut Watched, code: i32) -> Result<(), Fault> {
+fn expect_code(recorder: &mut WatchedCommand, code: i32) -> Result<(), Fault> {
     let report = recorder.wait()?;
     if report.command.code() == code {
         return Ok(());
     }
-    let kind = if code == 0 { Kind::Lost } else { Kind::Changed };
+    let kind = if code == 0 { FaultKind::Lost } else { FaultKind::Changed };
     let detail =
         format!("the recorder ended with {:?} instead of {code}, said: {}", report.command, recorder.err());
     Err(Fault::new(kind, detail))
 }
 
 fn has_profile(room: &Room<'_>) -> Result<(), Fault> {
-    room.profile().map_err(|why| Fault::new(Kind::Lost, why))
+    room.profile().map_err(|why| Fault::new(FaultKind::Lost, why))
 }
 
 fn debugger_first(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
@@ -120,7 +120,7 @@ fn debugger_first(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     debugger.wait()?;
     ended?;
     if !said.contains(" gdb") {
-        return Err(Fault::new(Kind::Changed, format!("the debugger is not named: {said}")));
+        return Err(Fault::new(FaultKind::Changed, format!("the debugger is not named: {said}")));
     }
     whole(&target)?;
     ends_well(target, program)
@@ -146,7 +146,10 @@ fn debugger_later(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let mut debugger = room.start("debugger", &words);
     debugger.wait()?;
     if !debugger.err().contains("not permitted") {
-        return Err(Fault::new(Kind::Changed, format!("the debugger was not refused: {}", debugger.err())));
+        return Err(Fault::new(
+            FaultKind::Changed,
+            format!("the debugger was not refused: {}", debugger.err()),
+        ));
     }
     processes::signal(recording.command()?, INT);
     expect_code(&mut recording, 0)?;
@@ -211,13 +214,13 @@ fn stopped_program(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> 
     let code = recording.wait()?.command.code();
     if !matches!(code, 0 | 1) || recording.err().is_empty() {
         return Err(Fault::new(
-            Kind::Changed,
+            FaultKind::Changed,
             format!("the recorder ended with {code}, said: {}", recording.err()),
         ));
     }
     std::thread::sleep(Duration::from_millis(30));
     if !processes::is_stopped(program) {
-        return Err(Fault::new(Kind::Changed, "a stopped program runs"));
+        return Err(Fault::new(FaultKind::Changed, "a stopped program runs"));
     }
     code_is_whole(&target, false)?;
     processes::signal(program, 18);
@@ -353,7 +356,7 @@ fn on_a_terminal(bench: &Bench, parameters: &Parameters, key: u32, program: &str
     expect_end(report.command.code(), expected.command.code(), &watched.out(), &without.out())?;
     // How the program itself ended, should the recorder have ended before it.
     if report.orphans.iter().any(|(name, ended)| name == "works" && ended.code() == 133) {
-        return Err(Fault::new(Kind::Killed, format!("{:?}", report.orphans)));
+        return Err(Fault::new(FaultKind::Killed, format!("{:?}", report.orphans)));
     }
     has_profile(&room)
 }
@@ -384,9 +387,9 @@ fn memory_group() -> Option<PathBuf> {
 }
 
 /// A group of processes that share a limit of memory; goes with this.
-struct Group(PathBuf);
+struct LimitedGroup(PathBuf);
 
-impl Group {
+impl LimitedGroup {
     fn new() -> std::io::Result<Self> {
         let folder = memory_group().unwrap_or_default().join(format!("sediment-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
@@ -406,7 +409,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for LimitedGroup {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir(&self.0);
     }
@@ -415,8 +418,8 @@ impl Drop for Group {
 /// A program that has taken nearly all that its group may have: breakpoints need memory, too.
 fn at_a_limit(bench: &Bench, parameters: &Parameters) -> Result<(), Fault> {
     let room = bench.room();
-    let no_group = |error| Fault::new(Kind::Changed, format!("no group: {error}"));
-    let group = Group::new().map_err(no_group)?;
+    let no_group = |error| Fault::new(FaultKind::Changed, format!("no group: {error}"));
+    let group = LimitedGroup::new().map_err(no_group)?;
     let procs = group.0.join("cgroup.procs");
     let script = format!("echo $$ > {} && exec {} 0 1", procs.display(), room.place(&WORKS));
     let target = room.start("recorded", &words_of(&["sh", "-c", &script]));

@@ -4,7 +4,7 @@
 use super::*;
 
 fn changed(control: &str) -> String {
-    Source::read(control).unwrap().with_sequence().unwrap()
+    SourceParagraph::read(control).unwrap().with_sequence().unwrap()
 }
 
 /// The list of build dependencies keeps its style.
@@ -93,7 +93,7 @@ fn packages_that_go_builds_are_refused() {
 #[test]
 fn without_debhelper_there_is_no_place_for_it() {
     let control = "Source: toy\nBuild-Depends: cmake\n\nPackage: toy\nArchitecture: any\n";
-    let error = Source::read(control).unwrap().with_sequence().unwrap_err();
+    let error = SourceParagraph::read(control).unwrap().with_sequence().unwrap_err();
     assert!(error.to_string().contains("debhelper"), "{error}");
 }
 
@@ -168,7 +168,7 @@ fn a_sequence_that_is_there_is_not_added() {
     };
     let there = control("Build-Depends-Arch");
     assert_eq!(changed(&there), there);
-    let error = Source::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
+    let error = SourceParagraph::read(&control("build-depends-indep")).unwrap().with_sequence().unwrap_err();
     assert!(error.to_string().contains("Build-Depends-Indep"), "{error}");
     let another = there.replace("dh-sequence-sediment ", "dh-sequence-sediment-graphs ");
     assert!(changed(&another).contains("(= 13), dh-sequence-sediment <!pkg.toy.nosediment>\n"));

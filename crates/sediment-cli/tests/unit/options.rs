@@ -4,7 +4,7 @@
 #[path = "../running/words.rs"]
 mod words;
 
-use super::Program;
+use super::SedimentProgram;
 use crate::next_steps;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, CommandFactory, Parser};
@@ -66,7 +66,7 @@ fn all(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
 }
 
 fn commands() -> Vec<(String, Command)> {
-    let mut program = Program::command();
+    let mut program = SedimentProgram::command();
     program.build();
     let mut found = Vec::new();
     all(&program, "", &mut found);
@@ -98,7 +98,10 @@ fn one_thing_has_one_name() {
 fn is_read(path: &str, option: &str, value: &str) -> bool {
     let words = path.split(' ').chain([option, value]);
     let refused = [ErrorKind::ValueValidation, ErrorKind::InvalidValue];
-    Program::command().try_get_matches_from(words).err().is_none_or(|error| !refused.contains(&error.kind()))
+    SedimentProgram::command()
+        .try_get_matches_from(words)
+        .err()
+        .is_none_or(|error| !refused.contains(&error.kind()))
 }
 
 /// Percentages, times and sizes are spelled alike, whatever the command.
@@ -153,7 +156,7 @@ fn former_command_lines_are_still_read() {
     let lines = include_str!("../../../../tests/golden/cli/former-commands.list");
     let refused = lines.lines().filter(|line| !line.starts_with('#')).filter_map(|line| {
         let words: Vec<OsString> = words::of_line(line).into_iter().map(OsString::from).collect();
-        let error = Program::try_parse_from(&words).err()?;
+        let error = SedimentProgram::try_parse_from(&words).err()?;
         let names_another = next_steps::corrected(&words, &error).is_some();
         let text = error.to_string();
         (!names_another && !text.contains("it was removed")).then(|| format!("{line}\n{text}"))

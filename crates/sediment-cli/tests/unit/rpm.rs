@@ -9,7 +9,7 @@ fn profile(name: &str) -> Vec<String> {
     vec![name.to_owned()]
 }
 
-fn changed_by(text: &str, noarch: impl Fn() -> Option<bool>) -> Result<Changed> {
+fn changed_by(text: &str, noarch: impl Fn() -> Option<bool>) -> Result<ChangedSpec> {
     change(text, &profile("foo.gv"), Some(90), &noarch)
 }
 

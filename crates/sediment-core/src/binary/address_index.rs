@@ -23,7 +23,7 @@ pub struct AddressIndex<'a> {
 
 /// A function and the address after its last byte.
 #[derive(Clone, Copy)]
-struct Reach {
+struct FunctionEnd {
     end: u64,
     function: u32,
 }
@@ -51,13 +51,13 @@ impl<'a> AddressIndex<'a> {
             for &id in group.iter().rev() {
                 let size = functions[id as usize].size;
                 if size > 0 {
-                    spans.open.push(Reach { end: start.saturating_add(size), function: id });
+                    spans.open.push(FunctionEnd { end: start.saturating_add(size), function: id });
                 }
             }
             if spans.open.is_empty() {
                 let next = order.get(position + group.len()).map(|id| functions[*id as usize].address);
                 let end = section_end(binary, start).unwrap_or(u64::MAX).min(next.unwrap_or(u64::MAX));
-                spans.open.push(Reach { end, function: group[0] });
+                spans.open.push(FunctionEnd { end, function: group[0] });
             }
             spans.say(start);
         }
@@ -77,7 +77,7 @@ impl<'a> AddressIndex<'a> {
 /// The open functions, the innermost on top, and what was said so far.
 #[derive(Default)]
 struct Spans {
-    open: Vec<Reach>,
+    open: Vec<FunctionEnd>,
     said: Vec<(u64, Option<u32>)>,
 }
 

@@ -7,7 +7,7 @@
 //! its distance from the end of the block in front, with feature 32 the distances of its calls' ends, its size (from the last of these) and
 //! properties, and with feature 64 a hash of 8 bytes. Then the compiler's own estimates follow, which are skipped here.
 
-use super::section::Numbers;
+use super::section::SectionNumbers;
 use crate::error::{Error, ErrorCode, Result};
 use object::{Object as _, ObjectSection as _};
 
@@ -34,21 +34,21 @@ pub struct MappedBlock {
 }
 
 /// The blocks of one function, in the order of its ranges and, within these, by address.
-pub type MappedFunction = Vec<MappedBlock>;
+pub type BlockAddresses = Vec<MappedBlock>;
 
 /// Reads the map of an ELF file; None where it has none.
 ///
 /// # Errors
 /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another
 /// version.
-pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
+pub fn read(bytes: &[u8]) -> Result<Option<Vec<BlockAddresses>>> {
     let damaged = |why: &str| {
         Error::new(ErrorCode::Damaged, format!("the block address map {SECTION} is damaged: {why}"))
     };
     let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
     let Some(section) = file.section_by_name(SECTION) else { return Ok(None) };
     let data = section.data().map_err(|error| damaged(&error.to_string()))?;
-    let mut rest = Numbers::of(data, &file);
+    let mut rest = SectionNumbers::of(data, &file);
     let mut functions = Vec::new();
     while !rest.rest.is_empty() {
         let at = data.len() - rest.rest.len();
@@ -75,7 +75,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     Ok(Some(functions))
 }
 
-impl Numbers<'_> {
+impl SectionNumbers<'_> {
     fn features(&mut self, version: u8) -> Option<u16> {
         let bits = self.number(if version < 5 { 1 } else { 2 })?;
         u16::try_from(bits).ok()
@@ -97,7 +97,7 @@ impl Numbers<'_> {
         Some(MappedBlock { id: u32::try_from(id).ok()?, address, size, properties })
     }
 
-    fn function(&mut self, version: u8, features: u16) -> Option<MappedFunction> {
+    fn function(&mut self, version: u8, features: u16) -> Option<BlockAddresses> {
         let ranges = if features & HAS_RANGES != 0 { self.uleb()? } else { 1 };
         let mut blocks = Vec::new();
         for _ in 0..ranges {

@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 
 /// Code from one address to the next row's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Row {
+struct BlockRow {
     address: u64,
-    /// Number of its block; None where there is no code, or its block is not known.
+    /// Number of its block; None if there is no code here, or the block is unknown.
     block: Option<u32>,
 }
 
 /// The control-flow graph of a function.
 #[derive(Debug, Clone, Default)]
-struct Graph {
+struct ControlFlowGraph {
     hash: u32,
     why_whole: Option<WhyWhole>,
     /// Numbers of blocks with their signatures.
@@ -31,9 +31,9 @@ struct Graph {
 #[derive(Debug, Clone, Default)]
 pub struct BlockMap {
     /// By address, one for each.
-    rows: Vec<Row>,
+    rows: Vec<BlockRow>,
     /// By the address at which the function begins.
-    graphs: BTreeMap<u64, Graph>,
+    graphs: BTreeMap<u64, ControlFlowGraph>,
 }
 
 /// True if a file itself has a map of its blocks, of whatever version.
@@ -57,7 +57,7 @@ impl BlockMap {
         let mut map = Self::default();
         for function in gcc_block_map::read(bytes)?.unwrap_or_default() {
             let signatures = (1..).zip(function.signatures).skip(1).collect();
-            let graph = Graph { hash: function.graph, why_whole: function.why_whole, signatures };
+            let graph = ControlFlowGraph { hash: function.graph, why_whole: function.why_whole, signatures };
             map.add(graph, &function.code);
         }
         for function in bb_addr_map::read(bytes)?.unwrap_or_default() {
@@ -75,35 +75,35 @@ impl BlockMap {
     }
 
     /// Adds a function, whose first stretch is its begin. Of functions that share their code, the first counts.
-    fn add(&mut self, graph: Graph, code: &[Stretch]) {
+    fn add(&mut self, graph: ControlFlowGraph, code: &[Stretch]) {
         let Some(first) = code.first() else { return };
         self.graphs.entry(first.address).or_insert(graph);
         for stretch in code {
-            self.rows.push(Row { address: stretch.address, block: stretch.block });
-            self.rows.push(Row { address: stretch.address.saturating_add(stretch.size), block: None });
+            self.rows.push(BlockRow { address: stretch.address, block: stretch.block });
+            self.rows.push(BlockRow { address: stretch.address.saturating_add(stretch.size), block: None });
         }
     }
 
     /// Adds the blocks of a function that clang mapped: its entry, id 0, is number 1. A block's signature is its place in the code, from 0.
-    fn add_of_clang(&mut self, function: &bb_addr_map::MappedFunction) {
+    fn add_of_clang(&mut self, function: &bb_addr_map::BlockAddresses) {
         let number = |id: u32| id.saturating_add(1);
         let signature = |(place, block): (usize, &bb_addr_map::MappedBlock)| {
             let place = u16::try_from(place).ok().filter(|_| block.id > 0)?;
             Some((number(block.id), place))
         };
         let signatures = function.iter().enumerate().filter_map(signature).collect();
-        let graph = Graph { hash: graph_of(function), why_whole: None, signatures };
+        let graph = ControlFlowGraph { hash: graph_of(function), why_whole: None, signatures };
         self.add(graph, &code_of_clang(function));
     }
 
     /// The rows that begin within a stretch of code.
-    fn rows(&self, start: u64, end: u64) -> &[Row] {
+    fn rows(&self, start: u64, end: u64) -> &[BlockRow] {
         let at = |address: u64| self.rows.partition_point(|row| row.address < address);
         &self.rows[at(start)..at(end).max(at(start))]
     }
 
     /// The graph of the function whose code begins at `start` and ends before `end`.
-    fn graph_at(&self, start: u64, end: u64) -> Option<&Graph> {
+    fn graph_at(&self, start: u64, end: u64) -> Option<&ControlFlowGraph> {
         self.graphs.range(start..end.max(start)).next().map(|(_, graph)| graph)
     }
 
@@ -133,7 +133,7 @@ impl BlockMap {
     pub fn extents(&self, start: u64, end: u64) -> impl Iterator<Item = (u32, u64)> {
         let rows = self.rows(start, end);
         let ends = rows.iter().skip(1).map(|row| row.address).chain([end]);
-        let bytes = move |(row, end): (&Row, u64)| Some((row.block?, end - row.address));
+        let bytes = move |(row, end): (&BlockRow, u64)| Some((row.block?, end - row.address));
         rows.iter().zip(ends).filter_map(bytes)
     }
 
@@ -163,7 +163,7 @@ pub fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stret
 }
 
 /// The code of a function that clang mapped, from its entry on, which may lie behind blocks of its cold part.
-fn code_of_clang(function: &bb_addr_map::MappedFunction) -> Vec<Stretch> {
+fn code_of_clang(function: &bb_addr_map::BlockAddresses) -> Vec<Stretch> {
     let stretch = |block: &bb_addr_map::MappedBlock| Stretch {
         address: block.address,
         size: block.size,
@@ -176,7 +176,7 @@ fn code_of_clang(function: &bb_addr_map::MappedFunction) -> Vec<Stretch> {
 }
 
 /// Hash of what a map tells of a function's graph: FNV-1a over ids and properties in the order of the code.
-fn graph_of(function: &bb_addr_map::MappedFunction) -> u32 {
+fn graph_of(function: &bb_addr_map::BlockAddresses) -> u32 {
     let mut sum = 0xcbf2_9ce4_8422_2325u64;
     for value in function.iter().flat_map(|block| [block.id, block.properties]) {
         for byte in value.to_le_bytes() {

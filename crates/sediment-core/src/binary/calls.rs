@@ -7,7 +7,7 @@
 //! [`isa`](crate::isa) does not know nothing is known, and said so.
 
 use super::{Binary, BinaryFunction};
-use crate::isa::{Isa, Reference};
+use crate::isa::{CodeReference, Isa};
 use object::{Object as _, RelocationTarget};
 use std::collections::BTreeSet;
 
@@ -97,16 +97,16 @@ impl Aims {
     }
 
     /// Takes up the reference at an address, if it leads to one of these.
-    fn take(&self, address: u64, reference: Reference, found: &mut DirectCalls) -> bool {
+    fn take(&self, address: u64, reference: CodeReference, found: &mut DirectCalls) -> bool {
         let (aim, tail) = match reference {
-            Reference::Call(aim) => (aim, false),
-            Reference::Jump(aim) => (aim, true),
-            Reference::Taken(aim) => {
+            CodeReference::Call(aim) => (aim, false),
+            CodeReference::Jump(aim) => (aim, true),
+            CodeReference::Taken(aim) => {
                 let is_function = self.functions.binary_search(&aim).is_ok();
                 found.taken.extend(is_function.then_some(aim));
                 return is_function;
             }
-            Reference::IndirectCall => return false,
+            CodeReference::IndirectCall => return false,
         };
         let stub = self.stubs.binary_search_by_key(&aim, |(stub, _)| *stub);
         let (target, through_stub) = match stub {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Code`]: the functions of a build and what their code refers to, as [`crate::matching::renamed`] looks at them: told by a linker's inputs, or by a
+//! [`BuildCode`]: the functions of a build and what their code refers to, as [`crate::matching::renamed`] looks at them: told by a linker's inputs, or by a
 //! linked file.
 //!
 //! Inputs tell every name that code refers to, by their relocations. A linked file tells the direct calls of its code, on the
@@ -7,14 +7,14 @@
 //! its local functions, and of what lies between two of one file.
 
 use super::calls::DirectCalls;
-use super::objects::Objects;
+use super::objects::InputObjects;
 use super::{Binary, Files};
 use std::collections::HashMap;
 
 /// The functions of a build, and what their code refers to.
 #[derive(Debug, Clone)]
-pub struct Code<'a> {
-    pub(crate) functions: Vec<Function<'a>>,
+pub struct BuildCode<'a> {
+    pub(crate) functions: Vec<BuildFunction<'a>>,
     /// References from code: indices into `functions` and into `mentioned`.
     pub(crate) references: Vec<(u32, u32)>,
     /// Names that code refers to, each once.
@@ -23,22 +23,22 @@ pub struct Code<'a> {
 
 /// A function of a build.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Function<'a> {
+pub(crate) struct BuildFunction<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: u64,
     /// Compilation unit, by number, where known.
     pub(crate) unit: Option<usize>,
 }
 
-impl<'a> Code<'a> {
+impl<'a> BuildCode<'a> {
     /// The code of a link's inputs; None where some of them do not show theirs.
     #[must_use]
-    pub fn of_objects(objects: &'a Objects) -> Option<Self> {
+    pub fn of_objects(objects: &'a InputObjects) -> Option<Self> {
         objects.complete().then(|| Self {
             functions: objects
                 .functions
                 .iter()
-                .map(|function| Function {
+                .map(|function| BuildFunction {
                     name: &function.name,
                     size: function.size,
                     unit: Some(function.path),
@@ -59,8 +59,11 @@ impl<'a> Code<'a> {
         }
         let units = units(bytes, binary, files);
         let functions = binary.functions.iter().zip(units);
-        let functions =
-            functions.map(|(function, unit)| Function { name: &function.name, size: function.size, unit });
+        let functions = functions.map(|(function, unit)| BuildFunction {
+            name: &function.name,
+            size: function.size,
+            unit,
+        });
         let mut code = Self { functions: functions.collect(), references: Vec::new(), mentioned: Vec::new() };
         let mut numbers: HashMap<&'a str, u32> = HashMap::new();
         let within = calls.calls.iter().map(|call| (call.address, names_at(binary, call.target)));
@@ -188,6 +191,6 @@ mod tests {
     #[test]
     fn code_of_an_unknown_machine_tells_nothing() {
         let binary = Binary { arch: Some("s390x".to_owned()), ..Binary::default() };
-        assert!(Code::of_binary(&[], &binary, &NoFiles).is_none());
+        assert!(BuildCode::of_binary(&[], &binary, &NoFiles).is_none());
     }
 }

@@ -4,14 +4,14 @@
 //! Debug files are found as GDB finds them ("Debugging Information in Separate Files" and "MiniDebugInfo" in its manual):
 //! by build-id, by `.gnu_debuglink` with its CRC-32, and inside the file, compressed, as `.gnu_debugdata`.
 
-use super::elf::{self, Image};
+use super::elf::{self, ElfImage};
 use super::{BinaryFunction, Files, SymbolSource};
 use crate::error::{Error, Result};
 use crate::unpack;
 
 /// The functions of a file, and where they were found; takes them out of `image`.
 pub(super) fn functions(
-    image: &mut Image<'_>,
+    image: &mut ElfImage<'_>,
     files: &dyn Files,
 ) -> Result<(Vec<BinaryFunction>, SymbolSource)> {
     if image.symbols.iter().any(|function| !function.untyped) {

@@ -22,7 +22,7 @@ const MOST_PADDING: u64 = 64;
 
 /// Symbols and sections of one ELF file, before it is known whether its own symbols suffice.
 #[derive(Debug, Default)]
-pub(super) struct Image<'data> {
+pub(super) struct ElfImage<'data> {
     /// Bytes of the file.
     pub(super) file_size: u64,
     /// Functions of `.symtab`.
@@ -46,7 +46,7 @@ pub(super) struct Image<'data> {
 }
 
 /// Reads an ELF file of either class and byte order.
-pub(super) fn read(bytes: &[u8]) -> Result<Image<'_>> {
+pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
     if !bytes.starts_with(&elf::ELFMAG) {
         return Err(not_elf(bytes));
     }
@@ -66,7 +66,7 @@ pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
         let header = Elf::parse(bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, bytes).ok()?;
-        let reader = Reader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
+        let reader = ElfReader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
         reader.build_id(header.program_headers(endian, bytes).ok()?)
     }
     match bytes.get(4)? {
@@ -118,7 +118,7 @@ pub(super) fn code(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
         let header = Elf::parse(bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, bytes).ok()?;
-        let reader = Reader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
+        let reader = ElfReader::<Elf> { bytes, endian, machine: header.e_machine(endian), sections };
         let with_code = reader.sections.iter().filter(|section| reader.holds_code(section));
         with_code
             .map(|section| Some((reader.section_name(section).ok()?, section.data(endian, bytes).ok()?)))
@@ -164,7 +164,7 @@ fn damaged(what: &str, why: &dyn std::fmt::Display) -> Error {
         .with_hint("is the file complete?")
 }
 
-fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Image<'_>> {
+fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<ElfImage<'_>> {
     let header = Elf::parse(bytes).map_err(|e| damaged("its header", &e))?;
     let endian = header.endian().map_err(|e| damaged("its header", &e))?;
     match header.e_type(endian) {
@@ -190,14 +190,14 @@ fn read_class<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Result<Imag
         })
         .collect();
     let machine = header.e_machine(endian);
-    let reader = Reader::<Elf> { bytes, endian, machine, sections };
+    let reader = ElfReader::<Elf> { bytes, endian, machine, sections };
     let symbols = reader.symbol_table(elf::SHT_SYMTAB)?;
     let dynamic_symbols = reader.symbol_table(elf::SHT_DYNSYM)?;
     let plt_stubs = reader.plt_stubs(&symbols, &dynamic_symbols, &segments)?;
     let arch = architecture(machine, Elf::is_type_64_sized(), endian);
     let functions = reader.functions(&symbols)?;
     let (fixed, label_ranges) = reader.fixed(&symbols, &functions, Isa::of(arch.as_deref()));
-    Ok(Image {
+    Ok(ElfImage {
         file_size: bytes.len() as u64,
         fixed,
         label_ranges,
@@ -265,14 +265,14 @@ fn drop_untyped_within(functions: &mut Vec<BinaryFunction>) {
     });
 }
 
-struct Reader<'data, Elf: FileHeader<Endian = Endianness>> {
+struct ElfReader<'data, Elf: FileHeader<Endian = Endianness>> {
     bytes: &'data [u8],
     endian: Endianness,
     machine: elf::Machine,
     sections: SectionTable<'data, Elf>,
 }
 
-impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
+impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
     fn symbol_table(&self, kind: elf::SectionType) -> Result<SymbolTable<'data, Elf>> {
         self.sections.symbols(self.endian, self.bytes, kind).map_err(|e| damaged("a symbol table", &e))
     }
@@ -314,7 +314,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
     /// that has its type, and nothing at the end of a section, such as what linkers define (`_etext`).
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
-        let mut unit = Unit::default();
+        let mut unit = SymbolUnit::default();
         // Neighbours in the table mostly share a section, and one name serves them all.
         let mut last_section: Option<(SectionIndex, Option<(String, u64)>)> = None;
         // The first entry of a table is reserved, whatever it holds.
@@ -611,16 +611,16 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> Reader<'data, Elf> {
 
 /// The compilation unit that local symbols of a table are of, by the STT_FILE symbol before them.
 ///
-/// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow those of another unit, also in the result
+/// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow another unit's, also in the result
 /// of `ld -r`. No unit has two local functions of one name, so the second begins a unit without a name.
 #[derive(Debug, Default)]
-pub(super) struct Unit<'a> {
+pub(super) struct SymbolUnit<'a> {
     file: Option<String>,
     /// Places of the local functions by name, where the file is known.
     functions: HashMap<&'a str, (usize, u64)>,
 }
 
-impl<'a> Unit<'a> {
+impl<'a> SymbolUnit<'a> {
     /// Begins the unit of an STT_FILE symbol.
     pub(super) fn begin(&mut self, name: &[u8]) {
         self.file = file_evidence(name);

@@ -8,7 +8,7 @@
 //! is known, and its bytes. Numbers without a stated size are ULEB128, others are in the file's order of bytes. Where a linker dropped a
 //! function, the address of its range is 0 or -1.
 
-use super::section::{Numbers, unpacked};
+use super::section::{SectionNumbers, unpacked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 
@@ -73,7 +73,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
     let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
     let Some(data) = unpacked(&file, SECTION, &mut budget)? else { return Ok(None) };
-    let mut numbers = Numbers::of(&data, &file);
+    let mut numbers = SectionNumbers::of(&data, &file);
     let mut functions = Vec::new();
     while let Some(version) = numbers.byte() {
         let at = data.len() - numbers.rest.len() - 1;
@@ -92,7 +92,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
 }
 
 /// Reads a function behind its version; without code if the linker dropped it.
-fn function(numbers: &mut Numbers<'_>, version: u8) -> Option<MappedFunction> {
+fn function(numbers: &mut SectionNumbers<'_>, version: u8) -> Option<MappedFunction> {
     let graph = u32::try_from(numbers.number(4)?).ok()?;
     let why_whole = if version == WITH_REASON { WhyWhole::of(numbers.byte()?) } else { None };
     let mut signatures = Vec::new();

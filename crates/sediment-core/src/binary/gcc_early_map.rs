@@ -17,7 +17,7 @@
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;
-use super::section::{Numbers, unpacked};
+use super::section::{SectionNumbers, unpacked};
 use crate::error::{Error, ErrorCode, Result};
 use crate::unpack;
 use std::collections::BTreeMap;
@@ -121,7 +121,7 @@ impl EarlyMap {
         let file = object::File::parse(bytes).map_err(|error| damaged(&error.to_string()))?;
         let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
         let Some(data) = unpacked(&file, SECTION, &mut budget)? else { return Ok(None) };
-        let mut numbers = Numbers::of(&data, &file);
+        let mut numbers = SectionNumbers::of(&data, &file);
         let mut map = Self::default();
         while let Some(version) = numbers.byte() {
             let at = data.len() - numbers.rest.len() - 1;
@@ -141,7 +141,7 @@ impl EarlyMap {
     }
 
     /// Reads a record behind its version.
-    fn add_record(&mut self, numbers: &mut Numbers<'_>) -> Option<()> {
+    fn add_record(&mut self, numbers: &mut SectionNumbers<'_>) -> Option<()> {
         let kind = numbers.byte()?;
         let key = numbers.number(8)?;
         match kind {
@@ -155,7 +155,7 @@ impl EarlyMap {
         Some(())
     }
 
-    fn add_code(&mut self, unit: u64, numbers: &mut Numbers<'_>) -> Option<()> {
+    fn add_code(&mut self, unit: u64, numbers: &mut SectionNumbers<'_>) -> Option<()> {
         let function = self.functions;
         self.functions = function.checked_add(1)?;
         for _ in 0..numbers.uleb()? {
@@ -188,11 +188,11 @@ impl EarlyMap {
     }
 }
 
-fn small(numbers: &mut Numbers<'_>) -> Option<u32> {
+fn small(numbers: &mut SectionNumbers<'_>) -> Option<u32> {
     u32::try_from(numbers.uleb()?).ok()
 }
 
-fn name(numbers: &mut Numbers<'_>) -> Option<Vec<u8>> {
+fn name(numbers: &mut SectionNumbers<'_>) -> Option<Vec<u8>> {
     let end = memchr::memchr(0, numbers.rest)?;
     let name = numbers.rest[..end].to_vec();
     numbers.rest = &numbers.rest[end + 1..];
@@ -200,13 +200,13 @@ fn name(numbers: &mut Numbers<'_>) -> Option<Vec<u8>> {
 }
 
 /// A number of 4 bytes in little-endian order.
-fn word(numbers: &mut Numbers<'_>) -> Option<u32> {
+fn word(numbers: &mut SectionNumbers<'_>) -> Option<u32> {
     let (bytes, rest) = numbers.rest.split_first_chunk::<4>()?;
     numbers.rest = rest;
     Some(u32::from_le_bytes(*bytes))
 }
 
-fn unit(numbers: &mut Numbers<'_>) -> Option<EarlyUnit> {
+fn unit(numbers: &mut SectionNumbers<'_>) -> Option<EarlyUnit> {
     let mut unit = EarlyUnit { name: name(numbers)?, functions: small(numbers)?, graphs: Vec::new() };
     for _ in 0..numbers.uleb()? {
         unit.graphs.push(graph(numbers)?);
@@ -214,7 +214,7 @@ fn unit(numbers: &mut Numbers<'_>) -> Option<EarlyUnit> {
     Some(unit)
 }
 
-fn graph(numbers: &mut Numbers<'_>) -> Option<EarlyGraph> {
+fn graph(numbers: &mut SectionNumbers<'_>) -> Option<EarlyGraph> {
     let name = name(numbers)?;
     let is_local = numbers.byte()? == 1;
     let (line, checksum, blocks) = (word(numbers)?, word(numbers)?, small(numbers)?);

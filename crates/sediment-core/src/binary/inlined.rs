@@ -6,7 +6,7 @@
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;
-use super::source_lines::{Bytes, dwarf_of};
+use super::source_lines::{DwarfBytes, dwarf_of};
 use crate::error::{Error, ErrorCode, Result};
 use gimli::{
     AttributeValue, DebugInfoOffset, DebuggingInformationEntry, Dwarf, Reader as _, Unit, UnitOffset,
@@ -33,7 +33,7 @@ pub struct InlineFrame<'a> {
 
 /// A row of the line table, which reaches to the next.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct LineRow {
     address: u64,
     line: u32,
     discriminator: u32,
@@ -53,7 +53,7 @@ struct Inlined {
 }
 
 #[derive(Debug)]
-struct Function {
+struct InliningFunction {
     id: usize,
     /// True where an LLVM-based compiler made it, whose discriminators are packed.
     is_of_llvm: bool,
@@ -62,7 +62,7 @@ struct Function {
 }
 
 #[derive(Debug)]
-struct Source {
+struct Subprogram {
     name: String,
     first_line: u32,
 }
@@ -70,11 +70,11 @@ struct Source {
 /// Functions and lines of a binary.
 #[derive(Debug, Default)]
 pub struct InlineFrames {
-    rows: Vec<Row>,
-    functions: Vec<Function>,
+    rows: Vec<LineRow>,
+    functions: Vec<InliningFunction>,
     /// Ranges of the functions, by address: first byte, byte behind the last, function.
     ranges: Vec<(u64, u64, usize)>,
-    sources: Vec<Source>,
+    sources: Vec<Subprogram>,
 }
 
 impl InlineFrames {
@@ -87,7 +87,7 @@ impl InlineFrames {
         let damaged = |error: gimli::Error| {
             Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
         };
-        Reader::new(&dwarf).and_then(Reader::read).map(Some).map_err(damaged)
+        InlineReader::new(&dwarf).and_then(InlineReader::read).map(Some).map_err(damaged)
     }
 
     /// The functions at an address, the innermost first; none where there is no line.
@@ -163,11 +163,11 @@ impl InlineFrames {
         (address < range.1).then_some(*range)
     }
 
-    fn function_at(&self, address: u64) -> Option<&Function> {
+    fn function_at(&self, address: u64) -> Option<&InliningFunction> {
         self.range_at(address).map(|(.., function)| &self.functions[function])
     }
 
-    fn row_at(&self, address: u64) -> Option<&Row> {
+    fn row_at(&self, address: u64) -> Option<&LineRow> {
         let behind = self.rows.partition_point(|row| row.address <= address);
         self.rows[..behind].last().filter(|row| !row.is_end && row.line > 0)
     }
@@ -202,9 +202,9 @@ fn copies(discriminator: u32) -> u32 {
 }
 
 /// Reads the units one by one; names of functions are looked up across them.
-struct Reader<'a> {
-    dwarf: &'a Dwarf<Bytes>,
-    units: Vec<Unit<Bytes>>,
+struct InlineReader<'a> {
+    dwarf: &'a Dwarf<DwarfBytes>,
+    units: Vec<Unit<DwarfBytes>>,
     /// Offsets of the units, for references across them.
     offsets: Vec<(usize, usize)>,
     known: HashMap<(usize, UnitOffset), usize>,
@@ -212,7 +212,7 @@ struct Reader<'a> {
 }
 
 /// An entry with code.
-struct Entry {
+struct DwarfEntry {
     /// Levels below the unit.
     depth: isize,
     is_inlined: bool,
@@ -222,31 +222,32 @@ struct Entry {
     discriminator: u32,
 }
 
-type Found<T> = std::result::Result<T, gimli::Error>;
+type GimliResult<T> = std::result::Result<T, gimli::Error>;
 
-impl<'a> Reader<'a> {
-    fn new(dwarf: &'a Dwarf<Bytes>) -> Found<Self> {
+impl<'a> InlineReader<'a> {
+    fn new(dwarf: &'a Dwarf<DwarfBytes>) -> GimliResult<Self> {
         let mut units = Vec::new();
         let mut headers = dwarf.units();
         while let Some(header) = headers.next()? {
             units.push(dwarf.unit(header)?);
         }
-        let offset =
-            |unit: &Unit<Bytes>| unit.header.offset().as_debug_info_offset().map_or(usize::MAX, |at| at.0);
+        let offset = |unit: &Unit<DwarfBytes>| {
+            unit.header.offset().as_debug_info_offset().map_or(usize::MAX, |at| at.0)
+        };
         let mut offsets: Vec<(usize, usize)> =
             units.iter().enumerate().map(|(index, unit)| (offset(unit), index)).collect();
         offsets.sort_unstable();
         Ok(Self { dwarf, units, offsets, known: HashMap::new(), read: InlineFrames::default() })
     }
 
-    fn read(mut self) -> Found<InlineFrames> {
+    fn read(mut self) -> GimliResult<InlineFrames> {
         for index in 0..self.units.len() {
             self.read_rows(index)?;
             self.read_functions(index)?;
         }
         // Of several rows at an address the last one has its code; an end of a sequence yields to the begin of another.
         self.read.rows.sort_by_key(|row| (row.address, !row.is_end));
-        let mut kept: Vec<Row> = Vec::with_capacity(self.read.rows.len());
+        let mut kept: Vec<LineRow> = Vec::with_capacity(self.read.rows.len());
         for row in self.read.rows {
             match kept.last_mut() {
                 Some(last) if last.address == row.address => *last = row,
@@ -258,11 +259,11 @@ impl<'a> Reader<'a> {
         Ok(self.read)
     }
 
-    fn read_rows(&mut self, index: usize) -> Found<()> {
+    fn read_rows(&mut self, index: usize) -> GimliResult<()> {
         let Some(program) = self.units[index].line_program.clone() else { return Ok(()) };
         let mut rows = program.rows();
         while let Some((_, row)) = rows.next_row()? {
-            self.read.rows.push(Row {
+            self.read.rows.push(LineRow {
                 address: row.address(),
                 line: row.line().map_or(0, |line| u32::try_from(line.get()).unwrap_or(0)),
                 discriminator: u32::try_from(row.discriminator()).unwrap_or(0),
@@ -272,9 +273,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn read_functions(&mut self, index: usize) -> Found<()> {
+    fn read_functions(&mut self, index: usize) -> GimliResult<()> {
         // Entries are read before their functions are known: the unit is borrowed meanwhile.
-        let mut found: Vec<Entry> = Vec::new();
+        let mut found: Vec<DwarfEntry> = Vec::new();
         let mut is_of_llvm = false;
         {
             let unit = &self.units[index];
@@ -307,23 +308,30 @@ impl<'a> Reader<'a> {
                 if ranges.is_empty() {
                     continue;
                 }
-                let number = |name| -> Found<u32> {
+                let number = |name| -> GimliResult<u32> {
                     let value = entry.attr_value(name)?.and_then(|value| value.udata_value());
                     Ok(value.and_then(|value| u32::try_from(value).ok()).unwrap_or(0))
                 };
                 let line = number(gimli::DW_AT_call_line)?;
                 let discriminator = number(gimli::DW_AT_GNU_discriminator)?;
-                found.push(Entry { depth, is_inlined, ranges, offset: entry.offset(), line, discriminator });
+                found.push(DwarfEntry {
+                    depth,
+                    is_inlined,
+                    ranges,
+                    offset: entry.offset(),
+                    line,
+                    discriminator,
+                });
             }
         }
         // Depths of the inlined calls that are open, below the function.
         let mut open: Vec<isize> = Vec::new();
-        for Entry { depth, is_inlined, ranges, offset, line, discriminator } in found {
+        for DwarfEntry { depth, is_inlined, ranges, offset, line, discriminator } in found {
             let id = self.source(index, offset)?;
             if !is_inlined {
                 let function = self.read.functions.len();
                 self.read.ranges.extend(ranges.iter().map(|(begin, end)| (*begin, *end, function)));
-                self.read.functions.push(Function { id, is_of_llvm, inlined: Vec::new() });
+                self.read.functions.push(InliningFunction { id, is_of_llvm, inlined: Vec::new() });
                 open = vec![];
                 continue;
             }
@@ -339,7 +347,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The source of a function's entry: its name and first line, there or where it refers to.
-    fn source(&mut self, index: usize, offset: UnitOffset) -> Found<usize> {
+    fn source(&mut self, index: usize, offset: UnitOffset) -> GimliResult<usize> {
         if let Some(known) = self.known.get(&(index, offset)) {
             return Ok(*known);
         }
@@ -365,7 +373,7 @@ impl<'a> Reader<'a> {
         }
         let id = self.read.sources.len();
         let name = linkage.or(name).unwrap_or_default();
-        self.read.sources.push(Source { name, first_line });
+        self.read.sources.push(Subprogram { name, first_line });
         self.known.insert((index, offset), id);
         Ok(id)
     }
@@ -374,8 +382,8 @@ impl<'a> Reader<'a> {
     fn referred(
         &self,
         index: usize,
-        entry: &DebuggingInformationEntry<'_, '_, Bytes>,
-    ) -> Found<Option<(usize, UnitOffset)>> {
+        entry: &DebuggingInformationEntry<'_, '_, DwarfBytes>,
+    ) -> GimliResult<Option<(usize, UnitOffset)>> {
         let origin = entry.attr_value(gimli::DW_AT_abstract_origin)?;
         let value = match origin {
             Some(value) => Some(value),

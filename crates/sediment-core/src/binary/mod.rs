@@ -138,14 +138,14 @@ impl Files for NoFiles {
 }
 
 /// The files for a program or library that was recorded under this path.
-pub struct Beside<'a> {
+pub struct FilesBeside<'a> {
     /// Every file there is.
     pub files: &'a dyn Files,
     /// The recorded path.
     pub path: &'a str,
 }
 
-impl Files for Beside<'_> {
+impl Files for FilesBeside<'_> {
     fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>> {
         self.files.debug_file_by_build_id(build_id)
     }

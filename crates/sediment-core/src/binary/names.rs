@@ -9,7 +9,7 @@
 
 /// A symbol as a profiler prints it, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Symbol<'a> {
+pub struct PrintedSymbol<'a> {
     /// The linkage name, without `@VERSION`, `@plt` and `.localalias`; an address behind the `@` is part of the name.
     pub name: &'a [u8],
     /// A stub of the procedure linkage table, not the function itself.
@@ -20,7 +20,7 @@ pub struct Symbol<'a> {
 
 /// Takes a printed symbol apart.
 #[must_use]
-pub fn symbol(printed: &[u8]) -> Symbol<'_> {
+pub fn symbol(printed: &[u8]) -> PrintedSymbol<'_> {
     let plt = printed.ends_with(b"@plt");
     // An `@` in front is no separator: there would be no name left.
     // Some profilers name what has no symbol by its address: `func@0x401000`.
@@ -32,7 +32,7 @@ pub fn symbol(printed: &[u8]) -> Symbol<'_> {
             && (versionless.starts_with(b"*ABS*")
                 || versionless.strip_prefix(b"offset_").is_some_and(is_address))
         || matches!(versionless, b"" | b"@plt" | b"[unknown]");
-    Symbol { name: without_local_alias(versionless), plt, unresolved }
+    PrintedSymbol { name: without_local_alias(versionless), plt, unresolved }
 }
 
 /// The function that a stub of 64-bit Power leads to, by the stub's own name: `0000001b.plt_call.puts@@GLIBC_2.17` of GNU ld,
@@ -251,10 +251,10 @@ impl SectionGroup {
     }
 }
 
-/// The input sections in which a function can lie.
+/// The input sections that may contain a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sections {
-    /// Those of the function itself, in the order in which they are to be placed.
+pub struct PossibleSections {
+    /// Sections of the function itself, in placing order.
     pub own: Vec<String>,
     /// Those that hold its split cold part, or the function itself if it is a cold one: to be placed behind all functions.
     pub cold: Vec<String>,
@@ -269,10 +269,10 @@ pub struct Sections {
 /// A function named like a group with a shared section (`exit`, `hot`) has no `.text.NAME` here: that section holds the group's functions of every
 /// object that was compiled without `-ffunction-sections`.
 #[must_use]
-pub fn sections(name: &str, split: Option<bool>) -> Sections {
+pub fn sections(name: &str, split: Option<bool>) -> PossibleSections {
     if let Some(stem) = split_from(name) {
         let own = [SectionGroup::Unlikely, SectionGroup::Split].map(|group| group.section_of(stem)).to_vec();
-        return Sections { own, cold: Vec::new() };
+        return PossibleSections { own, cold: Vec::new() };
     }
     let is_group = SectionGroup::ALL.iter().any(|group| group.has_shared_section() && group.word() == name);
     let mut own: Vec<String> =
@@ -291,7 +291,7 @@ pub fn sections(name: &str, split: Option<bool>) -> Sections {
         }
         None => vec![unlikely],
     };
-    Sections { own, cold }
+    PossibleSections { own, cold }
 }
 
 /// `.text.n_p$prog_$$_fib$longint$$longint` of Free Pascal's `P$PROG_$$_FIB$LONGINT$$LONGINT`, and `.text.n_fpc_initialize` of its

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Objects`]: the functions of the files that a linker is given, with the input sections in which they really lie.
+//! [`InputObjects`]: the functions of the files that a linker is given, with the input sections in which they really lie.
 //!
 //! Read are relocatable ELF objects and archives of them. Objects that link-time optimisation compiles again (LLVM's bitcode, GCC's
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
-use super::elf::Unit;
+use super::elf::SymbolUnit;
 use super::fixed::{self, CodeSymbol};
 use super::{BinaryFunction, file_evidence, names};
 use crate::isa::Isa;
@@ -29,7 +29,7 @@ pub struct ObjectFunction {
     pub local: bool,
     /// Source file (base name), for local functions.
     pub file: Option<String>,
-    /// Index into [`Objects::paths`].
+    /// Index into [`InputObjects::paths`].
     pub path: usize,
     /// Number of its section in the object, and the byte of that where it begins.
     pub place: (usize, u64),
@@ -61,7 +61,7 @@ impl ObjectPath {
 
 /// The functions of a link's inputs.
 #[derive(Debug, Clone, Default)]
-pub struct Objects {
+pub struct InputObjects {
     /// The objects, in the order of the inputs.
     pub paths: Vec<ObjectPath>,
     /// In the order of the inputs.
@@ -89,7 +89,7 @@ pub struct ObjectRange {
     pub begin: String,
     /// Label of the end.
     pub end: String,
-    /// The functions between: indices into [`Objects::functions`].
+    /// The functions between: indices into [`InputObjects::functions`].
     pub functions: Vec<usize>,
 }
 
@@ -116,7 +116,7 @@ fn is_code_section(section: &object::Section<'_, '_>) -> bool {
     is_code(section.flags())
 }
 
-impl Objects {
+impl InputObjects {
     /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
     /// code are compiled again by this link. Shared libraries add nothing.
     pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
@@ -200,7 +200,7 @@ impl Objects {
         let path = self.paths.len().saturating_sub(1);
         // GNU ld calls a unit without a source file by its object.
         let object = self.paths.last().and_then(|path| file_evidence(path.file_name().as_bytes()));
-        let (mut unit, mut has_file) = (Unit::default(), false);
+        let (mut unit, mut has_file) = (SymbolUnit::default(), false);
         let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
         for symbol in file.symbols() {
             let Ok(name) = symbol.name() else { continue };
@@ -353,14 +353,14 @@ impl Objects {
 }
 
 /// A function that a name of a profile can mean.
-pub trait Named {
+pub trait NamedFunction {
     /// Its linkage name.
     fn linkage_name(&self) -> &str;
     /// Its source file (base name), where it is a local function.
     fn source_file(&self) -> Option<&str>;
 }
 
-impl Named for ObjectFunction {
+impl NamedFunction for ObjectFunction {
     fn linkage_name(&self) -> &str {
         &self.name
     }
@@ -369,7 +369,7 @@ impl Named for ObjectFunction {
     }
 }
 
-impl Named for BinaryFunction {
+impl NamedFunction for BinaryFunction {
     fn linkage_name(&self) -> &str {
         &self.name
     }
@@ -388,7 +388,7 @@ pub struct Finder<'a, F> {
     wanted: HashSet<&'a str>,
 }
 
-impl<'a, F: Named> Finder<'a, F> {
+impl<'a, F: NamedFunction> Finder<'a, F> {
     /// A finder for functions of these names.
     #[must_use]
     pub fn new(functions: &'a [F], wanted: impl Iterator<Item = &'a str>) -> Self {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 /// Where a stub leads, as the relocations say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum RelocationTarget {
     /// To the symbol of this name.
     Symbol(String),
     /// To what the indirect function with its resolver at this address chooses.
@@ -25,7 +25,7 @@ pub(super) enum Target {
 pub(super) struct RawStub {
     address: u64,
     size: u64,
-    target: Target,
+    target: RelocationTarget,
 }
 
 /// The relocations that concern stubs.
@@ -36,9 +36,9 @@ pub(super) struct Relocations {
     /// Relocation types: those that put a symbol's address into a slot, and the one that asks a resolver.
     kinds: (&'static [elf::RelocationType], elf::RelocationType),
     /// By the address of the slot that is filled.
-    by_slot: BTreeMap<u64, Target>,
+    by_slot: BTreeMap<u64, RelocationTarget>,
     /// Those of `.rela.plt` or `.rel.plt`, in its order.
-    lazy: Vec<Option<Target>>,
+    lazy: Vec<Option<RelocationTarget>>,
 }
 
 /// True if a section of this name consists of stubs.
@@ -84,10 +84,10 @@ impl Relocations {
     ) {
         let (addresses, by_resolver) = self.kinds;
         let target = match symbol {
-            Some(name) if addresses.contains(&kind) => {
-                std::str::from_utf8(names::symbol(name).name).ok().map(|name| Target::Symbol(name.to_owned()))
-            }
-            _ if kind == by_resolver => addend().map(Target::Resolver),
+            Some(name) if addresses.contains(&kind) => std::str::from_utf8(names::symbol(name).name)
+                .ok()
+                .map(|name| RelocationTarget::Symbol(name.to_owned())),
+            _ if kind == by_resolver => addend().map(RelocationTarget::Resolver),
             _ => None,
         };
         if is_plt {
@@ -135,7 +135,7 @@ pub(super) fn stub_by_name(name: &[u8], address: u64) -> Option<RawStub> {
     Some(RawStub {
         address,
         size: LARGEST,
-        target: Target::Symbol(std::str::from_utf8(target).ok()?.to_owned()),
+        target: RelocationTarget::Symbol(std::str::from_utf8(target).ok()?.to_owned()),
     })
 }
 
@@ -145,8 +145,8 @@ pub(super) fn name_stubs(raw: Vec<RawStub>, functions: &[BinaryFunction]) -> Vec
         .into_iter()
         .filter_map(|stub| {
             let target = match stub.target {
-                Target::Symbol(name) => name,
-                Target::Resolver(address) => {
+                RelocationTarget::Symbol(name) => name,
+                RelocationTarget::Resolver(address) => {
                     let first = functions.partition_point(|function| function.address < address);
                     let resolver =
                         functions[first..].iter().take_while(|function| function.address == address);

@@ -2,7 +2,7 @@
 //! Sections of debug information: unpacked, and the numbers in them.
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::unpack::Budget;
+use crate::unpack::UnpackBudget;
 use object::{CompressionFormat, Object as _, ObjectSection as _};
 use std::rc::Rc;
 
@@ -10,7 +10,11 @@ use std::rc::Rc;
 ///
 /// # Errors
 /// When it is damaged, or compressed in a way that is not read here.
-pub(super) fn unpacked(file: &object::File<'_>, name: &str, budget: &mut Budget) -> Result<Option<Rc<[u8]>>> {
+pub(super) fn unpacked(
+    file: &object::File<'_>,
+    name: &str,
+    budget: &mut UnpackBudget,
+) -> Result<Option<Rc<[u8]>>> {
     let older = || file.section_by_name(&name.replacen(".debug_", ".zdebug_", 1));
     let Some(section) = file.section_by_name(name).or_else(older) else { return Ok(None) };
     let found = section
@@ -40,13 +44,13 @@ fn of_older_tools(data: &[u8]) -> Option<(&[u8], u64)> {
 }
 
 /// Reads the numbers of a section, from the front.
-pub(super) struct Numbers<'a> {
+pub(super) struct SectionNumbers<'a> {
     pub(super) rest: &'a [u8],
     is_little_endian: bool,
     is_64: bool,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> SectionNumbers<'a> {
     /// The numbers of a section of a file.
     pub(super) fn of(data: &'a [u8], file: &object::File<'_>) -> Self {
         Self { rest: data, is_little_endian: file.is_little_endian(), is_64: file.is_64() }

@@ -10,7 +10,7 @@ use gimli::{EndianRcSlice, Reader as _, RunTimeEndian};
 use object::Object as _;
 use std::rc::Rc;
 
-pub(super) type Bytes = EndianRcSlice<RunTimeEndian>;
+pub(super) type DwarfBytes = EndianRcSlice<RunTimeEndian>;
 
 /// A line of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ pub struct CompilationUnit {
 
 /// The debug information of a binary.
 pub struct SourceLines {
-    context: addr2line::Context<Bytes>,
+    context: addr2line::Context<DwarfBytes>,
 }
 
 impl std::fmt::Debug for SourceLines {
@@ -91,7 +91,7 @@ impl SourceLines {
 ///
 /// # Errors
 /// When it is there and damaged, or compressed in a way that is not read here.
-pub(super) fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
+pub(super) fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<DwarfBytes>>> {
     let damaged = |error: &dyn std::fmt::Display| {
         Error::new(ErrorCode::Damaged, format!("the debug information is damaged: {error}"))
     };
@@ -101,7 +101,7 @@ pub(super) fn dwarf_of(bytes: &[u8]) -> Result<Option<gimli::Dwarf<Bytes>>> {
     }
     let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
     let mut budget = unpack::DEBUG_SECTIONS.of(bytes.len() as u64);
-    let load = |id: gimli::SectionId| -> Result<Bytes> {
+    let load = |id: gimli::SectionId| -> Result<DwarfBytes> {
         let data = unpacked(&file, id.name(), &mut budget)?;
         Ok(EndianRcSlice::new(data.unwrap_or_else(|| Rc::from(Vec::new())), endian))
     };

@@ -50,10 +50,10 @@ pub fn entries(file: &object::File<'_>) -> Result<Vec<Unwound>> {
     Ok(found)
 }
 
-type Tables<'a> = (EhFrame<EndianSlice<'a, RunTimeEndian>>, BaseAddresses);
+type EhFrameSection<'a> = (EhFrame<EndianSlice<'a, RunTimeEndian>>, BaseAddresses);
 
 /// The unwind tables of a file, and what their addresses are relative to; None without tables.
-fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<Tables<'a>>> {
+fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<EhFrameSection<'a>>> {
     let section = file.section_by_name(".eh_frame")?;
     let data = match section.data() {
         Ok(data) => data,
@@ -75,16 +75,16 @@ fn tables<'a>(file: &object::File<'a>) -> Option<object::Result<Tables<'a>>> {
 /// Row of an unwind table: the frame before an instruction. Compilers let no jump lead from one row to another: whoever unwinds could
 /// not tell which is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct UnwindRow {
     /// Register from which the canonical frame address is counted (DWARF number), and the distance in bytes.
     frame: (u16, i64),
-    /// Bit for each register that was saved, where the stack pointer does not tell how much lies on the stack.
+    /// Bit for each saved register, if the stack pointer does not show how much lies on the stack.
     saved: u32,
 }
 
 /// Rows of the unwind tables of x86-64 (DWARF 5, 6.4.1), by address.
 pub struct Rows<'a> {
-    tables: Tables<'a>,
+    tables: EhFrameSection<'a>,
     /// First byte, end, and place in the tables of each entry, in ascending order.
     entries: Vec<(u64, u64, EhFrameOffset)>,
     context: UnwindContext<usize>,
@@ -109,7 +109,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The row of the instruction at this address; None where none says all that it should.
-    pub fn at(&mut self, address: u64) -> Option<Row> {
+    pub fn at(&mut self, address: u64) -> Option<UnwindRow> {
         let behind = self.entries.partition_point(|(start, ..)| *start <= address);
         let (_, _, place) = self.entries.get(behind.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
         let (frames, bases) = &self.tables;
@@ -122,7 +122,7 @@ impl<'a> Rows<'a> {
                 saved |= 1_u32.checked_shl(other.0.into())?;
             }
         }
-        Some(Row { frame: (register.0, offset), saved })
+        Some(UnwindRow { frame: (register.0, offset), saved })
     }
 }
 
@@ -178,7 +178,7 @@ impl Binary {
         let named = std::mem::take(&mut self.functions);
         let mut named: Vec<BinaryFunction> =
             named.into_iter().filter(|function| address_of_nameless(&function.name).is_none()).collect();
-        let mut reach = Reach::of(&named);
+        let mut reach = NamedRanges::of(&named);
         let mut added: Vec<BinaryFunction> = Vec::new();
         for Unwound { address, size, .. } in
             entries.into_iter().filter(|entry| entry.size > 0 && !entry.of_signal)
@@ -219,13 +219,13 @@ impl Binary {
 }
 
 /// Ranges of code that named functions cover, for ascending questions.
-struct Reach {
+struct NamedRanges {
     /// By address: first byte, and the furthest end of all functions up to here.
     ranges: Vec<(u64, u64)>,
     next: usize,
 }
 
-impl Reach {
+impl NamedRanges {
     fn of(functions: &[BinaryFunction]) -> Self {
         let mut furthest = 0;
         let ranges = functions.iter().map(|function| {

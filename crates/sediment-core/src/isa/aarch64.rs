@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A64.
 
-use super::{Beginning, Believed, Flow, Isa, Reference, StubTarget, signed, word};
+use super::{Beginning, Believed, CodeReference, Flow, Isa, StubTarget, signed, word};
 
 /// A64. Instructions are little-endian also where data is not.
 pub const AARCH64: Isa = Isa {
@@ -22,11 +22,11 @@ pub const AARCH64: Isa = Isa {
 };
 
 /// `b` and `bl`, by their 26 bits of distance in instructions.
-fn branch(word: u32, address: u64) -> Option<Reference> {
+fn branch(word: u32, address: u64) -> Option<CodeReference> {
     let target = address.wrapping_add_signed(4 * signed(word, 26));
     match word >> 26 {
-        0b00_0101 => Some(Reference::Jump(target)),
-        0b10_0101 => Some(Reference::Call(target)),
+        0b00_0101 => Some(CodeReference::Jump(target)),
+        0b10_0101 => Some(CodeReference::Call(target)),
         _ => None,
     }
 }
@@ -34,7 +34,7 @@ fn branch(word: u32, address: u64) -> Option<Reference> {
 /// Target of `b`, `b.cond`, `bc.cond`, `cbz`, `cbnz`, `tbz` and `tbnz`.
 fn jump(code: &[u8], address: u64) -> Option<u64> {
     let word = word(code)?;
-    if let Some(Reference::Jump(target)) = branch(word, address) {
+    if let Some(CodeReference::Jump(target)) = branch(word, address) {
         return Some(target);
     }
     let is_conditional = word & 0xff00_0000 == 0x5400_0000;
@@ -49,7 +49,7 @@ fn jump(code: &[u8], address: u64) -> Option<u64> {
 
 fn ends(code: &[u8]) -> bool {
     word(code).is_none_or(|word| {
-        let jumps = matches!(branch(word, 0), Some(Reference::Jump(_)));
+        let jumps = matches!(branch(word, 0), Some(CodeReference::Jump(_)));
         jumps || matches!(through_register(word), Some(0 | 2)) || !begins_with_code(code)
     })
 }
@@ -71,11 +71,11 @@ fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
     }
 }
 
-fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
+fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     let word = word(before.last_chunk::<4>()?)?;
     match branch(word, return_address.wrapping_sub(4)) {
-        Some(Reference::Jump(_)) => None,
-        None if through_register(word) == Some(1) => Some(Reference::IndirectCall),
+        Some(CodeReference::Jump(_)) => None,
+        None if through_register(word) == Some(1) => Some(CodeReference::IndirectCall),
         call => call,
     }
 }
@@ -92,7 +92,7 @@ fn steps(code: &[u8]) -> bool {
     word(code).is_some_and(|word| {
         let is_hint = word & 0xffff_f01f == 0xd503_201f;
         let is_exclusive = word & 0x3f80_0000 == 0x0800_0000;
-        let is_itself = matches!(branch(word, 0), Some(Reference::Jump(0)));
+        let is_itself = matches!(branch(word, 0), Some(CodeReference::Jump(0)));
         word >> 25 & 0xf != 0 && (word >> 24 & 0xfe != 0xd4 || is_hint) && !is_exclusive && !is_itself
     })
 }
@@ -100,7 +100,7 @@ fn steps(code: &[u8]) -> bool {
 fn straight(code: &[u8], most: usize) -> usize {
     let is_call = |code: &[u8]| {
         word(code).is_some_and(|word| {
-            matches!(branch(word, 0), Some(Reference::Call(_))) || through_register(word) == Some(1)
+            matches!(branch(word, 0), Some(CodeReference::Call(_))) || through_register(word) == Some(1)
         })
     };
     let words = code.chunks_exact(4).take(most);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn callers_are_told_by_their_calls() {
-        use Reference::{Call, IndirectCall};
+        use CodeReference::{Call, IndirectCall};
         let before = |word: u32| call_before(&word.to_le_bytes(), 0x1004);
         assert_eq!(before(0x9400_0002), Some(Call(0x1008)));
         assert_eq!(before(0x97ff_ffff), Some(Call(0xffc)));

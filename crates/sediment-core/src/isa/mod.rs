@@ -46,7 +46,7 @@ pub struct Isa {
     /// behind each that `believed` confirms. None where they are not known.
     pub each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
     /// Call that ends at an address, of which these are the bytes before it.
-    pub call_before: fn(before: &[u8], return_address: u64) -> Option<Reference>,
+    pub call_before: fn(before: &[u8], return_address: u64) -> Option<CodeReference>,
     /// Tells whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
     pub begins_with_code: fn(function: &[u8]) -> bool,
     /// Tells whether a thread that executes the instruction that code begins with stands at another then, without a system call. It may fault.
@@ -125,7 +125,7 @@ pub struct Detour {
     /// Appends the same instructions for another address to `out`; None where that is too far, or where the code is cut off.
     pub moved: fn(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()>,
     /// Shows each direct jump and call in the code at an address; where it cannot be decoded, whatever may be one.
-    pub branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches,
+    pub branches: fn(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJumps,
     /// Shows the direct jump or call that the code at an address begins with, if it may be one.
     pub any_branch: fn(code: &[u8], address: u64, target: &mut Targets<'_>),
 }
@@ -150,7 +150,7 @@ pub struct Movable {
 
 /// Branches in code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Branches {
+pub struct IndirectJumps {
     /// Where jumps are to addresses in registers or memory.
     pub indirect: Vec<u64>,
     /// True if the code cannot be decoded: there may be others.
@@ -164,11 +164,11 @@ pub type Beginning<T> = Option<(T, usize)>;
 pub type Prologue = fn(code: &[u8]) -> Beginning<u32>;
 
 /// Decides whether there is a reference at an address; other bytes may look like one.
-pub type Believed<'a> = dyn FnMut(u64, Reference) -> bool + 'a;
+pub type Believed<'a> = dyn FnMut(u64, CodeReference) -> bool + 'a;
 
 /// Reference of an instruction to code, with the address that it is to, as the ELF file counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reference {
+pub enum CodeReference {
     /// A direct call.
     Call(u64),
     /// A call of an address in a register or in memory.

@@ -11,7 +11,7 @@ use std::collections::HashSet;
 
 /// Rule by which a DSO of a profile was matched to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum MatchRule {
     /// The cluster was recorded from this very file.
     BuildId,
     /// Its label is the file's soname.
@@ -26,7 +26,7 @@ pub enum Rule {
     Functions,
 }
 
-impl Rule {
+impl MatchRule {
     /// The rule in a few words, for a log: "by its …".
     #[must_use]
     pub fn in_words(self) -> &'static str {
@@ -47,7 +47,7 @@ pub struct Match {
     /// Its label.
     pub label: String,
     /// Rule that matched.
-    pub rule: Rule,
+    pub rule: MatchRule,
 }
 
 /// The least share of a cluster's functions that the file must define, in percent.
@@ -63,13 +63,13 @@ pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Mat
     let clusters = profile.dsos();
     let same_build = |id: &String| clusters.iter().find(|(_, cluster)| cluster.build_id.as_ref() == Some(id));
     if let Some((label, _)) = binary.build_id.as_ref().and_then(same_build) {
-        return Some(Match { label: label.clone(), rule: Rule::BuildId });
+        return Some(Match { label: label.clone(), rule: MatchRule::BuildId });
     }
     let labels: Vec<&str> = clusters.keys().map(String::as_str).collect();
     by_name(binary.soname.as_deref(), file_name, &labels).or_else(|| {
         let defined = binary.functions.iter().map(|function| function.name.as_str()).collect();
         let label = only(dsos_defined_by(profile, &defined).into_iter())?;
-        Some(Match { label: label.to_owned(), rule: Rule::Functions })
+        Some(Match { label: label.to_owned(), rule: MatchRule::Functions })
     })
 }
 
@@ -79,16 +79,16 @@ pub fn dso_of(profile: &Profile, binary: &Binary, file_name: &str) -> Option<Mat
 pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option<Match> {
     let found = |label: &str, rule| Some(Match { label: label.to_owned(), rule });
     if let Some(soname) = soname.filter(|soname| labels.contains(soname)) {
-        return found(soname, Rule::Soname);
+        return found(soname, MatchRule::Soname);
     }
     let installed = installed_name(file_name);
     if let Some(name) = [file_name, installed].into_iter().find(|name| labels.contains(name)) {
-        return found(name, Rule::FileName);
+        return found(name, MatchRule::FileName);
     }
     let of_crate =
         |label: &&&str| named_by_cargo(file_name).is_some_and(|name| label.replace('-', "_") == name);
     if let Some(label) = only(labels.iter().filter(of_crate)) {
-        return found(label, Rule::FileName);
+        return found(label, MatchRule::FileName);
     }
     // The one that shares the longest name; a name that two share alike tells neither.
     let ours: Vec<Stems> = soname.into_iter().chain([installed]).map(Stems::of).collect();
@@ -104,7 +104,7 @@ pub fn by_name(soname: Option<&str>, file_name: &str, labels: &[&str]) -> Option
             _ => best = Some((length, vec![label])),
         }
     }
-    found(only(best?.1.into_iter())?, Rule::NameWithoutVersion)
+    found(only(best?.1.into_iter())?, MatchRule::NameWithoutVersion)
 }
 
 /// Finds the label that the user's map gives to a file, by its soname, its file name, or that name as it will be installed.

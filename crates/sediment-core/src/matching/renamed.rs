@@ -2,7 +2,7 @@
 //! Finds functions of a profile that have another name in the build at hand, as in the next version of a program.
 //!
 //! Old functions are those of the profile that the build does not define, neither under their names nor as clones. Candidates are
-//! functions that the profile does not have. A profile has callers and callees of a function, the build ([`Code`]) has the
+//! functions that the profile does not have. A profile has callers and callees of a function, the build ([`BuildCode`]) has the
 //! references of each function's code. Points are given for
 //!
 //! - each caller of the old function whose code refers to the new one, and each function that both call: 2 where few refer to it, 1
@@ -18,7 +18,7 @@
 //!
 //! Matches are likely, not certain. A wrong guess puts one unprofiled function among the hot ones.
 
-use crate::binary::code::Code;
+use crate::binary::code::BuildCode;
 use crate::binary::names;
 use crate::profile::{FunctionIndex, Profile};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -66,8 +66,8 @@ fn is_gone(profile: &Profile, function: FunctionIndex, stems: &HashSet<&str>) ->
 
 /// The functions of a cluster that were renamed, in the order of their old names.
 #[must_use]
-pub fn renamings(profile: &Profile, label: Option<&str>, code: &Code<'_>) -> Vec<Renaming> {
-    let mut search = Search::new(profile, label, code);
+pub fn renamings(profile: &Profile, label: Option<&str>, code: &BuildCode<'_>) -> Vec<Renaming> {
+    let mut search = RenameSearch::new(profile, label, code);
     let mut found: BTreeMap<FunctionIndex, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let more = search.round();
@@ -92,9 +92,9 @@ pub fn renamings(profile: &Profile, label: Option<&str>, code: &Code<'_>) -> Vec
 }
 
 /// State of the search. Names of the build are numbers: indices into the names its code mentions.
-struct Search<'a> {
+struct RenameSearch<'a> {
     profile: &'a Profile,
-    code: &'a Code<'a>,
+    code: &'a BuildCode<'a>,
     /// By name: the functions that define it.
     defined: HashMap<&'a str, Vec<usize>>,
     number: HashMap<&'a str, u32>,
@@ -104,7 +104,7 @@ struct Search<'a> {
     mentioned_by: Vec<Vec<usize>>,
     /// Functions of the profile that are not in the build.
     gone: Vec<FunctionIndex>,
-    /// Functions of the build that the profile does not know.
+    /// Functions of the build that the profile lacks.
     fresh: HashSet<usize>,
     callers: HashMap<FunctionIndex, Vec<FunctionIndex>>,
     callees: HashMap<FunctionIndex, Vec<FunctionIndex>>,
@@ -119,8 +119,8 @@ struct ScoredCandidate {
     new: usize,
 }
 
-impl<'a> Search<'a> {
-    fn new(profile: &'a Profile, label: Option<&'a str>, code: &'a Code<'a>) -> Self {
+impl<'a> RenameSearch<'a> {
+    fn new(profile: &'a Profile, label: Option<&'a str>, code: &'a BuildCode<'a>) -> Self {
         let mut defined: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut stems: HashSet<&str> = HashSet::new();
         for (index, function) in code.functions.iter().enumerate() {

@@ -23,7 +23,7 @@ impl Render for Text<'_> {
 
 /// A whole page.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
+pub struct HtmlPage<'a> {
     /// Any text.
     pub title: &'a str,
     /// Rules behind those that all pages share.
@@ -34,7 +34,7 @@ pub struct Page<'a> {
     pub body: &'a str,
 }
 
-impl Page<'_> {
+impl HtmlPage<'_> {
     /// The file's text.
     #[must_use]
     pub fn html(&self) -> String {

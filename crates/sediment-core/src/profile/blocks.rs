@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Blocks`]: execution counts of the basic blocks of a function, by the control-flow graph in which a compiler
+//! [`BlockCounts`]: execution counts of the basic blocks of a function, by the control-flow graph in which a compiler
 //! numbered them.
 //!
 //! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its
@@ -82,9 +82,9 @@ impl GraphCounts {
 
 /// Counts of a function's blocks, by the hash of their graph.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Blocks(BTreeMap<u32, GraphCounts>);
+pub struct BlockCounts(BTreeMap<u32, GraphCounts>);
 
-impl Blocks {
+impl BlockCounts {
     /// Adds counts of a graph; None, and nothing is added, where a count leaves 128 bits. What one of two knows of a block is known.
     pub fn add(&mut self, hash: u32, counts: GraphCounts) -> Option<()> {
         let mut sum = self.0.get(&hash).cloned().unwrap_or_default();
@@ -186,7 +186,7 @@ impl Blocks {
     }
 }
 
-impl fmt::Display for Blocks {
+impl fmt::Display for BlockCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (hash, counts)) in self.graphs().into_iter().enumerate() {
             write!(f, "{}{hash:08x}:{counts}", if place > 0 { "; " } else { "" })?;

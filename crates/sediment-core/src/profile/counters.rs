@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Counters`]: counts of the arcs of a function, as a compiler's instrumentation makes them, by the unit and the
+//! [`ArcCounters`]: counts of the arcs of a function, as a compiler's instrumentation makes them, by the unit and the
 //! control-flow graph that they are of.
 //!
 //! One function may have several variants, of builds that differ and of units that each compile it. Text of the
@@ -8,8 +8,8 @@
 //! (docs/profile-format.md).
 
 use super::escaped::{escaped, unescaped};
-use super::runs::Runs;
-use super::values::Values;
+use super::runs::RunLengthCounts;
+use super::values::MeasuredValues;
 use super::{acceptable, base_name};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use std::fmt;
 
 /// Identity of a variant: where a compiler instrumented the function.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Variant {
+pub struct CounterVariant {
     /// Base name of the unit's source file, behind `early+` if a recording gave the counters. Never a path.
     pub unit: String,
     /// Checksum of the functions of the unit: different units may have one name.
@@ -38,18 +38,18 @@ const EARLY: &str = "early+";
 
 /// Counts of a function's arcs, by variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counters(BTreeMap<Variant, Counted>);
+pub struct ArcCounters(BTreeMap<CounterVariant, VariantCounts>);
 
 /// Counts of one variant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Counted {
+pub struct VariantCounts {
     /// Executions of the arcs that the compiler instruments.
-    pub arcs: Runs,
+    pub arcs: RunLengthCounts,
     /// Values that were measured beside.
-    pub values: Values,
+    pub values: MeasuredValues,
 }
 
-impl Counted {
+impl VariantCounts {
     /// The sum of both; None where a count leaves 128 bits.
     fn plus(&self, other: &Self) -> Option<Self> {
         let arcs = self.arcs.joined(&other.arcs, u128::checked_add)?;
@@ -57,9 +57,9 @@ impl Counted {
     }
 }
 
-impl Counters {
+impl ArcCounters {
     /// Adds counts of a variant; None, and nothing is added, where a count leaves 128 bits.
-    pub fn add(&mut self, variant: Variant, counted: &Counted) -> Option<()> {
+    pub fn add(&mut self, variant: CounterVariant, counted: &VariantCounts) -> Option<()> {
         let sum = self.0.get(&variant).map_or_else(|| Some(counted.clone()), |known| known.plus(counted))?;
         self.0.insert(variant, sum);
         Some(())
@@ -67,7 +67,7 @@ impl Counters {
 
     /// The variants by weight, the heaviest first, then by identity.
     #[must_use]
-    pub fn variants(&self) -> Vec<(&Variant, &Counted)> {
+    pub fn variants(&self) -> Vec<(&CounterVariant, &VariantCounts)> {
         let mut variants: Vec<_> = self.0.iter().collect();
         variants.sort_by_key(|(variant, counted)| (Reverse(counted.arcs.sum()), *variant));
         variants
@@ -85,7 +85,7 @@ impl Counters {
     }
 
     /// Keeps the variants of one compiler's instrumentation.
-    pub fn retain(&mut self, keep: impl Fn(&Variant) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(&CounterVariant) -> bool) {
         self.0.retain(|variant, _| keep(variant));
     }
 
@@ -98,16 +98,17 @@ impl Counters {
     /// Keeps the heaviest variants; true if there were more.
     pub(super) fn keep_heaviest(&mut self, most: usize) -> bool {
         let before = self.0.len();
-        let kept: Vec<Variant> = self.variants().into_iter().take(most).map(|(one, _)| one.clone()).collect();
+        let kept: Vec<CounterVariant> =
+            self.variants().into_iter().take(most).map(|(one, _)| one.clone()).collect();
         self.0.retain(|variant, _| kept.contains(variant));
         self.0.len() < before
     }
 
     /// The same with each count changed; the first error ends it.
     pub fn scaled<E>(&self, scale: impl Fn(u128) -> Result<u128, E>) -> Result<Self, E> {
-        let variant = |(variant, counted): (&Variant, &Counted)| {
+        let variant = |(variant, counted): (&CounterVariant, &VariantCounts)| {
             let arcs = counted.arcs.scaled(&scale)?;
-            Ok((variant.clone(), Counted { arcs, values: counted.values.scaled(&scale)? }))
+            Ok((variant.clone(), VariantCounts { arcs, values: counted.values.scaled(&scale)? }))
         };
         self.0.iter().map(variant).collect::<Result<_, E>>().map(Self)
     }
@@ -123,9 +124,9 @@ impl Counters {
         for part in text.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
             let wrong = |what: &str| format!("`counters` {what}");
             let end = memchr::memchr(b':', part).ok_or_else(|| wrong("has a variant without a colon"))?;
-            let variant = Variant::parse(&part[..end])
+            let variant = CounterVariant::parse(&part[..end])
                 .ok_or_else(|| wrong("has a variant that is not UNIT@CHECKSUM LINE.GRAPH"))?;
-            let counted = Counted::parse(&part[end + 1..]).map_err(wrong)?;
+            let counted = VariantCounts::parse(&part[end + 1..]).map_err(wrong)?;
             if counters.0.contains_key(&variant) {
                 return Err(wrong("has a variant twice"));
             }
@@ -135,16 +136,17 @@ impl Counters {
     }
 }
 
-impl Counted {
+impl VariantCounts {
     fn parse(text: &[u8]) -> Result<Self, &'static str> {
         let mut parts = text.split(|byte| *byte == b'|').map(<[u8]>::trim_ascii);
-        let mut counted = Self { arcs: Runs::parse(parts.next().unwrap_or_default())?, ..Self::default() };
+        let mut counted =
+            Self { arcs: RunLengthCounts::parse(parts.next().unwrap_or_default())?, ..Self::default() };
         parts.try_for_each(|part| counted.values.parse(part))?;
         Ok(counted)
     }
 }
 
-impl Variant {
+impl CounterVariant {
     /// The variant of a unit, by the name of its source file, which may be a path; None where a profile cannot hold the name.
     pub fn new(unit: &[u8], functions: u32, line: u32, graph: u32) -> Option<Self> {
         Some(Self { unit: acceptable(base_name(unit))?.to_owned(), functions, line, graph })
@@ -205,7 +207,7 @@ impl Variant {
     }
 }
 
-impl fmt::Display for Counters {
+impl fmt::Display for ArcCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (variant, counted)) in self.variants().into_iter().enumerate() {
             let between = if place > 0 { "; " } else { "" };

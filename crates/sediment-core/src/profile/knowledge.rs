@@ -2,7 +2,7 @@
 //! Gaps of a profile: what its sources could not record, and the interpreters of the program.
 
 use super::Profile;
-use super::source::{Source, Unknown};
+use super::source::{ProfileSource, Unknown};
 use std::collections::BTreeMap;
 
 /// Kinds of data that a source lacks.
@@ -23,7 +23,7 @@ pub fn not_known(profile: &Profile) -> Vec<NotKnown> {
     let absent = absent(profile);
     let mut all: Vec<NotKnown> = Vec::new();
     for source in &profile.source {
-        let mut source = Source::from(source.as_str());
+        let mut source = ProfileSource::from(source.as_str());
         let mut what = std::mem::take(&mut source.unknown);
         what.extend(if profile.source.len() == 1 { absent.as_slice() } else { &[] });
         all.push(NotKnown { source: Some(source.to_string()), what });

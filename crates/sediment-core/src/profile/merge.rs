@@ -222,11 +222,11 @@ impl Profile {
 
 /// Conversion of one input's numbers to weighted shares.
 struct Shares {
-    count: Scale,
-    affinity: Scale,
-    samples: Scale,
-    blocks: Scale,
-    counters: Scale,
+    count: ShareScale,
+    affinity: ShareScale,
+    samples: ShareScale,
+    blocks: ShareScale,
+    counters: ShareScale,
     total: u128,
 }
 
@@ -245,10 +245,10 @@ impl Shares {
             (WeightUnit::Share, total) if normalize => ([Some(total); 3], SHARE_TOTAL),
             (WeightUnit::Share, total) => ([None; 3], total),
         };
-        let [count, mut affinity, mut samples] = over.map(|over| Scale { over, weight });
+        let [count, mut affinity, mut samples] = over.map(|over| ShareScale { over, weight });
         let in_shares = input.unit == WeightUnit::Share && !normalize;
         let own_sum =
-            |total: u128| Scale { over: Some(total).filter(|total| *total > 0 && !in_shares), weight };
+            |total: u128| ShareScale { over: Some(total).filter(|total| *total > 0 && !in_shares), weight };
         let (blocks, counters) = (own_sum(input.blocks_total), own_sum(input.counters_total));
         if input.unit == WeightUnit::Calls {
             affinity.over = Some(sum(&mut input.edges.iter().map(|edge| edge.facts().affinity))?);
@@ -297,12 +297,12 @@ impl Shares {
 }
 
 /// Brings numbers to shares of 10^15 over their sum, unless they are shares already, and weighs them.
-struct Scale {
+struct ShareScale {
     over: Option<u128>,
     weight: Weight,
 }
 
-impl Scale {
+impl ShareScale {
     /// Scales a total; above 0 while the weight is.
     fn total(&self, total: u128) -> Result<u128> {
         Ok(self.of(Some(total))?.unwrap_or(0))

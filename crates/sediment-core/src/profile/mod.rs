@@ -25,8 +25,8 @@ pub mod submissions;
 pub mod text;
 pub mod values;
 
-use blocks::{BlockUnit, Blocks};
-use counters::Counters;
+use blocks::{BlockCounts, BlockUnit};
+use counters::ArcCounters;
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -194,9 +194,9 @@ pub struct FunctionFacts {
     /// It is exported, main or a constructor.
     pub entry: bool,
     /// Counts of its blocks.
-    pub blocks: Option<Box<Blocks>>,
+    pub blocks: Option<Box<BlockCounts>>,
     /// Counts of its arcs, by instrumentation.
-    pub counters: Option<Box<Counters>>,
+    pub counters: Option<Box<ArcCounters>>,
 }
 
 impl FunctionFacts {
@@ -272,7 +272,7 @@ pub struct Profile {
     facts: Vec<Option<Box<FunctionFacts>>>,
     /// Functions by key: the table holds their numbers alone.
     by_key: HashTable<u32>,
-    edges: Vec<Edge>,
+    edges: Vec<ProfileEdge>,
     /// Edges by their ends.
     by_ends: HashTable<u32>,
     hashing: RandomState,
@@ -280,13 +280,13 @@ pub struct Profile {
 
 /// An edge, in the order of adding.
 #[derive(Debug, Clone)]
-struct Edge {
+struct ProfileEdge {
     caller: FunctionIndex,
     callee: FunctionIndex,
     facts: Option<Box<EdgeFacts>>,
 }
 
-impl Edge {
+impl ProfileEdge {
     fn ends(&self) -> (FunctionIndex, FunctionIndex) {
         (self.caller, self.callee)
     }
@@ -410,7 +410,7 @@ impl Profile {
             Entry::Occupied(known) => return *known.get() as usize,
             Entry::Vacant(place) => place.insert(next),
         };
-        push(edges, Edge { caller, callee, facts: None });
+        push(edges, ProfileEdge { caller, callee, facts: None });
         next as usize
     }
 

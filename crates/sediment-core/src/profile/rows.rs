@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Row`]: a profile as rows of a table, and [`Assembly`]: the profile that sums of such rows make.
+//! [`ProfileRow`]: a profile as rows of a table, and [`Assembly`]: the profile that sums of such rows make.
 //!
 //! Each row is a subject (kind, functions, detail) with a weight in shares. To merge profiles, a query engine adds up the weights of
 //! equal subjects and takes the lowest `first`; it needs integers alone. [`Assembly`] makes the profile of these sums, and
@@ -11,8 +11,8 @@
 //!
 //! Counters of instrumentation have no rows: their sums are not of single integers.
 
-use super::blocks::{BlockUnit, Blocks, GraphCounts};
-use super::text::words::{BLOCK_UNITS, HEATS, KINDS, Words, spelling, value};
+use super::blocks::{BlockCounts, BlockUnit, GraphCounts};
+use super::text::words::{BLOCK_UNITS, HEATS, KINDS, Spellings, spelling, value};
 use super::{DsoFacts, EdgeFacts, FunctionFacts, FunctionIndex, Millionths, Profile, WeightUnit};
 use crate::error::{Error, ErrorCode, Result};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 
 /// Kind of a row's subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum RowKind {
     /// All calls of the recordings; no functions.
     Total,
     /// Number of recordings; no functions.
@@ -43,13 +43,13 @@ pub enum Kind {
     Graph,
     /// A block of a graph.
     Block,
-    /// A block of which nothing is known; its weight is the number of recordings that say so.
+    /// A block without a known count; its weight is the number of such recordings.
     UnknownBlock,
     /// The signature of a block.
     Signature,
 }
 
-impl Kind {
+impl RowKind {
     /// Each kind with its spelling in tables.
     pub const ALL: [(Self, &'static str); 13] = [
         (Self::Total, "total"),
@@ -88,9 +88,9 @@ impl Kind {
 
 /// A row of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct ProfileRow {
     /// Kind of the subject.
-    pub kind: Kind,
+    pub kind: RowKind,
     /// The function, or the caller.
     pub function: Option<FunctionIndex>,
     /// The callee, of calls and affinity.
@@ -105,40 +105,40 @@ pub struct Row {
 
 /// The rows of a profile of shares, as [`merge`](super::merge::merge) makes it.
 #[must_use]
-pub fn rows(profile: &Profile) -> Vec<Row> {
+pub fn rows(profile: &Profile) -> Vec<ProfileRow> {
     let mut rows = Vec::with_capacity(8 + profile.function_count() + profile.edge_count());
     let mut add = |kind, function, callee, detail, weight, first| {
-        rows.push(Row { kind, function, callee, detail, weight, first });
+        rows.push(ProfileRow { kind, function, callee, detail, weight, first });
     };
-    add(Kind::Total, None, None, String::new(), Some(profile.total), None);
+    add(RowKind::Total, None, None, String::new(), Some(profile.total), None);
     let inputs = u128::from(profile.inputs.unwrap_or(1));
-    add(Kind::Inputs, None, None, String::new(), Some(inputs), None);
-    for (kind, list) in [(Kind::Source, &profile.source), (Kind::Arch, &profile.arch)] {
+    add(RowKind::Inputs, None, None, String::new(), Some(inputs), None);
+    for (kind, list) in [(RowKind::Source, &profile.source), (RowKind::Arch, &profile.arch)] {
         for entry in list {
             add(kind, None, None, entry.clone(), None, None);
         }
     }
     for (label, facts) in &profile.dsos {
-        add(Kind::Library, None, None, detail_of_library(label, facts), None, None);
+        add(RowKind::Library, None, None, detail_of_library(label, facts), None, None);
     }
     if profile.blocks_total > 0 {
         let unit = spelling(&BLOCK_UNITS, profile.blocks_unit).to_owned();
-        add(Kind::BlocksTotal, None, None, unit, Some(profile.blocks_total), None);
+        add(RowKind::BlocksTotal, None, None, unit, Some(profile.blocks_total), None);
     }
     for index in (0..profile.keys.len() as u32).map(FunctionIndex) {
         let facts = profile.facts(index);
-        add(Kind::Function, Some(index), None, detail_of_function(facts), facts.samples, facts.first);
+        add(RowKind::Function, Some(index), None, detail_of_function(facts), facts.samples, facts.first);
         for (hash, graph) in facts.blocks.iter().flat_map(|blocks| blocks.graphs()) {
             let mut of = |kind, detail, weight| add(kind, Some(index), None, detail, weight, None);
-            of(Kind::Graph, format!("{hash:08x}"), Some(1));
+            of(RowKind::Graph, format!("{hash:08x}"), Some(1));
             for (block, count) in &graph.seen {
-                of(Kind::Block, format!("{hash:08x}:{block}"), Some(*count));
+                of(RowKind::Block, format!("{hash:08x}:{block}"), Some(*count));
             }
             for block in &graph.unknown {
-                of(Kind::UnknownBlock, format!("{hash:08x}:{block}"), Some(1));
+                of(RowKind::UnknownBlock, format!("{hash:08x}:{block}"), Some(1));
             }
             for (block, signature) in &graph.signatures {
-                of(Kind::Signature, format!("{hash:08x}:{block}@{signature:04x}"), None);
+                of(RowKind::Signature, format!("{hash:08x}:{block}@{signature:04x}"), None);
             }
         }
     }
@@ -146,10 +146,10 @@ pub fn rows(profile: &Profile) -> Vec<Row> {
         let (facts, ends) = (edge.facts(), (Some(edge.caller), Some(edge.callee)));
         let detail = detail_of_call(facts);
         if facts.count.is_some() || facts.affinity.is_none() || !detail.is_empty() {
-            add(Kind::Call, ends.0, ends.1, detail, facts.count, None);
+            add(RowKind::Call, ends.0, ends.1, detail, facts.count, None);
         }
         if facts.affinity.is_some() {
-            add(Kind::Near, ends.0, ends.1, String::new(), facts.affinity, None);
+            add(RowKind::Near, ends.0, ends.1, String::new(), facts.affinity, None);
         }
     }
     rows
@@ -217,12 +217,12 @@ fn detail_of_call(facts: &EdgeFacts) -> String {
 pub struct Assembly {
     profile: Profile,
     libraries: BTreeMap<String, DsoFacts>,
-    graphs: BTreeMap<(FunctionIndex, u32), Graph>,
+    graphs: BTreeMap<(FunctionIndex, u32), GraphSums>,
 }
 
 /// Sums of one graph of blocks.
 #[derive(Debug, Default)]
-struct Graph {
+struct GraphSums {
     recordings: u128,
     seen: Vec<(u32, u128)>,
     unknown: BTreeMap<u32, u128>,
@@ -246,49 +246,49 @@ impl Assembly {
     ///
     /// # Errors
     /// When a sum leaves 128 bits, when a detail cannot be of its kind, and where merging the profiles would be an error.
-    pub fn add(&mut self, row: &Row) -> Result<()> {
-        let Row { kind, detail, weight, .. } = row;
+    pub fn add(&mut self, row: &ProfileRow) -> Result<()> {
+        let ProfileRow { kind, detail, weight, .. } = row;
         let broken =
             || Error::new(ErrorCode::Damaged, format!("not a row of a profile: {} {detail:?}", kind.text()));
         let ends = || row.function.zip(row.callee).ok_or_else(broken);
         let number = weight.unwrap_or(0);
         match kind {
-            Kind::Total => self.profile.total = sum(self.profile.total, number)?,
-            Kind::Inputs => {
+            RowKind::Total => self.profile.total = sum(self.profile.total, number)?,
+            RowKind::Inputs => {
                 let number = u64::try_from(number).map_err(|_| too_large())?;
                 let inputs = self.profile.inputs.unwrap_or(0).checked_add(number);
                 self.profile.inputs = Some(inputs.ok_or_else(too_large)?);
             }
-            Kind::Source => {
+            RowKind::Source => {
                 self.profile.source.insert(accepted(detail).ok_or_else(broken)?);
             }
-            Kind::Arch => {
+            RowKind::Arch => {
                 self.profile.arch.insert(accepted(detail).ok_or_else(broken)?);
             }
-            Kind::Library => {
+            RowKind::Library => {
                 let (label, facts) = library(detail).ok_or_else(broken)?;
                 match self.libraries.get_mut(&label) {
                     Some(known) => known.keep_agreed(&label, &facts)?,
                     None => drop(self.libraries.insert(label, facts)),
                 }
             }
-            Kind::Function => {
+            RowKind::Function => {
                 let mut facts = function(detail).ok_or_else(broken)?;
                 (facts.samples, facts.first) = (*weight, row.first);
                 let function = row.function.ok_or_else(broken)?;
                 self.profile.facts_mut(function).absorb(&facts).ok_or_else(too_large)?;
             }
-            Kind::Call => {
+            RowKind::Call => {
                 let (caller, callee) = ends()?;
                 let facts = EdgeFacts { count: *weight, ..call(detail).ok_or_else(broken)? };
                 self.profile.edge_mut(caller, callee).absorb(&facts).ok_or_else(too_large)?;
             }
-            Kind::Near => {
+            RowKind::Near => {
                 let (caller, callee) = ends()?;
                 let facts = EdgeFacts { affinity: *weight, ..EdgeFacts::default() };
                 self.profile.edge_mut(caller, callee).absorb(&facts).ok_or_else(too_large)?;
             }
-            Kind::BlocksTotal => {
+            RowKind::BlocksTotal => {
                 let unit: BlockUnit = word(&BLOCK_UNITS, detail).ok_or_else(broken)?;
                 if self.profile.blocks_total > 0 && self.profile.blocks_unit != unit {
                     return Err(super::merge::different_units());
@@ -296,7 +296,7 @@ impl Assembly {
                 self.profile.blocks_unit = unit;
                 self.profile.blocks_total = sum(self.profile.blocks_total, number)?;
             }
-            Kind::Graph | Kind::Block | Kind::UnknownBlock | Kind::Signature => {
+            RowKind::Graph | RowKind::Block | RowKind::UnknownBlock | RowKind::Signature => {
                 let function = row.function.ok_or_else(broken)?;
                 self.add_block(*kind, function, detail, number)?.ok_or_else(broken)?;
             }
@@ -307,7 +307,7 @@ impl Assembly {
     /// Adds a row of a graph; None where the detail is none of that kind.
     fn add_block(
         &mut self,
-        kind: Kind,
+        kind: RowKind,
         function: FunctionIndex,
         detail: &str,
         weight: u128,
@@ -315,15 +315,15 @@ impl Assembly {
         let (hash, rest) = detail.split_once(':').unwrap_or((detail, ""));
         let Ok(hash) = u32::from_str_radix(hash, 16) else { return Ok(None) };
         let graph = self.graphs.entry((function, hash)).or_default();
-        if kind == Kind::Graph {
+        if kind == RowKind::Graph {
             graph.recordings = sum(graph.recordings, weight)?;
             return Ok(Some(()));
         }
         let (block, signature) = rest.split_once('@').unwrap_or((rest, ""));
         let Ok(block) = block.parse() else { return Ok(None) };
         match kind {
-            Kind::Block => graph.seen.push((block, weight)),
-            Kind::UnknownBlock => {
+            RowKind::Block => graph.seen.push((block, weight)),
+            RowKind::UnknownBlock => {
                 let recordings = graph.unknown.entry(block).or_default();
                 *recordings = sum(*recordings, weight)?;
             }
@@ -349,7 +349,7 @@ impl Assembly {
             let unknown = unknown.map(|(block, _)| block).collect();
             let counts = GraphCounts { seen: graph.seen, unknown, signatures: graph.signatures };
             let blocks = self.profile.facts_mut(function).blocks.get_or_insert_default();
-            Blocks::add(blocks, hash, counts).ok_or_else(too_large)?;
+            BlockCounts::add(blocks, hash, counts).ok_or_else(too_large)?;
         }
         Ok(self.profile)
     }
@@ -369,7 +369,7 @@ fn accepted(text: &str) -> Option<String> {
 }
 
 /// The value that is spelled so.
-fn word<T: Copy, const N: usize>(words: &Words<T, N>, text: &str) -> Option<T> {
+fn word<T: Copy, const N: usize>(words: &Spellings<T, N>, text: &str) -> Option<T> {
     value(words, "", text.as_bytes()).ok()
 }
 

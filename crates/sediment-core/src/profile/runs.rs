@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Runs`]: counts in an order, equal ones that follow each other kept once. As text, `0*12` are twelve equal ones.
+//! [`RunLengthCounts`]: counts in an order, equal ones that follow each other kept once. As text, `0*12` are twelve equal ones.
 
 use super::arithmetic::integer;
 use std::fmt;
 
 /// Equal counts that follow each other, and their number.
-type Run = (u128, u32);
+type CountRun = (u128, u32);
 
 /// Counts in the order of the compiler.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Runs {
+pub struct RunLengthCounts {
     /// Neighbours have different counts; the numbers are above 0 and add up to at most 2^32 - 1.
-    runs: Vec<Run>,
+    runs: Vec<CountRun>,
 }
 
-impl Runs {
+impl RunLengthCounts {
     /// Adds counts at the end; None, and nothing is changed, beyond 2^32 - 1 counts.
     pub fn extend(&mut self, count: u128, number: u32) -> Option<()> {
         self.number().checked_add(number)?;
@@ -35,7 +35,7 @@ impl Runs {
     /// Sum of the counts; None beyond 128 bits.
     #[must_use]
     pub fn sum(&self) -> Option<u128> {
-        let product = |(count, number): &Run| count.checked_mul(u128::from(*number));
+        let product = |(count, number): &CountRun| count.checked_mul(u128::from(*number));
         self.runs.iter().try_fold(0u128, |sum, run| sum.checked_add(product(run)?))
     }
 
@@ -50,7 +50,7 @@ impl Runs {
         let (mut own, mut others) = (self.runs.iter().copied(), other.runs.iter().copied());
         let (mut one, mut two) = (own.next(), others.next());
         while let Some(longest) = one.map(|run| run.1).into_iter().chain(two.map(|run| run.1)).min() {
-            let count = |run: Option<Run>| run.map_or(0, |(count, _)| count);
+            let count = |run: Option<CountRun>| run.map_or(0, |(count, _)| count);
             sum.extend(join(count(one), count(two))?, longest)?;
             for (run, rest) in [(&mut one, &mut own), (&mut two, &mut others)] {
                 *run = match *run {
@@ -100,7 +100,7 @@ impl Runs {
     }
 }
 
-impl fmt::Display for Runs {
+impl fmt::Display for RunLengthCounts {
     /// The counts, with blanks between.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, (count, number)) in self.runs.iter().enumerate() {

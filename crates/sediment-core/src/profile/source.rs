@@ -20,16 +20,16 @@ coded! {
 
 /// Recorder of a profile: `perf call stacks (cycles:u) without call counts or time order`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct ProfileSource {
     /// Profiler and kind of its recording.
     pub name: String,
     /// The counted event; empty where unknown.
     pub event: String,
-    /// Kinds of data that it lacks, in the order in which it states them.
+    /// Kinds of data that it lacks, in the order of its text.
     pub unknown: Vec<Unknown>,
 }
 
-impl Source {
+impl ProfileSource {
     /// The event of recordings that sample how often functions are called.
     pub const CALL_RATES: &'static str = "call rates";
     /// The event of recordings of first uses alone.
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-impl From<&str> for Source {
+impl From<&str> for ProfileSource {
     /// Reads an entry of a profile. What follows `without` is taken for a list only where every word of it is known.
     fn from(text: &str) -> Self {
         let word = |word: &str| Unknown::ALL.iter().copied().find(|unknown| unknown.to_string() == word);
@@ -55,7 +55,7 @@ impl From<&str> for Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ProfileSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if !self.event.is_empty() {

@@ -62,7 +62,7 @@ pub struct Added {
 
 /// Share of a profile that belongs to a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coverage {
+pub struct BuildCoverage {
     /// The share of its weight that belongs to the build's files, in parts per million.
     pub belongs: u64,
     /// The share of that whose functions are in them, in parts per million; None where nothing belongs to them.
@@ -71,7 +71,7 @@ pub struct Coverage {
 
 /// Holds a profile against a build.
 #[must_use]
-pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> Coverage {
+pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> BuildCoverage {
     let (mut there, mut belongs, mut all) = (0u128, 0u128, 0u128);
     for (key, weight) in weights(profile) {
         all = all.saturating_add(weight);
@@ -82,7 +82,7 @@ pub fn coverage(profile: &Profile, is_there: IsThere<'_>) -> Coverage {
         }
     }
     let share = |of: u128, whole: u128| scaled(of, SHARE_TOTAL, whole).map(parts_per_million);
-    Coverage { belongs: share(belongs, all).unwrap_or(0), there: share(there, belongs) }
+    BuildCoverage { belongs: share(belongs, all).unwrap_or(0), there: share(there, belongs) }
 }
 
 /// Merges submissions into what was kept before, none of their submitters above the cap (parts per million).
@@ -128,13 +128,13 @@ pub fn grow(
 }
 
 /// Data of one input that the others lack.
-struct Beside {
+struct InputAdditions {
     new_functions: usize,
     new_share: u64,
     agreement: Option<u64>,
 }
 
-fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> Beside {
+fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> InputAdditions {
     let whole_weights = weights(whole);
     let own_weights = weights(own);
     let others: BTreeMap<&FunctionKey, u128> = whole_weights
@@ -151,7 +151,7 @@ fn beside(whole: &Profile, own: &Profile, all: &[(&Profile, Weight)]) -> Beside 
             new_share = new_share.saturating_add(whole_shares.get(key).copied().unwrap_or(0));
         }
     }
-    Beside {
+    InputAdditions {
         new_functions,
         new_share: parts_per_million(new_share),
         agreement: agreement(&shares(&own_weights), &shares(&others)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`Values`]: what the code of a function computed, as a compiler's instrumentation measures it: for each measured statement, in the
+//! [`MeasuredValues`]: what the code of a function computed, as a compiler's instrumentation measures it: for each measured statement, in the
 //! compiler's order, a few counts.
 //!
 //! Text, behind the counts of arcs: ` | interval 3 1`, and likewise `power` (true, false), `average` (sum and number), `bits` (all set
@@ -8,28 +8,28 @@
 
 use super::arithmetic::integer;
 use super::escaped::{escaped, unescaped};
-use super::runs::Runs;
+use super::runs::RunLengthCounts;
 use super::{acceptable, base_name};
 use std::collections::BTreeMap;
 use std::fmt;
 
 /// Measured values of one variant of a function.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Values {
+pub struct MeasuredValues {
     /// Counts of a value in each part of an interval.
-    pub interval: Runs,
+    pub interval: RunLengthCounts,
     /// Counts of values that were powers of two, and of others.
-    pub power: Runs,
+    pub power: RunLengthCounts,
     /// Sums of values, each followed by their number.
-    pub average: Runs,
+    pub average: RunLengthCounts,
     /// All bits that were ever set.
-    pub bits: Runs,
+    pub bits: RunLengthCounts,
     /// Rank of the function's first call, from 1; 0 where it was not called.
-    pub first: Runs,
+    pub first: RunLengthCounts,
     /// Most frequent values.
     pub tops: Tops<u64>,
     /// Functions that indirect calls reached.
-    pub callees: Tops<Callee>,
+    pub callees: Tops<CalleeName>,
 }
 
 /// The most frequent values of statements.
@@ -52,9 +52,9 @@ pub struct Top<V> {
 
 /// Name of a function that was called; of a local one its source file, without folders, and a semicolon before it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Callee(String);
+pub struct CalleeName(String);
 
-impl Callee {
+impl CalleeName {
     /// The function of a name and, if it is local, of a source file, which may be a path; None where a profile cannot hold them.
     pub fn new(file: Option<&[u8]>, name: &[u8]) -> Option<Self> {
         let name = acceptable(name)?;
@@ -71,14 +71,14 @@ impl Callee {
 }
 
 /// Result of a statement, as text in a profile.
-pub trait Value: Sized + Ord + Clone {
+pub trait StatementValue: Sized + Ord + Clone {
     /// Reads it; None where the text is none.
     fn parse(text: &[u8]) -> Option<Self>;
     /// The text that [`Self::parse`] reads.
     fn print(&self) -> String;
 }
 
-impl Value for u64 {
+impl StatementValue for u64 {
     fn parse(text: &[u8]) -> Option<Self> {
         Self::try_from(integer(text).ok()?).ok()
     }
@@ -88,7 +88,7 @@ impl Value for u64 {
     }
 }
 
-impl Value for Callee {
+impl StatementValue for CalleeName {
     fn parse(text: &[u8]) -> Option<Self> {
         let name = unescaped(std::str::from_utf8(text).ok()?)?;
         let split = memchr::memrchr(b';', &name);
@@ -112,10 +112,10 @@ impl<V> Default for Top<V> {
     }
 }
 
-impl Values {
+impl MeasuredValues {
     /// The sum of both; None where a count leaves 128 bits.
     pub(super) fn plus(&self, other: &Self) -> Option<Self> {
-        let sum = |one: &Runs, other: &Runs| one.joined(other, u128::checked_add);
+        let sum = |one: &RunLengthCounts, other: &RunLengthCounts| one.joined(other, u128::checked_add);
         Some(Self {
             interval: sum(&self.interval, &other.interval)?,
             power: sum(&self.power, &other.power)?,
@@ -162,12 +162,12 @@ impl Values {
             }
             _ => return Err("has values of an unknown kind"),
         };
-        *runs = Runs::parse(counts)?;
+        *runs = RunLengthCounts::parse(counts)?;
         Ok(())
     }
 }
 
-impl<V: Value> Tops<V> {
+impl<V: StatementValue> Tops<V> {
     fn plus(&self, other: &Self) -> Option<Self> {
         let mut sum = self.clone();
         sum.statements = sum.statements.max(other.statements);
@@ -216,7 +216,7 @@ impl<V: Ord> Top<V> {
     }
 }
 
-impl<V: Value> Top<V> {
+impl<V: StatementValue> Top<V> {
     fn parse(item: &[u8]) -> Option<(u32, Self)> {
         let split = |text, byte| {
             let at = memchr::memchr(byte, text)?;
@@ -233,7 +233,7 @@ impl<V: Value> Top<V> {
     }
 }
 
-impl fmt::Display for Values {
+impl fmt::Display for MeasuredValues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = [
             ("interval", &self.interval),
@@ -250,7 +250,7 @@ impl fmt::Display for Values {
     }
 }
 
-impl<V: Value> Tops<V> {
+impl<V: StatementValue> Tops<V> {
     fn print(&self, kind: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.statements == 0 {
             return Ok(());
@@ -260,7 +260,7 @@ impl<V: Value> Tops<V> {
     }
 }
 
-impl<V: Value> fmt::Display for Top<V> {
+impl<V: StatementValue> fmt::Display for Top<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.total)?;
         for (at, (value, count)) in self.heaviest().into_iter().enumerate() {

@@ -2,7 +2,7 @@
 //! The output of `go test -bench`: `BenchmarkName-8   1000   1234 ns/op   56 B/op   2 allocs/op`, each line one run (`-count`). The
 //! benchmark's name, without the number of processors, is the label of its table.
 
-use super::{Imported, Importer, Table};
+use super::{Imported, ImportedTable, Importer};
 use sediment_core::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ pub(super) const IMPORTER: Importer = Importer {
     read,
 };
 
-fn read(text: &str) -> Result<Vec<Table>> {
-    let mut tables: Vec<Table> = Vec::new();
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
+    let mut tables: Vec<ImportedTable> = Vec::new();
     for (line, number) in text.lines().zip(1u64..) {
         let mut words = line.split_whitespace();
         let Some(name) = words.next().filter(|name| name.starts_with("Benchmark")) else { continue };
@@ -32,7 +32,11 @@ fn read(text: &str) -> Result<Vec<Table>> {
             _ => name,
         };
         let at = tables.iter().position(|table| table.label == label).unwrap_or_else(|| {
-            tables.push(Table { label: label.to_owned(), line: number, imported: Imported::default() });
+            tables.push(ImportedTable {
+                label: label.to_owned(),
+                line: number,
+                imported: Imported::default(),
+            });
             tables.len() - 1
         });
         let imported = &mut tables[at].imported;

@@ -5,8 +5,8 @@
 //! `system` are means. Version 2 (`schema_version` 2): `results`, each with `command`, perhaps a `name`, and `measurements`, an object
 //! for each run that holds `{ "value": …, "unit": … }` by metric, and the exit code. Command and name are the label of a table.
 
-use super::{Imported, Importer, Table, perf_metric};
-use crate::data::Summary;
+use super::{Imported, ImportedTable, Importer, perf_metric};
+use crate::data::SampleSummary;
 use crate::{derive, metrics};
 use sediment_core::error::{Error, ErrorCode, Result};
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub(super) const IMPORTER: Importer = Importer {
     read,
 };
 
-fn read(text: &str) -> Result<Vec<Table>> {
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
     let document: Value = serde_json::from_str(text)
         .map_err(|error| Error::at_line(error.line() as u64, format!("not JSON: {error}")))?;
     let results = document
@@ -30,7 +30,7 @@ fn read(text: &str) -> Result<Vec<Table>> {
     results.iter().enumerate().map(|(index, result)| table(index, result)).collect()
 }
 
-fn table(index: usize, result: &Value) -> Result<Table> {
+fn table(index: usize, result: &Value) -> Result<ImportedTable> {
     let text = |key: &str| result.get(key).and_then(Value::as_str).unwrap_or_default();
     let label = if text("name").is_empty() {
         text("command").to_owned()
@@ -62,14 +62,14 @@ fn table(index: usize, result: &Value) -> Result<Table> {
         if let (Some(mean), false) = (result.get(key).and_then(Value::as_f64), is_there) {
             imported
                 .summaries
-                .push((metric.to_owned(), Summary { count: count.max(1), mean, deviation: None }));
+                .push((metric.to_owned(), SampleSummary { count: count.max(1), mean, deviation: None }));
         }
     }
     if imported.runs.is_empty() {
         return Err(Error::new(ErrorCode::Damaged, format!("result {} has no single times", index + 1))
             .with_found(label.as_bytes()));
     }
-    Ok(Table { label, line: index as u64 + 1, imported })
+    Ok(ImportedTable { label, line: index as u64 + 1, imported })
 }
 
 /// The values of a run, by metric.

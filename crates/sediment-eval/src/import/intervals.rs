@@ -8,9 +8,9 @@
 //! ```
 
 use super::perf_text::row_of;
-use super::{Importer, Table, perf_runs};
+use super::{ImportedTable, Importer, perf_runs};
 use sediment_core::error::{Error, Result};
-use sediment_measure::perf_stat::{Count, across_cores, is_comment, is_time, new_count};
+use sediment_measure::perf_stat::{StatCount, across_cores, is_comment, is_time, new_count};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -23,7 +23,7 @@ pub(super) const IMPORTER: Importer = Importer {
 };
 
 /// A count of a part of a run.
-pub(super) struct Part {
+pub(super) struct IntervalCount {
     /// Number of heads in front of it.
     pub(super) heads: u64,
     /// Its line.
@@ -31,7 +31,7 @@ pub(super) struct Part {
     /// Seconds from the run's start to the end of the part.
     pub(super) end: f64,
     /// The count.
-    pub(super) count: Count,
+    pub(super) count: StatCount,
 }
 
 /// The lines that are no comments, each with the number of heads in front of it, `# started on …`, and its own number.
@@ -45,13 +45,14 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = (u64, u64, &str)> {
 
 /// Adds up the parts of each run; the next run begins behind a head, or with a part that ends before the one in front. An event that was not counted in
 /// some part is marked as scaled. The end of the last part is the time that passed.
-pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
+pub(super) fn whole_runs(parts: Vec<IntervalCount>) -> Result<Vec<(u64, StatCount)>> {
     let mut all = Vec::new();
-    let mut run: Vec<(u64, Count)> = Vec::new();
+    let mut run: Vec<(u64, StatCount)> = Vec::new();
     // Places in the run by event and modifiers.
     let mut known: HashMap<(String, String), usize> = HashMap::new();
     let (mut heads, mut end, mut line) = (0, 0.0, 1);
-    let is_same = |one: &Part, other: &Part| one.heads == other.heads && one.end == other.end;
+    let is_same =
+        |one: &IntervalCount, other: &IntervalCount| one.heads == other.heads && one.end == other.end;
     for part in across_cores(parts, |part| &mut part.count, is_same) {
         if part.count.error_percent.is_some() {
             return Err(Error::at_line(part.line, "a mean of several runs, within a part of a run"));
@@ -74,7 +75,7 @@ pub(super) fn whole_runs(parts: Vec<Part>) -> Result<Vec<(u64, Count)>> {
     Ok(all)
 }
 
-fn add(sum: &mut Count, part: &Count) {
+fn add(sum: &mut StatCount, part: &StatCount) {
     sum.running = sum.running.min(part.running);
     match (&mut sum.value, &part.value) {
         (Ok(sum), Ok(value)) => *sum += value,
@@ -88,7 +89,7 @@ fn add(sum: &mut Count, part: &Count) {
 }
 
 /// A run with the time that passed.
-fn closed(mut run: Vec<(u64, Count)>, line: u64, end: f64) -> Vec<(u64, Count)> {
+fn closed(mut run: Vec<(u64, StatCount)>, line: u64, end: f64) -> Vec<(u64, StatCount)> {
     if !run.is_empty() && !run.iter().any(|(_, count)| count.event == "duration_time") {
         run.push((line, new_count(&end.to_string(), "sec", "duration_time", 100.0, None)));
     }
@@ -99,19 +100,21 @@ fn is_head(line: &str) -> bool {
     line.split_whitespace().eq(["#", "time", "counts", "unit", "events"])
 }
 
-fn read(text: &str) -> Result<Vec<Table>> {
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
     let (mut parts, mut unknown) = (Vec::new(), Vec::new());
     for (heads, number, line) in lines(text) {
         match line.trim_start().split_once(char::is_whitespace) {
             // A metric that perf derives from other counts.
             Some((time, rest)) if is_time(time) && rest.trim_start().starts_with('#') => {}
             Some((time, rest)) if is_time(time) => match (time.parse(), row_of(rest.trim())) {
-                (Ok(end), Some(row)) => parts.push(Part { heads, line: number, end, count: row.count() }),
+                (Ok(end), Some(row)) => {
+                    parts.push(IntervalCount { heads, line: number, end, count: row.count() })
+                }
                 _ => unknown.push(line.to_owned()),
             },
             _ => unknown.push(line.to_owned()),
         }
     }
     let imported = super::Imported { unknown, ..perf_runs(whole_runs(parts)?)? };
-    Ok(vec![Table { label: String::new(), line: 1, imported }])
+    Ok(vec![ImportedTable { label: String::new(), line: 1, imported }])
 }

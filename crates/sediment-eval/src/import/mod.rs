@@ -11,12 +11,12 @@ mod perf_csv;
 mod perf_json;
 mod perf_text;
 
-use super::data::{Circumstances, Experiment, GroupSummary, Observation, Phase, Summary};
+use super::data::{Circumstances, Experiment, GroupSummary, Observation, Phase, SampleSummary};
 use super::metrics;
 use super::plan::Plan;
 use super::run::{journal, set_fact};
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_measure::perf_stat::{Count, across_cores, scaled};
+use sediment_measure::perf_stat::{StatCount, across_cores, scaled};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A format that is read.
@@ -31,12 +31,12 @@ pub struct Importer {
     /// True if a text looks like this format.
     pub looks_like: fn(&str) -> bool,
     /// Reads its tables; an error has the line.
-    pub read: fn(&str) -> Result<Vec<Table>>,
+    pub read: fn(&str) -> Result<Vec<ImportedTable>>,
 }
 
 /// One of the tables in a file: an invocation of perf, a command of hyperfine, a benchmark of Go.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct ImportedTable {
     /// The line above it, or its name; may be empty.
     pub label: String,
     /// Where it begins.
@@ -51,7 +51,7 @@ pub struct Imported {
     /// Values by metric, run by run.
     pub runs: Vec<BTreeMap<String, f64>>,
     /// Metrics of which only a summary is known.
-    pub summaries: Vec<(String, Summary)>,
+    pub summaries: Vec<(String, SampleSummary)>,
     /// Metrics that the file says could not be counted, and how it says so.
     pub absent: BTreeMap<String, String>,
     /// Units that the file gives, by metric, where they are not those known here.
@@ -94,12 +94,12 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let held = tables.len();
     // A label that is the whole of one is not also a part of others.
     let exact = label.is_some_and(|label| tables.iter().any(|table| table.label.trim() == label.trim()));
-    let is_meant = |table: &Table| match label {
+    let is_meant = |table: &ImportedTable| match label {
         None => true,
         Some(label) if exact => table.label.trim() == label.trim(),
         Some(label) => table.label.contains(label),
     };
-    let chosen: Vec<Table> = tables.into_iter().filter(is_meant).collect();
+    let chosen: Vec<ImportedTable> = tables.into_iter().filter(is_meant).collect();
     if let (true, Some(label)) = (chosen.is_empty(), label) {
         return Err(Error::new(ErrorCode::NotFound, format!("no table in it has the label {label}"))
             .with_hint(hint()));
@@ -154,7 +154,7 @@ fn perf_metric(event: &str) -> String {
 }
 
 /// Counts in the order of a file, as runs: an event that was seen in the run before begins the next one.
-fn perf_runs(counts: Vec<(u64, Count)>) -> Result<Imported> {
+fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut run: BTreeMap<String, f64> = BTreeMap::new();
     // Modifiers of the events in this run.

@@ -2,7 +2,7 @@
 //! Plain numbers, one on a line, each a run: `elapsed` in seconds. Lines that begin with `#` are passed over; `# metric: NAME` names
 //! another metric.
 
-use super::{Imported, Importer, Table};
+use super::{Imported, ImportedTable, Importer};
 use sediment_core::error::{Error, Result};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) const IMPORTER: Importer = Importer {
     read,
 };
 
-fn read(text: &str) -> Result<Vec<Table>> {
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
     let mut imported = Imported::default();
     let mut metric = "elapsed".to_owned();
     for (line, number) in text.lines().zip(1u64..) {
@@ -33,5 +33,5 @@ fn read(text: &str) -> Result<Vec<Table>> {
             imported.runs.push(BTreeMap::from([(metric.clone(), value)]));
         }
     }
-    Ok(vec![Table { label: String::new(), line: 1, imported }])
+    Ok(vec![ImportedTable { label: String::new(), line: 1, imported }])
 }

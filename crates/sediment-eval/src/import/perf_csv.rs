@@ -3,9 +3,9 @@
 //! with `-r` they are means with a standard error in per cent, of a number of runs that the file does not say. With `-I` they are
 //! counts of parts of a run.
 
-use super::intervals::{Part, lines, whole_runs};
-use super::{Importer, Table, perf_runs};
-use sediment_measure::perf_stat::{Row, is_comment, row};
+use super::intervals::{IntervalCount, lines, whole_runs};
+use super::{ImportedTable, Importer, perf_runs};
+use sediment_measure::perf_stat::{StatRow, is_comment, row};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -x",
@@ -17,15 +17,17 @@ pub(super) const IMPORTER: Importer = Importer {
         let (mut counts, mut parts, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         for (heads, number, line) in lines(text) {
             match row(line, separator) {
-                Row::Count(count) => counts.push((number, count)),
-                Row::Metric => {}
-                Row::Interval(end, count) => parts.push(Part { heads, line: number, end, count }),
-                Row::Unknown => unknown.push(line.to_owned()),
+                StatRow::Count(count) => counts.push((number, count)),
+                StatRow::Metric => {}
+                StatRow::Interval(end, count) => {
+                    parts.push(IntervalCount { heads, line: number, end, count })
+                }
+                StatRow::Unknown => unknown.push(line.to_owned()),
             }
         }
         counts.extend(whole_runs(parts)?);
         let imported = super::Imported { unknown, ..perf_runs(counts)? };
-        Ok(vec![Table { label: String::new(), line: 1, imported }])
+        Ok(vec![ImportedTable { label: String::new(), line: 1, imported }])
     },
 };
 
@@ -34,11 +36,11 @@ fn separator(text: &str) -> Option<char> {
     let lines = || text.lines().filter(|line| !is_comment(line));
     [',', ';', '\t', '|', ':'].into_iter().find(|separator| {
         let is_row = |line: &&str| match row(line, *separator) {
-            Row::Count(count) => {
+            StatRow::Count(count) => {
                 count.event.contains(|c: char| c.is_ascii_alphabetic()) && line.split(*separator).count() >= 4
             }
-            Row::Metric | Row::Interval(..) => true,
-            Row::Unknown => false,
+            StatRow::Metric | StatRow::Interval(..) => true,
+            StatRow::Unknown => false,
         };
         let rows = lines().filter(is_row).count();
         rows > 0 && 2 * rows >= lines().count()

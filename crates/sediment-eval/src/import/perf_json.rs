@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `perf stat -j`: a JSON object on a line for each event, with `-I` for each part of a run.
 
-use super::intervals::{Part, lines, whole_runs};
-use super::{Imported, Importer, Table, perf_runs};
+use super::intervals::{IntervalCount, lines, whole_runs};
+use super::{Imported, ImportedTable, Importer, perf_runs};
 use sediment_core::error::Result;
-use sediment_measure::perf_stat::{Count, new_count};
+use sediment_measure::perf_stat::{StatCount, new_count};
 use serde_json::Value;
 
 pub(super) const IMPORTER: Importer = Importer {
@@ -15,7 +15,7 @@ pub(super) const IMPORTER: Importer = Importer {
     read,
 };
 
-fn read(text: &str) -> Result<Vec<Table>> {
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
     let (mut counts, mut parts, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
     for (heads, number, line) in lines(text) {
         let value: Value = serde_json::from_str(line).unwrap_or_default();
@@ -25,16 +25,16 @@ fn read(text: &str) -> Result<Vec<Table>> {
         }
         match (count(&value), value.get("interval").map(Value::as_f64)) {
             (Some(count), None) => counts.push((number, count)),
-            (Some(count), Some(Some(end))) => parts.push(Part { heads, line: number, end, count }),
+            (Some(count), Some(Some(end))) => parts.push(IntervalCount { heads, line: number, end, count }),
             _ => unknown.push(line.to_owned()),
         }
     }
     counts.extend(whole_runs(parts)?);
     let imported = Imported { unknown, ..perf_runs(counts)? };
-    Ok(vec![Table { label: String::new(), line: 1, imported }])
+    Ok(vec![ImportedTable { label: String::new(), line: 1, imported }])
 }
 
-fn count(value: &Value) -> Option<Count> {
+fn count(value: &Value) -> Option<StatCount> {
     let text = |key: &str| match value.get(key) {
         Some(Value::String(text)) => Some(text.trim().to_owned()),
         Some(Value::Number(number)) => Some(number.to_string()),

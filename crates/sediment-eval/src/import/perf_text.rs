@@ -15,10 +15,10 @@
 //! times the root of the number of runs. A table without `(N runs)` is one run. The line above a table, such as `O2 + netperf`, is
 //! its label.
 
-use super::{Imported, Importer, Table, perf_metric};
-use crate::data::Summary;
+use super::{Imported, ImportedTable, Importer, perf_metric};
+use crate::data::SampleSummary;
 use sediment_core::error::{Error, Result};
-use sediment_measure::perf_stat::{Count, across_cores, new_count, scaled};
+use sediment_measure::perf_stat::{StatCount, across_cores, new_count, scaled};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat text",
@@ -32,23 +32,23 @@ pub(super) const IMPORTER: Importer = Importer {
 const TOP_DOWN: &str = "TopdownL";
 const HEAD: &str = "Performance counter stats for";
 
-fn read(text: &str) -> Result<Vec<Table>> {
-    let mut tables: Vec<Table> = Vec::new();
+fn read(text: &str) -> Result<Vec<ImportedTable>> {
+    let mut tables: Vec<ImportedTable> = Vec::new();
     let mut label = String::new();
-    let mut open: Option<Open> = None;
+    let mut open: Option<OpenTable> = None;
     for (line, number) in text.lines().zip(1u64..) {
         let line = unquoted(line);
         if line.contains(HEAD) {
-            tables.extend(open.take().map(Open::close).transpose()?);
-            open = Some(Open::new(line, number, std::mem::take(&mut label)));
+            tables.extend(open.take().map(OpenTable::close).transpose()?);
+            open = Some(OpenTable::new(line, number, std::mem::take(&mut label)));
         } else if let Some(table) = open.as_mut().filter(|table| table.takes(line)) {
             table.add(line);
         } else if !line.is_empty() {
-            tables.extend(open.take().map(Open::close).transpose()?);
+            tables.extend(open.take().map(OpenTable::close).transpose()?);
             line.clone_into(&mut label);
         }
     }
-    tables.extend(open.map(Open::close).transpose()?);
+    tables.extend(open.map(OpenTable::close).transpose()?);
     Ok(tables)
 }
 
@@ -57,8 +57,8 @@ fn unquoted(line: &str) -> &str {
     line.trim_start_matches(['>', ' ', '\t', '|']).trim_end()
 }
 
-/// A table whose end is not met yet; broken lines are joined.
-struct Open {
+/// A table whose end has not been read; broken lines are joined.
+struct OpenTable {
     label: String,
     runs: Option<u64>,
     head: u64,
@@ -66,7 +66,7 @@ struct Open {
     elapsed: bool,
 }
 
-impl Open {
+impl OpenTable {
     fn new(line: &str, number: u64, label: String) -> Self {
         let runs = line.rsplit_once('(').and_then(|(_, rest)| rest.split_once(" runs)")?.0.parse().ok());
         Self { label, runs, head: number, rows: Vec::new(), elapsed: false }
@@ -102,7 +102,7 @@ impl Open {
         self.elapsed |= line.contains("seconds time elapsed");
     }
 
-    fn close(self) -> Result<Table> {
+    fn close(self) -> Result<ImportedTable> {
         let mut imported = Imported::default();
         let mut run = std::collections::BTreeMap::new();
         let mut counts = Vec::new();
@@ -123,7 +123,9 @@ impl Open {
                 (Ok(mean), Some(runs)) => {
                     let root = (runs as f64).sqrt();
                     let deviation = count.error_percent.map(|percent| percent / 100.0 * mean * root);
-                    imported.summaries.push((name.clone(), Summary { count: runs, mean: *mean, deviation }));
+                    imported
+                        .summaries
+                        .push((name.clone(), SampleSummary { count: runs, mean: *mean, deviation }));
                 }
                 (Ok(value), None) => {
                     run.insert(name.clone(), *value);
@@ -139,7 +141,7 @@ impl Open {
         if !run.is_empty() {
             imported.runs.push(run);
         }
-        Ok(Table { label: self.label, line: self.head, imported })
+        Ok(ImportedTable { label: self.label, line: self.head, imported })
     }
 }
 
@@ -153,7 +155,7 @@ fn is_continued(line: &str) -> bool {
     line.split_whitespace().nth(1).is_none()
 }
 
-pub(super) struct Row {
+pub(super) struct PerfTextRow {
     value: String,
     unit: String,
     event: String,
@@ -161,14 +163,14 @@ pub(super) struct Row {
     error_percent: Option<f64>,
 }
 
-impl Row {
-    pub(super) fn count(&self) -> Count {
+impl PerfTextRow {
+    pub(super) fn count(&self) -> StatCount {
         new_count(&self.value, &self.unit, &self.event, self.running.unwrap_or(100.0), self.error_percent)
     }
 }
 
 /// Reads one row; None where it is none.
-pub(super) fn row_of(text: &str) -> Option<Row> {
+pub(super) fn row_of(text: &str) -> Option<PerfTextRow> {
     let error_percent = text.rsplit_once("+-").and_then(|(_, rest)| {
         // `0.05507 +- 0.00291 seconds time elapsed ( +- 5.29% )`: the last is the one in per cent.
         rest.trim().split('%').next()?.trim().parse().ok().filter(|_| rest.contains('%'))
@@ -206,5 +208,5 @@ pub(super) fn row_of(text: &str) -> Option<Row> {
             _ => return None,
         }
     };
-    Some(Row { value, unit: unit.to_owned(), event: event.to_owned(), running, error_percent })
+    Some(PerfTextRow { value, unit: unit.to_owned(), event: event.to_owned(), running, error_percent })
 }

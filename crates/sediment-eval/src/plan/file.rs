@@ -144,15 +144,15 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>, const LEAST: u64
     fitting.ok_or_else(|| D::Error::custom(format!("a whole number from {LEAST} to {MOST}")))
 }
 
-/// A table of the plan, and where its keys stand.
+/// A table of the plan with the positions of its keys.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct PlanTable<'a> {
     text: &'a str,
     entries: &'a DeTable<'a>,
     begins: usize,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PlanTable<'a> {
     /// The top of a plan.
     pub(super) fn top(text: &'a str, document: &'a DeTable<'a>) -> Self {
         Self { text, entries: document, begins: 0 }
@@ -192,7 +192,7 @@ pub(super) fn parse(text: &str) -> Result<Spanned<DeTable<'_>>> {
 /// Reads the tables of a plan.
 pub(super) fn read(text: &str, document: &Spanned<DeTable<'_>>) -> Result<File> {
     let top = document.get_ref();
-    check_version(&Place::top(text, top))?;
+    check_version(&PlanTable::top(text, top))?;
     if let Some(at) = top.iter().find_map(|(_, value)| nul(value)) {
         let key = path_at(top, at).pop().unwrap_or_default();
         return Err(Error::at_line(line(text, at), format!("{key} holds a NUL character")));
@@ -240,7 +240,7 @@ fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
 }
 
 /// The version comes first: a newer plan may have keys that are unknown here.
-fn check_version(top: &Place<'_>) -> Result<()> {
+fn check_version(top: &PlanTable<'_>) -> Result<()> {
     let Some(value) = top.entries.get("sediment-eval") else {
         return Err(Error::at_line(1, "not a plan: it has no line sediment-eval = 1"));
     };

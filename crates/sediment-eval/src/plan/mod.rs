@@ -132,7 +132,7 @@ pub struct PlannedVariant {
     /// Value of `{arguments}`.
     pub arguments: Vec<String>,
     /// Where its programs come from.
-    pub source: Source,
+    pub source: ProgramSource,
     /// Number of links.
     pub replicas: u32,
     /// Set where it is the baseline once more.
@@ -141,7 +141,7 @@ pub struct PlannedVariant {
 
 /// Where the programs of a variant come from.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Source {
+pub enum ProgramSource {
     /// They are there: one for each replica. Relative to the plan's folder.
     Prebuilt(Vec<String>),
     /// Commands make them.

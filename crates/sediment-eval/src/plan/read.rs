@@ -2,11 +2,11 @@
 //! From a plan's text to the [`Plan`], or an error that names the line.
 
 use super::file::{
-    self, BuildTable, FactorTable, MetricTable, Place, VariantTable, WorkTable, WorkloadTable,
+    self, BuildTable, FactorTable, MetricTable, PlanTable, VariantTable, WorkTable, WorkloadTable,
 };
 use super::{
-    CommandLine, Extraction, Plan, PlannedMetric, PlannedVariant, PlannedWorkload, RunPlan, ServerPlan,
-    Source, WorkloadKind,
+    CommandLine, Extraction, Plan, PlannedMetric, PlannedVariant, PlannedWorkload, ProgramSource, RunPlan,
+    ServerPlan, WorkloadKind,
 };
 use crate::data::{Factor, LEAST_LINKS, Probe};
 use sediment_core::error::Result;
@@ -20,8 +20,8 @@ const MANY: usize = 1000;
 /// Names of the baseline once more.
 const PROBES: [(&str, Probe); 2] = [("A/A", Probe::SameFile), ("A/A′", Probe::Relinked)];
 
-/// A table as it is read, and where its keys stand.
-type Table<'a, T> = (&'a T, Place<'a>);
+/// A deserialized table with the positions of its keys.
+type LocatedTable<'a, T> = (&'a T, PlanTable<'a>);
 
 /// Reads a plan.
 ///
@@ -30,13 +30,14 @@ type Table<'a, T> = (&'a T, Place<'a>);
 /// no sense.
 pub fn read(text: &str) -> Result<Plan> {
     let document = file::parse(text)?;
-    let top = Place::top(text, document.get_ref());
+    let top = PlanTable::top(text, document.get_ref());
     let mut file = file::read(text, &document)?;
     check_run(&top, &mut file.run)?;
     let workloads = workloads(&top, &file.workload)?;
     let imports_only = workloads.iter().all(|w| matches!(w.kind, WorkloadKind::Import(_)));
     let build = file.build.as_ref().zip(top.tables("build").pop());
-    let mut variants = variants(&top, &Common { build, factors: &file.factor, imports_only }, &file.variant)?;
+    let mut variants =
+        variants(&top, &CommonSettings { build, factors: &file.factor, imports_only }, &file.variant)?;
     let baseline = baseline(&top, file.baseline.as_deref(), &variants)?;
     check_imports(&top, &workloads, &variants)?;
     if file.noise_floor.unwrap_or(true) && !imports_only {
@@ -59,7 +60,7 @@ pub fn read(text: &str) -> Result<Plan> {
     })
 }
 
-fn baseline(top: &Place<'_>, name: Option<&str>, variants: &[PlannedVariant]) -> Result<usize> {
+fn baseline(top: &PlanTable<'_>, name: Option<&str>, variants: &[PlannedVariant]) -> Result<usize> {
     let Some(name) = name else { return Ok(0) };
     variants.iter().position(|variant| variant.name == name).ok_or_else(|| {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
@@ -68,7 +69,7 @@ fn baseline(top: &Place<'_>, name: Option<&str>, variants: &[PlannedVariant]) ->
     })
 }
 
-fn required(at: &Place<'_>, key: &str, value: &str) -> Result<String> {
+fn required(at: &PlanTable<'_>, key: &str, value: &str) -> Result<String> {
     if value.is_empty() {
         Err(at.error(key, format!("{key} is missing or empty")))
     } else {
@@ -76,7 +77,7 @@ fn required(at: &Place<'_>, key: &str, value: &str) -> Result<String> {
     }
 }
 
-fn check_run(top: &Place<'_>, run: &mut RunPlan) -> Result<()> {
+fn check_run(top: &PlanTable<'_>, run: &mut RunPlan) -> Result<()> {
     run.pilot = run.pilot.min(run.blocks);
     let Some(at) = top.tables("run").pop() else { return Ok(()) };
     let meters = METERS.iter().map(|meter| meter.name).filter(|name| *name != "rusage").collect::<Vec<_>>();
@@ -103,7 +104,7 @@ fn check_run(top: &Place<'_>, run: &mut RunPlan) -> Result<()> {
     }
 }
 
-fn check_factors(tables: &[Table<'_, FactorTable>]) -> Result<()> {
+fn check_factors(tables: &[LocatedTable<'_, FactorTable>]) -> Result<()> {
     let mut names = BTreeSet::new();
     for (factor, at) in tables {
         let name = required(at, "name", &factor.name)?;
@@ -124,19 +125,23 @@ fn check_factors(tables: &[Table<'_, FactorTable>]) -> Result<()> {
 }
 
 /// Settings common to all variants.
-struct Common<'a> {
-    build: Option<Table<'a, BuildTable>>,
+struct CommonSettings<'a> {
+    build: Option<LocatedTable<'a, BuildTable>>,
     factors: &'a [FactorTable],
     imports_only: bool,
 }
 
-fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Result<Vec<PlannedVariant>> {
+fn variants(
+    top: &PlanTable<'_>,
+    common: &CommonSettings<'_>,
+    tables: &[VariantTable],
+) -> Result<Vec<PlannedVariant>> {
     check_factors(&common.factors.iter().zip(top.tables("factor")).collect::<Vec<_>>())?;
     let positions = top.tables("variant");
     let variants: Vec<PlannedVariant> = if tables.is_empty() && !common.factors.is_empty() {
         combinations(top, common)?
     } else {
-        let one = |(table, at): Table<'_, VariantTable>| {
+        let one = |(table, at): LocatedTable<'_, VariantTable>| {
             let levels = table.factors.iter().map(|(factor, level)| (factor.as_str(), level.as_str()));
             common.variant(table, &at, levels)
         };
@@ -161,7 +166,7 @@ fn variants(top: &Place<'_>, common: &Common<'_>, tables: &[VariantTable]) -> Re
 }
 
 /// Every combination of levels, the first factor's level changing slowest.
-fn combinations(top: &Place<'_>, common: &Common<'_>) -> Result<Vec<PlannedVariant>> {
+fn combinations(top: &PlanTable<'_>, common: &CommonSettings<'_>) -> Result<Vec<PlannedVariant>> {
     if common.build.is_none() {
         return Err(top.error("factor", "factors alone need a [build] that says how a combination is built"));
     }
@@ -185,11 +190,11 @@ fn combinations(top: &Place<'_>, common: &Common<'_>) -> Result<Vec<PlannedVaria
     chosen.into_iter().map(one).collect()
 }
 
-impl Common<'_> {
+impl CommonSettings<'_> {
     fn variant<'l>(
         &self,
         table: &VariantTable,
-        at: &Place<'_>,
+        at: &PlanTable<'_>,
         levels: impl Iterator<Item = (&'l str, &'l str)>,
     ) -> Result<PlannedVariant> {
         let name = required(at, "name", &table.name)?;
@@ -212,9 +217,9 @@ impl Common<'_> {
         } else if let Some(key) = ["command", "link", "flags"].into_iter().find(|key| at.has(key)) {
             return Err(at.error(key, format!("{name} is built already; {key} has no effect on it")));
         } else {
-            Source::Prebuilt(prebuilt.to_vec())
+            ProgramSource::Prebuilt(prebuilt.to_vec())
         };
-        if matches!(source, Source::None) && !self.imports_only {
+        if matches!(source, ProgramSource::None) && !self.imports_only {
             return Err(at
                 .error("name", format!("no source for the programs of {name}"))
                 .with_hint("program = \"path\" names an existing one; [build] command = ... builds it"));
@@ -232,7 +237,7 @@ impl Common<'_> {
     }
 
     /// Flags that a level adds. If the plan declares no factors, variants may name any levels.
-    fn level_flags(&self, at: &Place<'_>, factor: &str, level: &str) -> Result<&str> {
+    fn level_flags(&self, at: &PlanTable<'_>, factor: &str, level: &str) -> Result<&str> {
         let Some(planned) = self.factors.iter().find(|planned| planned.name == factor) else {
             return match self.factors {
                 [] => Ok(""),
@@ -246,7 +251,7 @@ impl Common<'_> {
     }
 
     /// Build commands of a variant; its own settings take precedence over those for all.
-    fn source(&self, variant: &VariantTable) -> Result<Source> {
+    fn source(&self, variant: &VariantTable) -> Result<ProgramSource> {
         let build = self.build.filter(|_| !self.imports_only);
         let for_all =
             |of: fn(&BuildTable) -> &Option<CommandLine>| build.and_then(|(table, _)| of(table).clone());
@@ -255,11 +260,11 @@ impl Common<'_> {
         match build {
             _ if command.is_some() || link.is_some() => {
                 let folder = build.map(|(build, _)| build.folder.clone()).unwrap_or_default();
-                Ok(Source::Built { command, link, folder })
+                Ok(ProgramSource::Built { command, link, folder })
             }
-            None => Ok(Source::None),
+            None => Ok(ProgramSource::None),
             Some((build, at)) => match &build.spec {
-                Some(spec) => Ok(Source::Spec {
+                Some(spec) => Ok(ProgramSource::Spec {
                     spec: spec.clone(),
                     program: required(&at, "program", &build.program)?,
                 }),
@@ -268,13 +273,13 @@ impl Common<'_> {
         }
     }
 
-    fn replicas(&self, source: &Source) -> Result<u32> {
+    fn replicas(&self, source: &ProgramSource) -> Result<u32> {
         let asked = self.build.and_then(|(build, at)| Some((build.replicas? as u32, at)));
         match (source, asked) {
-            (Source::Prebuilt(programs), _) => Ok(programs.len() as u32),
+            (ProgramSource::Prebuilt(programs), _) => Ok(programs.len() as u32),
             (_, None | Some((1, _))) => Ok(1),
             (source, Some((asked, _))) if source.relinks() => Ok(asked),
-            (Source::Built { .. }, Some((_, at))) => Err(at
+            (ProgramSource::Built { .. }, Some((_, at))) => Err(at
                 .error(
                     "replicas",
                     "replicas differ in luck only where the link has {seed} or {padding_object} in it",
@@ -287,7 +292,7 @@ impl Common<'_> {
     }
 }
 
-impl Source {
+impl ProgramSource {
     /// True if another link of the same program can differ.
     fn relinks(&self) -> bool {
         let Self::Built { command, link, .. } = self else { return false };
@@ -303,7 +308,7 @@ fn add_probes(variants: &mut Vec<PlannedVariant>, baseline: usize) {
         name: name.to_owned(),
         // Not a level of any factor: a probe is not part of the factorial.
         factors: Vec::new(),
-        source: Source::Baseline(replica),
+        source: ProgramSource::Baseline(replica),
         replicas: 1,
         probe: Some(probe),
         ..of.clone()
@@ -315,7 +320,7 @@ fn add_probes(variants: &mut Vec<PlannedVariant>, baseline: usize) {
     variants.extend(probes);
 }
 
-fn workloads(top: &Place<'_>, tables: &[WorkloadTable]) -> Result<Vec<PlannedWorkload>> {
+fn workloads(top: &PlanTable<'_>, tables: &[WorkloadTable]) -> Result<Vec<PlannedWorkload>> {
     if tables.is_empty() || tables.len() > MANY {
         return Err(top.error("workload", "a plan needs a [[workload]]: what the variants are made to do"));
     }
@@ -337,7 +342,7 @@ const KEYS_OF_KINDS: &[(&str, &[&str])] = &[
     ("import", &[]),
 ];
 
-fn workload(table: &WorkloadTable, at: &Place<'_>) -> Result<PlannedWorkload> {
+fn workload(table: &WorkloadTable, at: &PlanTable<'_>) -> Result<PlannedWorkload> {
     let name = required(at, "name", &table.name)?;
     let kinds: Vec<&str> = ["command", "server", "import"].into_iter().filter(|key| at.has(key)).collect();
     let kind = match kinds[..] {
@@ -374,7 +379,7 @@ fn workload(table: &WorkloadTable, at: &Place<'_>) -> Result<PlannedWorkload> {
     })
 }
 
-fn work_counter(table: &WorkTable, at: &Place<'_>) -> Result<(String, Extraction)> {
+fn work_counter(table: &WorkTable, at: &PlanTable<'_>) -> Result<(String, Extraction)> {
     let counter = match (extraction(at, &table.regex, &table.pointer)?, table.count) {
         (Some(counter), None) => counter,
         (None, Some(count)) => Extraction::Known(count),
@@ -387,7 +392,7 @@ fn work_counter(table: &WorkTable, at: &Place<'_>) -> Result<(String, Extraction
     Ok((table.name.clone().unwrap_or_else(|| "unit of work".to_owned()), counter))
 }
 
-fn server(program: &CommandLine, table: &WorkloadTable, at: &Place<'_>) -> Result<ServerPlan> {
+fn server(program: &CommandLine, table: &WorkloadTable, at: &PlanTable<'_>) -> Result<ServerPlan> {
     let Some(ready) = table.ready.clone() else {
         return Err(at
             .error("server", "ready is missing: how to know that the server takes work")
@@ -408,7 +413,7 @@ fn server(program: &CommandLine, table: &WorkloadTable, at: &Place<'_>) -> Resul
 }
 
 fn extraction(
-    at: &Place<'_>,
+    at: &PlanTable<'_>,
     regex: &Option<String>,
     pointer: &Option<String>,
 ) -> Result<Option<Extraction>> {
@@ -421,7 +426,7 @@ fn extraction(
     read.map(Some).map_err(|error| at.error(key, error.to_string()))
 }
 
-fn metric((table, at): (MetricTable, Place<'_>)) -> Result<PlannedMetric> {
+fn metric((table, at): (MetricTable, PlanTable<'_>)) -> Result<PlannedMetric> {
     Ok(PlannedMetric {
         name: required(&at, "name", &table.name)?,
         better: table.better,
@@ -430,7 +435,11 @@ fn metric((table, at): (MetricTable, Place<'_>)) -> Result<PlannedMetric> {
     })
 }
 
-fn check_imports(top: &Place<'_>, workloads: &[PlannedWorkload], variants: &[PlannedVariant]) -> Result<()> {
+fn check_imports(
+    top: &PlanTable<'_>,
+    workloads: &[PlannedWorkload],
+    variants: &[PlannedVariant],
+) -> Result<()> {
     for workload in workloads {
         let WorkloadKind::Import(files) = &workload.kind else { continue };
         if let Some(unknown) =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment as tables for other programs: every comparison, and every sample.
 
-use crate::comparison::Scale;
+use crate::comparison::EffectScale;
 use crate::{Analysis, Experiment, MetricKind, Phase};
 use sediment_core::escape;
 use std::fmt::Write as _;
@@ -34,7 +34,7 @@ pub(super) fn summary(analysis: &Analysis) -> String {
                 let effect = comparison.and_then(|c| c.effect);
                 let welch = comparison.and_then(|c| c.welch);
                 let shown = |x: Option<f64>| {
-                    number(x.map(|x| if found.scale == Scale::Logarithm { x.exp_m1() } else { x }))
+                    number(x.map(|x| if found.scale == EffectScale::Logarithm { x.exp_m1() } else { x }))
                 };
                 let fields = [
                     escape::csv(&workload.name),
@@ -50,7 +50,7 @@ pub(super) fn summary(analysis: &Analysis) -> String {
                     number(group.order.map(|order| order.minimum)),
                     number(group.order.map(|order| order.median)),
                     number(group.order.map(|order| order.maximum)),
-                    if found.scale == Scale::Logarithm { "ratio" } else { "difference" }.to_owned(),
+                    if found.scale == EffectScale::Logarithm { "ratio" } else { "difference" }.to_owned(),
                     shown(comparison.map(|c| c.estimate)),
                     shown(effect.map(|e| e.interval.lower)),
                     shown(effect.map(|e| e.interval.upper)),

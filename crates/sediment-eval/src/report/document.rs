@@ -4,7 +4,7 @@
 
 /// A part of a report.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Part {
+pub(super) enum ReportPart {
     /// Heading of a level: 1 for the title.
     Heading(u8, String),
     /// A sentence or more.
@@ -12,21 +12,21 @@ pub(super) enum Part {
     /// Several, each on its own.
     List(Vec<String>),
     /// Rows and columns.
-    Table(Table),
+    Table(ReportTable),
     /// The place of a workload's plots, for languages that have them.
     Plots(usize),
 }
 
 /// Rows and columns.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Table {
+pub(super) struct ReportTable {
     /// Titles of the columns, and whether they hold numbers.
     pub(super) columns: Vec<(String, bool)>,
     /// Cells, as many a row as there are columns.
     pub(super) rows: Vec<Vec<String>>,
 }
 
-impl Table {
+impl ReportTable {
     /// A table whose column titles that begin with `#` hold numbers.
     pub(super) fn new(titles: &[&str]) -> Self {
         let columns = titles.iter().map(|title| match title.strip_prefix('#') {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Numbers as tables show them.
 
-use crate::comparison::{Comparison, Scale, percent};
+use crate::comparison::{Comparison, EffectScale, percent};
 use crate::statistics::Interval;
 use crate::verdict::short_p;
 
@@ -43,14 +43,14 @@ pub(super) fn thousands(x: f64, decimals: usize) -> String {
 }
 
 /// A difference in the comparison's scale: per cent, or the metric's unit.
-pub(super) fn difference(scale: Scale, x: f64) -> String {
+pub(super) fn difference(scale: EffectScale, x: f64) -> String {
     match scale {
-        Scale::Logarithm => {
+        EffectScale::Logarithm => {
             // What is left is never rounded to nothing.
             let text = format!("{:+.2} %", percent(x).max(-99.99));
             if text.ends_with("0.00 %") && text.len() == "+0.00 %".len() { "0.00 %".to_owned() } else { text }
         }
-        Scale::Plain => {
+        EffectScale::Plain => {
             let text = value(x);
             if x > 0.0 { format!("+{text}") } else { text }
         }
@@ -58,7 +58,7 @@ pub(super) fn difference(scale: Scale, x: f64) -> String {
 }
 
 /// `lower to upper`.
-pub(super) fn interval(scale: Scale, interval: &Interval) -> String {
+pub(super) fn interval(scale: EffectScale, interval: &Interval) -> String {
     format!("{} to {}", difference(scale, interval.lower), difference(scale, interval.upper))
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report as one HTML file that needs nothing else: no script, no network; light, dark and print by its own style.
 
-use super::document::{Part, Table};
+use super::document::{ReportPart, ReportTable};
 use super::plots::plots;
 use crate::Analysis;
-use crate::comparison::{Scale, percent};
+use crate::comparison::{EffectScale, percent};
 use maud::{Markup, PreEscaped, html};
-use sediment_core::page::{Page, Text};
+use sediment_core::page::{HtmlPage, Text};
 
 const STYLE: &str = include_str!("report.css");
 
 /// The rules of a section that stands in another page.
 pub(super) const SECTION_STYLE: &str = STYLE;
 
-pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
+pub(super) fn html(parts: &[ReportPart], analysis: &Analysis) -> String {
     let title = parts.iter().find_map(|part| match part {
-        Part::Heading(1, title) => Some(title.as_str()),
+        ReportPart::Heading(1, title) => Some(title.as_str()),
         _ => None,
     });
     let title = title.unwrap_or_default();
@@ -26,28 +26,30 @@ pub(super) fn html(parts: &[Part], analysis: &Analysis) -> String {
         } "\n"
         main id="evaluation" { "\n" (contents(parts, analysis, 0)) } "\n"
     };
-    Page { title, style: STYLE, script: "", body: &body.into_string() }.html()
+    HtmlPage { title, style: STYLE, script: "", body: &body.into_string() }.html()
 }
 
 /// The same as a part of another page, with headings from level 3.
-pub(super) fn section(parts: &[Part], analysis: &Analysis) -> String {
+pub(super) fn section(parts: &[ReportPart], analysis: &Analysis) -> String {
     contents(parts, analysis, 1).into_string()
 }
 
 /// The verdicts, then the parts. Tables behind a heading of their own are folded: they are evidence.
-fn contents(parts: &[Part], analysis: &Analysis, deeper: u8) -> Markup {
-    let begin = usize::from(matches!(parts.first(), Some(Part::Heading(1, _))));
+fn contents(parts: &[ReportPart], analysis: &Analysis, deeper: u8) -> Markup {
+    let begin = usize::from(matches!(parts.first(), Some(ReportPart::Heading(1, _))));
     // Warnings on the whole come behind the answer.
-    let first = parts.iter().position(|part| matches!(part, Part::Heading(2, _))).unwrap_or(begin);
+    let first = parts.iter().position(|part| matches!(part, ReportPart::Heading(2, _))).unwrap_or(begin);
     let (warnings, parts) = (&parts[begin..first], &parts[first..]);
     let folded = |at: usize| match (&parts[at], parts.get(at + 1)) {
-        (Part::Heading(_, title), Some(Part::Table(rows))) => Some((title, rows)),
+        (ReportPart::Heading(_, title), Some(ReportPart::Table(rows))) => Some((title, rows)),
         _ => None,
     };
     let above = |at: usize| {
         let mut headings = parts[..at].iter().rev();
         headings
-            .find_map(|part| if let Part::Heading(_, title) = part { Some(title.as_str()) } else { None })
+            .find_map(
+                |part| if let ReportPart::Heading(_, title) = part { Some(title.as_str()) } else { None },
+            )
             .unwrap_or("")
     };
     html! {
@@ -77,7 +79,7 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
             let word = judged.verdict.word();
             let of = if several { format!(" on {}", workload.name) } else { String::new() };
             let change = match found.effect {
-                Some(effect) if found.scale == Scale::Logarithm => format!(
+                Some(effect) if found.scale == EffectScale::Logarithm => format!(
                     ", {:+.2}\u{a0}% ({:+.2}\u{a0}% to {:+.2}\u{a0}%)",
                     percent(effect.interval.estimate),
                     percent(effect.interval.lower),
@@ -93,20 +95,20 @@ fn headlines(analysis: &Analysis) -> Vec<(String, &'static str)> {
 }
 
 /// A part below a heading, which names its tables.
-fn plain(part: &Part, above: &str, analysis: &Analysis, deeper: u8) -> Markup {
+fn plain(part: &ReportPart, above: &str, analysis: &Analysis, deeper: u8) -> Markup {
     html! {
         @match part {
-            Part::Heading(level, title) => { (heading(*level + deeper, title)) "\n" }
-            Part::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
-            Part::List(items) => {
+            ReportPart::Heading(level, title) => { (heading(*level + deeper, title)) "\n" }
+            ReportPart::Paragraph(sentence) => { p { (Text(sentence)) } "\n" }
+            ReportPart::List(items) => {
                 ul { "\n"
                     @for item in items {
                         li { (Text(item)) } "\n"
                     }
                 } "\n"
             }
-            Part::Table(rows) => { (table(rows, above)) }
-            Part::Plots(workload) => {
+            ReportPart::Table(rows) => { (table(rows, above)) }
+            ReportPart::Plots(workload) => {
                 @if let Some(workload) = analysis.workloads.get(*workload) {
                     (PreEscaped(plots(analysis, workload)))
                 }
@@ -127,7 +129,7 @@ fn heading(level: u8, title: &str) -> Markup {
 }
 
 /// A table that can be scrolled, named by the heading above and its first columns.
-fn table(table: &Table, heading: &str) -> Markup {
+fn table(table: &ReportTable, heading: &str) -> Markup {
     const NAMED: usize = 3;
     let columns: Vec<&str> = table.columns.iter().map(|(title, _)| title.as_str()).take(NAMED).collect();
     let label = [heading, &columns.join(", ")].join(": ");

@@ -14,7 +14,7 @@ mod text;
 
 pub use style::{STYLES, Style};
 
-use crate::comparison::Scale;
+use crate::comparison::EffectScale;
 use crate::{Analysis, Experiment, MetricKind};
 use sediment_core::error::Result;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub fn tlb_misses(analysis: &Analysis) -> Option<TlbMisses> {
             .workloads
             .iter()
             .filter_map(|workload| workload.metrics.get(metric)?.comparisons.get(variant)?.as_ref())
-            .filter(|found| found.scale == Scale::Logarithm)
+            .filter(|found| found.scale == EffectScale::Logarithm)
             .map(|found| found.estimate)
             .collect();
         let ratio = (changes.iter().sum::<f64>() / changes.len() as f64).exp();

@@ -2,10 +2,10 @@
 //! Contents of an experiment's report, in order: verdicts first, then their evidence. Measured and simulated metrics never
 //! share a table.
 
-use super::document::{Part, Table};
+use super::document::{ReportPart, ReportTable};
 use super::figures::{NONE, difference, interval, interval_of, or_none, p_value, value};
 use crate::analysis::probe_name;
-use crate::comparison::{Comparison, Design, Scale, percent};
+use crate::comparison::{Comparison, Design, EffectScale, percent};
 use crate::findings::WorkloadAnalysis;
 use crate::gate::{Gate, gate_reasons};
 use crate::statistics::Effect;
@@ -13,12 +13,12 @@ use crate::verdict::Verdict;
 use crate::{Analysis, Experiment, MetricKind};
 use sediment_core::plural::counted;
 
-pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
+pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<ReportPart> {
     let builds: Vec<&str> =
         analysis.variants.iter().filter(|v| v.probe.is_none()).map(|v| v.name.as_str()).collect();
-    let mut parts = vec![Part::Heading(1, format!("Comparison of {}", builds.join(", ")))];
+    let mut parts = vec![ReportPart::Heading(1, format!("Comparison of {}", builds.join(", ")))];
     if !analysis.warnings.is_empty() {
-        parts.push(Part::List(
+        parts.push(ReportPart::List(
             analysis.warnings.iter().map(|warning| format!("Warning: {warning}.")).collect(),
         ));
     }
@@ -31,28 +31,28 @@ pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part>
         Gate::Regression => "regression",
         Gate::Inconclusive => "inconclusive",
     };
-    parts.push(Part::Heading(2, "Gate".to_owned()));
-    parts.push(Part::Paragraph(format!("{word}.")));
+    parts.push(ReportPart::Heading(2, "Gate".to_owned()));
+    parts.push(ReportPart::Paragraph(format!("{word}.")));
     if !reasons.is_empty() {
-        parts.push(Part::List(reasons));
+        parts.push(ReportPart::List(reasons));
     }
     if !experiment.absent.is_empty() {
-        parts.push(Part::Heading(2, "Not measured".to_owned()));
-        let mut table = Table::new(&["metric", "why"]);
+        parts.push(ReportPart::Heading(2, "Not measured".to_owned()));
+        let mut table = ReportTable::new(&["metric", "why"]);
         for (metric, why) in &experiment.absent {
             table.row([metric.clone(), why.clone()]);
         }
-        parts.push(Part::Table(table));
+        parts.push(ReportPart::Table(table));
     }
-    parts.push(Part::Heading(2, "Made with".to_owned()));
-    let mut table = Table::new(&["fact", "value"]);
+    parts.push(ReportPart::Heading(2, "Made with".to_owned()));
+    let mut table = ReportTable::new(&["fact", "value"]);
     for (name, value) in &experiment.facts {
         table.row([name.clone(), value.clone()]);
     }
     table.row(["seed".to_owned(), experiment.seed.to_string()]);
     table.row(["margin".to_owned(), format!("{} %", analysis.margin * 100.0)]);
     table.row(["confidence".to_owned(), format!("{} %", analysis.confidence * 100.0)]);
-    parts.push(Part::Table(table));
+    parts.push(ReportPart::Table(table));
     parts
 }
 
@@ -60,29 +60,29 @@ pub(super) fn outline(experiment: &Experiment, analysis: &Analysis) -> Vec<Part>
 const WARNINGS: usize = 2;
 
 /// The verdicts, without their evidence.
-pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
+pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<ReportPart> {
     let mut parts = Vec::new();
     let several = analysis.workloads.len() > 1;
     let mut warnings: Vec<&String> = analysis.warnings.iter().collect();
     for workload in &analysis.workloads {
         if several {
-            parts.push(Part::Heading(2, format!("Workload {}", workload.name)));
+            parts.push(ReportPart::Heading(2, format!("Workload {}", workload.name)));
         }
-        parts.push(Part::Paragraph(workload.recommendation.clone()));
+        parts.push(ReportPart::Paragraph(workload.recommendation.clone()));
         let links = components(workload).filter(|_| workload.verdicts.is_empty());
-        parts.push(Part::Table(links.unwrap_or_else(|| short_verdicts(analysis, workload))));
+        parts.push(ReportPart::Table(links.unwrap_or_else(|| short_verdicts(analysis, workload))));
         for build in workload.verdicts.iter().filter(|build| is_reversed(analysis, workload, build.variant)) {
-            parts.push(Part::Paragraph(format!(
+            parts.push(ReportPart::Paragraph(format!(
                 "{}: the change is that of the typical block; a few slow runs turn the means the other way.",
                 analysis.variants[build.variant].name
             )));
         }
         let open = workload.verdicts.iter().filter(|build| build.verdict == Verdict::Inconclusive);
-        parts.extend(open.map(|build| Part::Paragraph(reason(analysis, build))));
+        parts.extend(open.map(|build| ReportPart::Paragraph(reason(analysis, build))));
         warnings.extend(&workload.warnings);
     }
     parts.extend(
-        warnings.iter().take(WARNINGS).map(|warning| Part::Paragraph(format!("Warning: {warning}."))),
+        warnings.iter().take(WARNINGS).map(|warning| ReportPart::Paragraph(format!("Warning: {warning}."))),
     );
     let mut more = Vec::new();
     if warnings.len() > WARNINGS {
@@ -92,7 +92,7 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<Part> {
         more.push(format!("{} not measured", counted(experiment.absent.len(), "metric")));
     }
     more.push("tables, tests and all metrics: --verbose".to_owned());
-    parts.push(Part::Paragraph(format!("({})", more.join("; "))));
+    parts.push(ReportPart::Paragraph(format!("({})", more.join("; "))));
     parts
 }
 
@@ -107,7 +107,7 @@ fn is_reversed(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize)
 }
 
 /// Each build's verdict, mean and change.
-fn short_verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
+fn short_verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
     let mut table = verdicts(analysis, workload);
     // Without the adjusted p.
     const P: usize = 5;
@@ -116,21 +116,21 @@ fn short_verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
     table
 }
 
-fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) -> Vec<Part> {
-    let mut parts = vec![Part::Heading(2, format!("Workload {}", workload.name))];
-    parts.push(Part::Paragraph(workload.recommendation.clone()));
-    parts.push(Part::Table(verdicts(analysis, workload)));
-    parts.push(Part::Plots(index));
-    parts.push(Part::List(workload.verdicts.iter().map(|j| reason(analysis, j)).collect()));
+fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) -> Vec<ReportPart> {
+    let mut parts = vec![ReportPart::Heading(2, format!("Workload {}", workload.name))];
+    parts.push(ReportPart::Paragraph(workload.recommendation.clone()));
+    parts.push(ReportPart::Table(verdicts(analysis, workload)));
+    parts.push(ReportPart::Plots(index));
+    parts.push(ReportPart::List(workload.verdicts.iter().map(|j| reason(analysis, j)).collect()));
     if !workload.warnings.is_empty() {
-        parts.push(Part::List(
+        parts.push(ReportPart::List(
             workload.warnings.iter().map(|warning| format!("Warning: {warning}.")).collect(),
         ));
     }
-    let mut titled = |title: &str, table: Option<Table>| {
+    let mut titled = |title: &str, table: Option<ReportTable>| {
         if let Some(table) = table.filter(|table| !table.rows.is_empty()) {
-            parts.push(Part::Heading(3, title.to_owned()));
-            parts.push(Part::Table(table));
+            parts.push(ReportPart::Heading(3, title.to_owned()));
+            parts.push(ReportPart::Table(table));
         }
     };
     titled("Noise floor: builds of the same thing", noise_floor(analysis, workload));
@@ -138,13 +138,13 @@ fn one_workload(analysis: &Analysis, index: usize, workload: &WorkloadAnalysis) 
     titled("Factors", factors(workload));
     titled("Builds compared", pairs(analysis, workload));
     if let Some(Err(why)) = &workload.factors {
-        parts.push(Part::Heading(3, "Factors".to_owned()));
-        parts.push(Part::Paragraph(format!("Not analysed: {why}.")));
+        parts.push(ReportPart::Heading(3, "Factors".to_owned()));
+        parts.push(ReportPart::Paragraph(format!("Not analysed: {why}.")));
     }
-    let mut titled = |title: &str, table: Table| {
+    let mut titled = |title: &str, table: ReportTable| {
         if !table.rows.is_empty() {
-            parts.push(Part::Heading(3, title.to_owned()));
-            parts.push(Part::Table(table));
+            parts.push(ReportPart::Heading(3, title.to_owned()));
+            parts.push(ReportPart::Table(table));
         }
     };
     titled("Spread", spread(analysis, workload));
@@ -172,10 +172,10 @@ fn headline_name(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     )
 }
 
-fn verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
+fn verdicts(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
     let headline = headline_name(analysis, workload);
     let confidence = format!("#{:.0} % interval", analysis.confidence * 100.0);
-    let mut table = Table::new(&[
+    let mut table = ReportTable::new(&[
         "build",
         "verdict",
         &format!("#{headline}"),
@@ -227,27 +227,27 @@ fn reason(analysis: &Analysis, build: &crate::verdict::BuildVerdict) -> String {
     format!("{}: {}, as {}.", analysis.variants[build.variant].name, build.verdict.word(), build.reason)
 }
 
-fn noise_floor(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<Table> {
+fn noise_floor(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<ReportTable> {
     let floor = workload.noise_floor.as_ref()?;
-    let mut table = Table::new(&["pair", "what", "#change", "#interval"]);
+    let mut table = ReportTable::new(&["pair", "what", "#change", "#interval"]);
     for (variant, found) in &floor.probes {
         let build = &analysis.variants[*variant];
         table.row([
             build.name.clone(),
             build.probe.map(probe_name).unwrap_or_default().to_owned(),
-            difference(Scale::Logarithm, found.estimate),
-            interval(Scale::Logarithm, found),
+            difference(EffectScale::Logarithm, found.estimate),
+            interval(EffectScale::Logarithm, found),
         ]);
     }
     Some(table)
 }
 
-fn components(workload: &WorkloadAnalysis) -> Option<Table> {
+fn components(workload: &WorkloadAnalysis) -> Option<ReportTable> {
     let split = workload.components.as_ref()?;
-    let logarithms = workload.headline.is_some_and(|at| workload.metrics[at].scale == Scale::Logarithm);
+    let logarithms = workload.headline.is_some_and(|at| workload.metrics[at].scale == EffectScale::Logarithm);
     let size =
         |deviation: f64| if logarithms { format!("{:.2} %", deviation * 100.0) } else { value(deviation) };
-    let mut table = Table::new(&["between", "#deviation", "#degrees of freedom", "#p"]);
+    let mut table = ReportTable::new(&["between", "#deviation", "#degrees of freedom", "#p"]);
     table.row([
         "links of one build".to_owned(),
         size(split.between_links),
@@ -263,24 +263,24 @@ fn components(workload: &WorkloadAnalysis) -> Option<Table> {
     Some(table)
 }
 
-fn factors(workload: &WorkloadAnalysis) -> Option<Table> {
+fn factors(workload: &WorkloadAnalysis) -> Option<ReportTable> {
     let effects = workload.factors.as_ref()?.as_ref().ok()?;
-    let mut table = Table::new(&["effect", "kind", "#change", "#interval", "#p"]);
+    let mut table = ReportTable::new(&["effect", "kind", "#change", "#interval", "#p"]);
     for found in effects {
         table.row([
             found.name.clone(),
             if found.interaction { "interaction: both beyond the product of either" } else { "main effect" }
                 .to_owned(),
-            difference(Scale::Logarithm, found.effect.interval.estimate),
-            interval(Scale::Logarithm, &found.effect.interval),
+            difference(EffectScale::Logarithm, found.effect.interval.estimate),
+            interval(EffectScale::Logarithm, &found.effect.interval),
             p_value(Some(found.effect.p)),
         ]);
     }
     Some(table)
 }
 
-fn pairs(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<Table> {
-    let mut table = Table::new(&["build", "against", "#change", "#interval", "#p", "#adjusted p"]);
+fn pairs(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<ReportTable> {
+    let mut table = ReportTable::new(&["build", "against", "#change", "#interval", "#p", "#adjusted p"]);
     for pair in &workload.pairs {
         table.row([
             analysis.variants[pair.variant].name.clone(),
@@ -294,8 +294,8 @@ fn pairs(analysis: &Analysis, workload: &WorkloadAnalysis) -> Option<Table> {
     Some(table)
 }
 
-fn spread(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
-    let mut table = Table::new(&[
+fn spread(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
+    let mut table = ReportTable::new(&[
         "build",
         "#runs",
         "#deviation",
@@ -328,11 +328,11 @@ fn spread(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
     table
 }
 
-fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
-    let mut table = Table::new(&["build", "test", "#estimate", "#interval", "#statistic", "#df", "#p"]);
+fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> ReportTable {
+    let mut table = ReportTable::new(&["build", "test", "#estimate", "#interval", "#statistic", "#df", "#p"]);
     for (variant, build) in analysis.variants.iter().enumerate() {
         let Some(found) = workload.headline_comparison(variant) else { continue };
-        let mut effect = |name: &str, effect: Option<Effect>, scale: Scale| {
+        let mut effect = |name: &str, effect: Option<Effect>, scale: EffectScale| {
             if let Some(effect) = effect {
                 table.row([
                     build.name.clone(),
@@ -352,8 +352,8 @@ fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
         };
         effect(name, found.effect, found.scale);
         effect("log-ratio over blocks: these files", found.these_links, found.scale);
-        effect("Student, values", found.student, Scale::Plain);
-        effect("Welch, values", found.welch, Scale::Plain);
+        effect("Student, values", found.student, EffectScale::Plain);
+        effect("Welch, values", found.welch, EffectScale::Plain);
         if let Some(ranks) = &found.signed_rank {
             let exact = if ranks.exact { "exact" } else { "normal" };
             table.row([
@@ -402,9 +402,9 @@ fn tests(analysis: &Analysis, workload: &WorkloadAnalysis) -> Table {
 }
 
 /// A build against the baseline on every metric of one sort, the headline first.
-fn metrics(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize, simulated: bool) -> Table {
+fn metrics(analysis: &Analysis, workload: &WorkloadAnalysis, variant: usize, simulated: bool) -> ReportTable {
     let baseline = &analysis.variants[analysis.baseline].name;
-    let mut table = Table::new(&[
+    let mut table = ReportTable::new(&[
         "metric",
         "unit",
         &format!("#{baseline}"),

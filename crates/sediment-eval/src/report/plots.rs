@@ -3,7 +3,7 @@
 //! Colours are classes, which the page's style gives for light, dark and print.
 
 use crate::Analysis;
-use crate::comparison::{Comparison, Scale, percent};
+use crate::comparison::{Comparison, EffectScale, percent};
 use crate::findings::WorkloadAnalysis;
 use sediment_core::escape;
 use std::fmt::Write as _;
@@ -59,7 +59,7 @@ impl Axis {
 pub(super) fn plots(analysis: &Analysis, workload: &WorkloadAnalysis) -> String {
     let comparisons: Vec<&Comparison> = (0..analysis.variants.len())
         .filter_map(|variant| workload.headline_comparison(variant))
-        .filter(|found| found.scale == Scale::Logarithm)
+        .filter(|found| found.scale == EffectScale::Logarithm)
         .collect();
     if comparisons.iter().all(|found| found.effect.is_none()) {
         return String::new();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A report as text: for a terminal in aligned columns, and as Markdown.
 
-use super::document::{Part, Table};
+use super::document::{ReportPart, ReportTable};
 use sediment_core::escape;
 use std::fmt::Write as _;
 
 /// Width at which sentences are folded on a terminal.
 const WIDTH: usize = 100;
 
-pub(super) fn terminal(parts: &[Part]) -> String {
+pub(super) fn terminal(parts: &[ReportPart]) -> String {
     let mut text = String::new();
     for part in parts {
         match part {
-            Part::Heading(level, title) => {
+            ReportPart::Heading(level, title) => {
                 let title = escape::terminal(title);
                 let rule = match level {
                     1 => "=",
@@ -24,24 +24,24 @@ pub(super) fn terminal(parts: &[Part]) -> String {
                     let _ = writeln!(text, "{}", rule.repeat(title.chars().count()));
                 }
             }
-            Part::Paragraph(sentence) => text.push_str(&fold(&escape::terminal(sentence), "", "")),
-            Part::List(items) => {
+            ReportPart::Paragraph(sentence) => text.push_str(&fold(&escape::terminal(sentence), "", "")),
+            ReportPart::List(items) => {
                 for item in items {
                     text.push_str(&fold(&escape::terminal(item), "- ", "  "));
                 }
             }
-            Part::Table(table) => {
+            ReportPart::Table(table) => {
                 text.push('\n');
                 text.push_str(&aligned(table));
             }
-            Part::Plots(_) => {}
+            ReportPart::Plots(_) => {}
         }
     }
     text.trim_start_matches('\n').to_owned()
 }
 
 /// Columns side by side, numbers to the right.
-pub(super) fn aligned(table: &Table) -> String {
+pub(super) fn aligned(table: &ReportTable) -> String {
     let titles: Vec<String> = table.columns.iter().map(|(title, _)| escape::terminal(title)).collect();
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(|cell| escape::terminal(cell)).collect()).collect();
@@ -85,33 +85,33 @@ fn fold(sentence: &str, first: &str, others: &str) -> String {
     text
 }
 
-pub(super) fn markdown(parts: &[Part]) -> String {
+pub(super) fn markdown(parts: &[ReportPart]) -> String {
     let mut text = String::new();
     for part in parts {
         match part {
-            Part::Heading(level, title) => {
+            ReportPart::Heading(level, title) => {
                 let _ = writeln!(text, "{} {}\n", "#".repeat(usize::from(*level)), escape::markdown(title));
             }
-            Part::Paragraph(sentence) => {
+            ReportPart::Paragraph(sentence) => {
                 let _ = writeln!(text, "{}\n", escape::markdown(sentence));
             }
-            Part::List(items) => {
+            ReportPart::List(items) => {
                 for item in items {
                     let _ = writeln!(text, "- {}", escape::markdown(item));
                 }
                 text.push('\n');
             }
-            Part::Table(table) => {
+            ReportPart::Table(table) => {
                 text.push_str(&markdown_table(table));
                 text.push('\n');
             }
-            Part::Plots(_) => {}
+            ReportPart::Plots(_) => {}
         }
     }
     text
 }
 
-fn markdown_table(table: &Table) -> String {
+fn markdown_table(table: &ReportTable) -> String {
     let line = |cells: &mut dyn Iterator<Item = String>| {
         let cells: Vec<String> = cells.collect();
         format!("| {} |\n", cells.join(" | "))

@@ -17,7 +17,7 @@ const VERSION: u64 = 1;
 
 /// Contents of a file of an experiment.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedExperiment {
     /// Its plan.
     pub plan: Plan,
     /// The folder that the plan's paths are relative to.
@@ -106,7 +106,7 @@ pub fn warning(warning: &Warning) -> String {
 ///
 /// # Errors
 /// When it is none, or a line before the last is damaged.
-pub fn read(bytes: &[u8]) -> Result<Recorded> {
+pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_inclusive('\n').zip(1u64..);
     let no_experiment = || {
@@ -128,12 +128,12 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
         _ => return Err(no_experiment()),
     }
     let damaged = |line, what: &str| Error::at_line(line, format!("damaged: {what}"));
-    let head = Header::deserialize(head).map_err(|error| damaged(1, &error.to_string()))?;
+    let head = JournalHeader::deserialize(head).map_err(|error| damaged(1, &error.to_string()))?;
     let plan = plan::read(&head.plan).map_err(|error| error.with_input("the plan in line 1"))?;
     if head.plan_sha256 != plan.hash() {
         return Err(damaged(1, "the plan is not the one that was run"));
     }
-    let mut recorded = Recorded {
+    let mut recorded = RecordedExperiment {
         folder: head.folder,
         experiment: begin(&plan, head.seed),
         plan,
@@ -143,7 +143,7 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
     };
     for (line, number) in lines {
         let whole = line.ends_with('\n');
-        match serde_json::from_str::<Line>(line) {
+        match serde_json::from_str::<JournalLine>(line) {
             // A line without its end may be cut where it still happens to parse.
             _ if !whole => break,
             Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not what such a line holds"))?,
@@ -157,7 +157,7 @@ pub fn read(bytes: &[u8]) -> Result<Recorded> {
 
 /// The first line.
 #[derive(Deserialize)]
-struct Header {
+struct JournalHeader {
     plan_sha256: String,
     seed: u64,
     #[serde(default = "here")]
@@ -171,10 +171,10 @@ fn here() -> String {
 
 /// A line: one of these. Further keys of later versions are ignored.
 #[derive(Deserialize)]
-struct Line {
-    run: Option<Run>,
+struct JournalLine {
+    run: Option<JournalRun>,
     summary: Option<GroupSummary>,
-    program: Option<Program>,
+    program: Option<JournalProgram>,
     #[serde(default)]
     facts: Vec<(String, String)>,
     #[serde(default)]
@@ -186,7 +186,7 @@ struct Line {
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct JournalRun {
     #[serde(flatten)]
     observation: Observation,
     #[serde(default)]
@@ -194,14 +194,14 @@ struct Run {
 }
 
 #[derive(Deserialize)]
-struct Program {
+struct JournalProgram {
     variant: usize,
     replica: u32,
     sha256: String,
 }
 
-impl Recorded {
-    fn add(&mut self, line: Line) -> Option<()> {
+impl RecordedExperiment {
+    fn add(&mut self, line: JournalLine) -> Option<()> {
         if let Some(run) = line.run {
             self.add_run(run)?;
         }
@@ -210,7 +210,7 @@ impl Recorded {
             self.meet(&group.metric);
             self.experiment.summaries.push(group);
         }
-        if let Some(Program { variant, replica, sha256 }) = line.program {
+        if let Some(JournalProgram { variant, replica, sha256 }) = line.program {
             self.programs.insert((variant, replica), sha256);
         }
         for (name, value) in line.facts {
@@ -243,7 +243,7 @@ impl Recorded {
         (workload < self.plan.workloads.len() && variant < self.plan.variants.len()).then_some(())
     }
 
-    fn add_run(&mut self, Run { observation, scaled }: Run) -> Option<()> {
+    fn add_run(&mut self, JournalRun { observation, scaled }: JournalRun) -> Option<()> {
         self.known(observation.workload, observation.variant)?;
         if observation.replica >= self.plan.variants[observation.variant].replicas {
             return None;

@@ -20,7 +20,7 @@ pub mod schedule;
 
 use super::data::{Circumstances, Experiment, Observation, Phase};
 use super::plan::Plan;
-use super::stopping::{Budget, NextStep, plan_next};
+use super::stopping::{NextStep, StoppingBudget, plan_next};
 use super::{data, metrics};
 use schedule::PlannedRun;
 use sediment_core::error::{Error, ErrorCode, ErrorKind, Result};
@@ -70,7 +70,7 @@ pub trait Journal {
 /// Receives progress and notes.
 pub trait Watcher {
     /// After every run.
-    fn progress(&mut self, progress: &Progress);
+    fn progress(&mut self, progress: &ExperimentProgress);
     /// Something that a user should know.
     fn note(&mut self, text: &str);
     /// What a run printed, where the plan wants that.
@@ -79,7 +79,7 @@ pub trait Watcher {
 
 /// Progress of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Progress {
+pub struct ExperimentProgress {
     /// Runs made, in this session and before.
     pub runs: u64,
     /// Runs that it will be at most, as far as is known.
@@ -139,7 +139,7 @@ struct Session<'a> {
 
 impl Session<'_> {
     fn blocks(&mut self) -> Result<Finished> {
-        let budget = Budget {
+        let budget = StoppingBudget {
             pilot: self.plan.run.pilot,
             most_blocks: self.plan.run.blocks,
             precision: self.plan.run.precision,
@@ -282,7 +282,7 @@ impl Session<'_> {
             (one, None) => one,
             (None, _) => None,
         };
-        self.watcher.progress(&Progress {
+        self.watcher.progress(&ExperimentProgress {
             runs,
             most_runs,
             blocks: (runs / per_block.max(1)) as u32,

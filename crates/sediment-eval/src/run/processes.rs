@@ -11,11 +11,11 @@ use crate::{derive, metrics};
 use core::time::Duration;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_measure::clock::Clock;
-use sediment_measure::perf_stat::{self, Counters, Event};
+use sediment_measure::perf_stat::{self, CountableEvents, PerfEvent};
 use sediment_measure::{machine, meter, pace, page_cache};
 use sediment_process::background::{Background, Ready, signal};
-use sediment_process::command::{Ended, Outcome, observe};
-use sediment_process::{Command, Input, Stop};
+use sediment_process::command::{EndedProcess, Outcome, observe};
+use sediment_process::{Command, StandardInput, Stop};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a program's output that are searched for its work counter.
@@ -42,7 +42,7 @@ pub struct Processes<'a> {
     folder: PathBuf,
     /// A folder for files that are needed meanwhile.
     scratch: PathBuf,
-    counters: Counters,
+    counters: CountableEvents,
     stop: Stop,
     clock: Clock,
     wall_ahead: f64,
@@ -56,7 +56,7 @@ impl<'a> Processes<'a> {
         programs: Vec<Vec<PathBuf>>,
         folder: &Path,
         scratch: &Path,
-        counters: Counters,
+        counters: CountableEvents,
         stop: &Stop,
         before: f64,
     ) -> Self {
@@ -178,7 +178,7 @@ impl<'a> Processes<'a> {
     }
 
     /// Ok if the program exited with code 0; otherwise an error with its last lines.
-    fn check_outcome(&self, ended: &Ended, command: &Command, what: &str) -> Result<()> {
+    fn check_outcome(&self, ended: &EndedProcess, command: &Command, what: &str) -> Result<()> {
         self.stop.check()?;
         let how = match ended.outcome {
             Outcome::Exited(0) => match perf_stat::signal_in_words(
@@ -257,7 +257,7 @@ impl<'a> Processes<'a> {
         self.prepare(workload, &values, planned)?;
         let mut command = self.padded(self.command(line, workload, &values)?, line, planned)?;
         if let Some(input) = input {
-            command.input = Input::File(self.folder.join(input));
+            command.input = StandardInput::File(self.folder.join(input));
         }
         command.may_fail = self.plan.run.ignore_failure;
         Ok(command)
@@ -269,7 +269,7 @@ impl<'a> Processes<'a> {
         workload: &PlannedWorkload,
         line: &CommandLine,
         input: Option<&str>,
-        events: &[&'static Event],
+        events: &[&'static PerfEvent],
     ) -> Result<Measurement> {
         let command = self.measured_command(planned, workload, line, input)?;
         let file = self.scratch.join("perf-stat.csv");
@@ -345,7 +345,7 @@ impl<'a> Processes<'a> {
         planned: &PlannedRun,
         workload: &PlannedWorkload,
         plan: &ServerPlan,
-        events: &[&'static Event],
+        events: &[&'static PerfEvent],
     ) -> Result<Measurement> {
         // Of several events some may not have had their turn.
         let expected: Vec<&str> = events
@@ -371,7 +371,7 @@ impl<'a> Processes<'a> {
         planned: &PlannedRun,
         workload: &PlannedWorkload,
         plan: &ServerPlan,
-        events: &[&'static Event],
+        events: &[&'static PerfEvent],
     ) -> Result<Measurement> {
         let values = self.placeholders(planned, self.program(planned));
         self.prepare(workload, &values, planned)?;
@@ -411,7 +411,7 @@ impl<'a> Processes<'a> {
         self.read_output(workload, &ended, &mut measurement)?;
         if !events.is_empty() {
             // These three are perf's own, not the server's.
-            let of_server: Vec<&Event> = events
+            let of_server: Vec<&PerfEvent> = events
                 .iter()
                 .copied()
                 .filter(|event| !["elapsed", "user", "sys"].contains(&event.metric))
@@ -441,7 +441,7 @@ impl<'a> Processes<'a> {
     fn read_output(
         &self,
         workload: &PlannedWorkload,
-        ended: &Ended,
+        ended: &EndedProcess,
         measurement: &mut Measurement,
     ) -> Result<()> {
         if !self.reads_output(workload) {
@@ -489,7 +489,12 @@ fn copies(programs: &[Vec<PathBuf>], scratch: &Path) -> Vec<Vec<PathBuf>> {
 
 /// Attaches perf to a server's processes. One that is gone before perf comes to it is an error of perf's: so only those that were
 /// there a moment ago too are named, and it is tried again.
-fn attach(server: &Background, events: &[&'static Event], file: &Path, like: &Command) -> Result<Background> {
+fn attach(
+    server: &Background,
+    events: &[&'static PerfEvent],
+    file: &Path,
+    like: &Command,
+) -> Result<Background> {
     let mut tried = 0;
     loop {
         let before = server.processes();
@@ -547,7 +552,7 @@ fn with_log(error: Error, server: &Background) -> Error {
 /// Name for rows of perf that are not understood.
 const ROWS: &str = "rows of perf stat";
 
-fn add_counts(table: &perf_stat::Table, events: &[&Event], measurement: &mut Measurement) {
+fn add_counts(table: &perf_stat::StatTable, events: &[&PerfEvent], measurement: &mut Measurement) {
     if let Some(rows) = perf_stat::unknown_rows(&table.unknown) {
         measurement.absent.insert(ROWS.to_owned(), rows);
     }

@@ -4,10 +4,10 @@
 
 use super::simulated;
 
-use super::simulated::World;
+use super::simulated::SimulatedWorld;
 use sediment_eval::gate::{Gate, gate};
 use sediment_eval::verdict::Verdict;
-use sediment_eval::{Analysis, Budget, NextStep, analyse, plan_next};
+use sediment_eval::{Analysis, NextStep, StoppingBudget, analyse, plan_next};
 
 const EXPERIMENTS: u64 = 150;
 
@@ -16,8 +16,8 @@ fn integers(text: &str) -> Vec<u64> {
     text.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse().ok()).collect()
 }
 
-fn series(world: World, experiments: u64) -> Vec<Analysis> {
-    let budget = Budget::default();
+fn series(world: SimulatedWorld, experiments: u64) -> Vec<Analysis> {
+    let budget = StoppingBudget::default();
     (0..experiments).map(|seed| analyse(&simulated::run(world, &budget, 0.01, seed)).unwrap()).collect()
 }
 
@@ -27,7 +27,7 @@ fn count(analyses: &[Analysis], verdict: Verdict) -> usize {
 
 #[test]
 fn identical_builds_are_rarely_told_apart_and_never_fail_the_gate() {
-    let analyses = series(World::UNSTEADY, EXPERIMENTS);
+    let analyses = series(SimulatedWorld::UNSTEADY, EXPERIMENTS);
     let mistaken = count(&analyses, Verdict::Faster) + count(&analyses, Verdict::Slower);
     assert!(mistaken <= 9, "{mistaken} of {EXPERIMENTS}");
     assert!(analyses.iter().all(|analysis| gate(analysis) != Gate::Regression));
@@ -42,17 +42,20 @@ fn identical_builds_are_rarely_told_apart_and_never_fail_the_gate() {
 
 #[test]
 fn one_per_cent_is_found_and_three_fail_the_gate() {
-    let slower = count(&series(World { slower_by: 0.01, ..World::UNSTEADY }, EXPERIMENTS), Verdict::Slower);
+    let slower = count(
+        &series(SimulatedWorld { slower_by: 0.01, ..SimulatedWorld::UNSTEADY }, EXPERIMENTS),
+        Verdict::Slower,
+    );
     assert!(slower >= 130, "{slower} of {EXPERIMENTS}");
-    let much = series(World { slower_by: 0.03, ..World::UNSTEADY }, 20);
+    let much = series(SimulatedWorld { slower_by: 0.03, ..SimulatedWorld::UNSTEADY }, 20);
     assert!(much.iter().all(|analysis| gate(analysis) == Gate::Regression));
-    let faster = series(World { slower_by: -0.03, ..World::UNSTEADY }, 20);
+    let faster = series(SimulatedWorld { slower_by: -0.03, ..SimulatedWorld::UNSTEADY }, 20);
     assert!(faster.iter().all(|analysis| gate(analysis) == Gate::Pass));
 }
 
 #[test]
 fn the_luck_of_links_is_no_difference_between_builds() {
-    let lucky = World { link: 0.008, replicas: 3, ..World::UNSTEADY };
+    let lucky = SimulatedWorld { link: 0.008, replicas: 3, ..SimulatedWorld::UNSTEADY };
     let analyses = series(lucky, EXPERIMENTS);
     let mistaken = count(&analyses, Verdict::Faster) + count(&analyses, Verdict::Slower);
     assert!(mistaken <= 9, "{mistaken} of {EXPERIMENTS}");
@@ -60,15 +63,17 @@ fn the_luck_of_links_is_no_difference_between_builds() {
     let mean = split.sum::<f64>() / EXPERIMENTS as f64;
     assert!((0.006..0.010).contains(&mean), "{mean}");
     assert!(!analyses[0].warnings.iter().any(|warning| warning.contains("single layout")));
-    let one_link = analyse(&simulated::run(World::UNSTEADY, &Budget::default(), 0.01, 1)).unwrap();
+    let one_link =
+        analyse(&simulated::run(SimulatedWorld::UNSTEADY, &StoppingBudget::default(), 0.01, 1)).unwrap();
     assert_eq!(one_link.warnings.len(), 1);
     assert!(one_link.warnings[0].contains("single layout"), "{:?}", one_link.warnings);
 }
 
 #[test]
 fn experiments_end_on_precision_or_budget() {
-    let calm = World { run: 0.001, first_slot: 0.0, drift_per_hour: 0.0, ..World::UNSTEADY };
-    let budget = Budget::default();
+    let calm =
+        SimulatedWorld { run: 0.001, first_slot: 0.0, drift_per_hour: 0.0, ..SimulatedWorld::UNSTEADY };
+    let budget = StoppingBudget::default();
     let experiment = simulated::run(calm, &budget, 0.01, 3);
     let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
     assert_eq!(blocks, 20, "precise already by its pilot, but no shorter");
@@ -77,7 +82,7 @@ fn experiments_end_on_precision_or_budget() {
     };
     assert!(half_width < budget.precision);
 
-    let noisy = World { run: 0.05, ..World::UNSTEADY };
+    let noisy = SimulatedWorld { run: 0.05, ..SimulatedWorld::UNSTEADY };
     let experiment = simulated::run(noisy, &budget, 0.01, 3);
     let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
     assert_eq!(blocks, budget.most_blocks);
@@ -87,7 +92,7 @@ fn experiments_end_on_precision_or_budget() {
     assert!(half_width.unwrap() > budget.precision);
     assert!(integers(&advice)[0] > u64::from(budget.most_blocks), "{advice}");
 
-    let lucky = World { link: 0.02, replicas: 3, ..calm };
+    let lucky = SimulatedWorld { link: 0.02, replicas: 3, ..calm };
     let experiment = simulated::run(lucky, &budget, 0.01, 3);
     let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
     assert_eq!(blocks, 20, "no sooner, and no further");
@@ -102,9 +107,15 @@ fn experiments_end_on_precision_or_budget() {
 
 #[test]
 fn links_that_hardly_differ_do_not_end_an_experiment() {
-    let vague = World { run: 0.1, link: 0.0001, first_slot: 0.0, drift_per_hour: 0.0, ..World::UNSTEADY };
-    let vague = World { replicas: 3, ..vague };
-    let budget = Budget::default();
+    let vague = SimulatedWorld {
+        run: 0.1,
+        link: 0.0001,
+        first_slot: 0.0,
+        drift_per_hour: 0.0,
+        ..SimulatedWorld::UNSTEADY
+    };
+    let vague = SimulatedWorld { replicas: 3, ..vague };
+    let budget = StoppingBudget::default();
     let mut said = Vec::new();
     for seed in 0..20 {
         let experiment = simulated::run(vague, &budget, 0.01, seed);
@@ -125,20 +136,25 @@ fn links_that_hardly_differ_do_not_end_an_experiment() {
 
 #[test]
 fn the_pilot_comes_first_and_a_senseless_budget_is_refused() {
-    let mut experiment =
-        simulated::run(World::UNSTEADY, &Budget { most_blocks: 3, ..Budget::default() }, 0.01, 1);
-    let budget = Budget::default();
+    let mut experiment = simulated::run(
+        SimulatedWorld::UNSTEADY,
+        &StoppingBudget { most_blocks: 3, ..StoppingBudget::default() },
+        0.01,
+        1,
+    );
+    let budget = StoppingBudget::default();
     assert_eq!(plan_next(&experiment, &budget), Ok(NextStep::MoreBlocks { blocks: 4, half_width: None }));
     experiment.observations.clear();
     assert_eq!(plan_next(&experiment, &budget), Ok(NextStep::MoreBlocks { blocks: 7, half_width: None }));
-    assert!(plan_next(&experiment, &Budget { precision: 0.0, ..budget }).is_err());
-    assert!(plan_next(&experiment, &Budget { most_blocks: 0, ..budget }).is_err());
+    assert!(plan_next(&experiment, &StoppingBudget { precision: 0.0, ..budget }).is_err());
+    assert!(plan_next(&experiment, &StoppingBudget { most_blocks: 0, ..budget }).is_err());
 }
 
 #[test]
 fn too_few_blocks_are_refused_with_the_number_that_is_needed() {
-    let world = World { slower_by: 0.5, ..World::UNSTEADY };
-    let experiment = simulated::run(world, &Budget { most_blocks: 5, ..Budget::default() }, 0.01, 1);
+    let world = SimulatedWorld { slower_by: 0.5, ..SimulatedWorld::UNSTEADY };
+    let experiment =
+        simulated::run(world, &StoppingBudget { most_blocks: 5, ..StoppingBudget::default() }, 0.01, 1);
     let analysis = analyse(&experiment).unwrap();
     let build = &analysis.workloads[0].verdicts[0];
     assert_eq!((build.verdict, build.needed), (Verdict::Inconclusive, Some(6)));
@@ -148,8 +164,14 @@ fn too_few_blocks_are_refused_with_the_number_that_is_needed() {
 #[test]
 fn a_difference_within_the_noise_floor_is_none() {
     // Without run noise every difference is certain; the relinked baseline shows what luck alone does.
-    let world = World { slower_by: 0.002, run: 0.0001, first_slot: 0.0, link: 0.02, ..World::UNSTEADY };
-    let experiment = simulated::run(world, &Budget::default(), 0.001, 5);
+    let world = SimulatedWorld {
+        slower_by: 0.002,
+        run: 0.0001,
+        first_slot: 0.0,
+        link: 0.02,
+        ..SimulatedWorld::UNSTEADY
+    };
+    let experiment = simulated::run(world, &StoppingBudget::default(), 0.001, 5);
     let analysis = analyse(&experiment).unwrap();
     let workload = &analysis.workloads[0];
     let floor = workload.noise_floor.as_ref().unwrap();
@@ -165,7 +187,12 @@ fn a_difference_within_the_noise_floor_is_none() {
 
 #[test]
 fn wrong_experiments_are_refused_with_a_reason() {
-    let good = simulated::run(World::UNSTEADY, &Budget { most_blocks: 3, ..Budget::default() }, 0.01, 1);
+    let good = simulated::run(
+        SimulatedWorld::UNSTEADY,
+        &StoppingBudget { most_blocks: 3, ..StoppingBudget::default() },
+        0.01,
+        1,
+    );
     let error = |change: &dyn Fn(&mut sediment_eval::Experiment)| {
         let mut bad = good.clone();
         change(&mut bad);
@@ -186,9 +213,10 @@ fn wrong_experiments_are_refused_with_a_reason() {
 
 #[test]
 fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
-    let world = World { slower_by: 0.05, run: 0.002, replicas: 1, ..World::UNSTEADY };
-    let unpaired = |world: World| {
-        let mut experiment = simulated::run(world, &Budget { most_blocks: 12, ..Budget::default() }, 0.01, 2);
+    let world = SimulatedWorld { slower_by: 0.05, run: 0.002, replicas: 1, ..SimulatedWorld::UNSTEADY };
+    let unpaired = |world: SimulatedWorld| {
+        let mut experiment =
+            simulated::run(world, &StoppingBudget { most_blocks: 12, ..StoppingBudget::default() }, 0.01, 2);
         for run in &mut experiment.observations {
             run.block = None;
         }
@@ -198,15 +226,19 @@ fn runs_without_blocks_are_compared_by_welch_or_over_their_links() {
     let found = analysis.workloads[0].headline_comparison(1).unwrap().clone();
     assert!(found.effect.unwrap().freedom > 10.0 && found.signed_rank.is_none());
     assert_eq!(analysis.workloads[0].verdicts[0].verdict, Verdict::Slower);
-    let analysis = unpaired(World { link: 0.03, replicas: 3, ..world });
+    let analysis = unpaired(SimulatedWorld { link: 0.03, replicas: 3, ..world });
     assert_eq!(analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().freedom, 4.0);
 }
 
 #[test]
 fn a_loss_that_may_exceed_the_margin_is_no_pass() {
     // Certainly slower, by an interval that holds the margin.
-    let experiment =
-        simulated::run(World { slower_by: 0.01, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let experiment = simulated::run(
+        SimulatedWorld { slower_by: 0.01, ..SimulatedWorld::UNSTEADY },
+        &StoppingBudget::default(),
+        0.01,
+        4,
+    );
     let mut analysis = analyse(&experiment).unwrap();
     let interval = analysis.workloads[0].headline_comparison(1).unwrap().effect.unwrap().interval;
     assert!(interval.lower > 0.0 && interval.lower < 0.01 && interval.upper > 0.01, "{interval:?}");
@@ -218,8 +250,12 @@ fn a_loss_that_may_exceed_the_margin_is_no_pass() {
 
 #[test]
 fn runs_without_the_headline_metric_have_no_verdict() {
-    let mut experiment =
-        simulated::run(World { slower_by: 0.05, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let mut experiment = simulated::run(
+        SimulatedWorld { slower_by: 0.05, ..SimulatedWorld::UNSTEADY },
+        &StoppingBudget::default(),
+        0.01,
+        4,
+    );
     let blocks = experiment.observations.iter().filter_map(|run| run.block).max().unwrap() + 1;
     let lacking = blocks / 5;
     for run in experiment.observations.iter_mut().filter(|run| run.variant == 1 && run.block < Some(lacking))
@@ -237,8 +273,12 @@ fn runs_without_the_headline_metric_have_no_verdict() {
 
 #[test]
 fn a_simulated_headline_needs_no_six_blocks() {
-    let mut experiment =
-        simulated::run(World { replicas: 2, ..World::UNSTEADY }, &Budget::default(), 0.01, 4);
+    let mut experiment = simulated::run(
+        SimulatedWorld { replicas: 2, ..SimulatedWorld::UNSTEADY },
+        &StoppingBudget::default(),
+        0.01,
+        4,
+    );
     let simulated =
         |variant: usize, replica: u32| if variant == 1 { 90_000.0 } else { 100_000.0 } + f64::from(replica);
     for run in &mut experiment.observations {

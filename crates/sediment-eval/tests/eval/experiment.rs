@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans, schedules, runs with runner that start nothing, the file of an experiment, and the tables against their documents.
 
-use sediment_core::{Error, ErrorCode, ErrorKind, Location, Result};
+use sediment_core::{Error, ErrorCode, ErrorKind, ErrorLocation, Result};
 use sediment_eval::import::IMPORTERS;
 use sediment_eval::plan::{self, Plan};
 use sediment_eval::run::schedule::{self, PlannedRun};
-use sediment_eval::run::{self, Journal, Measurement, Progress, Runner, Watcher, journal};
+use sediment_eval::run::{self, ExperimentProgress, Journal, Measurement, Runner, Watcher, journal};
 use sediment_eval::verdict::Verdict;
 use sediment_eval::{Circumstances, Phase, Probe};
 use sediment_measure::perf_stat::EVENTS;
@@ -57,9 +57,9 @@ impl Runner for Pretend {
 
 /// Keeps lines in memory.
 #[derive(Default)]
-struct Lines(String);
+struct MemoryLines(String);
 
-impl Journal for Lines {
+impl Journal for MemoryLines {
     fn append(&mut self, line: &str) -> Result<()> {
         assert!(!line.contains('\n'));
         self.0 += line;
@@ -69,13 +69,13 @@ impl Journal for Lines {
 }
 
 #[derive(Default)]
-struct Told {
+struct ShownProgress {
     notes: Vec<String>,
-    last: Option<Progress>,
+    last: Option<ExperimentProgress>,
 }
 
-impl Watcher for Told {
-    fn progress(&mut self, progress: &Progress) {
+impl Watcher for ShownProgress {
+    fn progress(&mut self, progress: &ExperimentProgress) {
         self.last = Some(*progress);
     }
     fn note(&mut self, text: &str) {
@@ -87,8 +87,8 @@ impl Watcher for Told {
 /// One build whose links differ by a tenth of a per cent for each number: there is no verdict, and all blocks run.
 #[test]
 fn links_of_one_build_show_their_layouts() {
-    struct Steps(Pretend);
-    impl Runner for Steps {
+    struct GradedLinks(Pretend);
+    impl Runner for GradedLinks {
         fn seconds(&self) -> f64 {
             self.0.seconds()
         }
@@ -109,8 +109,8 @@ fn links_of_one_build_show_their_layouts() {
     assert!(refused.to_string().contains("two or more variants"), "{refused}");
     let plan = plan::read(&text(3)).unwrap();
     let mut experiment = run::begin(&plan, 5);
-    let (mut runner, mut told) = (Steps(Pretend::new()), Told::default());
-    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut told, &Stop::default())
+    let (mut runner, mut told) = (GradedLinks(Pretend::new()), ShownProgress::default());
+    run::run(&plan, &mut experiment, &mut runner, &mut MemoryLines::default(), &mut told, &Stop::default())
         .unwrap();
     let measured = experiment.observations.iter().filter(|run| run.phase == Phase::Measured).count();
     assert_eq!(measured, 30 * 3 * 2);
@@ -164,10 +164,10 @@ fn no_link_is_favoured_by_its_place() {
 #[test]
 fn runs_are_kept_as_they_are_made_and_the_file_tells_all() {
     let plan = plan();
-    let mut lines = Lines::default();
+    let mut lines = MemoryLines::default();
     lines.append(&journal::header(&plan, "/somewhere", 9)).unwrap();
     let mut experiment = run::begin(&plan, 9);
-    let (mut runner, mut told) = (Pretend::new(), Told::default());
+    let (mut runner, mut told) = (Pretend::new(), ShownProgress::default());
     let finished =
         run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert!(finished.why.contains("4 blocks"), "{}", finished.why);
@@ -190,20 +190,26 @@ fn interrupted_experiment_resumes_with_the_same_result() {
             &plan,
             &mut run::begin(&plan, 9),
             &mut runner,
-            &mut Lines::default(),
-            &mut Told::default(),
+            &mut MemoryLines::default(),
+            &mut ShownProgress::default(),
             &Stop::new(),
         )
         .unwrap();
         runner.made
     };
     for fails_at in [0, 5, 12, 13, 30, 59] {
-        let mut lines = Lines::default();
+        let mut lines = MemoryLines::default();
         lines.append(&journal::header(&plan, "/", 9)).unwrap();
         let mut first = Pretend { fails_at: Some(fails_at), ..Pretend::new() };
         let mut experiment = run::begin(&plan, 9);
-        let broken =
-            run::run(&plan, &mut experiment, &mut first, &mut lines, &mut Told::default(), &Stop::new());
+        let broken = run::run(
+            &plan,
+            &mut experiment,
+            &mut first,
+            &mut lines,
+            &mut ShownProgress::default(),
+            &Stop::new(),
+        );
         assert_eq!(broken.unwrap_err().to_string(), "broke");
         assert_eq!(experiment.observations.len(), fails_at, "all that was measured is there");
         // Torn in the middle of the next line.
@@ -216,7 +222,7 @@ fn interrupted_experiment_resumes_with_the_same_result() {
             &mut recorded.experiment,
             &mut second,
             &mut lines,
-            &mut Told::default(),
+            &mut ShownProgress::default(),
             &Stop::new(),
         )
         .unwrap();
@@ -232,21 +238,35 @@ fn nothing_runs_when_nothing_is_missing() {
     let plan = plan();
     let mut experiment = run::begin(&plan, 9);
     let mut runner = Pretend::new();
-    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut Told::default(), &Stop::new())
-        .unwrap();
+    run::run(
+        &plan,
+        &mut experiment,
+        &mut runner,
+        &mut MemoryLines::default(),
+        &mut ShownProgress::default(),
+        &Stop::new(),
+    )
+    .unwrap();
     let mut again = Pretend::new();
-    run::run(&plan, &mut experiment, &mut again, &mut Lines::default(), &mut Told::default(), &Stop::new())
-        .unwrap();
+    run::run(
+        &plan,
+        &mut experiment,
+        &mut again,
+        &mut MemoryLines::default(),
+        &mut ShownProgress::default(),
+        &Stop::new(),
+    )
+    .unwrap();
     assert!(again.made.is_empty(), "no warm-ups either");
 }
 
 #[test]
 fn a_run_in_which_the_clock_jumps_is_made_again() {
     let plan = plan();
-    let mut lines = Lines::default();
+    let mut lines = MemoryLines::default();
     lines.append(&journal::header(&plan, "/", 9)).unwrap();
     let mut runner = Pretend { jumps_at: Some(20), ..Pretend::new() };
-    let mut told = Told::default();
+    let mut told = ShownProgress::default();
     run::run(&plan, &mut run::begin(&plan, 9), &mut runner, &mut lines, &mut told, &Stop::new()).unwrap();
     assert_eq!(told.notes.len(), 1);
     assert!(told.notes[0].contains("3600 s"), "{}", told.notes[0]);
@@ -260,8 +280,9 @@ fn a_run_in_which_the_clock_jumps_is_made_again() {
 
     let mut always = Jumps(Pretend::new());
     let mut experiment = run::begin(&plan, 9);
-    let lines = &mut Lines::default();
-    let ended = run::run(&plan, &mut experiment, &mut always, lines, &mut Told::default(), &Stop::new());
+    let lines = &mut MemoryLines::default();
+    let ended =
+        run::run(&plan, &mut experiment, &mut always, lines, &mut ShownProgress::default(), &Stop::new());
     assert_eq!(ended.unwrap_err().code(), ErrorCode::NotMeasured);
     assert_eq!((experiment.observations.len(), always.0.made.len()), (0, 3));
 }
@@ -284,8 +305,8 @@ impl Runner for Jumps {
 /// Runs that show a clear difference, unless they may not be judged: a change to the measurement of a run, by its number.
 #[test]
 fn what_disturbs_runs_is_said_and_not_judged() {
-    struct Changed<F>(Pretend, F);
-    impl<F: Fn(usize, &PlannedRun, &mut Measurement)> Runner for Changed<F> {
+    struct ChangedRuns<F>(Pretend, F);
+    impl<F: Fn(usize, &PlannedRun, &mut Measurement)> Runner for ChangedRuns<F> {
         fn seconds(&self) -> f64 {
             self.0.seconds()
         }
@@ -307,11 +328,18 @@ fn what_disturbs_runs_is_said_and_not_judged() {
     fn judged(change: impl Fn(usize, &PlannedRun, &mut Measurement)) -> sediment_eval::Analysis {
         let text = PLAN.replace("blocks = 4\npilot = 4", "blocks = 12\npilot = 12");
         let plan = plan::read(&("noise-floor = false\nprimary = \"elapsed\"\n".to_owned() + &text)).unwrap();
-        let (mut experiment, mut lines) = (run::begin(&plan, 9), Lines::default());
+        let (mut experiment, mut lines) = (run::begin(&plan, 9), MemoryLines::default());
         lines.append(&journal::header(&plan, "/", 9)).unwrap();
-        let mut runner = Changed(Pretend::new(), change);
-        run::run(&plan, &mut experiment, &mut runner, &mut lines, &mut Told::default(), &Stop::new())
-            .unwrap();
+        let mut runner = ChangedRuns(Pretend::new(), change);
+        run::run(
+            &plan,
+            &mut experiment,
+            &mut runner,
+            &mut lines,
+            &mut ShownProgress::default(),
+            &Stop::new(),
+        )
+        .unwrap();
         let analysis = sediment_eval::analyse(&experiment).unwrap();
         let recorded = journal::read(lines.0.as_bytes()).unwrap().experiment;
         assert_eq!(sediment_eval::analyse(&recorded).unwrap(), analysis, "the file has it all");
@@ -366,8 +394,8 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
         &plan,
         &mut experiment,
         &mut runner,
-        &mut Lines::default(),
-        &mut Told::default(),
+        &mut MemoryLines::default(),
+        &mut ShownProgress::default(),
         &Stop::new(),
     )
     .unwrap();
@@ -381,8 +409,8 @@ fn time_is_a_budget_too_and_a_stop_is_obeyed() {
         &plan,
         &mut run::begin(&plan, 9),
         &mut none,
-        &mut Lines::default(),
-        &mut Told::default(),
+        &mut MemoryLines::default(),
+        &mut ShownProgress::default(),
         &stop,
     );
     assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
@@ -449,7 +477,7 @@ fn wrong_plans_are_refused_with_the_line() {
     for (text, line, named) in WRONG {
         let text = text.replace("BASE ", base).replace("TWO ", two).replace("WORK ", work);
         let error = plan::read(&text).unwrap_err();
-        assert_eq!(error.location(), Some(Location::Line(*line)), "{text}: {error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Line(*line)), "{text}: {error}");
         assert!(error.to_string().contains(named), "{text}: {error}");
     }
 }
@@ -490,7 +518,7 @@ fn files_that_are_none_are_refused() {
         (&format!("{lines}{{\"run\":\n{{\"note\":\"x\"}}\n"), ErrorCode::Damaged, Some(2)),
     ] {
         let error = journal::read(text.as_bytes()).unwrap_err();
-        assert_eq!((error.code(), error.location()), (code, line.map(Location::Line)), "{error}");
+        assert_eq!((error.code(), error.location()), (code, line.map(ErrorLocation::Line)), "{error}");
     }
     let newer = journal::read(lines.replace("\"version\":1", "\"version\":2").as_bytes()).unwrap_err();
     assert!(newer.to_string().contains("version 2"), "{newer}");
@@ -630,8 +658,9 @@ fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
     let text = text.replace("[[workload]]\nname = \"w\"", &(variants + "[[workload]]\nname = \"w\""));
     let plan = plan::read(&("noise-floor = false\nprimary = \"cpu-time\"\n".to_owned() + &text)).unwrap();
     let mut experiment = run::begin(&plan, 5);
-    let (mut runner, mut told) = (Four(Pretend::new()), Told::default());
-    run::run(&plan, &mut experiment, &mut runner, &mut Lines::default(), &mut told, &Stop::new()).unwrap();
+    let (mut runner, mut told) = (Four(Pretend::new()), ShownProgress::default());
+    run::run(&plan, &mut experiment, &mut runner, &mut MemoryLines::default(), &mut told, &Stop::new())
+        .unwrap();
     let said = &sediment_eval::analyse(&experiment).unwrap().workloads[0].recommendation;
     for sentence in [
         "Keep b: it saves 10.0 % of CPU time (95 %: ",

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Output of perf stat.
 
-use sediment_measure::perf_stat::{EVENTS, Row, Table, row, scaled, signal_in_words, table, unknown_rows};
+use sediment_measure::perf_stat::{
+    EVENTS, StatRow, StatTable, row, scaled, signal_in_words, table, unknown_rows,
+};
 use sediment_measure::processor::Processor;
 
 // From a virtual machine without counters, perf 6.1.
@@ -11,7 +13,7 @@ const WITHOUT_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n<not support
 
 #[test]
 fn a_table_is_read_in_the_units_of_the_metrics() {
-    let Table { counts, unknown } = table(WITHOUT_PMU);
+    let StatTable { counts, unknown } = table(WITHOUT_PMU);
     assert_eq!(unknown_rows(&unknown), None);
     assert_eq!(counts.len(), 5);
     assert_eq!(counts[0].value, Err("<not supported>".to_owned()));
@@ -29,7 +31,7 @@ const WITH_PMU: &str = "# started on Sat Nov 21 23:48:29 2026\n\n18.12,msec,task
 
 #[test]
 fn metrics_between_the_counts_are_passed_over() {
-    let Table { counts, unknown } = table(WITH_PMU);
+    let StatTable { counts, unknown } = table(WITH_PMU);
     assert_eq!(unknown_rows(&unknown), None);
     let read: Vec<_> =
         counts.iter().map(|count| (count.event.as_str(), count.value.is_ok(), scaled(count))).collect();
@@ -45,22 +47,22 @@ fn metrics_between_the_counts_are_passed_over() {
 
 #[test]
 fn rows_that_are_not_understood_are_counted_and_the_first_is_named() {
-    let Table { counts, unknown } =
+    let StatTable { counts, unknown } =
         table("nonsense\n5,,cycles,100,100.00,,\n,,,,,\n     0.100145580,7,,cycles,100,100.00,,\n,,x\n");
     assert_eq!(counts.len(), 1);
     assert_eq!(unknown_rows(&unknown).unwrap(), "4 rows are unreadable, for example \"nonsense\"");
     let part = row("     0.100145580,7,,cycles,100,100.00,,", ',');
     assert!(
-        matches!(&part, Row::Interval(end, count) if *end == 0.10014558 && count.value == Ok(7.0)),
+        matches!(&part, StatRow::Interval(end, count) if *end == 0.10014558 && count.value == Ok(7.0)),
         "{part:?}"
     );
-    assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), Row::Metric);
+    assert_eq!(row("     0.100145580,,,,,0.21,stalled cycles per insn", ','), StatRow::Metric);
 }
 
 #[test]
 fn user_space_only_and_scaled_counts_are_marked() {
     let read = |line| match row(line, ',') {
-        Row::Count(count) => count,
+        StatRow::Count(count) => count,
         other => panic!("{line}: {other:?}"),
     };
     let count = read("8885976365,,cycles:u,2500000000,62.51,2.351,GHz");
@@ -80,7 +82,7 @@ const HYBRID: &str = "3,,cpu_core/cycles/u,1000,60.00,,\n4,,cpu_atom/cycles/u,80
 
 #[test]
 fn counts_on_several_kinds_of_cores_are_added_up() {
-    let Table { counts, unknown } = table(HYBRID);
+    let StatTable { counts, unknown } = table(HYBRID);
     assert_eq!(unknown_rows(&unknown), None);
     let read: Vec<_> = counts
         .iter()

@@ -8,7 +8,7 @@
 //!    sediment, Fedora 41 and Fedora 18.
 
 use sediment_eval::{
-    Direction, Experiment, Factor, GroupSummary, Metric, MetricKind, Summary, Variant, Workload,
+    Direction, Experiment, Factor, GroupSummary, Metric, MetricKind, SampleSummary, Variant, Workload,
 };
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn group(
     mean: f64,
     deviation: Option<f64>,
 ) {
-    let summary = Summary { count, mean, deviation };
+    let summary = SampleSummary { count, mean, deviation };
     experiment.summaries.push(GroupSummary {
         workload: at.0,
         variant: at.1,
@@ -284,11 +284,11 @@ pub fn perf_stat() -> Experiment {
 }
 
 /// A metric of the third comparison: its name, with and without inlining, CVs in per cent where printed, change as printed.
-pub type Measured =
+pub type ComparedMetric =
     (&'static str, &'static str, &'static str, Option<(&'static str, &'static str)>, &'static str);
 
 /// The third comparison.
-pub const WELCH: &[Measured] = &[
+pub const WELCH: &[ComparedMetric] = &[
     ("throughput 1", "1,055,159", "954,265", None, "+10.57%"),
     ("throughput 2", "1,095,292", "1,054,294", Some(("11.26", "19.18")), "+3.89%"),
     ("cycles", "71,522,202", "73,076,160", Some(("0.75", "1.52")), "-2.13%"),
@@ -316,13 +316,13 @@ pub fn welch() -> Experiment {
 }
 
 /// A table of the fourth comparison: its name, its builds, and by row the printed means and changes.
-pub struct Table {
+pub struct PublishedTable {
     pub name: &'static str,
     pub builds: &'static [&'static str],
     pub rows: &'static [(&'static str, &'static [&'static str], &'static [&'static str])],
 }
 
-impl Table {
+impl PublishedTable {
     /// Tolerance, in percentage points, of a row's change against that of the printed means, which were rounded for print;
     /// to first order, and half as much again for the rest.
     pub fn slack(&self, row: &str, variant: usize) -> f64 {
@@ -344,8 +344,8 @@ impl Table {
 const PAIR: &[&str] = &["baseline", "reordered"];
 
 /// Names of the metrics are ours; "tps" counts without the time of connecting, as the work done does.
-pub const POSTGRESQL: &[Table] = &[
-    Table {
+pub const POSTGRESQL: &[PublishedTable] = &[
+    PublishedTable {
         name: "Fedora 41, x86_64",
         builds: PAIR,
         rows: &[
@@ -359,7 +359,7 @@ pub const POSTGRESQL: &[Table] = &[
             ("task-clock", &["130,625ms", "127,596ms"], &["-2.32%"]),
         ],
     },
-    Table {
+    PublishedTable {
         name: "Fedora 41, x86_64 guest",
         builds: PAIR,
         rows: &[
@@ -373,7 +373,7 @@ pub const POSTGRESQL: &[Table] = &[
             ("task-clock", &["167,212ms", "162,393ms"], &["-2.9%"]),
         ],
     },
-    Table {
+    PublishedTable {
         name: "Fedora 41, Cortex-A57",
         builds: PAIR,
         rows: &[
@@ -387,7 +387,7 @@ pub const POSTGRESQL: &[Table] = &[
             ("task-clock", &["208,491ms", "206,936ms"], &["-0.7%"]),
         ],
     },
-    Table {
+    PublishedTable {
         name: "Fedora 18, x86_64",
         builds: PAIR,
         rows: &[
@@ -402,7 +402,7 @@ pub const POSTGRESQL: &[Table] = &[
             ("task-clock", &["1,000,752.83", "977,629.52"], &["-2.31%"]),
         ],
     },
-    Table {
+    PublishedTable {
         name: "Fedora 18, kvm guest",
         builds: &["kvm, postgresql", "kvm, postgresql_pgo", "kvm_pgo, postgresql", "kvm_pgo, postgresql_pgo"],
         rows: &[
@@ -433,7 +433,7 @@ pub const POSTGRESQL: &[Table] = &[
             ),
         ],
     },
-    Table {
+    PublishedTable {
         name: "Fedora 18, armv7",
         builds: PAIR,
         rows: &[
@@ -456,7 +456,7 @@ pub fn is_derived(row: &str) -> bool {
 }
 
 /// A table of the fourth comparison, without the rows that follow from others; runs are of 300 seconds.
-pub fn postgresql(table: &Table) -> Experiment {
+pub fn postgresql(table: &PublishedTable) -> Experiment {
     let mut metrics: Vec<Metric> = table
         .rows
         .iter()

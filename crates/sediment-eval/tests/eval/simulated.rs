@@ -3,14 +3,14 @@
 
 use sediment_core::random::Generator;
 use sediment_eval::{
-    Budget, Circumstances, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe,
-    Variant, Workload, plan_next,
+    Circumstances, Direction, Experiment, Metric, MetricKind, NextStep, Observation, Phase, Probe,
+    StoppingBudget, Variant, Workload, plan_next,
 };
 use std::collections::BTreeMap;
 
 /// The machine and the builds. Deviations and effects are relative: 0.01 is 1 %.
 #[derive(Debug, Clone, Copy)]
-pub struct World {
+pub struct SimulatedWorld {
     /// True slow-down of the second build.
     pub slower_by: f64,
     /// Deviation from run to run.
@@ -31,10 +31,10 @@ pub struct World {
     pub interrupted_one_in: usize,
 }
 
-impl World {
+impl SimulatedWorld {
     /// A machine that is no friend: runs vary by 1 %, it slows down by 5 % an hour, the first run of a block costs 1 %
     /// more, and blocks differ by 1 %.
-    pub const UNSTEADY: World = World {
+    pub const UNSTEADY: SimulatedWorld = SimulatedWorld {
         slower_by: 0.0,
         run: 0.01,
         link: 0.0,
@@ -50,7 +50,7 @@ impl World {
 const SECONDS_A_RUN: f64 = 10.0;
 
 /// Runs an experiment until the stopping rule ends it.
-pub fn run(world: World, budget: &Budget, margin: f64, seed: u64) -> Experiment {
+pub fn run(world: SimulatedWorld, budget: &StoppingBudget, margin: f64, seed: u64) -> Experiment {
     let mut numbers = Generator::new(seed);
     let mut experiment = start(world, margin, seed);
     let luck: Vec<Vec<f64>> = experiment
@@ -68,7 +68,7 @@ pub fn run(world: World, budget: &Budget, margin: f64, seed: u64) -> Experiment 
     experiment
 }
 
-fn start(world: World, margin: f64, seed: u64) -> Experiment {
+fn start(world: SimulatedWorld, margin: f64, seed: u64) -> Experiment {
     let build =
         |name: &str, replicas, probe| Variant { name: name.to_owned(), factors: Vec::new(), replicas, probe };
     let mut variants = vec![build("old", world.replicas, None), build("new", world.replicas, None)];
@@ -101,7 +101,7 @@ fn start(world: World, margin: f64, seed: u64) -> Experiment {
 
 fn add_block(
     experiment: &mut Experiment,
-    world: World,
+    world: SimulatedWorld,
     luck: &[Vec<f64>],
     block: u32,
     numbers: &mut Generator,

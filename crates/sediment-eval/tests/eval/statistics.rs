@@ -161,11 +161,11 @@ fn variance_is_split_between_links_and_runs() {
 #[test]
 fn a_machine_that_drifts_is_noticed() {
     let case = cases("steadiness");
-    let runs: Vec<drift::Run> = case["runs"]
+    let runs: Vec<drift::TimedValue> = case["runs"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|run| drift::Run {
+        .map(|run| drift::TimedValue {
             link: number(&run["link"]) as usize,
             slot: number(&run["slot"]) as u32,
             at: number(&run["at"]),
@@ -199,9 +199,12 @@ fn effects_of_two_factors_and_their_interaction_come_back() {
     for contrast in &contrasts {
         assert!(contrast.weights.iter().sum::<f64>().abs() < 1e-12);
     }
-    assert_eq!(factorial::contrasts(&mixed[..5]), Err(factorial::Incomplete::Missing(vec![2, 1])));
-    assert_eq!(factorial::contrasts(&[vec![0], vec![0]]), Err(factorial::Incomplete::NoFactor));
-    assert_eq!(factorial::contrasts(&[vec![0], vec![1], vec![1]]), Err(factorial::Incomplete::Twice(1, 2)));
+    assert_eq!(factorial::contrasts(&mixed[..5]), Err(factorial::IncompleteFactorial::Missing(vec![2, 1])));
+    assert_eq!(factorial::contrasts(&[vec![0], vec![0]]), Err(factorial::IncompleteFactorial::NoFactor));
+    assert_eq!(
+        factorial::contrasts(&[vec![0], vec![1], vec![1]]),
+        Err(factorial::IncompleteFactorial::Twice(1, 2))
+    );
 }
 
 #[test]

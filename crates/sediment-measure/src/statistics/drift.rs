@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// One run.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Run {
+pub struct TimedValue {
     /// Which link of which build.
     pub link: usize,
     /// Place within its block.
@@ -50,7 +50,7 @@ const SWEEPS: usize = 30;
 
 /// Tests runs in the order in which they were made; None for fewer than eight, or without degrees of freedom.
 #[must_use]
-pub fn stability(runs: &[Run]) -> Option<Stability> {
+pub fn stability(runs: &[TimedValue]) -> Option<Stability> {
     let count = runs.len();
     let links = index(runs.iter().map(|run| run.link));
     let slots = index(runs.iter().map(|run| run.slot as usize));
@@ -105,7 +105,7 @@ pub fn neighbours(values: &[f64]) -> Option<f64> {
 }
 
 /// Slope over time in hours, with its p-value.
-fn drift(runs: &[Run], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
+fn drift(runs: &[TimedValue], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
     let hours: Vec<f64> = runs.iter().map(|run| run.at / 3600.0).collect();
     let middle = hours.iter().sum::<f64>() / hours.len() as f64;
     let spread: f64 = hours.iter().map(|t| (t - middle).powi(2)).sum();
@@ -118,7 +118,7 @@ fn drift(runs: &[Run], rest: &[f64], freedom: f64) -> Option<(f64, f64)> {
     Effect::of(slope, error, freedom, 0.95).map(|effect| (slope, effect.p))
 }
 
-fn span_in_hours(runs: &[Run]) -> f64 {
+fn span_in_hours(runs: &[TimedValue]) -> f64 {
     let first = runs.iter().map(|run| run.at).fold(f64::INFINITY, f64::min);
     let last = runs.iter().map(|run| run.at).fold(f64::NEG_INFINITY, f64::max);
     (last - first) / 3600.0

@@ -38,9 +38,9 @@ pub struct Contrast {
     pub weights: Vec<f64>,
 }
 
-/// Why there is no factorial.
+/// Reason why builds do not make a full factorial.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incomplete {
+pub enum IncompleteFactorial {
     /// No build has these levels (one for each factor).
     Missing(Vec<usize>),
     /// Two builds (by index) have the same levels.
@@ -53,23 +53,23 @@ pub enum Incomplete {
 ///
 /// # Errors
 /// When the builds are not all combinations of the levels, each once.
-pub fn contrasts(builds: &[Vec<usize>]) -> Result<Vec<Contrast>, Incomplete> {
+pub fn contrasts(builds: &[Vec<usize>]) -> Result<Vec<Contrast>, IncompleteFactorial> {
     let factors = builds.first().map_or(0, Vec::len);
     let levels: Vec<usize> =
         (0..factors).map(|f| builds.iter().map(|build| build[f] + 1).max().unwrap_or(1)).collect();
     if levels.iter().all(|count| *count < 2) {
-        return Err(Incomplete::NoFactor);
+        return Err(IncompleteFactorial::NoFactor);
     }
     let mut seen = BTreeMap::new();
     for (index, build) in builds.iter().enumerate() {
         if let Some(other) = seen.insert(build, index) {
-            return Err(Incomplete::Twice(other, index));
+            return Err(IncompleteFactorial::Twice(other, index));
         }
     }
     let mut combination = vec![0; factors];
     loop {
         if !seen.contains_key(&combination) {
-            return Err(Incomplete::Missing(combination));
+            return Err(IncompleteFactorial::Missing(combination));
         }
         let Some(place) = (0..factors).rev().find(|f| combination[*f] + 1 < levels[*f]) else { break };
         combination[place] += 1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiment that tells whether advice was right: a plan for `sediment eval`, to be completed by hand.
 
-use super::inline::{Advice, Candidate};
+use super::inline::{Advice, InlineCandidate};
 use sediment_core::escape;
 use std::fmt::Write;
 
 /// Inputs of an evaluation plan beside the advice.
 #[derive(Debug, Clone, Copy)]
-pub struct Experiment<'a> {
+pub struct AdviceExperiment<'a> {
     /// Base name of the program.
     pub program: &'a str,
     /// Shell command that builds it: `{flags}` in it are compiler and linker flags, `{output}` the file to make.
@@ -36,7 +36,7 @@ const VARIANTS: [(&str, &str); 8] = [
 
 /// The plan's text: TOML, with the changes to be made as comments.
 #[must_use]
-pub fn plan(advice: &Advice, experiment: &Experiment<'_>) -> String {
+pub fn plan(advice: &Advice, experiment: &AdviceExperiment<'_>) -> String {
     let mut text = String::from(
         "# Does inlining by hand make it faster, and does it beat what flags and an order of the functions do?\n\
          # Written by `sediment advise inline`. Run it by `sediment eval run` with this file's name; docs/measuring.md says\n\
@@ -48,7 +48,7 @@ pub fn plan(advice: &Advice, experiment: &Experiment<'_>) -> String {
     } else {
         text.push_str("# To do first, each change behind `#ifdef INLINE_BY_HAND`:\n");
         for candidate in chosen {
-            let Candidate { caller, callee, change, .. } = candidate;
+            let InlineCandidate { caller, callee, change, .. } = candidate;
             let names = escape::terminal(&format!("{} -> {}", caller.name, callee.name));
             let _ = writeln!(text, "#   {names}: {change}");
         }

@@ -15,20 +15,20 @@ use sediment_core::binary::source_lines::{CompilationUnit, SourceLine, SourceLin
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::matching::identity;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::profile::{CallKind, FunctionIndex, FunctionKey, Profile, WeightUnit};
 use std::collections::BTreeMap;
 
 /// Thresholds for candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct InlineThresholds {
     /// Smallest share of all instructions that a call must be able to save; of all calls, where instructions are not known.
     pub least_saving: f64,
     /// Largest callee that is considered, in bytes, unless nearly all its calls come from one place.
     pub largest_callee: u64,
 }
 
-impl Default for Settings {
+impl Default for InlineThresholds {
     /// 0.1 % and 256 bytes.
     fn default() -> Self {
         Self { least_saving: 0.001, largest_callee: 256 }
@@ -44,7 +44,7 @@ const LEAST_PER_CALL: u32 = 2;
 
 /// A binary and what belongs to it.
 #[derive(Debug)]
-pub struct Program<'a> {
+pub struct AdvisedProgram<'a> {
     /// Its bytes.
     pub bytes: &'a [u8],
     /// Its functions.
@@ -97,7 +97,7 @@ impl Obstacle {
 
 /// Calls from one function to another.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Candidate {
+pub struct InlineCandidate {
     /// Who calls.
     pub caller: FunctionKey,
     /// Who is called.
@@ -130,7 +130,7 @@ pub struct Candidate {
     pub compiler_reason: Option<String>,
 }
 
-impl Candidate {
+impl InlineCandidate {
     /// Rank of a candidate: the instructions saved, else the calls.
     #[must_use]
     pub fn weight(&self) -> f64 {
@@ -142,9 +142,9 @@ impl Candidate {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// The calls worth it, the most worth first.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<InlineCandidate>,
     /// The best of those that are not worth it, or that cannot be inlined, the heaviest first.
-    pub others: Vec<Candidate>,
+    pub others: Vec<InlineCandidate>,
     /// Instructions of the whole run, where the profile counts them.
     pub instructions: Option<u128>,
     /// True if there is debug information; without it, definitions and units are unknown.
@@ -173,10 +173,14 @@ const MOST_OTHERS: usize = 10;
 ///
 /// # Errors
 /// When the profile holds no calls of this program.
-pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> Result<Advice> {
+pub fn advise(
+    profile: &Profile,
+    program: &AdvisedProgram<'_>,
+    settings: &InlineThresholds,
+) -> Result<Advice> {
     let label = identity::dso_of(profile, program.binary, program.file_name).map(|found| found.label);
-    let view = View::of(profile, program, label.as_deref());
-    let mut all: Vec<Candidate> = profile
+    let view = ProgramView::of(profile, program, label.as_deref());
+    let mut all: Vec<InlineCandidate> = profile
         .edges()
         .into_iter()
         .filter_map(|(caller, callee, facts)| {
@@ -193,7 +197,7 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
     }
     // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));
-    let worth = |candidate: &Candidate| {
+    let worth = |candidate: &InlineCandidate| {
         let small = candidate.size <= settings.largest_callee;
         let only_caller = candidate.share_of_callee >= NEARLY_ALL && candidate.sites == Some(1);
         candidate.weight() >= settings.least_saving
@@ -207,20 +211,20 @@ pub fn advise(profile: &Profile, program: &Program<'_>, settings: &Settings) -> 
 }
 
 /// The program, prepared for the questions asked about each call.
-struct View<'a> {
+struct ProgramView<'a> {
     profile: &'a Profile,
-    program: &'a Program<'a>,
+    program: &'a AdvisedProgram<'a>,
     label: Option<&'a str>,
     by_name: BTreeMap<&'a str, Vec<&'a BinaryFunction>>,
     code: DirectCalls,
-    /// All calls that were seen, and those of each callee.
+    /// Number of all calls, and of the calls to each callee.
     calls: u128,
     calls_in: Vec<u128>,
     instructions: Option<u128>,
 }
 
-impl<'a> View<'a> {
-    fn of(profile: &'a Profile, program: &'a Program<'a>, label: Option<&'a str>) -> Self {
+impl<'a> ProgramView<'a> {
+    fn of(profile: &'a Profile, program: &'a AdvisedProgram<'a>, label: Option<&'a str>) -> Self {
         let mut by_name: BTreeMap<&str, Vec<&BinaryFunction>> = BTreeMap::new();
         for function in &program.binary.functions {
             by_name.entry(&function.name).or_default().push(function);
@@ -255,7 +259,7 @@ impl<'a> View<'a> {
         callee: FunctionIndex,
         calls: u128,
         kind: Option<CallKind>,
-    ) -> Option<Candidate> {
+    ) -> Option<InlineCandidate> {
         let (caller_key, callee_key) = (self.profile.key(caller), self.profile.key(callee));
         if self.label.is_none() || caller_key.dso.as_deref() != self.label {
             return None;
@@ -311,7 +315,7 @@ impl<'a> View<'a> {
             .notes
             .reason(&caller_key.name, &callee_key.name, lines.iter().map(|l| (l.file.as_str(), l.line)))
             .map(str::to_owned);
-        Some(Candidate {
+        Some(InlineCandidate {
             caller: caller_key.clone(),
             callee: callee_key.clone(),
             calls,
@@ -360,7 +364,8 @@ fn instructions(profile: &Profile) -> Option<u128> {
     let counts_instructions = profile.unit == WeightUnit::Calls
         && profile.source.len() == 1
         && profile.source.iter().all(|source| {
-            ["Ir", "instructions", "instructions:u"].contains(&Source::from(source.as_str()).event.as_str())
+            ["Ir", "instructions", "instructions:u"]
+                .contains(&ProfileSource::from(source.as_str()).event.as_str())
         });
     let sum = || {
         let own = profile.functions().into_iter().filter_map(|function| profile.facts(function).samples);

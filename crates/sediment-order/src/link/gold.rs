@@ -4,7 +4,7 @@
 //! gold puts listed functions behind everything else of `.text`, and the rest loses its groups of cold, start-up and
 //! hot code. Local symbols of the same name are not distinguished by file.
 
-use super::sections::{self, Asked};
+use super::sections::{self, AskedSection};
 use super::{CLONES, Linker, OrderedName, Placement, header, heaviest, repeated};
 use sediment_core::error::Result;
 use sediment_core::escape;
@@ -70,8 +70,10 @@ fn recognises(text: &str) -> bool {
 
 fn read(text: &str) -> Result<Vec<OrderedName>> {
     let lines = text.lines().zip(1..);
-    let sections: Vec<Asked> = lines
-        .filter_map(|(text, line)| Some(Asked { section: escape::gold_literal(text)?, line, file: None }))
+    let sections: Vec<AskedSection> = lines
+        .filter_map(|(text, line)| {
+            Some(AskedSection { section: escape::gold_literal(text)?, line, file: None })
+        })
         .collect();
     Ok(sections::functions(&sections))
 }

@@ -8,14 +8,14 @@
 use super::{CLONES, Placement};
 use crate::order::BuiltGraph;
 use sediment_core::binary::names;
-use sediment_core::binary::objects::{Finder, ObjectFunction, ObjectPath, Objects};
+use sediment_core::binary::objects::{Finder, InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::callgraph::Order;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The functions of an order as a linker can know them that is given these objects, and what could not be told apart.
 #[must_use]
-pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &Objects) -> (Vec<Placement>, Skipped) {
+pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) -> (Vec<Placement>, Skipped) {
     let mut skipped = Skipped::default();
     let keys = &built.table.keys;
     let finder = Finder::new(&objects.functions, keys.iter().map(|key| key.name.as_str()));

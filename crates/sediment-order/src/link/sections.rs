@@ -109,14 +109,16 @@ pub(super) fn dialect(text: &str) -> Option<Dialect> {
     let mut tokens = Tokens::new(text);
     let mut next = || tokens.next().and_then(Result::ok).map(|token| token.kind);
     match next()? {
-        Kind::Word("SECTIONS") => (next()? == Kind::Sign('{')).then_some(Dialect::Script),
-        Kind::Word(output) if output.ends_with(':') => {
-            (next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        ScriptTokenKind::Word("SECTIONS") => {
+            (next()? == ScriptTokenKind::Sign('{')).then_some(Dialect::Script)
         }
-        Kind::Word(_) | Kind::Quoted(_) => {
-            (next()? == Kind::Word(":") && next()? == Kind::Sign('{')).then_some(Dialect::OrderingFile)
+        ScriptTokenKind::Word(output) if output.ends_with(':') => {
+            (next()? == ScriptTokenKind::Sign('{')).then_some(Dialect::OrderingFile)
         }
-        Kind::Sign(_) => None,
+        ScriptTokenKind::Word(_) | ScriptTokenKind::Quoted(_) => (next()? == ScriptTokenKind::Word(":")
+            && next()? == ScriptTokenKind::Sign('{'))
+        .then_some(Dialect::OrderingFile),
+        ScriptTokenKind::Sign(_) => None,
     }
 }
 
@@ -126,11 +128,11 @@ pub(super) fn read(text: &str) -> Result<Vec<OrderedName>> {
 }
 
 /// The functions that a list of sections, each with its line, asks for; each function of a file once.
-pub(super) fn functions(sections: &[Asked]) -> Vec<OrderedName> {
+pub(super) fn functions(sections: &[AskedSection]) -> Vec<OrderedName> {
     let mut asked: Vec<OrderedName> = Vec::new();
     let mut seen: HashSet<(String, Option<String>)> = HashSet::new();
     let mut latest: Option<String> = None;
-    for (place, Asked { section, line, file }) in sections.iter().enumerate() {
+    for (place, AskedSection { section, line, file }) in sections.iter().enumerate() {
         let follower = sections.get(place + 1).map(|next| next.section.as_str());
         let Some((name, group)) = function_named(section, follower) else { continue };
         let mut function = ordered(name, *line);
@@ -153,7 +155,7 @@ pub(super) fn functions(sections: &[Asked]) -> Vec<OrderedName> {
 }
 
 /// A section that is asked for.
-pub(super) struct Asked {
+pub(super) struct AskedSection {
     pub(super) section: String,
     /// Line of the file, from 1.
     pub(super) line: u64,
@@ -173,67 +175,73 @@ fn function_named<'a>(section: &'a str, follower: Option<&str>) -> Option<(&'a s
 }
 
 /// The sections that input statements name, without wildcards, with the line of each.
-fn sections_of(text: &str) -> Result<Vec<Asked>> {
+fn sections_of(text: &str) -> Result<Vec<AskedSection>> {
     let mut found = Vec::new();
     let mut file: Option<String> = None;
-    let mut open: Vec<Open> = Vec::new();
-    let mut before: Option<Kind<'_>> = None;
+    let mut open: Vec<OpenBracket> = Vec::new();
+    let mut before: Option<ScriptTokenKind<'_>> = None;
     let mut line = 1;
     for token in Tokens::new(text) {
         let token = token?;
         line = token.line;
         let within = open.last().copied();
         match token.kind {
-            Kind::Sign(sign @ ('{' | '(')) => {
-                if within == Some(Open::Block) {
+            ScriptTokenKind::Sign(sign @ ('{' | '(')) => {
+                if within == Some(OpenBracket::Block) {
                     file = match before {
-                        Some(Kind::Word(pattern) | Kind::Quoted(pattern)) => object_named(pattern),
+                        Some(ScriptTokenKind::Word(pattern) | ScriptTokenKind::Quoted(pattern)) => {
+                            object_named(pattern)
+                        }
                         _ => None,
                     };
                 }
                 open.push(match (sign, within, before) {
-                    ('{', _, _) => Open::Block,
-                    (_, Some(Open::Skipped | Open::Value), _) => Open::Skipped,
+                    ('{', _, _) => OpenBracket::Block,
+                    (_, Some(OpenBracket::Skipped | OpenBracket::Value), _) => OpenBracket::Skipped,
                     // SORT_BY_NAME(…) within a list, and KEEP(…) around a statement, hold what they wrap.
-                    (_, Some(Open::Patterns), Some(Kind::Word(word))) if word.starts_with("EXCLUDE_FILE") => {
-                        Open::Skipped
+                    (_, Some(OpenBracket::Patterns), Some(ScriptTokenKind::Word(word)))
+                        if word.starts_with("EXCLUDE_FILE") =>
+                    {
+                        OpenBracket::Skipped
                     }
-                    (_, Some(Open::Patterns), _) => Open::Patterns,
-                    (_, _, Some(Kind::Word("KEEP"))) => Open::Kept,
-                    (_, _, Some(Kind::Word(word))) if is_call(word) => Open::Skipped,
-                    _ => Open::Patterns,
+                    (_, Some(OpenBracket::Patterns), _) => OpenBracket::Patterns,
+                    (_, _, Some(ScriptTokenKind::Word("KEEP"))) => OpenBracket::Kept,
+                    (_, _, Some(ScriptTokenKind::Word(word))) if is_call(word) => OpenBracket::Skipped,
+                    _ => OpenBracket::Patterns,
                 });
             }
-            Kind::Sign(sign) if sign != ';' => {
+            ScriptTokenKind::Sign(sign) if sign != ';' => {
                 // An assignment whose semicolon is missing ends with its block.
-                while open.last() == Some(&Open::Value) {
+                while open.last() == Some(&OpenBracket::Value) {
                     open.pop();
                 }
                 let closed = open.pop();
-                if closed.is_none_or(|open| (open == Open::Block) != (sign == '}')) {
+                if closed.is_none_or(|open| (open == OpenBracket::Block) != (sign == '}')) {
                     return Err(Error::at_line(line, format!("unmatched `{sign}`")));
                 }
             }
-            Kind::Sign(_) => {
-                if within == Some(Open::Value) {
+            ScriptTokenKind::Sign(_) => {
+                if within == Some(OpenBracket::Value) {
                     open.pop();
                 }
             }
-            Kind::Word("=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "<<=" | ">>=")
-                if within == Some(Open::Block) =>
+            ScriptTokenKind::Word("=" | "+=" | "-=" | "*=" | "/=" | "|=" | "&=" | "<<=" | ">>=")
+                if within == Some(OpenBracket::Block) =>
             {
-                open.push(Open::Value);
+                open.push(OpenBracket::Value);
             }
-            Kind::Word(pattern) | Kind::Quoted(pattern) if within == Some(Open::Patterns) => {
+            ScriptTokenKind::Word(pattern) | ScriptTokenKind::Quoted(pattern)
+                if within == Some(OpenBracket::Patterns) =>
+            {
                 if let Some(section) = escape::gnu_ld_literal(pattern) {
-                    found.push(Asked { section, line, file: file.clone() });
+                    found.push(AskedSection { section, line, file: file.clone() });
                 }
             }
-            Kind::Word(_) | Kind::Quoted(_) => {}
+            ScriptTokenKind::Word(_) | ScriptTokenKind::Quoted(_) => {}
         }
         before = Some(token.kind);
     }
-    if open.iter().any(|open| *open != Open::Value) {
+    if open.iter().any(|open| *open != OpenBracket::Value) {
         return Err(Error::at_line(line, "the file ends inside braces or parentheses")
             .with_hint("is the file cut off?"));
     }
@@ -257,7 +265,7 @@ fn object_named(pattern: &str) -> Option<String> {
 
 /// Content of an open brace or parenthesis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Open {
+enum OpenBracket {
     /// Statements, within braces.
     Block,
     /// Section patterns.
@@ -296,7 +304,7 @@ fn is_call(word: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind<'a> {
+enum ScriptTokenKind<'a> {
     Word(&'a str),
     Quoted(&'a str),
     /// One of `{ } ( ) ;`.
@@ -304,8 +312,8 @@ enum Kind<'a> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Token<'a> {
-    kind: Kind<'a>,
+struct ScriptToken<'a> {
+    kind: ScriptTokenKind<'a>,
     line: u64,
 }
 
@@ -328,7 +336,7 @@ impl<'a> Tokens<'a> {
     }
 
     /// An error at the current line, after which there are no more words.
-    fn broken(&mut self, message: &str) -> Option<Result<Token<'a>>> {
+    fn broken(&mut self, message: &str) -> Option<Result<ScriptToken<'a>>> {
         let error = Error::at_line(self.line, message).with_found(self.rest.as_bytes());
         self.rest = "";
         Some(Err(error))
@@ -336,7 +344,7 @@ impl<'a> Tokens<'a> {
 }
 
 impl<'a> Iterator for Tokens<'a> {
-    type Item = Result<Token<'a>>;
+    type Item = Result<ScriptToken<'a>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -356,10 +364,10 @@ impl<'a> Iterator for Tokens<'a> {
         let kind = match first {
             '{' | '}' | '(' | ')' | ';' => {
                 self.take(1);
-                Kind::Sign(first)
+                ScriptTokenKind::Sign(first)
             }
             '"' => match self.rest[1..].find('"') {
-                Some(end) => Kind::Quoted(&self.take(end + 2)[1..=end]),
+                Some(end) => ScriptTokenKind::Quoted(&self.take(end + 2)[1..=end]),
                 None => return self.broken("unterminated quoted name"),
             },
             c if c.is_control() => return self.broken("a control character"),
@@ -368,9 +376,9 @@ impl<'a> Iterator for Tokens<'a> {
                     c.is_whitespace() || c.is_control() || matches!(c, '{' | '}' | '(' | ')' | ';' | '"')
                 };
                 let end = self.rest.find(ends).unwrap_or(self.rest.len());
-                Kind::Word(self.take(end))
+                ScriptTokenKind::Word(self.take(end))
             }
         };
-        Some(Ok(Token { kind, line }))
+        Some(Ok(ScriptToken { kind, line }))
     }
 }

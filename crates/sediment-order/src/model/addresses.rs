@@ -5,26 +5,26 @@ use sediment_core::callgraph::{CallGraph, FunctionId};
 
 /// Where the functions of a graph are taken to lie.
 #[derive(Debug, Clone, Copy)]
-pub enum Layout<'a> {
+pub enum AssumedLayout<'a> {
     /// One behind the other in this order, those that it lacks behind them by id.
     Packed(&'a [FunctionId]),
     /// At these addresses, by id, as a file has them.
     Linked(&'a [u64]),
 }
 
-impl<'a> From<&'a [FunctionId]> for Layout<'a> {
+impl<'a> From<&'a [FunctionId]> for AssumedLayout<'a> {
     fn from(order: &'a [FunctionId]) -> Self {
         Self::Packed(order)
     }
 }
 
-impl<'a, const LENGTH: usize> From<&'a [FunctionId; LENGTH]> for Layout<'a> {
+impl<'a, const LENGTH: usize> From<&'a [FunctionId; LENGTH]> for AssumedLayout<'a> {
     fn from(order: &'a [FunctionId; LENGTH]) -> Self {
         Self::Packed(order)
     }
 }
 
-impl<'a> From<&'a Vec<FunctionId>> for Layout<'a> {
+impl<'a> From<&'a Vec<FunctionId>> for AssumedLayout<'a> {
     fn from(order: &'a Vec<FunctionId>) -> Self {
         Self::Packed(order)
     }
@@ -56,10 +56,10 @@ impl FunctionAddresses {
 
     /// Takes a layout as it is; functions without an address lie at 0. Addresses above 2^62, as in a kernel, count from the begin of
     /// the code; what then is above 2^62 is cut.
-    pub(crate) fn of(graph: &CallGraph, layout: Layout<'_>, alignment: u64) -> Self {
+    pub(crate) fn of(graph: &CallGraph, layout: AssumedLayout<'_>, alignment: u64) -> Self {
         let starts = match layout {
-            Layout::Packed(order) => return Self::new(graph, order, alignment),
-            Layout::Linked(starts) => starts,
+            AssumedLayout::Packed(order) => return Self::new(graph, order, alignment),
+            AssumedLayout::Linked(starts) => starts,
         };
         let sizes = clamp_sizes(graph.sizes());
         let base = base(starts.iter().copied());
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn linked_functions_lie_where_the_file_has_them() {
         let graph = CallGraph::new(vec![10, 20, 30], vec![0; 3], Vec::new()).unwrap();
-        let addresses = FunctionAddresses::of(&graph, Layout::Linked(&[0x5000, 0x1000]), 16);
+        let addresses = FunctionAddresses::of(&graph, AssumedLayout::Linked(&[0x5000, 0x1000]), 16);
         assert_eq!(addresses.order(), [2, 1, 0].map(FunctionId), "without an address at 0");
         assert_eq!((addresses.start(FunctionId(1)), addresses.end()), (0x1000, 0x500a));
     }

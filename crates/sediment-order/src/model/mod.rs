@@ -5,7 +5,7 @@
 //! recorded start. No score is the truth, and they disagree: an
 //! order with shorter calls can touch more pages. What each assumes, and what it therefore cannot see, stands with it.
 //!
-//! All of them take a [`Layout`]. An order lays the functions out one behind the other, each at a multiple of
+//! All of them take a [`AssumedLayout`]. An order lays the functions out one behind the other, each at a multiple of
 //! [`Geometry::alignment`]. Functions that are not in the order follow by id, as a linker leaves unlisted ones where
 //! they are. A linked file has addresses. [`forecast`](mod@forecast) alone says how much a program will gain, with the code that the order
 //! does not move. Sums run in the order of edges, functions or pages, and only over operations that IEEE 754 fixes, so a
@@ -20,7 +20,7 @@ pub mod forecast;
 mod pages;
 mod tlb;
 
-pub use addresses::Layout;
+pub use addresses::AssumedLayout;
 pub use caches::CoreMisses;
 pub use distance::CallDistance;
 pub(crate) use distance::closeness;
@@ -79,7 +79,7 @@ pub struct Score {
 ///
 /// Ids that the graph does not have, and repeated ones, count for nothing.
 #[must_use]
-pub fn score<'a>(graph: &CallGraph, layout: impl Into<Layout<'a>>, geometry: &Geometry) -> Score {
+pub fn score<'a>(graph: &CallGraph, layout: impl Into<AssumedLayout<'a>>, geometry: &Geometry) -> Score {
     let addresses = FunctionAddresses::of(graph, layout.into(), geometry.alignment);
     let weights = run_weights(graph);
     Score {
@@ -96,7 +96,7 @@ pub fn score<'a>(graph: &CallGraph, layout: impl Into<Layout<'a>>, geometry: &Ge
 pub fn replay<'a>(
     trace: &Trace,
     graph: &CallGraph,
-    layout: impl Into<Layout<'a>>,
+    layout: impl Into<AssumedLayout<'a>>,
     geometry: &Geometry,
 ) -> TlbReplay {
     TlbReplay::of(trace, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)
@@ -106,7 +106,7 @@ pub fn replay<'a>(
 #[must_use]
 pub fn core_misses<'a>(
     graph: &CallGraph,
-    layout: impl Into<Layout<'a>>,
+    layout: impl Into<AssumedLayout<'a>>,
     core: &Core,
     geometry: &Geometry,
 ) -> CoreMisses {
@@ -119,7 +119,7 @@ pub fn core_misses<'a>(
 pub fn core_replay<'a>(
     trace: &Trace,
     graph: &CallGraph,
-    layout: impl Into<Layout<'a>>,
+    layout: impl Into<AssumedLayout<'a>>,
     core: &Core,
     geometry: &Geometry,
 ) -> CoreMisses {
@@ -137,7 +137,7 @@ pub fn core_replay<'a>(
 pub fn start_faults<'a>(
     start: &[FunctionId],
     graph: &CallGraph,
-    layout: impl Into<Layout<'a>>,
+    layout: impl Into<AssumedLayout<'a>>,
     geometry: &Geometry,
 ) -> StartFaults {
     StartFaults::of(start, &FunctionAddresses::of(graph, layout.into(), geometry.alignment), geometry)

@@ -19,7 +19,7 @@ pub struct HotPages {
 }
 
 /// Pages in a row of one weight each.
-struct Run {
+struct PageRun {
     weight: f64,
     pages: u64,
 }
@@ -35,13 +35,13 @@ impl HotPages {
 }
 
 /// The weights of all pages by address; whole pages inside one function are one run, so that a giant costs no memory.
-fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<PageRun> {
+    let mut runs: Vec<PageRun> = Vec::new();
     let mut last_page = None;
     let mut add = |number: u64, weight: f64| match runs.last_mut() {
         Some(run) if last_page == Some(number) => run.weight += weight,
         _ => {
-            runs.push(Run { weight, pages: 1 });
+            runs.push(PageRun { weight, pages: 1 });
             last_page = Some(number);
         }
     };
@@ -57,7 +57,7 @@ fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<Run> {
         }
         let per_byte = weight / size as f64;
         add(first, per_byte * ((first + 1) * page - start) as f64);
-        inner.push(Run { weight: per_byte * page as f64, pages: last - first - 1 });
+        inner.push(PageRun { weight: per_byte * page as f64, pages: last - first - 1 });
         add(last, per_byte * (end - last * page) as f64);
     }
     runs.extend(inner);
@@ -65,7 +65,7 @@ fn runs(weights: &[u64], addresses: &FunctionAddresses, page: u64) -> Vec<Run> {
 }
 
 /// Number of heaviest pages that make up the share.
-fn needed(runs: &[Run], total: f64, share: u16) -> u64 {
+fn needed(runs: &[PageRun], total: f64, share: u16) -> u64 {
     // Weights that add up to the share on paper may miss it by what rounding loses.
     const ROUNDING: f64 = 1.0 - 1e-9;
     let mut missing = total * f64::from(share) / 1000.0 * ROUNDING;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a [`Profile`] to a [`CallGraph`], and the [`FunctionTable`] that says what its ids mean.
 
-use sediment_core::binary::objects::{Finder, ObjectFunction, Objects};
+use sediment_core::binary::objects::{Finder, InputObjects, ObjectFunction};
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource, names};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -31,7 +31,7 @@ pub enum Selection<'a> {
     /// Those of a cluster, or without one, that the inputs of a link define, as far as these tell.
     Objects {
         /// The inputs.
-        objects: &'a Objects,
+        objects: &'a InputObjects,
         /// Label of the cluster; None: functions of no DSO.
         label: Option<&'a str>,
     },
@@ -122,7 +122,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
     let sizes = nodes.iter().map(|node| node.size).collect();
     let keys = nodes.iter().map(|node| profile.key(node.function).clone()).collect();
     let has_blocks = |function: &FunctionIndex| profile.facts(*function).blocks.is_some();
-    let is_counted = |node: &Node| node.aliases.iter().chain([&node.function]).any(has_blocks);
+    let is_counted = |node: &GraphNode| node.aliases.iter().chain([&node.function]).any(has_blocks);
     let counted = (0..).map(FunctionId).zip(&nodes).filter(|(_, node)| is_counted(node)).map(|(id, _)| id);
     let addresses = nodes.iter().filter_map(|node| node.address).collect();
     let is_in_input_order = match selection {
@@ -136,7 +136,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
 }
 
 /// Takes out the functions that no linker may move.
-fn leave_in_place(profile: &Profile, nodes: &mut Vec<Node>, skipped: &mut Skipped) -> Result<()> {
+fn leave_in_place(profile: &Profile, nodes: &mut Vec<GraphNode>, skipped: &mut Skipped) -> Result<()> {
     nodes.retain(|node| {
         let key = profile.key(node.function);
         let stays = node.fixed || names::is_of_ocaml(&key.name);
@@ -349,19 +349,19 @@ impl WeightSource {
 }
 
 /// A function of the profile that comes into the graph.
-struct Node {
+struct GraphNode {
     function: FunctionIndex,
     /// Further names of it.
     aliases: Vec<FunctionIndex>,
     size: u64,
-    /// In the binary, where the functions are those of one.
+    /// Address in the binary, if the functions belong to one.
     address: Option<u64>,
     /// Code relies on its place.
     fixed: bool,
 }
 
-fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<Node>> {
-    let node = |function: FunctionIndex| Node {
+fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -> Result<Vec<GraphNode>> {
+    let node = |function: FunctionIndex| GraphNode {
         function,
         aliases: Vec::new(),
         size: profile.facts(function).size.filter(|size| *size > 0).unwrap_or(UNKNOWN_SIZE),
@@ -374,7 +374,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
     match selection {
         Selection::Everything => Ok(profile.functions().into_iter().map(node).collect()),
         Selection::Dso(label) => {
-            let nodes: Vec<Node> = profile
+            let nodes: Vec<GraphNode> = profile
                 .functions()
                 .into_iter()
                 .filter(|function| profile.key(*function).dso.as_deref() == Some(label))
@@ -407,15 +407,15 @@ fn without_names() -> Error {
 /// and those of no DSO that they define; then, where some objects do not tell, all others of the DSO.
 fn select_of_objects(
     profile: &Profile,
-    objects: &Objects,
+    objects: &InputObjects,
     label: Option<&str>,
     skipped: &mut Skipped,
-) -> Result<Vec<Node>> {
+) -> Result<Vec<GraphNode>> {
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function));
     let ours = cluster().filter(|key| key.dso.as_deref() == label);
     let finder = Finder::new(&objects.functions, ours.map(|key| key.name.as_str()));
-    let mut found: Vec<(Option<&ObjectFunction>, Node)> = Vec::new();
+    let mut found: Vec<(Option<&ObjectFunction>, GraphNode)> = Vec::new();
     for &function in &functions {
         let key = profile.key(function);
         let in_cluster = key.dso.as_deref() == label;
@@ -434,7 +434,7 @@ fn select_of_objects(
         let sizes = there.map(|there| there.size).into_iter().chain(profile.facts(function).size);
         let size = sizes.into_iter().find(|size| *size > 0).unwrap_or(UNKNOWN_SIZE);
         let fixed = there.is_some_and(|there| objects.fixed.contains(&(there.path, there.place)));
-        found.push((there, Node { function, aliases: Vec::new(), size, address: None, fixed }));
+        found.push((there, GraphNode { function, aliases: Vec::new(), size, address: None, fixed }));
     }
     if found.is_empty() {
         return Err(Error::new(
@@ -470,13 +470,13 @@ fn select_of_binary(
     binary: &Binary,
     file_name: &str,
     skipped: &mut Skipped,
-) -> Result<Vec<Node>> {
+) -> Result<Vec<GraphNode>> {
     let label = identity::dso_of(profile, binary, file_name).map(|found| found.label);
     let by_name = by_name(binary);
     let functions = profile.functions();
     let cluster = || functions.iter().map(|function| profile.key(*function)).filter(|key| key.dso == label);
     let finder = Finder::new(&binary.functions, cluster().map(|key| key.name.as_str()));
-    let mut found: Vec<(u64, Node)> = Vec::new();
+    let mut found: Vec<(u64, GraphNode)> = Vec::new();
     for &function in &functions {
         let key = profile.key(function);
         let in_cluster = key.dso.is_some() && key.dso == label;
@@ -497,7 +497,8 @@ fn select_of_binary(
                 let size = size.unwrap_or(UNKNOWN_SIZE);
                 let address = Some(there.address);
                 let fixed = binary.is_fixed(there.address);
-                found.push((there.address, Node { function, aliases: Vec::new(), size, address, fixed }));
+                found
+                    .push((there.address, GraphNode { function, aliases: Vec::new(), size, address, fixed }));
             }
             None if in_cluster => skipped.add(Reason::NotInBinary, 0, &key.name),
             None => {}

@@ -11,7 +11,7 @@
 //! **Bounds.** The number of orders is limited by the size of the graph ([`MOST_WORK`]), not by time: the same profile gives the same file.
 //! All functions stay, and all but a small part of the calls, so that coverage and reports are those of the whole profile.
 
-use super::{BuiltGraph, Request, Selection, build, compute_built};
+use super::{BuiltGraph, OrderRequest, Selection, build, compute_built};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Order};
 use sediment_core::error::Result;
 use sediment_core::profile::{EdgeFacts, FunctionIndex, Profile, split};
@@ -37,7 +37,7 @@ pub struct CutProfile {
 }
 
 /// Ends of edges, as ids of a graph.
-type Ends = HashSet<(FunctionId, FunctionId)>;
+type EdgeEnds = HashSet<(FunctionId, FunctionId)>;
 
 /// Takes out the edges that no order of a program or library of the profile needs; None where all are needed.
 ///
@@ -82,7 +82,7 @@ pub fn cut(profile: &Profile) -> Result<Option<CutProfile>> {
 }
 
 /// An edge that may go.
-struct Candidate {
+struct CutCandidate {
     edge: CallEdge,
     is_call: bool,
     is_there: bool,
@@ -93,7 +93,7 @@ struct Trials<'a> {
     profile: &'a Profile,
     built: BuiltGraph,
     /// Affinity edges, then light calls, the lightest first.
-    candidates: Vec<Candidate>,
+    candidates: Vec<CutCandidate>,
     /// Orders where the input order is not known, and where it is.
     wanted: [Order; 2],
     left: usize,
@@ -105,8 +105,8 @@ impl<'a> Trials<'a> {
         let all: u64 = graph.edges().iter().map(|edge| edge.weight).sum();
         // Without counted calls, affinity or estimates stand in for them.
         let is_light = |edge: &&CallEdge| profile.total > 0 && edge.weight < all / LIGHT;
-        let candidate = |edge: &CallEdge, is_call| Candidate { edge: *edge, is_call, is_there: true };
-        let mut candidates: Vec<Candidate> =
+        let candidate = |edge: &CallEdge, is_call| CutCandidate { edge: *edge, is_call, is_there: true };
+        let mut candidates: Vec<CutCandidate> =
             graph.affinity().iter().map(|edge| candidate(edge, false)).collect();
         candidates.extend(graph.edges().iter().filter(is_light).map(|edge| candidate(edge, true)));
         candidates.sort_by_key(|candidate| {
@@ -120,7 +120,7 @@ impl<'a> Trials<'a> {
     }
 
     /// The ends of the affinity edges that the orders need, and of the calls that they do not need.
-    fn needed(mut self) -> Result<(Ends, Ends)> {
+    fn needed(mut self) -> Result<(EdgeEnds, EdgeEnds)> {
         let all = 0..self.candidates.len();
         let mut ranges: Vec<Range<usize>> = Vec::from([all]);
         while let Some(range) = ranges.pop() {
@@ -130,7 +130,7 @@ impl<'a> Trials<'a> {
             let middle = range.start + range.len() / 2;
             ranges.extend([middle..range.end, range.start..middle]);
         }
-        let ends = |is_call: bool| -> Ends {
+        let ends = |is_call: bool| -> EdgeEnds {
             let chosen =
                 self.candidates.iter().filter(|one| one.is_call == is_call && one.is_there != is_call);
             chosen.map(|one| (one.edge.caller, one.edge.callee)).collect()
@@ -144,9 +144,9 @@ impl<'a> Trials<'a> {
             return Ok(false);
         }
         self.left -= 1;
-        let gone = |index: usize, one: &Candidate| !one.is_there || range.contains(&index);
+        let gone = |index: usize, one: &CutCandidate| !one.is_there || range.contains(&index);
         let graph = &self.built.graph;
-        let (mut affinity, mut calls) = (Vec::new(), Ends::new());
+        let (mut affinity, mut calls) = (Vec::new(), EdgeEnds::new());
         let mut weights = graph.weights().to_vec();
         for (index, one) in self.candidates.iter().enumerate() {
             match (one.is_call, gone(index, one)) {
@@ -174,7 +174,7 @@ impl<'a> Trials<'a> {
 fn orders(profile: &Profile, built: &BuiltGraph) -> Result<[Order; 2]> {
     let order = |is_in_input_order| {
         let built = BuiltGraph { is_in_input_order, ..built.clone() };
-        compute_built(profile, built, &Request::default()).map(|ordering| ordering.order)
+        compute_built(profile, built, &OrderRequest::default()).map(|ordering| ordering.order)
     };
     Ok([order(false)?, order(true)?])
 }

@@ -3,7 +3,7 @@
 
 use super::build::{BuiltGraph, Selection, build};
 use crate::model::addresses::FunctionAddresses;
-use crate::model::{self, Geometry, HOT_SHARES, Layout, forecast};
+use crate::model::{self, AssumedLayout, Geometry, HOT_SHARES, forecast};
 use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::error::Result;
 use sediment_core::profile::{FunctionKey, Profile, SHARE_TOTAL, WeightUnit};
@@ -26,9 +26,9 @@ const FEW_MISSES: f64 = 4.0;
 /// touches would count for nothing against shares.
 const ASSUMED_CALLS: f64 = 1e6;
 
-/// A program as a profile knows it, with its libraries.
+/// A program of a profile, with its libraries.
 #[derive(Debug)]
-pub struct Program<'a> {
+pub struct ForecastProgram<'a> {
     built: &'a BuiltGraph,
     traces: &'a [&'a Trace],
     whole: BuiltGraph,
@@ -51,7 +51,7 @@ pub struct Outlook {
 
 /// The same program before and after it is ordered.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Gain {
+pub struct OrderGain {
     /// As it is linked.
     pub before: Outlook,
     /// In the order.
@@ -71,7 +71,7 @@ impl Outlook {
     }
 }
 
-impl Gain {
+impl OrderGain {
     /// Misses with 64 entries after as a share of those before; 1 where there are none.
     #[must_use]
     pub fn ratio(&self) -> f64 {
@@ -104,7 +104,7 @@ impl Gain {
     }
 }
 
-impl<'a> Program<'a> {
+impl<'a> ForecastProgram<'a> {
     /// The program that a graph was built of. Misses are counted over the traces, where there are any.
     ///
     /// # Errors
@@ -128,23 +128,26 @@ impl<'a> Program<'a> {
 
     /// The program as it is linked; None where the graph was built without a binary.
     #[must_use]
-    pub fn linked(&self) -> Option<Layout<'_>> {
+    pub fn linked(&self) -> Option<AssumedLayout<'_>> {
         let addresses = &self.built.table.addresses;
-        (addresses.len() == self.built.graph.len()).then_some(Layout::Linked(addresses))
+        (addresses.len() == self.built.graph.len()).then_some(AssumedLayout::Linked(addresses))
     }
 
     /// The gain of an order; None where it is not known how the program is linked, or what was called.
     #[must_use]
-    pub fn gain(&self, order: &[FunctionId]) -> Option<Gain> {
+    pub fn gain(&self, order: &[FunctionId]) -> Option<OrderGain> {
         if !self.has_calls() {
             return None;
         }
-        Some(Gain { before: self.outlook(self.linked()?), after: self.outlook(Layout::Packed(order)) })
+        Some(OrderGain {
+            before: self.outlook(self.linked()?),
+            after: self.outlook(AssumedLayout::Packed(order)),
+        })
     }
 
     /// Hot pages and misses in a layout.
     #[must_use]
-    pub fn outlook(&self, layout: Layout<'_>) -> Outlook {
+    pub fn outlook(&self, layout: AssumedLayout<'_>) -> Outlook {
         let graph = &self.built.graph;
         let geometry = |tlb_entries| Geometry { tlb_entries, ..Geometry::default() };
         // The first touches are the same with any number of entries.

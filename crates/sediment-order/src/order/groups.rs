@@ -21,7 +21,7 @@
 //! is what GCC's `-fprofile-reorder-functions` does. The groups are our own. [`HOT_SHARE`] was chosen by hand on four programs, the
 //! default of [`AIMS`] by what `scripts/prove groups` measured on them: both at once saves hardly a page of the start.
 
-use sediment_core::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
+use sediment_core::callgraph::{CallGraph, FunctionId, GroupKind, Order, OrderGroup};
 
 /// The share of all calls that hot functions make up, in ten-thousandths.
 pub const HOT_SHARE: u64 = 9999;
@@ -114,7 +114,7 @@ pub fn arrange(input: &GroupingInput<'_>, sequence: &[FunctionId], aim: Aim) -> 
     let mut take = |kind: GroupKind, wanted: &dyn Fn(&FunctionId) -> bool| {
         let (taken, left): (Vec<_>, Vec<_>) = rest.iter().copied().partition(wanted);
         rest = left;
-        groups.push(Group { kind, functions: taken });
+        groups.push(OrderGroup { kind, functions: taken });
     };
     take(GroupKind::Hot, &|function| hot[function.index()]);
     take(GroupKind::Startup, &known);

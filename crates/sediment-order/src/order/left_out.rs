@@ -7,9 +7,9 @@
 //!
 //! Parts are the recordings, or the halves of a single trace. A half is less unlike the other than another run would be.
 
-use super::algorithms::affinity::Workload;
-use super::forecast::{Gain, Program};
-use super::{BuiltGraph, Request, compute_built};
+use super::algorithms::affinity::WeightedTrace;
+use super::forecast::{ForecastProgram, OrderGain};
+use super::{BuiltGraph, OrderRequest, compute_built};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_core::error::Result;
 use sediment_core::profile::Profile;
@@ -27,7 +27,7 @@ pub struct LeftOutMisses {
 
 impl LeftOutMisses {
     /// Adds a part.
-    pub fn add(&mut self, gain: &Gain) {
+    pub fn add(&mut self, gain: &OrderGain) {
         self.before += gain.before.common_misses();
         self.after += gain.after.common_misses();
     }
@@ -42,22 +42,27 @@ impl LeftOutMisses {
 /// Leaves out each trace of a request, or each half of a single one. The others make an order.
 ///
 /// # Errors
-/// Those of [`compute_built`] and [`Program::new`].
-pub fn over_traces(profile: &Profile, built: &BuiltGraph, request: &Request<'_>) -> Result<LeftOutMisses> {
+/// Those of [`compute_built`] and [`ForecastProgram::new`].
+pub fn over_traces(
+    profile: &Profile,
+    built: &BuiltGraph,
+    request: &OrderRequest<'_>,
+) -> Result<LeftOutMisses> {
     let parts = parts(request.workloads);
     let mut sum = LeftOutMisses::default();
     for (left, (part, _)) in parts.iter().enumerate().take(MOST_PARTS) {
-        let rest: Vec<Workload<'_>> = parts
+        let rest: Vec<WeightedTrace<'_>> = parts
             .iter()
             .enumerate()
             .filter(|(at, _)| *at != left)
-            .map(|(_, (trace, weight))| Workload { trace, weight: *weight })
+            .map(|(_, (trace, weight))| WeightedTrace { trace, weight: *weight })
             .collect();
         let known = BuiltGraph { graph: without(&built.graph, part, &rest)?, ..built.clone() };
-        let made = compute_built(profile, known, &Request { workloads: &rest, older: None, ..*request })?;
+        let made =
+            compute_built(profile, known, &OrderRequest { workloads: &rest, older: None, ..*request })?;
         let order: Vec<FunctionId> = made.order.functions().collect();
         let part: &Trace = part;
-        if let Some(gain) = Program::new(profile, built, &[part])?.gain(&order) {
+        if let Some(gain) = ForecastProgram::new(profile, built, &[part])?.gain(&order) {
             sum.add(&gain);
         }
     }
@@ -65,8 +70,8 @@ pub fn over_traces(profile: &Profile, built: &BuiltGraph, request: &Request<'_>)
 }
 
 /// The traces with their weights, or the halves of a single one.
-fn parts<'a>(workloads: &[Workload<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
-    if let [Workload { trace, weight }] = workloads {
+fn parts<'a>(workloads: &[WeightedTrace<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
+    if let [WeightedTrace { trace, weight }] = workloads {
         let middle = trace.functions.len() / 2;
         let half = |from: usize, to: usize| Trace {
             functions: trace.functions[from..to].to_vec(),
@@ -85,7 +90,7 @@ fn parts<'a>(workloads: &[Workload<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
 
 /// A graph without the calls of a part: counts shrink with the share of a function's uses that lie in the rest. Functions that no
 /// trace has keep theirs.
-fn without(graph: &CallGraph, part: &Trace, rest: &[Workload<'_>]) -> Result<CallGraph> {
+fn without(graph: &CallGraph, part: &Trace, rest: &[WeightedTrace<'_>]) -> Result<CallGraph> {
     let uses = |traces: &mut dyn Iterator<Item = &Trace>| {
         let mut uses = vec![0_u64; graph.len()];
         for function in traces.flat_map(|trace| &trace.functions) {
@@ -127,10 +132,10 @@ mod tests {
     #[test]
     fn a_single_trace_is_cut_in_the_middle() {
         let whole = trace(&[0, 1, 2, 3, 4], &[1, 2, 3]);
-        let halves = parts(&[Workload { trace: &whole, weight: 7 }]);
+        let halves = parts(&[WeightedTrace { trace: &whole, weight: 7 }]);
         assert_eq!(*halves[0].0, trace(&[0, 1], &[1]));
         assert_eq!(*halves[1].0, trace(&[2, 3, 4], &[1]));
-        let two = [Workload { trace: &whole, weight: 1 }, Workload { trace: &whole, weight: 2 }];
+        let two = [WeightedTrace { trace: &whole, weight: 1 }, WeightedTrace { trace: &whole, weight: 2 }];
         assert_eq!(parts(&two).len(), 2);
     }
 
@@ -144,7 +149,7 @@ mod tests {
         let graph =
             CallGraph::new(vec![16; 4], vec![8, 8, 8, 8], vec![edge(0, 1, 8), edge(0, 2, 8), edge(0, 3, 8)])?;
         let (part, rest) = (trace(&[0, 1, 1, 1], &[]), trace(&[0, 1, 2], &[]));
-        let known = without(&graph, &part, &[Workload { trace: &rest, weight: 1 }])?;
+        let known = without(&graph, &part, &[WeightedTrace { trace: &rest, weight: 1 }])?;
         assert_eq!(known.weights(), [4, 2, 8, 8]);
         assert_eq!(known.edges(), [edge(0, 1, 2), edge(0, 2, 4), edge(0, 3, 4)]);
         let only_there = without(&graph, &part, &[])?;

@@ -27,43 +27,43 @@ pub use groups::{AIMS, Aim, GroupingInput, HOT_SHARE, arrange};
 pub use score::{FaultCurve, fault_curve, predicted_misses};
 pub use unprofiled::{Standing, Unprofiled, place_unprofiled, unprofiled};
 
-use crate::model::Layout;
-use algorithms::affinity::{Outcome, Workload};
-use algorithms::{Algorithm, INPUT, Options};
-use forecast::Program;
+use crate::model::AssumedLayout;
+use algorithms::affinity::{ExpectedOrder, WeightedTrace};
+use algorithms::{Algorithm, AlgorithmOptions, INPUT};
+use forecast::ForecastProgram;
 use keep::KeptOrder;
 use sediment_core::binary::names;
-use sediment_core::callgraph::{FunctionId, Group, GroupKind, Order};
+use sediment_core::callgraph::{FunctionId, GroupKind, Order, OrderGroup};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::Profile;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use std::collections::{HashMap, HashSet};
 use versions::{Engine, LATEST};
 
 /// Parameters of [`compute`]. The default gives the default order of this release.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'a> {
+pub struct OrderRequest<'a> {
     /// Method that puts the functions in one sequence.
-    pub method: Method<'a>,
+    pub method: OrderMethod<'a>,
     /// Goal of the order; None: the method's default.
     pub aim: Option<Aim>,
     /// Recorded runs, by the ids of the graph, for engines that know runs.
-    pub workloads: &'a [Workload<'a>],
+    pub workloads: &'a [WeightedTrace<'a>],
     /// An older order, to be changed only where that gains.
     pub older: Option<&'a Older>,
 }
 
-impl Default for Request<'_> {
+impl Default for OrderRequest<'_> {
     fn default() -> Self {
-        Self { method: Method::Engine(LATEST), aim: None, workloads: &[], older: None }
+        Self { method: OrderMethod::Engine(LATEST), aim: None, workloads: &[], older: None }
     }
 }
 
-impl Request<'_> {
+impl OrderRequest<'_> {
     /// Effective goal. None for a classic algorithm and for an engine without goals: their orders stay as they are.
     fn served(&self, profile: &Profile) -> Option<Aim> {
-        let knows_aims = matches!(self.method, Method::Engine(engine) if engine.knows_runs);
+        let knows_aims = matches!(self.method, OrderMethod::Engine(engine) if engine.knows_runs);
         self.aim.or_else(|| knows_aims.then(|| default_aim(profile)))
     }
 
@@ -77,7 +77,8 @@ impl Request<'_> {
 
 /// Goal of a profile's order: the start where all of it was recorded by `record --startup`, both where a part of it was.
 fn default_aim(profile: &Profile) -> Aim {
-    let of_starts = |source: &&String| Source::from(source.as_str()).event == Source::FIRST_USES;
+    let of_starts =
+        |source: &&String| ProfileSource::from(source.as_str()).event == ProfileSource::FIRST_USES;
     match profile.source.iter().filter(of_starts).count() {
         0 => AIMS[0].0,
         count if count == profile.source.len() => Aim::Startup,
@@ -93,14 +94,14 @@ fn no_worse_than_linked(
     built: &BuiltGraph,
     sequence: &[FunctionId],
 ) -> Result<Option<Aim>> {
-    let program = Program::new(profile, built, &[])?;
+    let program = ForecastProgram::new(profile, built, &[])?;
     let own = default_aim(profile);
     let Some(linked) = program.linked() else { return Ok(Some(own)) };
-    let pages = |layout: Layout<'_>| fault_curve(input, layout).all;
+    let pages = |layout: AssumedLayout<'_>| fault_curve(input, layout).all;
     let outlook = program.outlook(linked);
     let is_no_worse = |aim: &Aim| {
         let order: Vec<FunctionId> = arrange(input, sequence, *aim).functions().collect();
-        let layout = Layout::Packed(&order);
+        let layout = AssumedLayout::Packed(&order);
         pages(layout) <= pages(linked) && program.outlook(layout).no_worse_than(&outlook)
     };
     let goals = [Aim::Startup, Aim::Both, Aim::Steady].into_iter();
@@ -109,11 +110,11 @@ fn no_worse_than_linked(
 
 /// Method that puts all functions in one sequence.
 #[derive(Debug, Clone, Copy)]
-pub enum Method<'a> {
+pub enum OrderMethod<'a> {
     /// The default of some release.
     Engine(&'static Engine),
     /// An algorithm of the user's choice.
-    Algorithm(&'static Algorithm, Options<'a>),
+    Algorithm(&'static Algorithm, AlgorithmOptions<'a>),
 }
 
 /// An order of before.
@@ -137,7 +138,7 @@ pub struct Ordering {
     /// Rank of first use by id; None where it is not known.
     pub first: Vec<Option<u64>>,
     /// The sequence before it was arranged in groups, and what is expected of it.
-    pub outcome: Outcome,
+    pub outcome: ExpectedOrder,
     /// Unprofiled functions, ranked by a compiler's graph; None if the method or the profile has none.
     pub unprofiled: Option<Unprofiled>,
     /// True if a compiler's estimates are all there is.
@@ -175,7 +176,7 @@ impl Ordering {
 ///
 /// # Errors
 /// Those of [`build()`] and [`compute_built`].
-pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'_>) -> Result<Ordering> {
+pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &OrderRequest<'_>) -> Result<Ordering> {
     compute_built(profile, build(profile, selection)?, request)
 }
 
@@ -183,22 +184,24 @@ pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &Request<'
 ///
 /// # Errors
 /// When no function of the older order is in the graph, or a sum of weights passes what a graph may have.
-pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>) -> Result<Ordering> {
+pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderRequest<'_>) -> Result<Ordering> {
     let first = first_uses(profile, &built.table);
     let is_estimated = is_estimated(profile);
     let knows_input_order = built.is_in_input_order && !is_estimated;
     let resident = match request.method {
-        Method::Engine(engine) if engine.keeps_resident && knows_input_order => resident::order(&built.graph),
+        OrderMethod::Engine(engine) if engine.keeps_resident && knows_input_order => {
+            resident::order(&built.graph)
+        }
         _ => None,
     };
     let keeps_input_order = resident.is_some();
     let mut outcome = match request.method {
-        Method::Engine(engine) => match resident {
-            Some(order) => Outcome { order, start: INPUT, cost: 1.0 },
+        OrderMethod::Engine(engine) => match resident {
+            Some(order) => ExpectedOrder { order, start: INPUT, cost: 1.0 },
             None => engine.sequence(&built.graph, request.workloads),
         },
-        Method::Algorithm(algorithm, options) => {
-            Outcome { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
+        OrderMethod::Algorithm(algorithm, options) => {
+            ExpectedOrder { order: (algorithm.run)(&built.graph, &options), start: algorithm, cost: 1.0 }
         }
     };
     let aim = request.served(profile);
@@ -245,7 +248,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &Request<'_>
 }
 
 /// The order between an older one and the one that was made.
-fn keep_older(ordering: &Ordering, older: &Older, workloads: &[Workload<'_>]) -> Result<KeptOlder> {
+fn keep_older(ordering: &Ordering, older: &Older, workloads: &[WeightedTrace<'_>]) -> Result<KeptOlder> {
     let graph = &ordering.built.graph;
     let (known, gone) =
         functions_of(ordering, &older.names).map_err(|error| error.with_input(older.file.clone()))?;
@@ -310,6 +313,6 @@ fn in_runs(ordering: &Ordering, functions: &[FunctionId]) -> Order {
         }
     }
     let runs = functions.chunk_by(|a, b| kinds[a.index()] == kinds[b.index()]);
-    let group = |run: &[FunctionId]| Group { kind: kinds[run[0].index()], functions: run.to_vec() };
+    let group = |run: &[FunctionId]| OrderGroup { kind: kinds[run[0].index()], functions: run.to_vec() };
     Order { groups: runs.map(group).collect() }
 }

@@ -2,7 +2,7 @@
 //! Scores of an order at the start and in the steady state, by a profile alone or over a recorded run.
 
 use super::groups::GroupingInput;
-use crate::model::{self, Geometry, Layout};
+use crate::model::{self, AssumedLayout, Geometry};
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 
 /// Sizes of the TLB, in entries, over which misses are added up: an order must not be fitted to one.
@@ -23,7 +23,7 @@ pub struct FaultCurve {
 
 /// The fault curve of a layout.
 #[must_use]
-pub fn fault_curve(input: &GroupingInput<'_>, layout: Layout<'_>) -> FaultCurve {
+pub fn fault_curve(input: &GroupingInput<'_>, layout: AssumedLayout<'_>) -> FaultCurve {
     let mut first: Vec<FunctionId> = input.graph.ids().filter(|f| input.rank(*f).is_some()).collect();
     first.sort_by_key(|function| (input.rank(*function), *function));
     let faults =
@@ -65,10 +65,10 @@ mod tests {
         let input = GroupingInput { graph: &graph, first: &first };
         let order: Vec<FunctionId> = graph.ids().collect();
         assert_eq!(
-            fault_curve(&input, Layout::Packed(&order)),
+            fault_curve(&input, AssumedLayout::Packed(&order)),
             FaultCurve { tenth: 1, half: 2, all: 3, area: 6 }
         );
         let none = GroupingInput { graph: &graph, first: &[] };
-        assert_eq!(fault_curve(&none, Layout::Packed(&order)), FaultCurve::default());
+        assert_eq!(fault_curve(&none, AssumedLayout::Packed(&order)), FaultCurve::default());
     }
 }

@@ -5,7 +5,7 @@
 //! Estimates multiply along chains of calls, and so do their errors: what counts is their logarithm ([`compressed`]). Chosen among
 //! the estimates themselves, their square roots and 1 by replays of PostgreSQL, SQLite's shell and perl.
 
-use super::algorithms::{Options, cdsort};
+use super::algorithms::{AlgorithmOptions, cdsort};
 use super::build::{WeightSource, compressed};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_core::error::Result;
@@ -116,7 +116,7 @@ pub fn place_unprofiled(sequence: &[FunctionId], unprofiled: &Unprofiled) -> Vec
     let order = if unprofiled.graph.edges().is_empty() {
         sequence.to_vec()
     } else {
-        cdsort::order(&unprofiled.graph, &Options::default())
+        cdsort::order(&unprofiled.graph, &AlgorithmOptions::default())
     };
     let mut behind: Vec<FunctionId> =
         order.into_iter().filter(|function| standing(function).is_some()).collect();

@@ -4,8 +4,8 @@
 //!
 //! A packager who changes nothing but the version of sediment can have the order of before: `sediment order --engine N`.
 
-use crate::order::algorithms::affinity::{self, Outcome, Workload};
-use crate::order::algorithms::{CDSORT, Options, cdsort};
+use crate::order::algorithms::affinity::{self, ExpectedOrder, WeightedTrace};
+use crate::order::algorithms::{AlgorithmOptions, CDSORT, cdsort};
 use sediment_core::callgraph::CallGraph;
 
 /// The default order of some releases.
@@ -21,13 +21,13 @@ pub struct Engine {
     pub knows_runs: bool,
     /// True if programs that fit the caches keep their input order ([`super::resident`]). [`super::compute`] sees to it.
     pub keeps_resident: bool,
-    sequence: fn(&CallGraph, &[Workload<'_>]) -> Outcome,
+    sequence: fn(&CallGraph, &[WeightedTrace<'_>]) -> ExpectedOrder,
 }
 
 impl Engine {
     /// The functions in this engine's sequence, before they are arranged in groups. Workloads are for engines that know runs.
     #[must_use]
-    pub fn sequence(&self, graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
+    pub fn sequence(&self, graph: &CallGraph, workloads: &[WeightedTrace<'_>]) -> ExpectedOrder {
         (self.sequence)(graph, workloads)
     }
 }
@@ -69,6 +69,6 @@ pub fn engine(number: u32) -> Option<&'static Engine> {
     ENGINES.iter().find(|engine| engine.number == number)
 }
 
-fn first(graph: &CallGraph, _: &[Workload<'_>]) -> Outcome {
-    Outcome { order: cdsort::order(graph, &Options::default()), start: CDSORT, cost: 1.0 }
+fn first(graph: &CallGraph, _: &[WeightedTrace<'_>]) -> ExpectedOrder {
+    ExpectedOrder { order: cdsort::order(graph, &AlgorithmOptions::default()), start: CDSORT, cost: 1.0 }
 }

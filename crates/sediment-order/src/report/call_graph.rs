@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 /// Which calls of a profile are drawn.
 #[derive(Debug, Clone, Default)]
-pub struct Choice<'a> {
+pub struct CallChoice<'a> {
     /// Functions to start from; none for the whole profile.
     pub around: Vec<FunctionIndex>,
     /// Calls from or to those to follow.
@@ -36,13 +36,13 @@ pub struct CallPicture {
     pub skipped: usize,
 }
 
-type Edge = (FunctionIndex, FunctionIndex, u128);
+type DrawnCall = (FunctionIndex, FunctionIndex, u128);
 
 /// Draws a part of a profile.
 #[must_use]
-pub fn call_picture(profile: &Profile, choice: &Choice<'_>) -> CallPicture {
+pub fn call_picture(profile: &Profile, choice: &CallChoice<'_>) -> CallPicture {
     let is_in = |function| choice.dso.is_none_or(|dso| profile.key(function).dso.as_deref() == Some(dso));
-    let mut edges: Vec<Edge> = profile
+    let mut edges: Vec<DrawnCall> = profile
         .edges()
         .into_iter()
         .filter(|(caller, callee, _)| is_in(*caller) || is_in(*callee))
@@ -62,7 +62,7 @@ pub fn call_picture(profile: &Profile, choice: &Choice<'_>) -> CallPicture {
 }
 
 /// The calls around the chosen functions, and the number of those within the depth that are beyond `most`.
-fn around(edges: &[Edge], choice: &Choice<'_>, most: usize) -> (Vec<Edge>, usize) {
+fn around(edges: &[DrawnCall], choice: &CallChoice<'_>, most: usize) -> (Vec<DrawnCall>, usize) {
     let mut at: HashMap<FunctionIndex, Vec<usize>> = HashMap::new();
     for (number, (caller, callee, _)) in edges.iter().enumerate() {
         at.entry(*caller).or_default().push(number);
@@ -122,21 +122,21 @@ const LABELLED: usize = 80;
 const COLUMN: usize = 8;
 
 /// The columns of a drawing: `dot` puts the ends of all calls of one function below each other, and so unconnected parts.
-struct Columns {
+struct DrawingColumns {
     /// For an edge with an end that has no other, the length in ranks.
     lengths: Vec<usize>,
     /// Columns of unconnected parts, if there are many.
     parts: Option<usize>,
 }
 
-impl Columns {
-    fn of(edges: &[Edge]) -> Self {
+impl DrawingColumns {
+    fn of(edges: &[DrawnCall]) -> Self {
         let mut degrees: HashMap<FunctionIndex, usize> = HashMap::new();
         edges.iter().flat_map(|(caller, callee, _)| [*caller, *callee]).for_each(|function| {
             *degrees.entry(function).or_default() += 1;
         });
         // The function at which an edge to a leaf hangs, and the direction.
-        let hub = |(caller, callee, _): &Edge| match (degrees[caller], degrees[callee]) {
+        let hub = |(caller, callee, _): &DrawnCall| match (degrees[caller], degrees[callee]) {
             (_, 1) => Some((*caller, true)),
             (1, _) => Some((*callee, false)),
             _ => None,
@@ -144,7 +144,7 @@ impl Columns {
         let mut leaves: HashMap<(FunctionIndex, bool), usize> = HashMap::new();
         edges.iter().filter_map(hub).for_each(|hub| *leaves.entry(hub).or_default() += 1);
         let mut seen: HashMap<(FunctionIndex, bool), usize> = HashMap::new();
-        let length = |edge: &Edge| {
+        let length = |edge: &DrawnCall| {
             let Some(hub) = hub(edge) else { return 1 };
             let number = seen.entry(hub).or_default();
             *number += 1;
@@ -158,7 +158,7 @@ impl Columns {
 }
 
 /// The number of unconnected parts.
-fn parts(edges: &[Edge]) -> usize {
+fn parts(edges: &[DrawnCall]) -> usize {
     let mut above: HashMap<FunctionIndex, FunctionIndex> = HashMap::new();
     let root = |above: &HashMap<FunctionIndex, FunctionIndex>, mut function| {
         while let Some(next) = above.get(&function) {
@@ -205,7 +205,7 @@ fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "/").replace('"', "'").replace(char::is_control, " "))
 }
 
-fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
+fn dot(profile: &Profile, choice: &CallChoice<'_>, edges: &[DrawnCall]) -> String {
     let total = profile
         .edges()
         .iter()
@@ -230,7 +230,7 @@ fn dot(profile: &Profile, choice: &Choice<'_>, edges: &[Edge]) -> String {
         });
     }
     let names = identifiers(profile, &numbers);
-    let columns = Columns::of(edges);
+    let columns = DrawingColumns::of(edges);
     let packed =
         columns.parts.map_or_else(String::new, |columns| format!(", pack=8, packmode=\"array_c{columns}\""));
     // The size is that of a screen in inches; `dot` makes a larger drawing smaller.
@@ -292,7 +292,7 @@ fn label(lines: &[&str]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Choice, call_picture, label};
+    use super::{CallChoice, call_picture, label};
     use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
 
     /// Functions a to f, each calling the next, less often the farther.
@@ -312,14 +312,14 @@ mod tests {
         let (profile, functions) = chain();
         let drawn = |depth, calls| {
             let picture =
-                call_picture(&profile, &Choice { around: vec![functions[2]], depth, dso: None, calls });
+                call_picture(&profile, &CallChoice { around: vec![functions[2]], depth, dso: None, calls });
             (picture.drawn, picture.skipped)
         };
         assert_eq!(drawn(1, 0), (2, 0), "b to c, c to d");
         assert_eq!(drawn(2, 0), (4, 0));
         assert_eq!(drawn(9, 0), (5, 0));
         assert_eq!(drawn(9, 1), (1, 2), "b to c; a to b and c to d touch it");
-        let all = call_picture(&profile, &Choice { calls: 2, ..Choice::default() });
+        let all = call_picture(&profile, &CallChoice { calls: 2, ..CallChoice::default() });
         assert_eq!((all.drawn, all.skipped), (2, 3));
     }
 
@@ -336,12 +336,12 @@ mod tests {
             let (from, to) = (pairs.function(from), pairs.function(to));
             pairs.edge_mut(from, to).count = Some(9);
         }
-        let star = call_picture(&star, &Choice::default()).dot;
+        let star = call_picture(&star, &CallChoice::default()).dot;
         assert_eq!(star.matches("minlen=2").count(), 8, "{star}");
         assert_eq!(star.matches("minlen=3").count(), 8, "{star}");
         assert!(!star.contains("packmode"), "{star}");
         assert!(star.contains("\"main\" -> \"leaf4\" [penwidth=5.00];"), "no share twice: {star}");
-        let pairs = call_picture(&pairs, &Choice::default()).dot;
+        let pairs = call_picture(&pairs, &CallChoice::default()).dot;
         assert!(pairs.contains("packmode=\"array_c2\"") && !pairs.contains("minlen"), "{pairs}");
     }
 
@@ -355,7 +355,7 @@ mod tests {
         let (first, second, third) = (function("p", "a.c"), function("p", "b.c"), function("p", "c.c"));
         profile.edge_mut(first, second).count = Some(1);
         profile.edge_mut(second, third).count = Some(1);
-        let dot = call_picture(&profile, &Choice::default()).dot;
+        let dot = call_picture(&profile, &CallChoice::default()).dot;
         assert!(dot.contains("  \"a'/\" -> \"a'/ [p]\" ["), "{dot}");
         assert!(dot.contains("  \"a'/ [p]\" -> \"a'/ [p] 2\" ["), "{dot}");
     }

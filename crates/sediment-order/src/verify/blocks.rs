@@ -17,12 +17,12 @@ use std::collections::HashMap;
 
 /// State of a function whose blocks were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Layout {
+pub enum BlockLayout {
     /// Compiled by its counts and split.
     Split,
     /// Compiled by its counts, all of its blocks executed.
     AllExecuted,
-    /// Compiled by its counts and not split: none of its blocks executed often enough to tell which are cold.
+    /// Compiled by its counts and not split: too few executions to decide which blocks are cold.
     TooFewExecutions,
     /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,
@@ -36,7 +36,7 @@ pub enum Layout {
     NotInBinary,
 }
 
-impl Layout {
+impl BlockLayout {
     /// Every state, and its name for programs.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::Split, "split"),
@@ -64,8 +64,8 @@ pub struct CountedFunction {
     /// Linkage name.
     pub name: String,
     /// State in the binary.
-    pub layout: Layout,
-    /// Why it is [`Layout::Whole`]; None for other states, and where its map does not say.
+    pub layout: BlockLayout,
+    /// Why it is [`BlockLayout::Whole`]; None for other states, and where its map does not say.
     pub why_whole: Option<WhyWhole>,
     /// Executions of its blocks in the profile, of all of its graphs.
     pub executions: u128,
@@ -88,7 +88,7 @@ pub struct BlocksReport {
 
 impl BlocksReport {
     /// Functions of a state.
-    pub fn of(&self, layout: Layout) -> impl Iterator<Item = &CountedFunction> {
+    pub fn of(&self, layout: BlockLayout) -> impl Iterator<Item = &CountedFunction> {
         self.functions.iter().filter(move |function| function.layout == layout)
     }
 
@@ -209,7 +209,7 @@ fn judged(
     let executions = graphs.iter().map(|(_, counts)| counts.sum().unwrap_or(u128::MAX));
     let mut found = CountedFunction {
         name: profile.key(function).name.clone(),
-        layout: Layout::NotInBinary,
+        layout: BlockLayout::NotInBinary,
         why_whole: None,
         executions: executions.fold(0, u128::saturating_add),
         weight: 0,
@@ -219,11 +219,11 @@ fn judged(
     };
     let Some(first) = whole.first() else { return found };
     let Some((map, hash)) = map.and_then(|map| Some((map, map.graph(first.address, end_of(first))?))) else {
-        found.layout = Layout::Unnumbered;
+        found.layout = BlockLayout::Unnumbered;
         return found;
     };
     let Some((_, counts)) = graphs.into_iter().find(|(graph, _)| *graph == hash) else {
-        found.layout = if cold.is_empty() { Layout::OtherGraph } else { Layout::SplitOtherGraph };
+        found.layout = if cold.is_empty() { BlockLayout::OtherGraph } else { BlockLayout::SplitOtherGraph };
         return found;
     };
     let weight = |part: &BinaryFunction| weight(map, counts, part.address, end_of(part));
@@ -232,12 +232,12 @@ fn judged(
     let mut extents = map.extents(first.address, end_of(first));
     let is_zero = |block: u32| counts.is_zero(block);
     found.layout = match cold.is_empty() {
-        false => Layout::Split,
-        true if !extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => Layout::AllExecuted,
-        true if counts.seen.iter().all(|(_, count)| *count < LEAST_EXPECTED) => Layout::TooFewExecutions,
-        true => Layout::Whole,
+        false => BlockLayout::Split,
+        true if !extents.any(|(block, bytes)| bytes > 0 && is_zero(block)) => BlockLayout::AllExecuted,
+        true if counts.seen.iter().all(|(_, count)| *count < LEAST_EXPECTED) => BlockLayout::TooFewExecutions,
+        true => BlockLayout::Whole,
     };
-    if found.layout == Layout::Whole {
+    if found.layout == BlockLayout::Whole {
         found.why_whole = map.why_whole(first.address, end_of(first));
     }
     found

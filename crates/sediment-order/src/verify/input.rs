@@ -3,11 +3,11 @@
 
 use super::reason::InputSection;
 use sediment_core::binary::names::{self, SectionGroup, compiled_to};
-use sediment_core::binary::objects::{ObjectFunction, ObjectPath, Objects};
+use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use std::collections::HashMap;
 
 /// Section of a function, as the objects show it.
-pub(super) enum Input {
+pub(super) enum ObjectSection {
     /// A section of its own, in this group.
     Own(InputSection, SectionGroup),
     /// A section that is named after another function.
@@ -20,20 +20,20 @@ pub(super) enum Input {
 
 /// The functions of a link's objects by name.
 pub(super) struct InputSections<'a> {
-    objects: &'a Objects,
+    objects: &'a InputObjects,
     by_name: HashMap<&'a str, Vec<&'a ObjectFunction>>,
 }
 
 /// Kinds of section, as far as they matter to an order.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind<'a> {
+enum SectionKind<'a> {
     Own,
     OfAnother(&'a str),
     Shared,
 }
 
 impl<'a> InputSections<'a> {
-    pub(super) fn new(objects: &'a Objects) -> Self {
+    pub(super) fn new(objects: &'a InputObjects) -> Self {
         let mut by_name: HashMap<&str, Vec<&ObjectFunction>> = HashMap::new();
         for function in &objects.functions {
             by_name.entry(function.name.as_str()).or_default().push(function);
@@ -42,7 +42,7 @@ impl<'a> InputSections<'a> {
     }
 
     /// The section of a function, local to this source file where the file is known.
-    pub(super) fn of(&self, name: &str, file: Option<&str>) -> Input {
+    pub(super) fn of(&self, name: &str, file: Option<&str>) -> ObjectSection {
         let all = self.by_name.get(name).map_or(&[][..], Vec::as_slice);
         let of_file = |function: &&&ObjectFunction| {
             function.file.as_deref() == file || compiled_to(file, base(&self.object(function)))
@@ -50,19 +50,19 @@ impl<'a> InputSections<'a> {
         let local: Vec<&ObjectFunction> =
             all.iter().filter(|_| file.is_some()).filter(of_file).copied().collect();
         let found = if local.is_empty() { all } else { local.as_slice() };
-        let Some(first) = found.first() else { return Input::Unknown };
+        let Some(first) = found.first() else { return ObjectSection::Unknown };
         let kind = kind_of(first);
         if found.iter().any(|other| kind_of(other) != kind) {
-            return Input::Unknown;
+            return ObjectSection::Unknown;
         }
         let section = InputSection { name: first.section.clone(), object: self.object(first) };
         match kind {
-            Kind::Own => {
+            SectionKind::Own => {
                 let group = names::function_of_section(&first.section).map(|(_, group)| group);
-                Input::Own(section, group.unwrap_or(SectionGroup::Plain))
+                ObjectSection::Own(section, group.unwrap_or(SectionGroup::Plain))
             }
-            Kind::OfAnother(name) => Input::OfAnother(name.to_owned()),
-            Kind::Shared => Input::Shared(section),
+            SectionKind::OfAnother(name) => ObjectSection::OfAnother(name.to_owned()),
+            SectionKind::Shared => ObjectSection::Shared(section),
         }
     }
 
@@ -81,11 +81,11 @@ fn base(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn kind_of(function: &ObjectFunction) -> Kind<'_> {
+fn kind_of(function: &ObjectFunction) -> SectionKind<'_> {
     let own = names::split_from(&function.name).unwrap_or(&function.name);
     match names::function_of_section(&function.section) {
-        None => Kind::Shared,
-        Some((name, _)) if name == own || names::stem(name) == names::stem(own) => Kind::Own,
-        Some((name, _)) => Kind::OfAnother(name),
+        None => SectionKind::Shared,
+        Some((name, _)) if name == own || names::stem(name) == names::stem(own) => SectionKind::Own,
+        Some((name, _)) => SectionKind::OfAnother(name),
     }
 }

@@ -20,7 +20,7 @@
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
 //! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
-//! [`Report::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
+//! [`VerifyReport::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
 //!
 //! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections: the objects of the link do,
 //! where they are at hand. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
@@ -41,16 +41,16 @@ use crate::link::OrderedName;
 use crate::model::Geometry;
 use input::InputSections;
 pub use reason::{InputSection, Reason};
-use reasons::Evidence;
+use reasons::ReasonEvidence;
 use sediment_core::ascending;
 use sediment_core::binary::names;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::matching::identity::Match;
 use sediment_core::profile::Profile;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use symbols::{Symbols, Weights, is_cold_part};
+use symbols::{BinarySymbols, NameWeights, is_cold_part};
 
 /// Bytes of a page.
 pub const PAGE: u64 = Geometry::COMMON.page;
@@ -81,7 +81,7 @@ pub struct Misplaced {
 
 /// Result of checking a binary against an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct VerifyReport {
     /// Where the binary's symbols were found.
     pub symbols_from: SymbolSource,
     /// The profile's cluster that belongs to the binary, where a profile with clusters was given.
@@ -125,7 +125,7 @@ pub struct Report {
     pub misplaced: Vec<Misplaced>,
 }
 
-impl Report {
+impl VerifyReport {
     /// `weight_placed` in millionths of `weight_found`, rounded down; all of it where nothing weighs.
     #[must_use]
     pub fn placed_of_found_parts_per_million(&self) -> u64 {
@@ -148,12 +148,12 @@ pub fn verify(
     asked: &[OrderedName],
     profile: Option<&Profile>,
     file_name: &str,
-    objects: &Objects,
-) -> Result<Report> {
-    let symbols = Symbols::of(binary, file_name)?;
+    objects: &InputObjects,
+) -> Result<VerifyReport> {
+    let symbols = BinarySymbols::of(binary, file_name)?;
     let weights = match profile {
-        Some(profile) => Weights::of(profile, &symbols, file_name)?,
-        None => Weights::uniform(),
+        Some(profile) => NameWeights::of(profile, &symbols, file_name)?,
+        None => NameWeights::uniform(),
     };
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
@@ -173,7 +173,7 @@ pub fn verify(
     let asked: HashSet<&str> = wanted.iter().map(|function| function.name).collect();
     let follows = without_cold.has_followed_runs;
     let as_linked_without = !follows && untouched::lies_as_linked_without(&wanted, &symbols, objects);
-    let evidence = Evidence {
+    let evidence = ReasonEvidence {
         symbols: &symbols,
         weights: &weights,
         placed_functions: &placed_functions,
@@ -187,7 +187,7 @@ pub fn verify(
 }
 
 /// True if enough of the functions found are placed as ordered for the order to show.
-fn shows(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
+fn shows(wanted: &[WantedFunction<'_>], placed_functions: &PlacedFunctions) -> bool {
     let found = wanted.iter().filter(|function| !function.candidates.is_empty());
     let placed = found.clone().filter(|function| placed_functions.has(function)).count();
     let found = found.count();
@@ -195,7 +195,7 @@ fn shows(wanted: &[Wanted<'_>], placed_functions: &PlacedFunctions) -> bool {
 }
 
 /// A function that the order asks for.
-struct Wanted<'a> {
+struct WantedFunction<'a> {
     name: &'a str,
     line: u64,
     weight: u128,
@@ -208,10 +208,10 @@ struct Wanted<'a> {
 /// their place.
 fn wanted<'a>(
     asked: &'a [OrderedName],
-    symbols: &Symbols<'_>,
-    weights: &Weights<'a>,
+    symbols: &BinarySymbols<'_>,
+    weights: &NameWeights<'a>,
     followed: &mut HashSet<&'a str>,
-) -> (Vec<Wanted<'a>>, u64) {
+) -> (Vec<WantedFunction<'a>>, u64) {
     let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
     let mut cloned: HashMap<&str, &'a str> = HashMap::new();
     for name in weights.by_name.keys().filter(|name| !names.contains(*name) && symbols.named(name).is_empty())
@@ -237,7 +237,7 @@ fn wanted<'a>(
             told_apart.insert(name);
             if seen.insert((name.as_str(), Some(function.address))) {
                 let weight = weights.of_file(name, function.file.as_deref());
-                wanted.push(Wanted { name, line: *line, weight, candidates: vec![function.address] });
+                wanted.push(WantedFunction { name, line: *line, weight, candidates: vec![function.address] });
             }
             continue;
         }
@@ -288,7 +288,7 @@ fn wanted<'a>(
                 weight = weight.saturating_add(weights.of_name(alias));
             }
         }
-        wanted.push(Wanted { name, line: *line, weight, candidates });
+        wanted.push(WantedFunction { name, line: *line, weight, candidates });
     }
     (wanted, elsewhere)
 }
@@ -297,8 +297,8 @@ fn wanted<'a>(
 /// function (a C++ constructor has two) asks for them all the same.
 fn not_asked_by_address<'a>(
     asked: &HashSet<&str>,
-    symbols: &Symbols<'_>,
-    weights: &Weights<'a>,
+    symbols: &BinarySymbols<'_>,
+    weights: &NameWeights<'a>,
 ) -> HashMap<u64, Vec<&'a str>> {
     let mut by_address: HashMap<u64, Vec<&str>> = HashMap::new();
     for name in weights.by_name.keys().filter(|name| !asked.contains(*name)) {
@@ -322,7 +322,7 @@ struct PlacedFunctions {
 
 impl PlacedFunctions {
     /// `without_cold`: as if cold parts that nobody asks for were not there.
-    fn of(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Self {
+    fn of(wanted: &[WantedFunction<'_>], symbols: &BinarySymbols<'_>, without_cold: bool) -> Self {
         let stretches = stretches(wanted, symbols, without_cold);
         let accompanied: HashSet<u64> = stretches
             .iter()
@@ -389,7 +389,7 @@ impl PlacedFunctions {
         placed_functions
     }
 
-    fn has(&self, function: &Wanted<'_>) -> bool {
+    fn has(&self, function: &WantedFunction<'_>) -> bool {
         function.candidates.iter().any(|address| self.as_ordered.contains(address))
     }
 }
@@ -411,7 +411,11 @@ fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a
 }
 
 /// The longest stretches of memory, within an output section, in which all functions are asked for.
-fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -> Vec<Vec<u64>> {
+fn stretches(
+    wanted: &[WantedFunction<'_>],
+    symbols: &BinarySymbols<'_>,
+    without_cold: bool,
+) -> Vec<Vec<u64>> {
     // Local functions of one name are placed together, also those whose turn is not asked about.
     let asked_for: HashSet<u64> = wanted
         .iter()
@@ -436,14 +440,15 @@ fn stretches(wanted: &[Wanted<'_>], symbols: &Symbols<'_>, without_cold: bool) -
 }
 
 fn report(
-    wanted: &[Wanted<'_>],
-    evidence: &Evidence<'_>,
+    wanted: &[WantedFunction<'_>],
+    evidence: &ReasonEvidence<'_>,
     elsewhere: u64,
     followed: &HashSet<&str>,
-) -> Report {
-    let Evidence { symbols, weights, placed_functions, asked, .. } = *evidence;
-    let found: Vec<&Wanted> = wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
-    let placed: Vec<&Wanted> =
+) -> VerifyReport {
+    let ReasonEvidence { symbols, weights, placed_functions, asked, .. } = *evidence;
+    let found: Vec<&WantedFunction> =
+        wanted.iter().filter(|function| !function.candidates.is_empty()).collect();
+    let placed: Vec<&WantedFunction> =
         found.iter().copied().filter(|function| placed_functions.has(function)).collect();
     let not_asked =
         || weights.by_name.iter().filter(|(name, _)| !asked.contains(*name) && !followed.contains(*name));
@@ -481,7 +486,7 @@ fn report(
         .saturating_add(sum(&mut not_asked_but_there.map(|(_, weighed)| weighed.weight)));
     let weight_placed = sum(&mut placed.iter().map(|function| function.weight));
     let (hot_bytes, hot_pages) = pages(found.iter().copied().filter(|function| function.weight > 0), symbols);
-    Report {
+    VerifyReport {
         symbols_from: symbols.binary.symbols_from,
         cluster: weights.cluster.clone(),
         basis: weights.basis,
@@ -512,7 +517,10 @@ fn parts_per_million(part: u128, whole: u128) -> u64 {
 }
 
 /// Bytes of these functions and pages in which they lie.
-fn pages<'a>(functions: impl Iterator<Item = &'a Wanted<'a>>, symbols: &Symbols<'_>) -> (u64, u64) {
+fn pages<'a>(
+    functions: impl Iterator<Item = &'a WantedFunction<'a>>,
+    symbols: &BinarySymbols<'_>,
+) -> (u64, u64) {
     let addresses: BTreeSet<u64> = functions.flat_map(|function| &function.candidates).copied().collect();
     let (mut bytes, mut pages, mut counted_to) = (0u64, 0u64, None);
     for address in addresses {

@@ -8,7 +8,7 @@
 //! works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each unit has a function
 //! `entry`; a unit is whole if no other code lies between its functions.
 
-use sediment_core::binary::objects::{ObjectFunction, Objects};
+use sediment_core::binary::objects::{InputObjects, ObjectFunction};
 use sediment_core::binary::{Binary, BinaryFunction, names};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -20,7 +20,7 @@ const MOST_PADDING: u64 = 64;
 
 /// A function that does not lie where code finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Displaced {
+pub struct DisplacedFunction {
     /// Linkage name.
     pub name: String,
     /// Where it would have to lie.
@@ -45,10 +45,11 @@ pub enum RequiredPlace {
 
 /// The functions of a linked file that do not lie where code finds them, as far as the file and the objects of the link show.
 #[must_use]
-pub fn displaced(binary: &Binary, objects: &Objects) -> Vec<Displaced> {
+pub fn displaced(binary: &Binary, objects: &InputObjects) -> Vec<DisplacedFunction> {
     let of_ocaml = outside_range(binary).into_iter();
-    let mut displaced: Vec<Displaced> =
-        of_ocaml.map(|name| Displaced { name: name.to_owned(), place: RequiredPlace::OcamlUnit }).collect();
+    let mut displaced: Vec<DisplacedFunction> = of_ocaml
+        .map(|name| DisplacedFunction { name: name.to_owned(), place: RequiredPlace::OcamlUnit })
+        .collect();
     let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
     for function in &binary.functions {
         by_name.entry(function.name.as_str()).or_default().push(function);
@@ -69,7 +70,7 @@ pub fn displaced(binary: &Binary, objects: &Objects) -> Vec<Displaced> {
         let [linked] = linked[..] else { continue };
         let is_outside = |there: &&BinaryFunction| !(linked.from..linked.to).contains(&there.address);
         let functions = range.functions.iter().map(|function| &objects.functions[*function]);
-        displaced.extend(functions.filter_map(find).filter(is_outside).map(|there| Displaced {
+        displaced.extend(functions.filter_map(find).filter(is_outside).map(|there| DisplacedFunction {
             name: there.name.clone(),
             place: RequiredPlace::Between { begin: range.begin.clone(), end: range.end.clone() },
         }));
@@ -82,7 +83,7 @@ pub fn displaced(binary: &Binary, objects: &Objects) -> Vec<Displaced> {
         }
         if let (Some(one), Some(next)) = (find(function), find(next)) {
             if next.address.checked_sub(one.end()).is_none_or(|between| between >= MOST_PADDING) {
-                displaced.push(Displaced {
+                displaced.push(DisplacedFunction {
                     name: next.name.clone(),
                     place: RequiredPlace::Behind(one.name.clone()),
                 });

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Why a function is not placed as ordered, from what the linked file tells.
 
-use super::input::{Input, InputSections};
-use super::symbols::{Symbols, Weights, is_cold_part};
-use super::{PlacedFunctions, Reason, Wanted};
+use super::input::{InputSections, ObjectSection};
+use super::symbols::{BinarySymbols, NameWeights, is_cold_part};
+use super::{PlacedFunctions, Reason, WantedFunction};
 use sediment_core::binary::names::{self, SectionGroup};
 use sediment_core::binary::{BinaryFunction, SymbolSource};
 use sediment_core::profile::Heat;
@@ -25,9 +25,9 @@ const OF_CRTBEGIN: [&str; 6] = [
 const CRTBEGIN: [&str; 2] = ["crtstuff.c", "crtbegin.c"];
 
 /// Facts that reasons are drawn from.
-pub(super) struct Evidence<'a> {
-    pub(super) symbols: &'a Symbols<'a>,
-    pub(super) weights: &'a Weights<'a>,
+pub(super) struct ReasonEvidence<'a> {
+    pub(super) symbols: &'a BinarySymbols<'a>,
+    pub(super) weights: &'a NameWeights<'a>,
     pub(super) placed_functions: &'a PlacedFunctions,
     /// The same if cold parts were not there.
     pub(super) without_cold: &'a PlacedFunctions,
@@ -39,9 +39,9 @@ pub(super) struct Evidence<'a> {
     pub(super) as_linked_without: bool,
 }
 
-impl Evidence<'_> {
+impl ReasonEvidence<'_> {
     /// Why a function that is asked for is not placed as ordered.
-    pub(super) fn reason(&self, function: &Wanted<'_>) -> Reason {
+    pub(super) fn reason(&self, function: &WantedFunction<'_>) -> Reason {
         let symbols = self.symbols;
         let Some(address) =
             function.candidates.first().copied().filter(|_| !symbols.named(function.name).is_empty())
@@ -56,26 +56,28 @@ impl Evidence<'_> {
             here.iter().find(|there| there.name == function.name).and_then(|there| there.file.as_deref());
         let input = self.sections.of(function.name, file);
         match &input {
-            Input::Unknown if is_of_start_files(function.name, address, symbols) => {
+            ObjectSection::Unknown if is_of_start_files(function.name, address, symbols) => {
                 return Reason::OfStartFiles;
             }
-            Input::Shared(section) => return Reason::NoOwnSection(section.clone()),
-            Input::OfAnother(name) if !self.asked.contains(name.as_str()) => {
+            ObjectSection::Shared(section) => return Reason::NoOwnSection(section.clone()),
+            ObjectSection::OfAnother(name) if !self.asked.contains(name.as_str()) => {
                 return Reason::NamedAfter(vec![name.clone()]);
             }
             // Profile-guided compilers split functions into sections that no order lists for the function itself.
-            Input::Own(section, SectionGroup::Split) if !self.in_force => {
+            ObjectSection::Own(section, SectionGroup::Split) if !self.in_force => {
                 return Reason::NamedAfter(vec![section.name.clone()]);
             }
-            Input::Own(section, _) if !self.in_force => return Reason::NotPassed(section.clone()),
-            Input::Unknown | Input::OfAnother(_) if !self.in_force => return Reason::AmongUnlisted,
+            ObjectSection::Own(section, _) if !self.in_force => return Reason::NotPassed(section.clone()),
+            ObjectSection::Unknown | ObjectSection::OfAnother(_) if !self.in_force => {
+                return Reason::AmongUnlisted;
+            }
             _ => {}
         }
         self.reason_in_force(function, address, &input)
     }
 
     /// The same where the order shows in the binary, and the function may have a section of its own.
-    fn reason_in_force(&self, function: &Wanted<'_>, address: u64, input: &Input) -> Reason {
+    fn reason_in_force(&self, function: &WantedFunction<'_>, address: u64, input: &ObjectSection) -> Reason {
         let symbols = self.symbols;
         if function.candidates.len() > 1 {
             let same_named: BTreeSet<u64> =
@@ -93,13 +95,13 @@ impl Evidence<'_> {
             })
             .collect();
         let unlisted = !aliases.is_empty() && aliases.iter().all(|alias| !self.asked.contains(alias));
-        if unlisted && matches!(input, Input::Unknown) {
+        if unlisted && matches!(input, ObjectSection::Unknown) {
             return Reason::NamedAfter(aliases.into_iter().map(str::to_owned).collect());
         }
         // The linker's cold functions lie among cold parts, too.
         let group = match input {
-            Input::Own(_, SectionGroup::Plain) => None,
-            Input::Own(_, group) => Some(Some(*group)),
+            ObjectSection::Own(_, SectionGroup::Plain) => None,
+            ObjectSection::Own(_, group) => Some(Some(*group)),
             _ => group_of(function, address, symbols, self.weights),
         };
         if group.is_none() && self.without_cold.has(function) {
@@ -112,7 +114,7 @@ impl Evidence<'_> {
         }
         match (group, input) {
             (Some(group), _) => Reason::OtherGroup(group),
-            (None, Input::Own(section, _)) => Reason::NotPassed(section.clone()),
+            (None, ObjectSection::Own(section, _)) => Reason::NotPassed(section.clone()),
             (None, _) => Reason::AmongUnlisted,
         }
     }
@@ -120,7 +122,7 @@ impl Evidence<'_> {
 
 /// True for a function of the compiler's start files, which are linked together. A program that brings its own `_start` has no `crtbegin.o`;
 /// its functions of such names are its own, as are local ones of another source file.
-fn is_of_start_files(name: &str, address: u64, symbols: &Symbols<'_>) -> bool {
+fn is_of_start_files(name: &str, address: u64, symbols: &BinarySymbols<'_>) -> bool {
     let is_of_crtbegin = |function: &&BinaryFunction| {
         function.local && function.file.as_deref().is_none_or(|file| CRTBEGIN.contains(&file))
     };
@@ -140,7 +142,7 @@ fn is_of_start_files(name: &str, address: u64, symbols: &Symbols<'_>) -> bool {
 }
 
 /// The cold part that lies right before or right behind the function at this address.
-fn cold_part_beside(address: u64, symbols: &Symbols<'_>) -> Option<String> {
+fn cold_part_beside(address: u64, symbols: &BinarySymbols<'_>) -> Option<String> {
     let before = symbols.by_address.range(..address).next_back();
     let behind = symbols.by_address.range(address + 1..).next();
     let mut beside = [before, behind].into_iter().flatten();
@@ -148,7 +150,7 @@ fn cold_part_beside(address: u64, symbols: &Symbols<'_>) -> Option<String> {
 }
 
 /// Why a function is not in the binary.
-pub(super) fn absent(name: &str, symbols: &Symbols<'_>, weights: &Weights<'_>) -> Reason {
+pub(super) fn absent(name: &str, symbols: &BinarySymbols<'_>, weights: &NameWeights<'_>) -> Reason {
     let clones = symbols.clones(name);
     if !clones.is_empty() {
         Reason::OnlyAsClone(clones)
@@ -163,10 +165,10 @@ pub(super) fn absent(name: &str, symbols: &Symbols<'_>, weights: &Weights<'_>) -
 
 /// Finds the linker's own group in which an address lies, as far as known.
 fn group_of(
-    function: &Wanted<'_>,
+    function: &WantedFunction<'_>,
     address: u64,
-    symbols: &Symbols<'_>,
-    weights: &Weights<'_>,
+    symbols: &BinarySymbols<'_>,
+    weights: &NameWeights<'_>,
 ) -> Option<Option<SectionGroup>> {
     let section = symbols.at(address).first().map(|there| there.section.as_str())?;
     // lld's -z keep-text-section-prefix, and gold, make output sections of the groups.

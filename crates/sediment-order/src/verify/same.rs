@@ -39,7 +39,7 @@ pub struct Sizes {
 
 /// Both files compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Comparison {
+pub struct FileComparison {
     /// Checks, in a fixed sequence.
     pub checks: Vec<Check>,
     /// Sizes of the base.
@@ -48,7 +48,7 @@ pub struct Comparison {
     pub other: Sizes,
 }
 
-impl Comparison {
+impl FileComparison {
     /// True if everything is the same.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -58,7 +58,7 @@ impl Comparison {
 
 /// Compares a linked file with the one that was linked without an order.
 #[must_use]
-pub fn compare(base: &Facts, other: &Facts) -> Comparison {
+pub fn compare(base: &ComparedFacts, other: &ComparedFacts) -> FileComparison {
     let mut checks = Vec::new();
     for ((what, base), (_, other)) in base.words.iter().zip(&other.words) {
         checks.push(Check { what, same: base == other, base: base.clone(), other: other.clone() });
@@ -79,16 +79,16 @@ pub fn compare(base: &Facts, other: &Facts) -> Comparison {
         };
         checks.push(Check { what, same: base == other, base: more(base, other), other: more(other, base) });
     }
-    Comparison { checks, base: base.sizes, other: other.sizes }
+    FileComparison { checks, base: base.sizes, other: other.sizes }
 }
 
-/// Names, and how often each stands there.
-type Counted = BTreeMap<String, u64>;
+/// Number of occurrences by name.
+type NameCounts = BTreeMap<String, u64>;
 
 /// A part of what is compared that consists of names.
-type Part = (&'static str, fn(&Facts) -> &Counted);
+type ComparedNames = (&'static str, fn(&ComparedFacts) -> &NameCounts);
 
-const SETS: [Part; 4] = [
+const SETS: [ComparedNames; 4] = [
     ("symbol names", |facts| &facts.symbols),
     ("dynamic symbols", |facts| &facts.dynamic_symbols),
     ("functions with unwind tables", |facts| &facts.unwound),
@@ -96,16 +96,16 @@ const SETS: [Part; 4] = [
 ];
 
 /// Facts of a file that are compared.
-pub struct Facts {
+pub struct ComparedFacts {
     words: Vec<(&'static str, String)>,
-    symbols: Counted,
-    dynamic_symbols: Counted,
-    unwound: Counted,
-    lines: Counted,
+    symbols: NameCounts,
+    dynamic_symbols: NameCounts,
+    unwound: NameCounts,
+    lines: NameCounts,
     sizes: Sizes,
 }
 
-impl Facts {
+impl ComparedFacts {
     /// Reads them from a linked file.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Facts {
         let file = object::File::parse(bytes).map_err(damaged)?;
         let binary = Binary::parse(bytes, &NoFiles)?;
         let count = |names: &mut dyn Iterator<Item = String>| {
-            let mut counted = Counted::new();
+            let mut counted = NameCounts::new();
             for name in names {
                 *counted.entry(name).or_default() += 1;
             }
@@ -133,8 +133,8 @@ impl Facts {
             )
         };
         let covered = unwound(&file)?;
-        let mut unwound = Counted::new();
-        let mut lines = Counted::new();
+        let mut unwound = NameCounts::new();
+        let mut lines = NameCounts::new();
         let source = SourceLines::read(bytes, &NoFiles)?;
         for function in &binary.functions {
             if covered.contains(&function.address) {

@@ -9,7 +9,7 @@ use sediment_core::profile::{FunctionIndex, Heat, Profile};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The functions of a binary by name and by address.
-pub(super) struct Symbols<'a> {
+pub(super) struct BinarySymbols<'a> {
     pub(super) binary: &'a Binary,
     pub(super) by_name: BTreeMap<&'a str, Vec<&'a BinaryFunction>>,
     /// Functions that the compiler made of another one, by that one's name; without cold parts.
@@ -22,7 +22,7 @@ pub(super) struct Symbols<'a> {
     pub(super) last_cold: Option<u64>,
 }
 
-impl<'a> Symbols<'a> {
+impl<'a> BinarySymbols<'a> {
     pub(super) fn of(binary: &'a Binary, file_name: &str) -> Result<Self> {
         if binary.functions.is_empty() {
             return Err(Error::new(
@@ -100,29 +100,29 @@ pub(super) fn is_cold_part(here: &[&BinaryFunction]) -> bool {
 }
 
 /// Weights of the program's functions by name.
-pub(super) struct Weights<'a> {
+pub(super) struct NameWeights<'a> {
     pub(super) basis: Basis,
     pub(super) cluster: Option<Match>,
-    pub(super) by_name: BTreeMap<&'a str, Weighed<'a>>,
+    pub(super) by_name: BTreeMap<&'a str, NameWeight<'a>>,
     /// Names of other programs.
     pub(super) foreign: HashSet<&'a str>,
 }
 
 #[derive(Default)]
-pub(super) struct Weighed<'a> {
+pub(super) struct NameWeight<'a> {
     pub(super) weight: u128,
     /// Files of local functions of this name, with the weight of each.
     pub(super) files: BTreeMap<&'a str, u128>,
     pub(super) heat: Option<Heat>,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> NameWeights<'a> {
     /// Without a profile.
     pub(super) fn uniform() -> Self {
         Self { basis: Basis::Functions, cluster: None, by_name: BTreeMap::new(), foreign: HashSet::new() }
     }
 
-    pub(super) fn of(profile: &'a Profile, symbols: &Symbols<'_>, file_name: &str) -> Result<Self> {
+    pub(super) fn of(profile: &'a Profile, symbols: &BinarySymbols<'_>, file_name: &str) -> Result<Self> {
         let cluster = identity::dso_of(profile, symbols.binary, file_name);
         let label = cluster.as_ref().map(|found| found.label.as_str());
         let is_in_program = |function: FunctionIndex| match &profile.key(function).dso {
@@ -156,7 +156,7 @@ impl<'a> Weights<'a> {
         } else {
             Basis::Functions
         };
-        let mut by_name: BTreeMap<&str, Weighed> = BTreeMap::new();
+        let mut by_name: BTreeMap<&str, NameWeight> = BTreeMap::new();
         for function in ours {
             let key = profile.key(function);
             let weighed = by_name.entry(key.name.as_str()).or_default();

@@ -10,12 +10,12 @@
 //! A file that follows the order has about as many parted neighbours as the order: it is never blamed, whatever the objects tell.
 //! Neither is a file that follows another order.
 //!
-//! Without objects, local functions still tell their source files: a linker keeps those of one file together. [`Runs`] counts how
+//! Without objects, local functions still tell their source files: a linker keeps those of one file together. [`LocalFunctionRuns`] counts how
 //! often the file changes from one function to the next.
 
-use super::Wanted;
-use super::symbols::Symbols;
-use sediment_core::binary::objects::{ObjectFunction, Objects};
+use super::WantedFunction;
+use super::symbols::BinarySymbols;
+use sediment_core::binary::objects::{InputObjects, ObjectFunction};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The order must part this many neighbours, or change files this many times more than needed.
@@ -25,9 +25,9 @@ const STRAYS: usize = 20;
 
 /// True if the functions lie as their inputs have them, where the order asks for another sequence.
 pub(super) fn lies_as_linked_without(
-    wanted: &[Wanted<'_>],
-    symbols: &Symbols<'_>,
-    objects: &Objects,
+    wanted: &[WantedFunction<'_>],
+    symbols: &BinarySymbols<'_>,
+    objects: &InputObjects,
 ) -> bool {
     let mut turns: HashMap<u64, usize> = HashMap::new();
     for (turn, function) in wanted.iter().enumerate() {
@@ -41,19 +41,19 @@ pub(super) fn lies_as_linked_without(
     if 2 * covered >= turns.len() {
         Neighbours::of(&known, &turns).are_untouched()
     } else {
-        Runs::of(symbols, &turns).are_untouched(turns.len())
+        LocalFunctionRuns::of(symbols, &turns).are_untouched(turns.len())
     }
 }
 
 /// A function of the file whose place in the link's inputs is known.
 #[derive(Clone, Copy)]
-struct Known {
+struct LocatedFunction {
     /// Group of the linker, object, section and offset.
     place: (usize, usize, usize, u64),
     address: u64,
 }
 
-impl Known {
+impl LocatedFunction {
     /// Functions of one block lie together in a link without an order.
     fn block(&self) -> (usize, usize) {
         (self.place.0, self.place.1)
@@ -61,7 +61,7 @@ impl Known {
 }
 
 /// The functions of the file that one object has, in the order of the inputs; ambiguous ones are skipped.
-fn known(symbols: &Symbols<'_>, objects: &Objects) -> Vec<Known> {
+fn known(symbols: &BinarySymbols<'_>, objects: &InputObjects) -> Vec<LocatedFunction> {
     let copies = copies(objects);
     let mut by_name: HashMap<(&str, Option<&str>), Option<&ObjectFunction>> = HashMap::new();
     let functions =
@@ -90,17 +90,19 @@ fn known(symbols: &Symbols<'_>, objects: &Objects) -> Vec<Known> {
         }
     }
     // Aliases have one place; functions that were folded to one have several.
-    let mut known: Vec<Known> = at
+    let mut known: Vec<LocatedFunction> = at
         .into_iter()
         .filter(|(_, positions)| positions.len() == 1)
-        .flat_map(|(address, positions)| positions.into_iter().map(move |place| Known { place, address }))
+        .flat_map(|(address, positions)| {
+            positions.into_iter().map(move |place| LocatedFunction { place, address })
+        })
         .collect();
     known.sort_unstable_by_key(|function| (function.place, function.address));
     known
 }
 
 /// Objects with the functions of an earlier one: libtool compiles each source twice, and archives repeat what lies beside them.
-fn copies(objects: &Objects) -> HashSet<usize> {
+fn copies(objects: &InputObjects) -> HashSet<usize> {
     let mut first: HashMap<Vec<(&str, &str)>, usize> = HashMap::new();
     let by_object = objects.functions.chunk_by(|a, b| a.path == b.path);
     by_object
@@ -124,7 +126,7 @@ struct Neighbours {
 
 impl Neighbours {
     /// `turns`: the ordered addresses.
-    fn of(known: &[Known], turns: &HashMap<u64, usize>) -> Self {
+    fn of(known: &[LocatedFunction], turns: &HashMap<u64, usize>) -> Self {
         let mut in_order: Vec<(usize, u64)> = known
             .iter()
             .filter_map(|function| turns.get(&function.address).map(|turn| (*turn, function.address)))
@@ -164,12 +166,13 @@ impl Neighbours {
 
 /// The next known function behind each in memory. Those of another group of the same object count as not there: some linkers
 /// gather them, and others leave them.
-fn next_in_memory(known: &[Known]) -> HashMap<u64, u64> {
+fn next_in_memory(known: &[LocatedFunction]) -> HashMap<u64, u64> {
     let mut by_address = known.to_vec();
     by_address.sort_unstable_by_key(|function| function.address);
     let next = |turn: usize| {
         let one = by_address[turn];
-        let other_group = |there: &&Known| there.place.1 == one.place.1 && there.place.0 != one.place.0;
+        let other_group =
+            |there: &&LocatedFunction| there.place.1 == one.place.1 && there.place.0 != one.place.0;
         let next = by_address[turn + 1..].iter().find(|there| !other_group(there))?;
         Some((one.address, next.address))
     };
@@ -177,16 +180,16 @@ fn next_in_memory(known: &[Known]) -> HashMap<u64, u64> {
 }
 
 /// Runs of ordered local functions of one source file.
-struct Runs {
+struct LocalFunctionRuns {
     functions: usize,
     files: usize,
     in_order: usize,
     in_memory: usize,
 }
 
-impl Runs {
+impl LocalFunctionRuns {
     /// `turns`: the ordered addresses.
-    fn of(symbols: &Symbols<'_>, turns: &HashMap<u64, usize>) -> Self {
+    fn of(symbols: &BinarySymbols<'_>, turns: &HashMap<u64, usize>) -> Self {
         let mut functions: Vec<(u64, usize, &str)> = Vec::new();
         for (address, turn) in turns {
             // Cold, exit, start-up and hot functions may be gathered.

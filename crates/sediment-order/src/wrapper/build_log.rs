@@ -7,12 +7,12 @@
 
 /// A link in a build's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct BuildLogLink {
     /// Line of the log, from 1.
     pub line: u64,
     /// The program that links, as it was called.
     pub program: String,
-    /// Its output: absolute where the log tells the folder.
+    /// Its output: absolute if the log has the folder.
     pub output: String,
     /// Folders of `-B`, where the compiler looks for its programs.
     pub search: Vec<String>,
@@ -24,7 +24,7 @@ pub struct Link {
 
 /// The links in a log, in its order.
 #[must_use]
-pub fn links(text: &str) -> Vec<Link> {
+pub fn links(text: &str) -> Vec<BuildLogLink> {
     let mut folders: Vec<String> = Vec::new();
     let mut found = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -51,7 +51,7 @@ pub fn links(text: &str) -> Vec<Link> {
 }
 
 /// The link that a command does, if it does one.
-fn link(command: &[String], folder: Option<&str>, line: u64) -> Option<Link> {
+fn link(command: &[String], folder: Option<&str>, line: u64) -> Option<BuildLogLink> {
     let at = command.iter().take(12).position(|word| is_compiler(word) || is_linker(word))?;
     // Whatever stands in front only starts it: settings, libtool, ccache, env.
     let starts = |word: &String| {
@@ -76,7 +76,7 @@ fn link(command: &[String], folder: Option<&str>, line: u64) -> Option<Link> {
         return None;
     }
     let (program, arguments) = command[at..].split_first()?;
-    let mut link = Link {
+    let mut link = BuildLogLink {
         line,
         program: program.clone(),
         output: String::new(),

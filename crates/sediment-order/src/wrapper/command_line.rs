@@ -11,7 +11,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// A file to be linked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub enum LinkInput {
     /// Named by its path.
     Path(OsString),
     /// `-lNAME`: to be looked for in the folders of `-L`.
@@ -34,7 +34,7 @@ pub struct LinkLine {
     /// `-static`, `-Bstatic`, anywhere: of a library of both kinds the archive is taken.
     pub prefers_archives: bool,
     /// Inputs of the link, in order.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<LinkInput>,
     /// `-L`, in order.
     pub search: Vec<OsString>,
     /// The compiler's plugin for link-time optimisation, as drivers always name it.
@@ -51,12 +51,12 @@ pub struct LinkLine {
     /// Values of options, each of which may name a file.
     pub values: Vec<OsString>,
     /// Why words are missing: a response file was not read.
-    pub incomplete: Option<Incomplete>,
+    pub incomplete: Option<IncompleteLine>,
 }
 
 /// Why a command line is not known as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Incomplete {
+pub enum IncompleteLine {
     /// Response files hold more than `LONGEST_RESPONSE`, [`MOST_RESPONSE_FILES`] or `MOST_WORDS` allows.
     TooLong,
     /// This response file can be read once, by the linker.
@@ -220,7 +220,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
     while let Some(word) = rest.next() {
         let bytes = word.as_bytes();
         let Some(option) = bytes.strip_prefix(b"-").filter(|option| !option.is_empty()) else {
-            line.inputs.push(Input::Path(word));
+            line.inputs.push(LinkInput::Path(word));
             continue;
         };
         let long = option.strip_prefix(b"-").unwrap_or(option);
@@ -288,7 +288,7 @@ impl LinkLine {
             "h" | "soname" => self.soname = Some(value.to_string_lossy().into_owned()),
             "m" => self.emulation = Some(value.to_string_lossy().into_owned()),
             "L" | "library-path" => self.search.push(value),
-            "l" | "library" => self.inputs.push(Input::Library(value)),
+            "l" | "library" => self.inputs.push(LinkInput::Library(value)),
             "plugin" => self.plugin = Some(value),
             "T" | "script" => self.scripts.push(value),
             _ => {}
@@ -367,7 +367,7 @@ fn is_word(option: &[u8]) -> bool {
 fn expand(
     arguments: &[OsString],
     response: &dyn Fn(&OsStr, u64) -> Response,
-) -> (Vec<OsString>, Option<Incomplete>) {
+) -> (Vec<OsString>, Option<IncompleteLine>) {
     let mut words = Vec::with_capacity(arguments.len());
     let mut incomplete = None;
     // Words to come, the next one last.
@@ -379,7 +379,7 @@ fn expand(
             continue;
         };
         if files == MOST_RESPONSE_FILES || words.len() + rest.len() > MOST_WORDS {
-            incomplete = Some(Incomplete::TooLong);
+            incomplete = Some(IncompleteLine::TooLong);
             break;
         }
         match response(OsStr::from_bytes(name), bytes) {
@@ -388,15 +388,17 @@ fn expand(
                 bytes = bytes.saturating_sub(text.len() as u64);
                 let most = MOST_WORDS.saturating_sub(words.len() + rest.len());
                 let Some(named) = split(&text, most) else {
-                    incomplete = Some(Incomplete::TooLong);
+                    incomplete = Some(IncompleteLine::TooLong);
                     break;
                 };
                 rest.extend(named.into_iter().rev());
             }
             Response::Missing => words.push(word),
-            Response::ReadOnce => incomplete = Some(Incomplete::ReadOnce(OsStr::from_bytes(name).to_owned())),
+            Response::ReadOnce => {
+                incomplete = Some(IncompleteLine::ReadOnce(OsStr::from_bytes(name).to_owned()))
+            }
             Response::TooLong => {
-                incomplete = Some(Incomplete::TooLong);
+                incomplete = Some(IncompleteLine::TooLong);
                 break;
             }
         }

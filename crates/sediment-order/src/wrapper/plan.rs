@@ -3,7 +3,7 @@
 //! arguments it needs besides the order. By values alone; the program calls the linker, finds files and starts
 //! processes.
 
-use super::command_line::{Incomplete, LinkLine};
+use super::command_line::{IncompleteLine, LinkLine};
 use crate::link::{self, LINKERS, Linker, gnu_ld_script};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -20,7 +20,7 @@ pub enum PassThrough {
     /// The build asks for an order of its own, by this option.
     OwnOrder(String),
     /// The inputs of the link are unknown.
-    Incomplete(Incomplete),
+    Incomplete(IncompleteLine),
 }
 
 impl PassThrough {
@@ -32,10 +32,10 @@ impl PassThrough {
             Self::Relocatable => "output is an object (-r): order the final link".to_owned(),
             Self::Test => "test of a configure script".to_owned(),
             Self::OwnOrder(option) => format!("the build sets its own order ({option})"),
-            Self::Incomplete(Incomplete::TooLong) => {
+            Self::Incomplete(IncompleteLine::TooLong) => {
                 "the command line with its response files is too long".to_owned()
             }
-            Self::Incomplete(Incomplete::ReadOnce(path)) => {
+            Self::Incomplete(IncompleteLine::ReadOnce(path)) => {
                 let path = sediment_core::escape::terminal(&path.to_string_lossy());
                 format!("{path} is a pipe or device, which only the linker can read")
             }
@@ -81,7 +81,7 @@ fn is_test(line: &LinkLine, folder: &OsStr) -> bool {
         folders.iter().any(|folder| path.contains(folder))
     };
     let first_input = line.inputs.iter().any(|input| {
-        matches!(input, super::command_line::Input::Path(path) if path.as_bytes().starts_with(b"conftest"))
+        matches!(input, super::command_line::LinkInput::Path(path) if path.as_bytes().starts_with(b"conftest"))
     });
     matches!(stem, "conftest" | "libconftest")
         || name.starts_with("cmTC_")
@@ -135,7 +135,7 @@ pub fn joinable(line: &LinkLine, arguments: &[OsString], complete: bool) -> Resu
         .inputs
         .iter()
         .filter_map(|input| match input {
-            super::command_line::Input::Path(path) if is_object(path) => Some(path),
+            super::command_line::LinkInput::Path(path) if is_object(path) => Some(path),
             _ => None,
         })
         .collect();

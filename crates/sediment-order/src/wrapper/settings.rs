@@ -24,9 +24,9 @@ pub const ORDER: &str = ".order";
 /// Gain below which an older order stays, in parts per million, where neither settings nor the user name one.
 pub(crate) const KEEP_BELOW: u64 = 20_000;
 
-/// Settings of a package. The default is that of a package without the file.
+/// Settings of a package. A package without the file has the default.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct PackageSettings {
     /// `engine`: the release whose default order it is.
     pub engine: &'static Engine,
     /// `optimize-for`: goal of the order; None: the default of the release.
@@ -39,7 +39,7 @@ pub struct Settings {
     pub min_coverage: Option<u64>,
 }
 
-impl Default for Settings {
+impl Default for PackageSettings {
     fn default() -> Self {
         Self { engine: LATEST, aim: None, keep: Vec::new(), keep_below: KEEP_BELOW, min_coverage: None }
     }
@@ -50,8 +50,8 @@ impl Default for Settings {
 /// # Errors
 /// For the first line that is none of `key = value`, has an unknown key, one for the second time or a value that it cannot have; for
 /// a file whose first key is not `sediment`, and for one of a newer version.
-pub fn parse(text: &[u8]) -> Result<Settings> {
-    let mut settings = Settings::default();
+pub fn parse(text: &[u8]) -> Result<PackageSettings> {
+    let mut settings = PackageSettings::default();
     let mut lines_of: BTreeMap<&str, u64> = BTreeMap::new();
     for (line, number) in text.split(|byte| *byte == b'\n').zip(1..) {
         let wrong = |what: &str| Error::at_line(number, what).with_found(line);
@@ -102,7 +102,7 @@ impl Wrong {
     }
 }
 
-impl Settings {
+impl PackageSettings {
     fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), Wrong> {
         let one_of = |what: &str, known: Vec<String>| {
             Wrong::new(format!("unknown {what}"), format!("supported: {}", known.join(", ")))

@@ -15,8 +15,10 @@ use sediment_core::profile::Profile;
 use sediment_core::skipped::Reason;
 use sediment_core::{Result, Skipped, profile};
 use sediment_order::link;
-use sediment_read::read::{AddressId, HEAD, Input, READERS, Reader, Recording, Settings, StackOrder, Step};
-use sediment_read::trace::file::{Record, Records, Writer};
+use sediment_read::read::{
+    AddressId, HEAD, Input, READERS, ReadSettings, Reader, Recording, StackOrder, Step,
+};
+use sediment_read::trace::file::{TraceRecord, TraceRecords, TraceWriter};
 use sediment_read::{counters::gcov, resolve, trace};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::BTreeSet;
@@ -24,10 +26,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A check by the name of its target; whether it took the input for what it reads.
-pub type Check = (&'static str, fn(&[u8]) -> bool);
+pub type FuzzCheck = (&'static str, fn(&[u8]) -> bool);
 
 /// Targets that are no readers.
-pub const OTHERS: &[Check] = &[
+pub const OTHERS: &[FuzzCheck] = &[
     ("elf", elf),
     ("gcov", gcov),
     ("order-file", order_file),
@@ -62,7 +64,7 @@ pub fn check_once(target: &str, bytes: &[u8]) -> bool {
     check_with(target, bytes, &settings[sum % settings.len()..][..1])
 }
 
-fn check_with(target: &str, bytes: &[u8], settings: &[Settings]) -> bool {
+fn check_with(target: &str, bytes: &[u8], settings: &[ReadSettings]) -> bool {
     if let Some(reader) = READERS.iter().find(|reader| reader.name == target) {
         return check_reader(reader, bytes, settings);
     }
@@ -72,16 +74,20 @@ fn check_with(target: &str, bytes: &[u8], settings: &[Settings]) -> bool {
     run(bytes)
 }
 
-fn settings() -> [Settings; 3] {
+fn settings() -> [ReadSettings; 3] {
     let program = Some("/opt/program".to_owned());
     [
-        Settings::default(),
-        Settings { program: program.clone(), stacks: Some(StackOrder::CallerFirst), ..Settings::default() },
-        Settings { program, stacks: Some(StackOrder::CalleeFirst), ..Settings::default() },
+        ReadSettings::default(),
+        ReadSettings {
+            program: program.clone(),
+            stacks: Some(StackOrder::CallerFirst),
+            ..ReadSettings::default()
+        },
+        ReadSettings { program, stacks: Some(StackOrder::CalleeFirst), ..ReadSettings::default() },
     ]
 }
 
-fn check_reader(reader: &Reader, bytes: &[u8], settings: &[Settings]) -> bool {
+fn check_reader(reader: &Reader, bytes: &[u8], settings: &[ReadSettings]) -> bool {
     measured("recognise", bytes.len(), || (reader.recognises)(&bytes[..bytes.len().min(HEAD)]));
     let mut any = false;
     for settings in settings {
@@ -130,7 +136,7 @@ fn ids_are_those_of_the_recording(recording: &Recording) {
     assert!(dsos.all(|dso| (dso.0 as usize) < recording.dsos().len()));
 }
 
-fn replay(reader: &Reader, bytes: &[u8], settings: &Settings, recording: &Recording) {
+fn replay(reader: &Reader, bytes: &[u8], settings: &ReadSettings, recording: &Recording) {
     let Some(replay) = reader.replay else { return };
     let mut unknown = 0usize;
     let mut step = |step: Step| match step {
@@ -243,7 +249,7 @@ fn order_file(bytes: &[u8]) -> bool {
 fn trace_file(bytes: &[u8]) -> bool {
     let in_memory = measured("read", bytes.len(), || records(&bytes));
     let in_pieces = measured("read in pieces", bytes.len(), || records(&Pieces(bytes)));
-    let words = |read: &Result<Vec<Record>>| read.as_ref().map_err(ToString::to_string).cloned();
+    let words = |read: &Result<Vec<TraceRecord>>| read.as_ref().map_err(ToString::to_string).cloned();
     assert_eq!(words(&in_memory), words(&in_pieces), "in memory and in pieces it is read differently");
     let _ = measured("load", bytes.len(), || trace::file::load(&bytes, &FunctionTable::default()));
     let _ =
@@ -256,8 +262,8 @@ fn trace_file(bytes: &[u8]) -> bool {
     true
 }
 
-fn records(input: &dyn Input) -> Result<Vec<Record>> {
-    let mut records = Records::of(input)?;
+fn records(input: &dyn Input) -> Result<Vec<TraceRecord>> {
+    let mut records = TraceRecords::of(input)?;
     let mut read = Vec::new();
     while let Some(record) = records.next()? {
         read.push(record);
@@ -266,24 +272,24 @@ fn records(input: &dyn Input) -> Result<Vec<Record>> {
 }
 
 /// The file of a run that goes as these records say. A gap in a thread that has not run yet says nothing.
-fn write_again(records: &[Record]) -> Vec<u8> {
+fn write_again(records: &[TraceRecord]) -> Vec<u8> {
     let mut profile = Profile::default();
     let mut functions = Vec::new();
     for record in records {
-        if let Record::Definition(key) = record {
+        if let TraceRecord::Definition(key) = record {
             functions.push(Some(profile.function(key.clone())));
         }
     }
     let mut written = Vec::new();
-    let mut writer = Writer::new(&mut written, &profile, &functions);
+    let mut writer = TraceWriter::new(&mut written, &profile, &functions);
     let (mut thread, mut begun) = (0, BTreeSet::new());
     for record in records {
         match record {
-            Record::Definition(_) => {}
-            Record::Thread(other) => thread = *other,
-            Record::Gap if !begun.contains(&thread) => {}
-            Record::Gap => writer.step(Step::Gap { thread }),
-            Record::Run(function) => {
+            TraceRecord::Definition(_) => {}
+            TraceRecord::Thread(other) => thread = *other,
+            TraceRecord::Gap if !begun.contains(&thread) => {}
+            TraceRecord::Gap => writer.step(Step::Gap { thread }),
+            TraceRecord::Run(function) => {
                 begun.insert(thread);
                 writer.step(Step::Run { thread, place: AddressId(*function) });
             }

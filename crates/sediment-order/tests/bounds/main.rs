@@ -267,7 +267,7 @@ fn a_profile_of_many_short_stacks() {
     for number in 0..50_000 {
         writeln!(stacks, "main;f{number};g{number};h{number} 1").unwrap();
     }
-    let settings = read::Settings { format: Some("folded".to_owned()), ..read::Settings::default() };
+    let settings = read::ReadSettings { format: Some("folded".to_owned()), ..read::ReadSettings::default() };
     let text = within(ORDER, stacks.len(), || {
         let recording = read::read(&stacks.as_bytes(), &settings).unwrap();
         let (profile, _) = resolve(&recording, &NoFiles).unwrap();

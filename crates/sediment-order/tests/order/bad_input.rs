@@ -7,8 +7,8 @@ use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_order::model::cores::CORES;
 use sediment_order::model::{Geometry, core_misses, core_replay, replay, score, start_faults};
-use sediment_order::order::algorithms::affinity::{self, Workload};
-use sediment_order::order::algorithms::{ALGORITHMS, Options, algorithm, cdsort};
+use sediment_order::order::algorithms::affinity::{self, WeightedTrace};
+use sediment_order::order::algorithms::{ALGORITHMS, AlgorithmOptions, algorithm, cdsort};
 use sediment_order::order::{self, Selection};
 
 fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
@@ -21,12 +21,12 @@ fn built(sizes: &[u64], weights: &[u64], edges: &[(u32, u32, u64)]) -> CallGraph
 }
 
 /// Every layout by its name, and the engine without and with a run of all functions, some of them unknown.
-fn every_order(graph: &CallGraph, options: &Options<'_>) -> Vec<(&'static str, Vec<FunctionId>)> {
+fn every_order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<(&'static str, Vec<FunctionId>)> {
     let mut orders: Vec<_> =
         ALGORITHMS.iter().map(|algorithm| (algorithm.name, (algorithm.run)(graph, options))).collect();
     orders.push(("engine", affinity::order(graph, &[]).order));
     let trace = run(graph);
-    let workload = Workload { trace: &trace, weight: u64::MAX };
+    let workload = WeightedTrace { trace: &trace, weight: u64::MAX };
     orders.push(("engine, with a run", affinity::order(graph, &[workload]).order));
     orders
 }
@@ -98,8 +98,11 @@ fn graphs() -> Vec<(&'static str, CallGraph)> {
 fn every_layout_orders_every_graph_and_does_so_again() {
     for (name, graph) in graphs() {
         let ids: Vec<FunctionId> = graph.ids().collect();
-        let orders = every_order(&graph, &Options::default());
-        assert!(orders == every_order(&graph, &Options::default()), "{name}: another order the second time");
+        let orders = every_order(&graph, &AlgorithmOptions::default());
+        assert!(
+            orders == every_order(&graph, &AlgorithmOptions::default()),
+            "{name}: another order the second time"
+        );
         for (by, mut order) in orders {
             order.sort_unstable();
             assert_eq!(order, ids, "{name}: {by} must have each function once");
@@ -151,7 +154,11 @@ fn calls_to_oneself_move_nobody() {
     // C3, Pettis-Hansen and hfsort+ count entries, by which they rank chains.
     for name in ["cdsort", "original", "first-use", "balanced-partitioning", "input", "random"] {
         let run = algorithm(name).unwrap().run;
-        assert_eq!(run(&with, &Options::default()), run(&without, &Options::default()), "{name}");
+        assert_eq!(
+            run(&with, &AlgorithmOptions::default()),
+            run(&without, &AlgorithmOptions::default()),
+            "{name}"
+        );
     }
 }
 
@@ -159,13 +166,16 @@ fn calls_to_oneself_move_nobody() {
 fn parallel_edges_are_one_edge_of_their_sum() {
     let parted = built(&[64; 4], &[0; 4], &[(0, 2, 3), (0, 2, 4), (2, 1, 5), (2, 1, 0), (1, 3, 6)]);
     let summed = built(&[64; 4], &[0; 4], &[(0, 2, 7), (2, 1, 5), (1, 3, 6)]);
-    assert_eq!(every_order(&parted, &Options::default()), every_order(&summed, &Options::default()));
+    assert_eq!(
+        every_order(&parted, &AlgorithmOptions::default()),
+        every_order(&summed, &AlgorithmOptions::default())
+    );
 }
 
 #[test]
 fn unprofiled_functions_follow_profiled_ones() {
     let graph = built(&[64; 8], &[0; 8], &[(2, 3, 5), (6, 7, 5)]);
-    for (name, order) in every_order(&graph, &Options::default()) {
+    for (name, order) in every_order(&graph, &AlgorithmOptions::default()) {
         let by_calls = ["cdsort", "c3", "hfsort+", "pettis-hansen", "original", "engine"];
         if by_calls.contains(&name) {
             assert_eq!(order[4..], [0, 1, 4, 5].map(FunctionId), "{name}");
@@ -177,7 +187,7 @@ fn unprofiled_functions_follow_profiled_ones() {
 fn a_giant_function_keeps_the_others_together() {
     // Calls around a giant: whatever it does, the small functions that call each other are not torn apart by it.
     let graph = built(&[64, 1 << 40, 64], &[0; 3], &[(0, 2, 90), (2, 1, 10), (1, 0, 10)]);
-    for (name, order) in every_order(&graph, &Options::default()) {
+    for (name, order) in every_order(&graph, &AlgorithmOptions::default()) {
         let place = |id| order.iter().position(|function| *function == FunctionId(id)).unwrap();
         if !["input", "random", "first-use", "balanced-partitioning"].contains(&name) {
             assert_eq!(place(0).abs_diff(place(2)), 1, "{name}: {order:?}");
@@ -191,7 +201,8 @@ fn starts_and_contents_that_are_not_of_the_graph() {
     let starts = [vec![9, 9, 4, 4, 2, u32::MAX, 4], vec![], vec![7; 50]]
         .map(|start| start.into_iter().map(FunctionId).collect::<Vec<_>>());
     let code_shingles = [vec![], vec![u64::MAX, 0], vec![0; 3]];
-    let options = Options { starts: &starts, code_shingles: &code_shingles, ..Options::default() };
+    let options =
+        AlgorithmOptions { starts: &starts, code_shingles: &code_shingles, ..AlgorithmOptions::default() };
     for name in ["first-use", "balanced-partitioning"] {
         let order = (algorithm(name).unwrap().run)(&graph, &options);
         assert_eq!(order[..2], [4, 2].map(FunctionId), "{name}");
@@ -202,21 +213,24 @@ fn starts_and_contents_that_are_not_of_the_graph() {
 #[test]
 fn settings_of_cdsort_that_nobody_means() {
     let graph = built(&[64; 6], &[0; 6], &ring(6, 10));
-    let standard = cdsort::Settings::default();
+    let standard = cdsort::CdsortParameters::default();
     let settings = [
-        cdsort::Settings { cache_entries: 0, cache_size: 0, longest_chain: 0, ..standard },
-        cdsort::Settings {
+        cdsort::CdsortParameters { cache_entries: 0, cache_size: 0, longest_chain: 0, ..standard },
+        cdsort::CdsortParameters {
             cache_entries: u32::MAX,
             cache_size: u32::MAX,
             longest_chain: u32::MAX,
             ..standard
         },
-        cdsort::Settings { frequency_scale: f64::NAN, distance_sixteenths: 0, ..standard },
-        cdsort::Settings { frequency_scale: f64::INFINITY, distance_sixteenths: 255, ..standard },
-        cdsort::Settings { frequency_scale: -1.0, ..standard },
+        cdsort::CdsortParameters { frequency_scale: f64::NAN, distance_sixteenths: 0, ..standard },
+        cdsort::CdsortParameters { frequency_scale: f64::INFINITY, distance_sixteenths: 255, ..standard },
+        cdsort::CdsortParameters { frequency_scale: -1.0, ..standard },
     ];
     for cdsort in settings {
-        let mut order = (algorithm("cdsort").unwrap().run)(&graph, &Options { cdsort, ..Options::default() });
+        let mut order = (algorithm("cdsort").unwrap().run)(
+            &graph,
+            &AlgorithmOptions { cdsort, ..AlgorithmOptions::default() },
+        );
         order.sort_unstable();
         assert_eq!(order, graph.ids().collect::<Vec<_>>(), "{cdsort:?}");
     }

@@ -4,7 +4,7 @@
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::random::Generator;
 use sediment_order::order::cut;
-use sediment_order::order::{Request, Selection, compute};
+use sediment_order::order::{OrderRequest, Selection, compute};
 use std::collections::BTreeMap;
 
 /// A program of 60 functions and a library of 20, with calls and affinity as loops have them.
@@ -46,7 +46,7 @@ fn a_cut_profile_gives_the_same_orders() {
         assert_eq!(cut.after, cut.profile.edge_count());
         assert!(cut.after < cut.before);
         for label in ["prog", "libx.so.1"] {
-            let order = |profile| compute(profile, &Selection::Dso(label), &Request::default()).unwrap();
+            let order = |profile| compute(profile, &Selection::Dso(label), &OrderRequest::default()).unwrap();
             let [before, after] = [order(&whole), order(&cut.profile)];
             assert_eq!(before.order, after.order, "{label}, seed {seed}");
             assert_eq!(before.built.table.keys, after.built.table.keys, "every function stays");

@@ -7,8 +7,8 @@
 use proptest::prelude::*;
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Trace};
 use sediment_order::model::{Geometry, replay};
-use sediment_order::order::algorithms::affinity::{CLASSICS, TOGETHER, Workload, cost, order};
-use sediment_order::order::algorithms::{CDSORT, Options, algorithm};
+use sediment_order::order::algorithms::affinity::{CLASSICS, TOGETHER, WeightedTrace, cost, order};
+use sediment_order::order::algorithms::{AlgorithmOptions, CDSORT, algorithm};
 use std::collections::BTreeMap;
 use support::graphs;
 use support::graphs::Shape;
@@ -64,8 +64,8 @@ fn with_affinity(run: &Trace, functions: u32, size: u64) -> CallGraph {
     graph_of(run, functions, size).with_affinity(graphs::edges(affinity)).unwrap()
 }
 
-fn alone(trace: &Trace) -> [Workload<'_>; 1] {
-    [Workload { trace, weight: 1 }]
+fn alone(trace: &Trace) -> [WeightedTrace<'_>; 1] {
+    [WeightedTrace { trace, weight: 1 }]
 }
 
 fn misses(run: &Trace, graph: &CallGraph, order: &[FunctionId], tlb_entries: u32) -> u64 {
@@ -76,7 +76,7 @@ fn misses(run: &Trace, graph: &CallGraph, order: &[FunctionId], tlb_entries: u32
 fn without_a_trace_it_is_the_best_of_the_classics() {
     let graph = graphs::graph(Shape::Program, 500, 2_000, 1);
     let outcome = order(&graph, &[]);
-    assert_eq!(outcome.order, (CLASSICS[0].run)(&graph, &Options::default()));
+    assert_eq!(outcome.order, (CLASSICS[0].run)(&graph, &AlgorithmOptions::default()));
     assert_eq!((outcome.start, outcome.cost), (CDSORT, 1.0));
 }
 
@@ -87,7 +87,7 @@ fn functions_of_one_phase_are_adjacent() {
     let graph = graph_of(&train, functions, size);
     let outcome = order(&graph, &alone(&train));
     assert!(outcome.cost < 0.97, "{}", outcome.cost);
-    let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
+    let classic = (algorithm("cdsort").unwrap().run)(&graph, &AlgorithmOptions::default());
     let held_out = jobs(functions, 12, 500, 99);
     for entries in [16, 32, 64] {
         let [ours, theirs] =
@@ -106,7 +106,7 @@ fn a_profile_with_affinity_edges_is_enough() {
         let outcome = order(&graph, &[]);
         assert_eq!(outcome.start, TOGETHER);
         assert!(outcome.cost < 1.0, "{}", outcome.cost);
-        let classics = CLASSICS.iter().map(|classic| (classic.run)(&graph, &Options::default()));
+        let classics = CLASSICS.iter().map(|classic| (classic.run)(&graph, &AlgorithmOptions::default()));
         let held_out = jobs(functions, 12, 300, 98 + seed);
         for (sum, order) in sums.iter_mut().zip([outcome.order].into_iter().chain(classics)) {
             *sum += [32, 64].map(|entries| misses(&held_out, &graph, &order, entries)).iter().sum::<u64>();
@@ -120,8 +120,11 @@ fn each_of_several_workloads_counts() {
     let (functions, size) = (600, 400);
     let [long, short] = [jobs(functions, 6, 4_000, 1), jobs(functions, 10, 300, 5)];
     let graph = graph_of(&long, functions, size);
-    let both = order(&graph, &[Workload { trace: &long, weight: 1 }, Workload { trace: &short, weight: 1 }]);
-    let classic = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
+    let both = order(
+        &graph,
+        &[WeightedTrace { trace: &long, weight: 1 }, WeightedTrace { trace: &short, weight: 1 }],
+    );
+    let classic = (algorithm("cdsort").unwrap().run)(&graph, &AlgorithmOptions::default());
     assert!(misses(&short, &graph, &both.order, 32) < misses(&short, &graph, &classic, 32));
     assert_eq!(cost(&graph, &short, &classic), 1.0);
     // The classic order comes from the long run's own calls: there is next to nothing to be gained for it.

@@ -4,7 +4,7 @@
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::text;
 use sediment_core::{Error, ErrorCode};
-use sediment_order::order::{Request, Selection, compute};
+use sediment_order::order::{OrderRequest, Selection, compute};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -59,14 +59,14 @@ fn callers_tell_errors_apart() {
     assert_eq!(Binary::parse(b"", &NoFiles).unwrap_err().code(), ErrorCode::EmptyInput);
     assert_eq!(Binary::parse(b"text", &NoFiles).unwrap_err().code(), ErrorCode::NotElf);
     let recording = |bytes: &[u8]| {
-        sediment_read::read::find(&bytes, &sediment_read::read::Settings::default())
+        sediment_read::read::find(&bytes, &sediment_read::read::ReadSettings::default())
             .err()
             .map(|error| error.code())
     };
     assert_eq!(recording(b"\x7fELF"), Some(ErrorCode::NotARecording));
     assert_eq!(recording(b"\x00\x01\x02"), Some(ErrorCode::UnknownFormat));
     let empty = text::parse(b"digraph { graph [sediment=2]; }").unwrap().0;
-    let error = compute(&empty, &Selection::Everything, &Request::default()).unwrap_err();
+    let error = compute(&empty, &Selection::Everything, &OrderRequest::default()).unwrap_err();
     assert_eq!(error.code(), ErrorCode::EmptyProfile);
     let needs_binary =
         sediment_read::read::read(&&b"gmon\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &Default::default());

@@ -5,8 +5,8 @@ use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::profile::{FunctionKey, Profile};
-use sediment_order::order::forecast::{Gain, Program};
-use sediment_order::order::{self, Aim, Older, Request, Selection, functions_named};
+use sediment_order::order::forecast::{ForecastProgram, OrderGain};
+use sediment_order::order::{self, Aim, Older, OrderRequest, Selection, functions_named};
 
 /// Bytes of a function: two fill a page.
 const SIZE: u64 = 2048;
@@ -58,7 +58,7 @@ fn served(profile: &Profile, binary: Option<&Binary>) -> Option<Aim> {
         Some(binary) => Selection::Binary { binary, file_name: "prog" },
         None => Selection::Everything,
     };
-    order::compute(profile, &selection, &Request::default()).unwrap().served
+    order::compute(profile, &selection, &OrderRequest::default()).unwrap().served
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn an_order_for_the_start_that_is_worse_than_none_is_not_chosen() {
     profile.source.insert("callgrind".to_owned());
     assert_ne!(served(&profile, Some(&binary)), Some(Aim::Startup));
     // Who asks for it, gets it.
-    let request = Request { aim: Some(Aim::Startup), ..Request::default() };
+    let request = OrderRequest { aim: Some(Aim::Startup), ..OrderRequest::default() };
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
     assert_eq!(order::compute(&profile, &selection, &request).unwrap().served, Some(Aim::Startup));
 }
@@ -103,13 +103,13 @@ fn no_order_is_made_if_all_are_worse_for_the_start() {
     for more in [None, Some("callgrind")] {
         let mut profile = profile.clone();
         profile.source.extend(more.map(str::to_owned));
-        let made = order::compute(&profile, &selection, &Request::default()).unwrap();
+        let made = order::compute(&profile, &selection, &OrderRequest::default()).unwrap();
         assert_eq!((made.is_best_as_linked, made.served, made.order.functions().count()), (true, None, 0));
     }
     // What is asked for, and an older order, are another choice than the linked file.
-    let asked = Request { aim: Some(Aim::Both), ..Request::default() };
+    let asked = OrderRequest { aim: Some(Aim::Both), ..OrderRequest::default() };
     let older = Older { file: "older".to_owned(), names: all, threshold: 0.02 };
-    let kept = Request { older: Some(&older), ..Request::default() };
+    let kept = OrderRequest { older: Some(&older), ..OrderRequest::default() };
     for (request, aim) in [(asked, Aim::Both), (kept, Aim::Steady)] {
         let made = order::compute(&profile, &selection, &request).unwrap();
         assert_eq!((made.is_best_as_linked, made.served), (false, Some(aim)));
@@ -125,23 +125,23 @@ fn the_functions_in_between_count() {
     let binary = linked(&all, 3 * SIZE);
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
     let built = order::build(&profile, &selection).unwrap();
-    let program = Program::new(&profile, &built, &[]).unwrap();
+    let program = ForecastProgram::new(&profile, &built, &[]).unwrap();
     let order: Vec<FunctionId> = built.graph.ids().collect();
     let gain = program.gain(&order).unwrap();
     assert_eq!((gain.before.pages, gain.after.pages), (200, 100));
     assert!(gain.ratio() < 0.9 && !gain.is_nothing() && !gain.is_worse(), "{gain:?}");
     // The other way round, the layout is worse, also where the one before fits.
-    let worse = Gain { before: gain.after, after: gain.before };
+    let worse = OrderGain { before: gain.after, after: gain.before };
     assert!(worse.is_worse(), "{worse:?}");
     // Packed already, nothing is to gain.
     let packed = linked(&all, 0);
     let selection = Selection::Binary { binary: &packed, file_name: "prog" };
     let built = order::build(&profile, &selection).unwrap();
-    let gain = Program::new(&profile, &built, &[]).unwrap().gain(&order).unwrap();
+    let gain = ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).unwrap();
     assert!(gain.is_nothing() && (gain.ratio() - 1.0).abs() < 1e-9, "{gain:?}");
     // A graph without a binary does not tell how the program is linked.
     let built = order::build(&profile, &Selection::Everything).unwrap();
-    assert!(Program::new(&profile, &built, &[]).unwrap().gain(&order).is_none());
+    assert!(ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).is_none());
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn code_at_the_top_of_memory_is_forecast_as_any() {
         let built =
             order::build(&profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
         let order: Vec<FunctionId> = built.graph.ids().collect();
-        Program::new(&profile, &built, &[]).unwrap().gain(&order).unwrap()
+        ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).unwrap()
     };
     // Where Linux has the kernel.
     assert_eq!(gain(0xffff_ffff_8100_0000), gain(0));
@@ -172,7 +172,7 @@ fn a_trace_is_counted() {
     let trace =
         Trace { functions: (0..1000).map(|turn| FunctionId(turn % 200)).collect(), breaks: Vec::new() };
     let traces = [&trace];
-    let program = Program::new(&profile, &built, &traces).unwrap();
+    let program = ForecastProgram::new(&profile, &built, &traces).unwrap();
     let order: Vec<FunctionId> = built.graph.ids().collect();
     let gain = program.gain(&order).unwrap();
     // Round and round over 200 pages, or over 100 with two functions each: every new page misses.
@@ -187,7 +187,7 @@ fn a_merged_profile_forecasts_what_its_recordings_do() {
     let forecast = |profile: &Profile| {
         let built = order::build(profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
         let order: Vec<FunctionId> = built.graph.ids().collect();
-        let gain = Program::new(profile, &built, &[]).unwrap().gain(&order).unwrap();
+        let gain = ForecastProgram::new(profile, &built, &[]).unwrap().gain(&order).unwrap();
         assert!(!gain.is_nothing(), "{gain:?}");
         gain.ratio()
     };
@@ -223,7 +223,7 @@ fn samples_without_calls_give_no_verdict() {
     let binary = linked(&all, 3 * SIZE);
     let built = order::build(&profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
     let order: Vec<FunctionId> = built.graph.ids().collect();
-    let program = Program::new(&profile, &built, &[]).unwrap();
+    let program = ForecastProgram::new(&profile, &built, &[]).unwrap();
     assert!(!program.has_calls() && program.gain(&order).is_none());
 }
 
@@ -234,7 +234,7 @@ fn a_small_program_has_nothing_to_gain() {
     let binary = linked(&all, 3 * SIZE);
     let built = order::build(&profile, &Selection::Binary { binary: &binary, file_name: "prog" }).unwrap();
     let order: Vec<FunctionId> = built.graph.ids().collect();
-    let gain = Program::new(&profile, &built, &[]).unwrap().gain(&order).unwrap();
+    let gain = ForecastProgram::new(&profile, &built, &[]).unwrap().gain(&order).unwrap();
     assert!(gain.is_nothing() && gain.after.pages < gain.before.pages, "{gain:?}");
 }
 

@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_order::model::{Geometry, score};
-use sediment_order::order::algorithms::{ALGORITHMS, Options, algorithm};
+use sediment_order::order::algorithms::{ALGORITHMS, AlgorithmOptions, algorithm};
 use support::graphs;
 use support::graphs::Shape;
 
@@ -16,7 +16,10 @@ fn edge(caller: u32, callee: u32, weight: u64) -> CallEdge {
 }
 
 fn order(name: &str, graph: &CallGraph) -> Vec<u32> {
-    (algorithm(name).unwrap().run)(graph, &Options::default()).iter().map(|function| function.0).collect()
+    (algorithm(name).unwrap().run)(graph, &AlgorithmOptions::default())
+        .iter()
+        .map(|function| function.0)
+        .collect()
 }
 
 /// Sizes, weights and edges of a graph, with what breaks naive code: nothing at all, sizes of 0 and of more than any
@@ -40,7 +43,7 @@ proptest! {
         let graph = CallGraph::new(sizes, weights, edges).unwrap();
         for algorithm in ALGORITHMS {
             for most_looks in [None, Some(0), Some(100)] {
-                let options = Options { seed: 3, most_looks, ..Options::default() };
+                let options = AlgorithmOptions { seed: 3, most_looks, ..AlgorithmOptions::default() };
                 let mut order = (algorithm.run)(&graph, &options);
                 order.sort_unstable();
                 prop_assert_eq!(order, graph.ids().collect::<Vec<_>>(), "{}", algorithm.name);
@@ -52,8 +55,8 @@ proptest! {
     fn looks_that_are_not_used_up_change_nothing((sizes, weights, edges) in parts()) {
         let graph = CallGraph::new(sizes, weights, edges).unwrap();
         for algorithm in ALGORITHMS {
-            let enough = Options { most_looks: Some(10_000_000), ..Options::default() };
-            prop_assert_eq!((algorithm.run)(&graph, &enough), (algorithm.run)(&graph, &Options::default()));
+            let enough = AlgorithmOptions { most_looks: Some(10_000_000), ..AlgorithmOptions::default() };
+            prop_assert_eq!((algorithm.run)(&graph, &enough), (algorithm.run)(&graph, &AlgorithmOptions::default()));
         }
     }
 
@@ -67,7 +70,7 @@ proptest! {
         let graph = CallGraph::new(sizes.clone(), weights.clone(), edges).unwrap();
         let again = CallGraph::new(sizes, weights, shuffled).unwrap();
         for algorithm in ALGORITHMS {
-            let options = Options::default();
+            let options = AlgorithmOptions::default();
             prop_assert_eq!((algorithm.run)(&graph, &options), (algorithm.run)(&again, &options));
         }
     }
@@ -203,7 +206,7 @@ fn a_call_tree_is_ordered_as_lld_does() {
 fn call_graph_orders_beat_random_orders() {
     let graph = graphs::graph(Shape::Program, 5_000, 20_000, 1);
     let scored = |name: &str| {
-        let order = (algorithm(name).unwrap().run)(&graph, &Options::default());
+        let order = (algorithm(name).unwrap().run)(&graph, &AlgorithmOptions::default());
         score(&graph, &order, &Geometry::default())
     };
     let chance = scored("random");

@@ -10,24 +10,24 @@ use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::{CallGraph, GroupKind, Order};
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::{FunctionKey, Profile};
-use sediment_core::{ErrorCode, Location, Skipped};
+use sediment_core::{ErrorCode, ErrorLocation, Skipped};
 use sediment_order::link::{self, LINKERS, Placement};
 use sediment_order::order::{self, BuiltGraph, Selection};
 use std::fmt::Write as _;
 use std::path::Path;
 
-struct Asked {
+struct AskedFunction {
     name: String,
     weight: u64,
     file: Option<String>,
 }
 
-fn functions(text: &str) -> Vec<Asked> {
+fn functions(text: &str) -> Vec<AskedFunction> {
     text.lines()
         .filter(|line| !line.is_empty())
         .map(|line| {
             let mut columns = line.split('\t');
-            Asked {
+            AskedFunction {
                 name: columns.next().unwrap().to_owned(),
                 weight: columns.next().map_or(1, |weight| weight.parse().unwrap()),
                 file: columns.next().map(str::to_owned),
@@ -60,7 +60,7 @@ fn binary(symbols: &str) -> Binary {
     Binary { functions, ..Binary::default() }
 }
 
-fn place(asked: &[Asked], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) {
+fn place(asked: &[AskedFunction], binary: Option<&Binary>) -> (Vec<Placement>, Skipped) {
     let keys = asked
         .iter()
         .map(|function| FunctionKey { dso: None, name: function.name.clone(), file: function.file.clone() })
@@ -149,10 +149,10 @@ fn every_case_is_written_in_every_dialect() {
 
 #[test]
 fn hostile_names_are_written_exactly_or_left_out() {
-    let asked: Vec<Asked> = support::hostile::names()
+    let asked: Vec<AskedFunction> = support::hostile::names()
         .into_iter()
         .filter(|(_, name)| name.len() < 1000) // the long one is only long
-        .map(|(_, name)| Asked { name, weight: 1, file: None })
+        .map(|(_, name)| AskedFunction { name, weight: 1, file: None })
         .collect();
     let (placements, skipped) = place(&asked, None);
     check_written("hostile-names", &placements, skipped);
@@ -200,7 +200,7 @@ fn nothing_that_is_no_order_is_read_as_one() {
         (".text : {\n  *(.text.a\u{1b}[2J)\n}\n", 2, "[2J)"),
     ] {
         let error = link::read(text).expect_err(text);
-        assert_eq!(error.location(), Some(Location::Line(line)), "{text:?}: {error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Line(line)), "{text:?}: {error}");
         assert!(error.to_string().contains(found), "{text:?}: {error}");
     }
 }

@@ -5,7 +5,8 @@ use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_order::report::layout::{
-    self, Calls, Heat, Layout, MeasuredMisses, ProfiledFunction, Program, Report, SplitFunction,
+    self, Layout, LayoutReport, MeasuredMisses, ProfileByName, ProfileCalls, ProfiledFunction,
+    ReportedProgram, SplitFunction,
 };
 use std::collections::BTreeSet;
 
@@ -55,24 +56,29 @@ fn words(page: &str) -> String {
 }
 
 fn drawn(binary: &Binary, heat: &[(FunctionKey, ProfiledFunction)]) -> String {
-    let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
+    let heat_of = ProfileByName::of(heat.iter().map(|(key, seen)| (key, *seen)));
     let before = layout::linked("before", binary, &heat_of);
     let mut order: Vec<_> = heat.iter().collect();
     order.sort_by_key(|(key, seen)| (std::cmp::Reverse(seen.weight), key.name.clone()));
     let after = layout::predicted("after", &before, order.iter().map(|(key, _)| key.name.as_str()));
     let functions = before.functions.iter().map(|function| (function.address, "part.o".to_owned())).collect();
-    let program =
-        Program { name: "program".to_owned(), before, after, objects: functions, ..Program::default() };
+    let program = ReportedProgram {
+        name: "program".to_owned(),
+        before,
+        after,
+        objects: functions,
+        ..ReportedProgram::default()
+    };
     page_of("program", "a note", program)
 }
 
-fn page_of(title: &str, note: &str, program: Program<'_>) -> String {
-    layout::html(&Report {
+fn page_of(title: &str, note: &str, program: ReportedProgram<'_>) -> String {
+    layout::html(&LayoutReport {
         title: title.to_owned(),
         programs: vec![program],
         notes: vec![note.to_owned()],
         most_pages: 48,
-        ..Report::default()
+        ..LayoutReport::default()
     })
 }
 
@@ -172,7 +178,7 @@ fn hostile_names_are_shown_and_do_nothing() {
     let page = drawn(&binary, &heat);
     is_well_formed(&page);
     assert!(!page.chars().any(|c| c.is_control() && c != '\n'));
-    let named = page_of("<b>&\"'", "<script>", Program::default());
+    let named = page_of("<b>&\"'", "<script>", ReportedProgram::default());
     assert!(named.contains("&lt;b&gt;&amp;&quot;&#39;") && named.contains("&lt;script&gt;"), "{named}");
     is_well_formed(&named);
 }
@@ -205,7 +211,7 @@ fn functions_that_are_in_one_layout_alone_are_counted() {
         functions: names
             .iter()
             .zip(1..)
-            .map(|(name, at)| layout::Function {
+            .map(|(name, at)| layout::LayoutFunction {
                 name,
                 address: 4096 * at,
                 size: 64,
@@ -214,10 +220,10 @@ fn functions_that_are_in_one_layout_alone_are_counted() {
             })
             .collect(),
     };
-    let program = Program {
+    let program = ReportedProgram {
         before: names(&["a", "twin", "twin", "gone"]),
         after: names(&["twin", "new", "a", "twin"]),
-        ..Program::default()
+        ..ReportedProgram::default()
     };
     let found = data(&page_of("p", "", program));
     assert_eq!(found["n"], serde_json::json!(["a", "twin", "twin", "gone", "new"]));
@@ -273,16 +279,16 @@ fn libraries_have_their_calls_and_counts_are_of_one_base() {
     let profile = profile_with_a_library();
     let keys: Vec<FunctionKey> =
         ["main", "work"].map(|name| FunctionKey { dso: Some("prog".to_owned()), ..key(name) }).into();
-    let heat = Heat::of(keys.iter().zip([0, 3]).map(|(key, weight)| (key, seen(weight))));
+    let heat = ProfileByName::of(keys.iter().zip([0, 3]).map(|(key, weight)| (key, seen(weight))));
     let functions = vec![function("main", 0x1000, 64), function("work", 0x1040, 64)];
     let binary = Binary { functions, ..Binary::default() };
     let before = layout::linked("before", &binary, &heat);
-    let program = Program {
+    let program = ReportedProgram {
         name: "prog".to_owned(),
         after: before.clone(),
         before,
-        calls: Calls::of(&profile, &keys),
-        ..Program::default()
+        calls: ProfileCalls::of(&profile, &keys),
+        ..ReportedProgram::default()
     };
     let found = data(&page_of("p", "", program));
     assert_eq!(found["n"], serde_json::json!(["main", "work", "malloc"]));
@@ -311,7 +317,7 @@ fn hot_and_cold_parts_have_their_bytes_and_weights() {
         |name: &str, weights| SplitFunction { name: name.to_owned(), bytes: 300, cold_bytes: 100, weights };
     let split =
         vec![parted("other_graph", None), parted("work", Some([1000, 10])), parted("quiet", Some([0, 0]))];
-    let page = page_of("p", "", Program { split, ..Program::default() });
+    let page = page_of("p", "", ReportedProgram { split, ..ReportedProgram::default() });
     let table = page.split("<h2>Hot and cold parts").nth(1).unwrap().split("</table>").next().unwrap();
     let rows: Vec<String> = table
         .split("<tr>")
@@ -340,7 +346,7 @@ fn small_files_are_one_tile_that_no_name_can_imitate() {
         names.iter().zip(0..).map(|(name, at)| function(name, 0x1000 + 512 * at, 500 - at)).collect();
     let binary = Binary { functions, ..Binary::default() };
     let heat: Vec<_> = names.iter().map(|name| (key(name), seen(1))).collect();
-    let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
+    let heat_of = ProfileByName::of(heat.iter().map(|(key, seen)| (key, *seen)));
     let before = layout::linked("before", &binary, &heat_of);
     let objects = before
         .functions
@@ -348,7 +354,11 @@ fn small_files_are_one_tile_that_no_name_can_imitate() {
         .zip(["/smaller files", "smaller files"].into_iter().chain(names.iter().map(String::as_str)))
         .map(|(function, file)| (function.address, file.to_owned()))
         .collect();
-    let page = page_of("p", "", Program { after: before.clone(), before, objects, ..Program::default() });
+    let page = page_of(
+        "p",
+        "",
+        ReportedProgram { after: before.clone(), before, objects, ..ReportedProgram::default() },
+    );
     assert_eq!(page.matches("data-rest=\"\"").count(), 1);
     assert_eq!(page.matches(" data-o=\"").count(), 240);
     let rest = page.split("data-rest=\"\"").nth(1).unwrap().split("</title>").next().unwrap();
@@ -358,15 +368,21 @@ fn small_files_are_one_tile_that_no_name_can_imitate() {
 #[test]
 fn regions_scroll_by_keyboard_and_have_names_of_their_own() {
     let (binary, heat) = program(100);
-    let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
+    let heat_of = ProfileByName::of(heat.iter().map(|(key, seen)| (key, *seen)));
     let of = |name: &str| {
         let before = layout::linked("before", &binary, &heat_of);
         let split = vec![SplitFunction::default()];
-        Program { name: name.to_owned(), after: before.clone(), before, split, ..Program::default() }
+        ReportedProgram {
+            name: name.to_owned(),
+            after: before.clone(),
+            before,
+            split,
+            ..ReportedProgram::default()
+        }
     };
     for names in [&["one"][..], &["one", "\"two<"]] {
-        let programs: Vec<Program<'_>> = names.iter().map(|name| of(name)).collect();
-        let page = layout::html(&Report { programs, most_pages: 48, ..Report::default() });
+        let programs: Vec<ReportedProgram<'_>> = names.iter().map(|name| of(name)).collect();
+        let page = layout::html(&LayoutReport { programs, most_pages: 48, ..LayoutReport::default() });
         is_well_formed(&page);
         let mut labels = BTreeSet::new();
         for (at, _) in page.match_indices(" role=\"region\"") {
@@ -389,11 +405,17 @@ fn regions_scroll_by_keyboard_and_have_names_of_their_own() {
 #[test]
 fn headlines_tell_simulated_misses_from_counted_ones() {
     let (binary, heat) = program(100);
-    let heat_of = Heat::of(heat.iter().map(|(key, seen)| (key, *seen)));
+    let heat_of = ProfileByName::of(heat.iter().map(|(key, seen)| (key, *seen)));
     let headline = |measured: Option<MeasuredMisses>| {
         let before = layout::linked("before", &binary, &heat_of);
-        let program = Program { after: before.clone(), before, misses: Some(0.01), ..Program::default() };
-        let page = layout::html(&Report { programs: vec![program], measured, ..Report::default() });
+        let program = ReportedProgram {
+            after: before.clone(),
+            before,
+            misses: Some(0.01),
+            ..ReportedProgram::default()
+        };
+        let page =
+            layout::html(&LayoutReport { programs: vec![program], measured, ..LayoutReport::default() });
         let line = page.split("class=\"headline\">").nth(1).unwrap().split("</p>").next().unwrap();
         line.split("; ").nth(1).unwrap().replace('\u{a0}', " ")
     };

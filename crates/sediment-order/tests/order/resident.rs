@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that fit the caches keep their input order from engine 3 on; all others have the order of engine 2.
 
-use sediment_core::binary::objects::{ObjectFunction, ObjectPath, Objects};
+use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::{FunctionId, GroupKind};
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_order::order::algorithms::{INPUT, algorithm};
 use sediment_order::order::versions::{Engine, engine};
-use sediment_order::order::{self, Aim, Method, Ordering, Request, Selection};
+use sediment_order::order::{self, Aim, OrderMethod, OrderRequest, Ordering, Selection};
 
 const COUNT: u64 = 60;
 
@@ -45,7 +45,7 @@ fn binary(size: u64) -> Binary {
     Binary { functions: functions.collect(), ..Binary::default() }
 }
 
-fn objects(size: u64) -> Objects {
+fn objects(size: u64) -> InputObjects {
     let functions = names().into_iter().zip(0usize..).map(|(name, place)| ObjectFunction {
         section: format!(".text.{name}"),
         name,
@@ -55,7 +55,7 @@ fn objects(size: u64) -> Objects {
         path: 0,
         place: (place, 0),
     });
-    let mut objects = Objects::default();
+    let mut objects = InputObjects::default();
     objects.paths.push(ObjectPath::File("prog.o".to_owned()));
     objects.functions.extend(functions);
     objects
@@ -67,7 +67,7 @@ fn compute(
     engine: &'static Engine,
     aim: Option<Aim>,
 ) -> Ordering {
-    let request = Request { method: Method::Engine(engine), aim, ..Request::default() };
+    let request = OrderRequest { method: OrderMethod::Engine(engine), aim, ..OrderRequest::default() };
     order::compute(profile, selection, &request).unwrap()
 }
 
@@ -115,8 +115,11 @@ fn former_engines_know_no_caches() {
     let selection = Selection::Binary { binary: &binary, file_name: "prog" };
     for number in [1, 2] {
         let made = compute(&profile, &selection, engine(number).unwrap(), None);
-        let cdsort = Method::Algorithm(algorithm("cdsort").unwrap(), order::algorithms::Options::default());
-        let request = Request { method: cdsort, ..Request::default() };
+        let cdsort = OrderMethod::Algorithm(
+            algorithm("cdsort").unwrap(),
+            order::algorithms::AlgorithmOptions::default(),
+        );
+        let request = OrderRequest { method: cdsort, ..OrderRequest::default() };
         assert_eq!(ids(&made), ids(&order::compute(&profile, &selection, &request).unwrap()));
     }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The settings of a package: what each key means, and what is refused with its line.
 
-use sediment_core::Location;
+use sediment_core::ErrorLocation;
 use sediment_order::order::Aim;
 use sediment_order::order::versions::LATEST;
-use sediment_order::wrapper::settings::{Settings, parse, percent};
+use sediment_order::wrapper::settings::{PackageSettings, parse, percent};
 
-fn refused(text: &str) -> (Option<Location>, String) {
+fn refused(text: &str) -> (Option<ErrorLocation>, String) {
     let error = parse(text.as_bytes()).expect_err(text);
     assert!(error.hint().is_some() || error.location().is_some(), "{error}");
     (error.location(), error.to_string())
@@ -15,7 +15,7 @@ fn refused(text: &str) -> (Option<Location>, String) {
 #[test]
 fn every_key_is_read() {
     let text = "# of the package\nsediment = 1\n\n engine=1\nkeep = prog.order  libx.so.1.order # two\nkeep-below = 0.5\nmin-coverage=97.25\n";
-    let Settings { engine, aim, keep, keep_below, min_coverage } = parse(text.as_bytes()).unwrap();
+    let PackageSettings { engine, aim, keep, keep_below, min_coverage } = parse(text.as_bytes()).unwrap();
     assert_eq!((engine.number, aim), (1, None));
     assert_eq!(keep, ["prog.order", "libx.so.1.order"]);
     assert_eq!((keep_below, min_coverage), (5_000, Some(972_500)));
@@ -28,7 +28,7 @@ fn every_key_is_read() {
 
 #[test]
 fn a_file_without_further_keys_is_the_default() {
-    let (read, default) = (parse(b"sediment = 1\n").unwrap(), Settings::default());
+    let (read, default) = (parse(b"sediment = 1\n").unwrap(), PackageSettings::default());
     assert_eq!(format!("{read:?}"), format!("{default:?}"));
 }
 
@@ -57,10 +57,10 @@ fn settings_without_effect_are_refused_with_the_line() {
         ("sediment = 1\nengine = \u{202e}2", 2),
     ] {
         let (location, words) = refused(text);
-        assert_eq!(location, Some(Location::Line(line)), "{text:?}: {words}");
+        assert_eq!(location, Some(ErrorLocation::Line(line)), "{text:?}: {words}");
     }
     assert_eq!(refused("# nothing\n\n").0, None);
-    assert_eq!(parse(b"sediment = 1\n\xff = 1\n").unwrap_err().location(), Some(Location::Line(2)));
+    assert_eq!(parse(b"sediment = 1\n\xff = 1\n").unwrap_err().location(), Some(ErrorLocation::Line(2)));
 }
 
 #[test]

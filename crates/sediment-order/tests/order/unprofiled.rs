@@ -5,7 +5,7 @@ use sediment_core::callgraph::{FunctionId, GroupKind};
 use sediment_core::profile::merge::{Weight, merge};
 use sediment_core::profile::{Profile, text};
 use sediment_order::order::algorithms;
-use sediment_order::order::{self, Ordering, Request, Selection, Standing, place_unprofiled};
+use sediment_order::order::{self, OrderRequest, Ordering, Selection, Standing, place_unprofiled};
 
 const RECORDED: &str = r#"digraph Callgraph {
   graph [sediment=2, source="valgrind callgrind (Ir)", unit=calls, total=1111];
@@ -60,7 +60,7 @@ fn merged(inputs: &[&Profile]) -> Profile {
 /// The groups of the default order, by name.
 fn ordered(profile: &Profile) -> Vec<(GroupKind, Vec<String>)> {
     let Ordering { order, built, .. } =
-        order::compute(profile, &Selection::Dso("tool"), &Request::default()).unwrap();
+        order::compute(profile, &Selection::Dso("tool"), &OrderRequest::default()).unwrap();
     let name = |id: FunctionId| built.table.keys[id.index()].name.clone();
     order
         .groups
@@ -157,7 +157,10 @@ fn standings() {
     assert_eq!(standing("behind"), Some(Standing::Unreachable));
     // Calls of what did not run, and of nothing else.
     let sequence = place_unprofiled(
-        &(algorithms::algorithm("input").unwrap().run)(&built.graph, &algorithms::Options::default()),
+        &(algorithms::algorithm("input").unwrap().run)(
+            &built.graph,
+            &algorithms::AlgorithmOptions::default(),
+        ),
         &unprofiled,
     );
     assert_eq!(sequence.len(), built.graph.len());

@@ -3,12 +3,12 @@
 
 use sediment_core::ErrorCode;
 use sediment_core::binary::names::SectionGroup;
-use sediment_core::binary::objects::{ObjectFunction, ObjectPath, Objects};
+use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
-use sediment_core::matching::identity::Rule;
+use sediment_core::matching::identity::MatchRule;
 use sediment_core::profile::{FunctionKey, Heat, Profile};
 use sediment_order::link::OrderedName;
-use sediment_order::verify::{Basis, InputSection, Misplaced, Reason, Report, verify};
+use sediment_order::verify::{Basis, InputSection, Misplaced, Reason, VerifyReport, verify};
 
 /// A function of 100 bytes in `.text`, every 128 bytes.
 fn function(name: &str, place: usize) -> BinaryFunction {
@@ -56,12 +56,12 @@ fn profile(calls: &str) -> Profile {
     profile
 }
 
-fn check(binary: &Binary, asked: &str, calls: Option<&str>) -> Report {
+fn check(binary: &Binary, asked: &str, calls: Option<&str>) -> VerifyReport {
     let profile = calls.map(profile);
-    verify(binary, &order(asked), profile.as_ref(), "prog", &Objects::default()).unwrap()
+    verify(binary, &order(asked), profile.as_ref(), "prog", &InputObjects::default()).unwrap()
 }
 
-fn reasons(report: &Report) -> Vec<(&str, Reason)> {
+fn reasons(report: &VerifyReport) -> Vec<(&str, Reason)> {
     report
         .misplaced
         .iter()
@@ -77,7 +77,7 @@ fn all_as_ordered() {
     assert_eq!((report.weight, report.weight_found, report.weight_placed), (100, 100, 100));
     assert_eq!(report.placed_parts_per_million, 1_000_000);
     assert_eq!((report.basis, report.in_force), (Basis::Calls, true));
-    assert_eq!(report.cluster.as_ref().map(|found| found.rule), Some(Rule::FileName));
+    assert_eq!(report.cluster.as_ref().map(|found| found.rule), Some(MatchRule::FileName));
     assert!(reasons(&report).is_empty());
     // Four times 100 bytes within the first page.
     assert_eq!((report.hot_bytes, report.hot_pages, report.ideal_pages), (400, 1, 1));
@@ -124,7 +124,7 @@ fn samples_where_nobody_counted_calls() {
         profile.facts_mut(function).samples = Some(samples);
     }
     let report =
-        verify(&binary("a b x"), &order("a b"), Some(&profile), "prog", &Objects::default()).unwrap();
+        verify(&binary("a b x"), &order("a b"), Some(&profile), "prog", &InputObjects::default()).unwrap();
     assert_eq!((report.basis, report.weight, report.weight_placed), (Basis::Samples, 100, 100));
 }
 
@@ -248,7 +248,7 @@ fn local_functions_of_one_name() {
         &order("a twin b"),
         Some(&profile),
         "prog",
-        &Objects::default(),
+        &InputObjects::default(),
     )
     .unwrap();
     assert_eq!(first.weight_placed, 2);
@@ -257,7 +257,7 @@ fn local_functions_of_one_name() {
         &order("a twin b"),
         Some(&profile),
         "prog",
-        &Objects::default(),
+        &InputObjects::default(),
     )
     .unwrap();
     assert_eq!(second.weight_placed, 10);
@@ -275,7 +275,7 @@ fn groups_of_the_linker_are_known_by_their_landmarks() {
         &order("a b c plain hot_one main setup cold_one"),
         Some(&profile),
         "prog",
-        &Objects::default(),
+        &InputObjects::default(),
     )
     .unwrap();
     assert_eq!(
@@ -309,19 +309,21 @@ fn output_sections_tell_where_a_function_went() {
 
 #[test]
 fn unverifiable_files_are_an_error() {
-    let stripped = verify(&Binary::default(), &order("a"), None, "prog", &Objects::default()).unwrap_err();
+    let stripped =
+        verify(&Binary::default(), &order("a"), None, "prog", &InputObjects::default()).unwrap_err();
     assert_eq!(stripped.code(), ErrorCode::Stripped, "{stripped}");
 
-    let other_order = verify(&binary("x y"), &order("a b"), None, "prog", &Objects::default()).unwrap_err();
+    let other_order =
+        verify(&binary("x y"), &order("a b"), None, "prog", &InputObjects::default()).unwrap_err();
     assert!(
         other_order.code() == ErrorCode::NotInProfile && other_order.to_string().contains('2'),
         "{other_order}"
     );
     // A list for GNU ld asks for a function by several sections.
     let by_section =
-        verify(&binary("x y"), &order("a b a b"), None, "prog", &Objects::default()).unwrap_err();
+        verify(&binary("x y"), &order("a b a b"), None, "prog", &InputObjects::default()).unwrap_err();
     assert_eq!(by_section.to_string(), other_order.to_string());
-    let single = verify(&binary("x y"), &order("a a"), None, "prog", &Objects::default()).unwrap_err();
+    let single = verify(&binary("x y"), &order("a a"), None, "prog", &InputObjects::default()).unwrap_err();
     assert!(single.code() == ErrorCode::NotInProfile && !single.to_string().contains('2'), "{single}");
 
     let mut other = Profile::default();
@@ -329,7 +331,7 @@ fn unverifiable_files_are_an_error() {
         other.function(FunctionKey::new(Some(dso.as_bytes()), b"palloc", None).unwrap());
     }
     let other_profile =
-        verify(&binary("x y"), &order("x"), Some(&other), "prog", &Objects::default()).unwrap_err();
+        verify(&binary("x y"), &order("x"), Some(&other), "prog", &InputObjects::default()).unwrap_err();
     assert_eq!(other_profile.code(), ErrorCode::WrongBinary, "{other_profile}");
     assert!(other_profile.hint().unwrap().contains("libc.so.6, postgres"), "{other_profile:?}");
 }
@@ -346,8 +348,8 @@ fn section(name: &str) -> InputSection {
 }
 
 /// Objects with these functions, `name:section`.
-fn objects(functions: &str) -> Objects {
-    let mut objects = Objects::default();
+fn objects(functions: &str) -> InputObjects {
+    let mut objects = InputObjects::default();
     objects.paths = vec![ObjectPath::File("f.o".to_owned())];
     objects.functions = functions
         .split_whitespace()

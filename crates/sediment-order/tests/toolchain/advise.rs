@@ -6,7 +6,9 @@ use sediment_core::binary::source_lines::SourceLines;
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_order::advise::compiler_notes::CompilerNotes;
-use sediment_order::advise::inline::{Advice, Candidate, Obstacle, Program, Settings, advise};
+use sediment_order::advise::inline::{
+    Advice, AdvisedProgram, InlineCandidate, InlineThresholds, Obstacle, advise,
+};
 use std::path::Path;
 use std::process::Command;
 use support::{Need, case};
@@ -78,12 +80,17 @@ fn advice(folder: &Path, file: &str, profile: &Profile, said: &str) -> Advice {
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
     let lines = SourceLines::read(&bytes, &NoFiles).unwrap();
     let notes = CompilerNotes::find(said);
-    let program =
-        Program { bytes: &bytes, binary: &binary, file_name: file, lines: lines.as_ref(), notes: &notes };
-    advise(profile, &program, &Settings::default()).unwrap()
+    let program = AdvisedProgram {
+        bytes: &bytes,
+        binary: &binary,
+        file_name: file,
+        lines: lines.as_ref(),
+        notes: &notes,
+    };
+    advise(profile, &program, &InlineThresholds::default()).unwrap()
 }
 
-fn of<'a>(list: &'a [Candidate], caller: &str, callee: &str) -> &'a Candidate {
+fn of<'a>(list: &'a [InlineCandidate], caller: &str, callee: &str) -> &'a InlineCandidate {
     list.iter().find(|c| c.caller.name == caller && c.callee.name == callee).unwrap_or_else(|| {
         panic!("no {caller} -> {callee} in {list:#?}");
     })

@@ -6,7 +6,7 @@
 use libtest_mimic::Trial;
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 use sediment_order::model::{Geometry, score};
-use sediment_order::order::algorithms::{Options, algorithm};
+use sediment_order::order::algorithms::{AlgorithmOptions, algorithm};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -150,10 +150,11 @@ fn pettis_hansen(bolt: &str) {
     {
         let graph = graph(functions, edges, seed);
         let (numbered, names) = as_met(&graph);
-        let ours: Vec<FunctionId> = (algorithm("pettis-hansen").unwrap().run)(&numbered, &Options::default())
-            .into_iter()
-            .map(|function| names[function.index()])
-            .collect();
+        let ours: Vec<FunctionId> =
+            (algorithm("pettis-hansen").unwrap().run)(&numbered, &AlgorithmOptions::default())
+                .into_iter()
+                .map(|function| names[function.index()])
+                .collect();
         assert_eq!(
             ours,
             order_of_bolt(bolt, "pettis-hansen", &graph),
@@ -168,10 +169,13 @@ fn hfsort_plus() {
     let (mut sums, mut near) = ([0.0; 3], [0.0; 3]);
     for seed in 1..=4 {
         let graph = graph(1_500, 6_000, seed);
-        let ours = (algorithm("hfsort+").unwrap().run)(&graph, &Options::default());
+        let ours = (algorithm("hfsort+").unwrap().run)(&graph, &AlgorithmOptions::default());
         let theirs = order_of_bolt("llvm-bolt-16", "hfsort+", &graph);
         assert_eq!(theirs.len(), graph.len());
-        let chance = (algorithm("random").unwrap().run)(&graph, &Options { seed, ..Options::default() });
+        let chance = (algorithm("random").unwrap().run)(
+            &graph,
+            &AlgorithmOptions { seed, ..AlgorithmOptions::default() },
+        );
         for (place, order) in [ours, theirs, chance].iter().enumerate() {
             let score = score(&graph, order, &Geometry { tlb_entries: 16, ..Geometry::default() });
             sums[place] += score.tlb.misses / 1e6;

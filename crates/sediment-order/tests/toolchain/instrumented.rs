@@ -5,7 +5,7 @@
 use libtest_mimic::Trial;
 use sediment_core::binary::Files;
 use sediment_core::profile::Profile;
-use sediment_read::read::{self, Recording, Settings, Step};
+use sediment_read::read::{self, ReadSettings, Recording, Step};
 use sediment_read::resolve::resolve_with;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -97,9 +97,9 @@ fn run(program: &Path, arguments: &[&str]) {
     Command::new(program).args(arguments).current_dir(program.parent().unwrap()).output().unwrap();
 }
 
-struct Programs(Vec<PathBuf>);
+struct InstrumentedPrograms(Vec<PathBuf>);
 
-impl Files for Programs {
+impl Files for InstrumentedPrograms {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
@@ -111,8 +111,8 @@ impl Files for Programs {
     }
 }
 
-fn settings(program: &Path) -> Settings {
-    Settings { program: Some(program.to_str().unwrap().to_owned()), ..Settings::default() }
+fn settings(program: &Path) -> ReadSettings {
+    ReadSettings { program: Some(program.to_str().unwrap().to_owned()), ..ReadSettings::default() }
 }
 
 fn read_of(bytes: &[u8], program: &Path) -> Recording {
@@ -120,8 +120,8 @@ fn read_of(bytes: &[u8], program: &Path) -> Recording {
 }
 
 fn profile_of(recording: &Recording, program: &Path) -> sediment_core::Result<Profile> {
-    let files = Programs(vec![program.to_path_buf()]);
-    resolve_with(recording, &files, sediment_read::resolve::Settings::default())
+    let files = InstrumentedPrograms(vec![program.to_path_buf()]);
+    resolve_with(recording, &files, sediment_read::resolve::ResolveSettings::default())
         .map(|resolved| resolved.profile)
 }
 

@@ -5,9 +5,9 @@
 use libtest_mimic::Trial;
 use sediment_core::binary::Files;
 use sediment_core::profile::{FunctionKey, Profile};
-use sediment_read::read::{Settings, Step, replay};
+use sediment_read::read::{ReadSettings, Step, replay};
 use sediment_read::resolve::{self, resolve_with};
-use sediment_read::trace::Sequence;
+use sediment_read::trace::StepCounter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Need, case, read};
@@ -89,10 +89,12 @@ fn profile_of(log: &[u8]) -> Profile {
         text.lines().filter_map(|line| line.split_once("SBs entered:")).map(|(_, n)| n).collect();
     let digits: String = entered.chars().filter(char::is_ascii_digit).collect();
     assert!(recording.seen.starts_with(&digits), "{}: {digits}", recording.seen);
-    let resolved = resolve_with(&recording, &Here, resolve::Settings::default()).unwrap();
+    let resolved = resolve_with(&recording, &Here, resolve::ResolveSettings::default()).unwrap();
     let mut profile = resolved.profile;
-    let mut sequence = Sequence::new(&resolved.functions);
-    assert!(replay(&log, &Settings::default(), &recording, &mut |step: Step| sequence.step(step)).unwrap());
+    let mut sequence = StepCounter::new(&resolved.functions);
+    assert!(
+        replay(&log, &ReadSettings::default(), &recording, &mut |step: Step| sequence.step(step)).unwrap()
+    );
     sequence.put_into(&mut profile, true);
     profile
 }
@@ -176,6 +178,6 @@ int main(void) {
     assert!(error.hint().unwrap().contains("cat PARENT CHILD"), "{error:?}");
     let both = [parent, child].concat();
     let recording = read(&both).unwrap();
-    let resolved = resolve_with(&recording, &Here, resolve::Settings::default()).unwrap();
+    let resolved = resolve_with(&recording, &Here, resolve::ResolveSettings::default()).unwrap();
     assert_eq!(edge(&resolved.profile, "in_child", "leaf").0, Some(12));
 }

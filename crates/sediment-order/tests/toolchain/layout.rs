@@ -5,7 +5,7 @@
 
 use libtest_mimic::Trial;
 use sediment_core::callgraph::{CallGraph, FunctionId};
-use sediment_order::order::algorithms::{Options, algorithm, cdsort};
+use sediment_order::order::algorithms::{AlgorithmOptions, algorithm, cdsort};
 use support::graphs::{Shape, graph};
 use support::lld::{LATER_LLD, LLD, Reference};
 use support::{Need, case};
@@ -54,7 +54,7 @@ fn compare(graph: &CallGraph, lld: &str, seed: u64) {
     let folder = tempfile::tempdir().unwrap();
     let reference = Reference::assemble(graph, folder.path());
     for (ours, theirs) in [("c3", "hfsort"), ("cdsort", "cdsort")] {
-        let order = (algorithm(ours).unwrap().run)(graph, &Options::default());
+        let order = (algorithm(ours).unwrap().run)(graph, &AlgorithmOptions::default());
         let placement = reference.link_by(lld, theirs, &[]);
         assert_ne!(placement.order, graph.ids().collect::<Vec<_>>(), "{lld} ordered something");
         assert_equal(&order, &placement.order, &format!("{ours}, {lld}, seed {seed}"));
@@ -70,25 +70,25 @@ fn assert_equal(ours: &[FunctionId], theirs: &[FunctionId], what: &str) {
 
 /// CDSort with each of its settings changed, beside lld with the same.
 fn settings(lld: &str) {
-    let standard = cdsort::Settings::default();
+    let standard = cdsort::CdsortParameters::default();
     let changed = [
-        ("-cdsort-max-chain-size=16", cdsort::Settings { longest_chain: 16, ..standard }),
-        ("-cdsort-max-chain-size=512", cdsort::Settings { longest_chain: 512, ..standard }),
-        ("-cdsort-cache-entries=3", cdsort::Settings { cache_entries: 3, ..standard }),
-        ("-cdsort-cache-size=65536", cdsort::Settings { cache_size: 65_536, ..standard }),
-        ("-cdsort-distance-power=0.5", cdsort::Settings { distance_sixteenths: 8, ..standard }),
-        ("-cdsort-distance-power=0.125", cdsort::Settings { distance_sixteenths: 2, ..standard }),
-        ("-cdsort-frequency-scale=4", cdsort::Settings { frequency_scale: 4.0, ..standard }),
+        ("-cdsort-max-chain-size=16", cdsort::CdsortParameters { longest_chain: 16, ..standard }),
+        ("-cdsort-max-chain-size=512", cdsort::CdsortParameters { longest_chain: 512, ..standard }),
+        ("-cdsort-cache-entries=3", cdsort::CdsortParameters { cache_entries: 3, ..standard }),
+        ("-cdsort-cache-size=65536", cdsort::CdsortParameters { cache_size: 65_536, ..standard }),
+        ("-cdsort-distance-power=0.5", cdsort::CdsortParameters { distance_sixteenths: 8, ..standard }),
+        ("-cdsort-distance-power=0.125", cdsort::CdsortParameters { distance_sixteenths: 2, ..standard }),
+        ("-cdsort-frequency-scale=4", cdsort::CdsortParameters { frequency_scale: 4.0, ..standard }),
     ];
     for (shape, functions, edges) in [(Shape::Program, 2_000, 8_000), (Shape::Hubs, 300, 1_000)] {
         let graph = graph(shape, functions, edges, 1);
         let folder = tempfile::tempdir().unwrap();
         let reference = Reference::assemble(&graph, folder.path());
-        let usual = (algorithm("cdsort").unwrap().run)(&graph, &Options::default());
+        let usual = (algorithm("cdsort").unwrap().run)(&graph, &AlgorithmOptions::default());
         for (option, settings) in changed {
             let ours = (algorithm("cdsort").unwrap().run)(
                 &graph,
-                &Options { cdsort: settings, ..Options::default() },
+                &AlgorithmOptions { cdsort: settings, ..AlgorithmOptions::default() },
             );
             assert_ne!(ours, usual, "{option} changes something");
             let placement = reference.link_by(lld, "cdsort", &["-mllvm", option]);

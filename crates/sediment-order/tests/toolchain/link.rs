@@ -6,7 +6,7 @@
 
 use super::hostile_link;
 use libtest_mimic::Trial;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::binary::{Binary, BinaryFunction, NoFiles};
 use sediment_core::callgraph::{CallGraph, GroupKind, Order};
 use sediment_core::functions::FunctionTable;
@@ -88,18 +88,18 @@ impl How {
 }
 
 /// A way to link.
-struct Mode {
+struct LinkMode {
     name: &'static str,
     arguments: &'static [&'static str],
     shared: bool,
 }
 
-const MODES: &[Mode] = &[
-    Mode { name: "pie", arguments: &["-pie"], shared: false },
-    Mode { name: "no_pie", arguments: &["-no-pie"], shared: false },
-    Mode { name: "shared", arguments: &["-shared", "-Wl,-soname,libprogram.so.1"], shared: true },
-    Mode { name: "static", arguments: &["-static"], shared: false },
-    Mode { name: "gc_sections", arguments: &["-pie", "-Wl,--gc-sections"], shared: false },
+const MODES: &[LinkMode] = &[
+    LinkMode { name: "pie", arguments: &["-pie"], shared: false },
+    LinkMode { name: "no_pie", arguments: &["-no-pie"], shared: false },
+    LinkMode { name: "shared", arguments: &["-shared", "-Wl,-soname,libprogram.so.1"], shared: true },
+    LinkMode { name: "static", arguments: &["-static"], shared: false },
+    LinkMode { name: "gc_sections", arguments: &["-pie", "-Wl,--gc-sections"], shared: false },
 ];
 
 /// Numbered functions in each of the two files.
@@ -197,7 +197,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn link_program(how: &How, mode: &Mode, objects: &Path, output: &Path, further: &[String]) {
+fn link_program(how: &How, mode: &LinkMode, objects: &Path, output: &Path, further: &[String]) {
     let mut gcc = Command::new("gcc");
     gcc.args(how.driver())
         .args(mode.arguments)
@@ -209,7 +209,7 @@ fn link_program(how: &How, mode: &Mode, objects: &Path, output: &Path, further: 
 }
 
 /// Output of the program; a library is run through a program that is linked to it.
-fn output_of(mode: &Mode, file: &Path) -> String {
+fn output_of(mode: &LinkMode, file: &Path) -> String {
     if !mode.shared {
         return run(&mut Command::new(file));
     }
@@ -225,7 +225,7 @@ pub(crate) fn binary(file: &Path) -> Binary {
 }
 
 /// The listed functions, in an order that is neither that of the files nor that of the names.
-fn listed(mode: &Mode) -> Vec<String> {
+fn listed(mode: &LinkMode) -> Vec<String> {
     let mut names: Vec<String> = (0..NUMBERED)
         .map(|n| format!("{}{:02}", if n % 2 == 0 { 'a' } else { 'b' }, (n * 7 + 5) % NUMBERED))
         .collect();
@@ -283,7 +283,7 @@ fn address(binary: &Binary, name: &str) -> u64 {
     addresses(binary, name).next().unwrap_or_else(|| panic!("{name} is not there"))
 }
 
-fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode) {
+fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static LinkMode) {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     link_program(how, mode, objects(), &at("stock"), &[]);
@@ -304,7 +304,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
         last = here.into_iter().max().unwrap();
     }
     let (_, asked) = link::read(&text).unwrap();
-    let report = verify(&ordered, &asked, None, "ordered", &Objects::default()).unwrap();
+    let report = verify(&ordered, &asked, None, "ordered", &InputObjects::default()).unwrap();
     assert_eq!(
         (report.placed_parts_per_million, report.inversions),
         (1_000_000, 0),
@@ -312,7 +312,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
         report.misplaced
     );
     assert!(report.in_force);
-    let before = verify(&stock, &asked, None, "stock", &Objects::default()).unwrap();
+    let before = verify(&stock, &asked, None, "stock", &InputObjects::default()).unwrap();
     assert!(before.placed_parts_per_million < 500_000, "the stock program is in this order already");
 
     // Not listed: as without an order.
@@ -330,7 +330,7 @@ fn listed_in_order_and_the_rest_as_it_was(how: &'static How, mode: &'static Mode
 }
 
 /// Cold, exit, start-up and hot functions that are not listed still lie in groups of their own, in this order.
-fn groups_are_kept(binary: &Binary, mode: &Mode) {
+fn groups_are_kept(binary: &Binary, mode: &LinkMode) {
     let mut groups =
         vec![vec!["cold_b", "split_a.cold", "split_b.cold"], vec!["end_a"], vec!["start_b"], vec!["hot_b"]];
     groups.push(vec!["deregister_tm_clones", "all_a", "all_b"]);
@@ -378,8 +378,8 @@ fn asked_for(names: &[String]) -> Vec<OrderedName> {
 }
 
 /// The objects of the program in a folder.
-fn read_objects(folder: &Path) -> Objects {
-    let mut objects = Objects::default();
+fn read_objects(folder: &Path) -> InputObjects {
+    let mut objects = InputObjects::default();
     for name in ["main.o", "program.o", "a.o", "b.o"] {
         objects.add(name, &std::fs::read(folder.join(name)).unwrap(), false);
     }
@@ -439,7 +439,8 @@ fn verify_says_what_is_wrong() {
     .unwrap();
     link_program(how, mode, objects(), &at("original"), &how.order(&at("order")));
     let (_, asked) = link::read(&std::fs::read_to_string(at("order")).unwrap()).unwrap();
-    let original = verify(&binary(&at("original")), &asked, None, "original", &Objects::default()).unwrap();
+    let original =
+        verify(&binary(&at("original")), &asked, None, "original", &InputObjects::default()).unwrap();
     let mut in_groups: Vec<&str> = original
         .misplaced
         .iter()
@@ -454,21 +455,21 @@ fn verify_says_what_is_wrong() {
     let order = write_order(&unused, None);
     link_program(how, &MODES[4], objects(), &at("collected"), &how.order(&order));
     let collected =
-        verify(&binary(&at("collected")), &asked_for(&unused), None, "collected", &Objects::default())
+        verify(&binary(&at("collected")), &asked_for(&unused), None, "collected", &InputObjects::default())
             .unwrap();
     let absent = collected.misplaced.iter().find(|function| function.name == "unused_a").unwrap();
     assert_eq!(absent.reason, Reason::NotInBinary);
 
     run(Command::new("strip").arg(at("collected")));
     let stripped =
-        verify(&binary(&at("collected")), &asked_for(&names), None, "collected", &Objects::default())
+        verify(&binary(&at("collected")), &asked_for(&names), None, "collected", &InputObjects::default())
             .unwrap_err();
     assert_eq!(stripped.code(), ErrorCode::Stripped, "{stripped}");
 
     let mut other = Profile::default();
     other.function(FunctionKey::new(Some(b"postgres"), b"palloc", None).unwrap());
     let foreign =
-        verify(&binary(&at("mixed")), &asked_for(&names), Some(&other), "mixed", &Objects::default())
+        verify(&binary(&at("mixed")), &asked_for(&names), Some(&other), "mixed", &InputObjects::default())
             .unwrap_err();
     assert!(foreign.hint().unwrap().contains("postgres"), "{foreign:?}");
 }
@@ -498,7 +499,7 @@ fn lto_needs_function_sections_at_the_link() {
         gcc.args(["-O2", "-flto"]).args(further).args(HOWS[0].order(&at("order")));
         run(gcc.args(["main.o", "program.o", "a.o", "b.o", "-o", "linked"]).current_dir(folder.path()));
         run(&mut Command::new(at("linked")));
-        verify(&binary(&at("linked")), &asked_for(&names), None, "linked", &Objects::default()).unwrap()
+        verify(&binary(&at("linked")), &asked_for(&names), None, "linked", &InputObjects::default()).unwrap()
     };
     assert!(!in_force(&[]).in_force);
     let with = in_force(&["-ffunction-sections"]);
@@ -539,7 +540,7 @@ fn a_constructor_is_found_by_its_other_name() {
     for (known, placed) in [(Some(&stock), 6), (None, 4)] {
         std::fs::write(at("order"), order_text(HOWS[0].dialect, &names, known).0).unwrap();
         let ordered = link("ordered", &HOWS[0].order(&at("order")));
-        let report = verify(&ordered, &asked_for(&names), None, "ordered", &Objects::default()).unwrap();
+        let report = verify(&ordered, &asked_for(&names), None, "ordered", &InputObjects::default()).unwrap();
         assert_eq!(report.placed, placed, "{:?}", report.misplaced);
         let reasons: Vec<&Reason> = report.misplaced.iter().map(|function| &function.reason).collect();
         let other_name = |name: &str| Reason::NamedAfter(vec![name.to_owned()]);

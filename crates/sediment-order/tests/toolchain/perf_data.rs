@@ -2,7 +2,7 @@
 //! Real `perf record`, with software events, which every machine has: what perf prints of a recording is what is read of it.
 
 use libtest_mimic::Trial;
-use sediment_read::read::{Recording, Settings, Spot, read};
+use sediment_read::read::{ReadSettings, Recording, Spot, read};
 use sediment_read::resolve::resolve;
 use std::path::Path;
 use std::process::Command;
@@ -80,7 +80,7 @@ fn calls(recording: &Recording) -> (Vec<String>, Vec<String>) {
 }
 
 fn expect_callers(bytes: &[u8]) {
-    let recording = read(&bytes, &Settings::default()).unwrap();
+    let recording = read(&bytes, &ReadSettings::default()).unwrap();
     assert_eq!(
         recording.source.to_string(),
         "perf call stacks (cpu-clock:u) without call counts or time order",
@@ -104,7 +104,7 @@ fn call_chains() {
     expect_callers(&bytes);
     let addresses = ["-e", "cpu-clock:u", "-F", "999"];
     let Some(bytes) = record(folder.path(), &addresses, false) else { return };
-    let recording = read(&bytes, &Settings::default()).unwrap();
+    let recording = read(&bytes, &ReadSettings::default()).unwrap();
     let (calls, own) = calls(&recording);
     assert!(calls.is_empty() && own.contains(&"spin".to_owned()), "{calls:?} {own:?}");
     assert!(recording.source.to_string().starts_with("perf samples (cpu-clock:u) without callers"));

@@ -30,12 +30,12 @@ int main(int n, char **v) { (void)v; for (int i = 0; i < 100; i++) { hot(200000)
 
 /// Weights of passages and own cost by the names of functions.
 #[derive(Debug, Default)]
-struct Known {
+struct RecordedWeights {
     calls: BTreeMap<(String, String), u128>,
     costs: BTreeMap<String, u128>,
 }
 
-impl Known {
+impl RecordedWeights {
     fn of(recording: &Recording) -> Self {
         let name = |id: sediment_read::read::AddressId| match &recording.addresses()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8(name.clone()).unwrap(),
@@ -111,7 +111,7 @@ fn call_stacks() {
 }
 
 /// Checks that all forms of perf script agree; returns the samples without callers.
-fn scripts_agree(folder: &Path) -> Known {
+fn scripts_agree(folder: &Path) -> RecordedWeights {
     let fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso";
     let scripts: [&[&str]; 7] = [
         &[],
@@ -127,7 +127,7 @@ fn scripts_agree(folder: &Path) -> Known {
         let text = perf(folder, &[&["script", "-i", "perf.data"], script].concat());
         let recording = read(&text).unwrap_or_else(|error| panic!("{script:?}: {error}"));
         assert!(recording.source.name == "perf call stacks", "{script:?}: {}", recording.source);
-        let known = Known::of(&recording);
+        let known = RecordedWeights::of(&recording);
         known.check(&format!("{script:?}"));
         assert_eq!(recording.arch.is_some(), script.contains(&"--header"));
         // Each sample has the same period, so all forms agree but for that factor.
@@ -137,10 +137,10 @@ fn scripts_agree(folder: &Path) -> Known {
     let text = perf(folder, &["script", "-i", "perf.data", "-G", "-F", "comm,pid,tid,event,ip,sym,dso"]);
     let recording = read(&text).unwrap();
     assert!(recording.transfers().is_empty() && recording.source.unknown.contains(&Unknown::Callers));
-    Known::of(&recording)
+    RecordedWeights::of(&recording)
 }
 
-fn reports_agree(folder: &Path, samples: &Known) {
+fn reports_agree(folder: &Path, samples: &RecordedWeights) {
     let reports: [&[&str]; 4] = [
         &["-g", "folded,count,caller,0"],
         &["-g", "folded,count,callee,0"],
@@ -150,7 +150,7 @@ fn reports_agree(folder: &Path, samples: &Known) {
     for report in reports {
         let options = [&["report", "-i", "perf.data", "--stdio", "--no-children"], report].concat();
         let recording = read(&perf(folder, &options)).unwrap_or_else(|error| panic!("{report:?}: {error}"));
-        let known = Known::of(&recording);
+        let known = RecordedWeights::of(&recording);
         known.check(&format!("{report:?}"));
         if report[1].contains("count") {
             assert_eq!(known.cost("leaf"), samples.cost("leaf"), "{report:?}");

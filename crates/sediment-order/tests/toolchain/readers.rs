@@ -72,14 +72,14 @@ int main(void) {
 
 /// Calls by the names of caller and callee, and own cost by name, within one program.
 #[derive(Debug, Default)]
-struct Known {
+struct ProgramWeights {
     calls: BTreeMap<(String, String), u128>,
     costs: BTreeMap<String, u128>,
     total: u128,
     objects: Vec<String>,
 }
 
-impl Known {
+impl ProgramWeights {
     fn add(&mut self, recording: &Recording) {
         let name = |id: sediment_read::read::AddressId| match &recording.addresses()[id.0 as usize].spot {
             Spot::Symbol { name, .. } => String::from_utf8(name.clone()).unwrap(),
@@ -101,12 +101,12 @@ impl Known {
 }
 
 /// All that callgrind leaves in a folder; an empty file stands where it wrote parts beside it.
-fn profile(folder: &Path, program: &str, options: &[&str]) -> Known {
+fn profile(folder: &Path, program: &str, options: &[&str]) -> ProgramWeights {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--demangle=no", "--callgrind-out-file=profile"]).args(options);
     let output = command.arg(format!("./{program}")).current_dir(folder).output().unwrap();
     assert!(output.status.code() == Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let mut known = Known::default();
+    let mut known = ProgramWeights::default();
     let mut files = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -294,7 +294,7 @@ fn perf_report_columns() {
         let output = perf_report(folder.path(), &options);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let recording = read(&output.stdout).unwrap_or_else(|error| panic!("{set:?}: {error}\n{text}"));
-        let mut known = Known::default();
+        let mut known = ProgramWeights::default();
         known.add(&recording);
         assert_eq!(known.total, total, "{set:?}\n{text}");
         assert_eq!(known.calls.len(), CALLS.len(), "{set:?}\n{text}");

@@ -5,7 +5,7 @@
 use super::link::run;
 use libtest_mimic::Trial;
 use sediment_core::binary::names;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use std::process::Command;
 use support::{self, Need, case};
 
@@ -41,7 +41,7 @@ fn thin_archives_are_read_as_others() {
     run(Command::new("ar").args(["crsT", "thin.a", "sub/a.o"]).current_dir(folder));
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let functions = |archive: &str| {
-        let mut objects = Objects::default();
+        let mut objects = InputObjects::default();
         objects.add_with_members(archive, &read(archive), false, &|member| {
             std::fs::read(folder.join(member)).ok()
         });
@@ -50,7 +50,7 @@ fn thin_archives_are_read_as_others() {
     };
     assert_eq!(functions("thin.a"), functions("full.a"));
     assert_eq!(functions("thin.a").len(), 2);
-    let mut objects = Objects::default();
+    let mut objects = InputObjects::default();
     objects.add("thin.a", &read("thin.a"), false);
     assert!(objects.unknown > 0 && objects.functions.is_empty());
 }
@@ -200,7 +200,7 @@ fn functions_lie_where_their_names_say(sort: &Sort, compiler: &str, options: &[&
         None => compiler.into(),
     };
     run(Command::new(program).args(options).arg("-o").arg(&object).arg(&source).current_dir(folder.path()));
-    let mut objects = Objects::default();
+    let mut objects = InputObjects::default();
     objects.add("object.o", &std::fs::read(&object).unwrap(), false);
     assert!(objects.complete());
     for wanted in sort.functions {

@@ -10,7 +10,7 @@
 use libtest_mimic::Trial;
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_order::model::{Geometry, start_faults};
-use sediment_order::order::algorithms::{Options, algorithm};
+use sediment_order::order::algorithms::{AlgorithmOptions, algorithm};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use support::lld::{LATER_LLD, Reference};
@@ -36,7 +36,7 @@ fn graph(functions: u32) -> CallGraph {
 }
 
 fn ours(graph: &CallGraph, starts: &[Vec<FunctionId>]) -> Vec<FunctionId> {
-    let options = Options { starts, ..Options::default() };
+    let options = AlgorithmOptions { starts, ..AlgorithmOptions::default() };
     (algorithm("balanced-partitioning").unwrap().run)(graph, &options)
 }
 
@@ -123,7 +123,7 @@ fn compress_as_lld() {
             pieces.collect::<std::collections::BTreeSet<u64>>().into_iter().collect()
         })
         .collect();
-    let options = Options { code_shingles: &code_shingles, ..Options::default() };
+    let options = AlgorithmOptions { code_shingles: &code_shingles, ..AlgorithmOptions::default() };
     let ours = (algorithm("balanced-partitioning").unwrap().run)(&graph, &options);
     let folder = tempfile::tempdir().unwrap();
     let reference = Reference::assemble_bytes(&graph, &bodies, folder.path());

@@ -3,7 +3,7 @@
 //! an indirect function chooses from.
 
 use libtest_mimic::Trial;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::binary::{Binary, NoFiles, SymbolSource};
 use std::path::Path;
 use std::process::Command;
@@ -76,7 +76,7 @@ fn units_joined_by_ld_r() {
             let second = (*by == "bfd").then_some("s.o");
             assert_eq!(files, [Some("a.c"), second, Some("b.c")], "joined by {by}, linked by {linker}");
         }
-        let mut objects = Objects::default();
+        let mut objects = InputObjects::default();
         objects.add("joined.o", &std::fs::read(folder.path().join("joined.o")).unwrap(), false);
         let twins = objects.functions.iter().filter(|function| function.name == "twin");
         let files: Vec<Option<&str>> = twins.map(|function| function.file.as_deref()).collect();

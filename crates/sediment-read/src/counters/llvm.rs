@@ -10,12 +10,12 @@
 //!
 //! Source: LLVM's InstrProfReader.cpp and InstrProfWriter.cpp, and files of LLVM 19 and of rustc.
 
-use crate::static_graph::Symbols;
+use crate::static_graph::LinkedSymbols;
 use sediment_core::binary::Binary;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::counters::{Counted, Counters, LLVM_KINDS, Variant};
-use sediment_core::profile::source::{Source, Unknown};
-use sediment_core::profile::values::{Callee, Top, Tops, Values};
+use sediment_core::profile::counters::{ArcCounters, CounterVariant, LLVM_KINDS, VariantCounts};
+use sediment_core::profile::source::{ProfileSource, Unknown};
+use sediment_core::profile::values::{CalleeName, MeasuredValues, Top, Tops};
 use sediment_core::profile::{FunctionKey, Profile, base_name};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeMap;
@@ -49,7 +49,7 @@ const EXTERNAL: &str = "** External Symbol **";
 #[derive(Default)]
 pub struct LlvmCounters {
     /// By the name in the file, without folders.
-    functions: BTreeMap<(String, Option<String>), Counters>,
+    functions: BTreeMap<(String, Option<String>), ArcCounters>,
 }
 
 /// True for text of this form, by its first bytes. Traces of first uses have the same heads, and are recordings of their own.
@@ -61,14 +61,14 @@ pub fn recognises(head: &[u8]) -> bool {
 }
 
 /// The lines of a file that say something.
-struct Lines<'t> {
+struct ProftextLines<'t> {
     rest: &'t [u8],
     /// Number of the last line that was cut off.
     at: u64,
     peeked: Option<(&'t [u8], u64)>,
 }
 
-impl<'t> Lines<'t> {
+impl<'t> ProftextLines<'t> {
     fn of(text: &'t [u8]) -> Self {
         Self { rest: text, at: 0, peeked: None }
     }
@@ -114,7 +114,7 @@ impl LlvmCounters {
     /// # Errors
     /// When the text is damaged or of an unknown kind, or when counts leave their range.
     pub fn read(&mut self, text: &[u8], skipped: &mut Skipped) -> Result<()> {
-        let mut lines = Lines::of(text);
+        let mut lines = ProftextLines::of(text);
         // Without a line that says so, it is clang's front end.
         let (mut kind, mut marks) = (LLVM_KINDS.len() - 1, 0);
         while let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b":")) {
@@ -126,7 +126,7 @@ impl LlvmCounters {
                 marks |= 1 << mark;
             } else if line != b":not_entry_first" {
                 return Err(Error::new(ErrorCode::UnsupportedVariant, "counters of an unknown kind")
-                    .with_location(sediment_core::error::Location::Line(at))
+                    .with_location(sediment_core::error::ErrorLocation::Line(at))
                     .with_found(line)
                     .with_hint("supported are counters of -fprofile-generate, -fcs-profile-generate, -fprofile-instr-generate, and -Cprofile-generate of rustc"));
             }
@@ -143,12 +143,12 @@ impl LlvmCounters {
         name: &[u8],
         kind: usize,
         mut marks: u32,
-        lines: &mut Lines<'_>,
+        lines: &mut ProftextLines<'_>,
         skipped: &mut Skipped,
     ) -> Result<()> {
         let hash = lines.number("the hash of a function")?;
         let count = lines.number("the number of counters")?;
-        let mut counted = Counted::default();
+        let mut counted = VariantCounts::default();
         let mut is_marked = false;
         for _ in 0..count {
             let value = lines.number("a counter")?;
@@ -163,7 +163,7 @@ impl LlvmCounters {
         let (file, name, is_colon) = parted(name);
         marks |= if is_colon { COLON } else { 0 };
         let key = FunctionKey::new(None, name, file.map(base_name));
-        let Some((key, variant)) = key.zip(Variant::of_llvm(kind, file, marks, hash)) else {
+        let Some((key, variant)) = key.zip(CounterVariant::of_llvm(kind, file, marks, hash)) else {
             skipped.add(Reason::UnacceptableName, 0, name);
             return Ok(());
         };
@@ -177,10 +177,11 @@ impl LlvmCounters {
     /// When there is no function, or when counts leave their range.
     pub fn profile(&self, binaries: &[(String, Binary)]) -> Result<Profile> {
         let mut profile = Profile::default();
-        profile
-            .source
-            .insert(Source::new(INSTRUMENTED, "", &[Unknown::CallCounts, Unknown::TimeOrder]).to_string());
-        let symbols: Vec<_> = binaries.iter().map(|(label, binary)| Symbols::new(binary, label)).collect();
+        profile.source.insert(
+            ProfileSource::new(INSTRUMENTED, "", &[Unknown::CallCounts, Unknown::TimeOrder]).to_string(),
+        );
+        let symbols: Vec<_> =
+            binaries.iter().map(|(label, binary)| LinkedSymbols::new(binary, label)).collect();
         for (label, binary) in binaries {
             profile.arch.extend(binary.arch.clone());
             profile.dso_mut(label).build_id.clone_from(&binary.build_id);
@@ -208,8 +209,8 @@ fn beyond() -> Error {
 }
 
 /// Reads the values with their counts that may follow the counters, and passes over the bytes of a bitmap.
-fn read_values(lines: &mut Lines<'_>) -> Result<Values> {
-    let mut values = Values::default();
+fn read_values(lines: &mut ProftextLines<'_>) -> Result<MeasuredValues> {
+    let mut values = MeasuredValues::default();
     if let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b"$")) {
         lines.peeked = None;
         let bytes = number(&line[1..])
@@ -225,7 +226,7 @@ fn read_values(lines: &mut Lines<'_>) -> Result<Values> {
             CALLEES => {
                 values.callees = read_statements(lines, |text| {
                     let (file, name, _) = parted(text);
-                    Some(Callee::new(file, name).filter(|_| text != EXTERNAL.as_bytes()))
+                    Some(CalleeName::new(file, name).filter(|_| text != EXTERNAL.as_bytes()))
                 })?;
             }
             SIZES => values.tops = read_statements(lines, |text| number(text).map(Some))?,
@@ -237,7 +238,7 @@ fn read_values(lines: &mut Lines<'_>) -> Result<Values> {
 
 /// The values of statements: `read` has None for a text that is no value, and Some(None) for a value that is not kept.
 fn read_statements<V: Ord>(
-    lines: &mut Lines<'_>,
+    lines: &mut ProftextLines<'_>,
     read: impl Fn(&[u8]) -> Option<Option<V>>,
 ) -> Result<Tops<V>> {
     let mut tops = Tops::default();
@@ -279,26 +280,26 @@ fn parted(name: &[u8]) -> (Option<&[u8]>, &[u8], bool) {
 pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
     let mut skipped = Skipped::default();
     // A unit does not know which program it becomes part of: functions of one name and file are one, whatever their DSO.
-    let mut functions: BTreeMap<&str, Counters> = BTreeMap::new();
+    let mut functions: BTreeMap<&str, ArcCounters> = BTreeMap::new();
     for function in profile.functions() {
         let Some(counters) = &profile.facts(function).counters else { continue };
-        let mut counters = Counters::clone(counters);
+        let mut counters = ArcCounters::clone(counters);
         counters.retain(|variant| variant.llvm().is_some());
         let name = profile.key(function).name.as_str();
         if functions.entry(name).or_default().absorb(&counters).is_none() {
             skipped.add(Reason::CountersBeyond, 0, name);
         }
     }
-    let kind_of = |variant: &Variant| Some((variant.llvm()?.0, variant.functions & !COLON));
-    let weight = |counted: &Counted| counted.arcs.sum().unwrap_or(u128::MAX);
+    let kind_of = |variant: &CounterVariant| Some((variant.llvm()?.0, variant.functions & !COLON));
+    let weight = |counted: &VariantCounts| counted.arcs.sum().unwrap_or(u128::MAX);
     let mut weights: BTreeMap<(usize, u32), u128> = BTreeMap::new();
-    for (variant, counted) in functions.values().flat_map(Counters::variants) {
+    for (variant, counted) in functions.values().flat_map(ArcCounters::variants) {
         let sum = weights.entry(kind_of(variant)?).or_default();
         *sum = sum.saturating_add(weight(counted));
     }
     // The first of equal ones.
     let (&heaviest, _) = weights.iter().rev().max_by_key(|(_, weight)| **weight)?;
-    let largest = functions.values().map(Counters::largest).max().unwrap_or(0);
+    let largest = functions.values().map(ArcCounters::largest).max().unwrap_or(0);
     let divisor = largest.div_ceil(LARGEST).max(1);
     let mut lines_left = MOST_LINES;
     let mut text = format!("{}\n", HEADS[heaviest.0]);
@@ -336,7 +337,7 @@ pub fn text(profile: &Profile) -> Option<(String, Skipped)> {
 }
 
 /// Writes the values of a function, if statements of it were measured.
-fn write_values(text: &mut String, values: &Values, scaled: impl Fn(u128) -> u128) {
+fn write_values(text: &mut String, values: &MeasuredValues, scaled: impl Fn(u128) -> u128) {
     let kinds =
         [values.callees.statements, values.tops.statements].iter().filter(|number| **number > 0).count();
     if kinds > 0 {
@@ -492,7 +493,7 @@ d/w.c;step:5000
         let error = profile(&[&TEXT.replace("5000\n1\n", "5000\nmany\n")]).unwrap_err();
         assert_eq!(
             (error.code(), error.location()),
-            (ErrorCode::Damaged, Some(sediment_core::error::Location::Line(19)))
+            (ErrorCode::Damaged, Some(sediment_core::error::ErrorLocation::Line(19)))
         );
         let error = profile(&[&TEXT.replace("16:400", "16")]).unwrap_err();
         assert_eq!(error.code(), ErrorCode::Damaged);

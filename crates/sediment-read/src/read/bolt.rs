@@ -12,14 +12,14 @@
 //!
 //! Source: BOLT's documentation, and what perf2bolt and llvm-bolt 19 write (docs/formats/bolt.md).
 
-use super::input::Lines;
+use super::input::InputLines;
 use super::numbers::{decimal, hexadecimal};
-use super::{AddressId, DsoId, Input, Reader, RecordedAddress, Recording, Settings, Spot, TransferKind};
+use super::{AddressId, DsoId, Input, ReadSettings, Reader, RecordedAddress, Recording, Spot, TransferKind};
 use sediment_core::binary::names::split_from;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{Callers, OwnCost, SharedLibraries, TimeOrder},
 };
 use sediment_core::skipped::{NoCall, Reason};
@@ -67,53 +67,53 @@ fn is_header(line: &[u8]) -> bool {
 
 /// One end of a branch, or the address of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Location<'a> {
+struct SymbolLocation<'a> {
     /// Raw, backslashes still in it; None outside of the program.
     symbol: Option<&'a [u8]>,
     offset: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Row<'a> {
-    Branch { from: Location<'a>, to: Location<'a>, count: u64 },
-    Sample { at: Location<'a>, count: u64 },
+enum FdataRow<'a> {
+    Branch { from: SymbolLocation<'a>, to: SymbolLocation<'a>, count: u64 },
+    Sample { at: SymbolLocation<'a>, count: u64 },
     Memory { count: u64 },
 }
 
-fn row(line: &[u8], samples: bool) -> Option<Row<'_>> {
-    let mut words = Words(line);
+fn row(line: &[u8], samples: bool) -> Option<FdataRow<'_>> {
+    let mut words = EscapedWords(line);
     let first = words.next()?;
     let memory = matches!(first, b"3" | b"4" | b"5");
     let from = location(first, &mut words, if memory { 3 } else { 0 })?;
     let row = if memory {
         let kind = words.next()?;
         location(kind, &mut words, 3)?;
-        Row::Memory { count: decimal(words.next()?)? }
+        FdataRow::Memory { count: decimal(words.next()?)? }
     } else if samples {
-        Row::Sample { at: from, count: decimal(words.next()?)? }
+        FdataRow::Sample { at: from, count: decimal(words.next()?)? }
     } else {
         let kind = words.next()?;
         let to = location(kind, &mut words, 0)?;
         decimal(words.next()?)?;
-        Row::Branch { from, to, count: decimal(words.next()?)? }
+        FdataRow::Branch { from, to, count: decimal(words.next()?)? }
     };
     words.next().is_none().then_some(row)
 }
 
 /// `SYMBOL OFFSET` behind its type, of which 0 means the first of three.
-fn location<'a>(kind: &[u8], words: &mut Words<'a>, first: u8) -> Option<Location<'a>> {
+fn location<'a>(kind: &[u8], words: &mut EscapedWords<'a>, first: u8) -> Option<SymbolLocation<'a>> {
     let &[digit] = kind else { return None };
     let kind = digit.checked_sub(b'0' + first).filter(|kind| *kind < 3)?;
     let name = words.next()?;
     let offset = hexadecimal(words.next()?)?;
     let known = kind != 0 && name != b"[unknown]";
-    Some(Location { symbol: known.then_some(name), offset })
+    Some(SymbolLocation { symbol: known.then_some(name), offset })
 }
 
 /// Words between blanks; a backslash takes what follows it into the word.
-struct Words<'a>(&'a [u8]);
+struct EscapedWords<'a>(&'a [u8]);
 
-impl<'a> Iterator for Words<'a> {
+impl<'a> Iterator for EscapedWords<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
@@ -129,7 +129,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     if super::input::head(input, YAML.len())?.starts_with(YAML) {
         return Err(Error::new(
             ErrorCode::UnsupportedVariant,
@@ -140,11 +140,11 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         ));
     }
     let mut recording = Recording::default();
-    let mut reading = Reading {
+    let mut reading = FdataConversion {
         program: settings.program_dso().map(|program| recording.dso(program)),
-        ..Reading::default()
+        ..FdataConversion::default()
     };
-    let mut lines = Lines::of(input);
+    let mut lines = InputLines::of(input);
     let (mut events, mut rows, mut began) = (None, 0u64, false);
     while let Some(line) = lines.next()? {
         if line.is_empty() {
@@ -181,11 +181,13 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     match events {
         Some(events) => {
-            recording.source = Source::new("BOLT samples", &events, &[Callers, TimeOrder, SharedLibraries]);
+            recording.source =
+                ProfileSource::new("BOLT samples", &events, &[Callers, TimeOrder, SharedLibraries]);
             recording.seen = counted(rows, "sampled address");
         }
         None => {
-            recording.source = Source::new("BOLT branches", "", &[TimeOrder, OwnCost, SharedLibraries]);
+            recording.source =
+                ProfileSource::new("BOLT branches", "", &[TimeOrder, OwnCost, SharedLibraries]);
             recording.seen = counted(rows, "branch");
         }
     }
@@ -205,27 +207,35 @@ fn event_names(named: &[u8]) -> String {
 }
 
 #[derive(Debug, Default)]
-struct Reading {
+struct FdataConversion {
     program: Option<DsoId>,
     name: Vec<u8>,
-    /// The number that each function of a numbered name was first met with.
+    /// The first number of each function with a numbered name.
     numbers: HashMap<AddressId, u64>,
 }
 
-impl Reading {
-    fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
+impl FdataConversion {
+    fn row(&mut self, row: FdataRow<'_>, recording: &mut Recording) {
         match row {
-            Row::Memory { count } => recording.skipped.add(Reason::MemoryAccess, count.into(), ""),
-            Row::Sample { at: Location { symbol: Some(name), .. }, count } => {
+            FdataRow::Memory { count } => recording.skipped.add(Reason::MemoryAccess, count.into(), ""),
+            FdataRow::Sample { at: SymbolLocation { symbol: Some(name), .. }, count } => {
                 let place = self.place(name, recording);
                 recording.add_samples(place, count.into());
             }
-            Row::Sample { count, .. } => recording.skipped.add(Reason::BoltSampleOutside, count.into(), ""),
-            Row::Branch { from, to, count } => self.branch(from, to, count.into(), recording),
+            FdataRow::Sample { count, .. } => {
+                recording.skipped.add(Reason::BoltSampleOutside, count.into(), "")
+            }
+            FdataRow::Branch { from, to, count } => self.branch(from, to, count.into(), recording),
         }
     }
 
-    fn branch(&mut self, from: Location<'_>, to: Location<'_>, count: u128, recording: &mut Recording) {
+    fn branch(
+        &mut self,
+        from: SymbolLocation<'_>,
+        to: SymbolLocation<'_>,
+        count: u128,
+        recording: &mut Recording,
+    ) {
         let caller = from.symbol.map(|name| self.place(name, recording));
         let callee = to.symbol.map(|name| self.place(name, recording));
         let no_call = if from.symbol.is_some() && from.symbol == to.symbol {
@@ -333,7 +343,7 @@ mod tests {
 
     #[test]
     fn blanks_and_backslashes_in_names_are_no_ends_of_words() {
-        let words: Vec<&[u8]> = Words(br"1 a\ b\\ 0  \").collect();
+        let words: Vec<&[u8]> = EscapedWords(br"1 a\ b\\ 0  \").collect();
         assert_eq!(words, [&b"1"[..], br"a\ b\\", b"0", br"\"]);
         let mut name = Vec::new();
         unescape(br"a\ b\\", &mut name);

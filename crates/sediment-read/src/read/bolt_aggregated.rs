@@ -9,16 +9,17 @@
 //!
 //! Source: BOLT's documentation of perf2bolt, of LLVM 19 and later (docs/formats/bolt-aggregated.md).
 
-use super::input::Lines;
+use super::input::InputLines;
 use super::locations::word_of_source;
 use super::numbers::{decimal, hexadecimal};
 use super::{
-    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
+    AddressId, DsoId, Input, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Spot,
+    TransferKind,
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{Callers, OwnCost, TimeOrder},
 };
 use sediment_core::skipped::{NoCall, Reason};
@@ -43,33 +44,34 @@ fn recognises(head: &[u8]) -> bool {
     }
     let whole = head.iter().rposition(|b| *b == b'\n').map_or(head, |end| &head[..end]);
     let lines = whole.split(|b| *b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
-    let rows: Vec<Option<Row<'_>>> = lines.filter(|line| !line.is_empty()).take(LINES).map(row).collect();
+    let rows: Vec<Option<AggregatedRow<'_>>> =
+        lines.filter(|line| !line.is_empty()).take(LINES).map(row).collect();
     // An event alone says too little; a damaged line among the first is for the reader to name.
-    let told = rows.iter().flatten().any(|row| !matches!(row, Row::Event(_)));
+    let told = rows.iter().flatten().any(|row| !matches!(row, AggregatedRow::Event(_)));
     told && rows[0].is_some() && 2 * rows.iter().flatten().count() >= rows.len()
 }
 
 /// An address in the file's notation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Location<'a> {
+struct BuildIdAddress<'a> {
     build_id: Option<&'a [u8]>,
     address: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Row<'a> {
+enum AggregatedRow<'a> {
     Event(&'a [u8]),
-    Sample { at: Location<'a>, count: u64 },
-    Branch { from: Location<'a>, to: Location<'a>, count: u64, is_return: bool },
-    Range { start: Location<'a>, count: u64 },
+    Sample { at: BuildIdAddress<'a>, count: u64 },
+    Branch { from: BuildIdAddress<'a>, to: BuildIdAddress<'a>, count: u64, is_return: bool },
+    Range { start: BuildIdAddress<'a>, count: u64 },
 }
 
-fn row(line: &[u8]) -> Option<Row<'_>> {
+fn row(line: &[u8]) -> Option<AggregatedRow<'_>> {
     let mut words = line.split(|b| *b == b' ').filter(|word| !word.is_empty());
     let mut word = || words.next();
     let row = match word()? {
-        b"E" => Row::Event(word()?),
-        b"S" => Row::Sample { at: location(word()?)?, count: decimal(word()?)? },
+        b"E" => AggregatedRow::Event(word()?),
+        b"S" => AggregatedRow::Sample { at: location(word()?)?, count: decimal(word()?)? },
         kind @ (b"B" | b"T" | b"R") => {
             let (from, to) = (location(word()?)?, location(word()?)?);
             let third = word()?;
@@ -80,19 +82,19 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
                 location(third)?;
                 last
             };
-            Row::Branch { from, to, count, is_return: kind == b"R" }
+            AggregatedRow::Branch { from, to, count, is_return: kind == b"R" }
         }
         b"F" | b"f" | b"r" => {
             let start = location(word()?)?;
             location(word()?)?;
-            Row::Range { start, count: decimal(word()?)? }
+            AggregatedRow::Range { start, count: decimal(word()?)? }
         }
         _ => return None,
     };
     word().is_none().then_some(row)
 }
 
-fn location(word: &[u8]) -> Option<Location<'_>> {
+fn location(word: &[u8]) -> Option<BuildIdAddress<'_>> {
     let (build_id, digits) = match word.iter().position(|b| *b == b':') {
         None => (None, word),
         Some(at) => (Some(&word[..at]), &word[at + 1..]),
@@ -100,10 +102,10 @@ fn location(word: &[u8]) -> Option<Location<'_>> {
     let is_id = |id: &[u8]| {
         id == b"X" || !id.is_empty() && id.len() <= LONGEST_BUILD_ID && id.iter().all(u8::is_ascii_hexdigit)
     };
-    build_id.is_none_or(is_id).then_some(Location { build_id, address: hexadecimal(digits)? })
+    build_id.is_none_or(is_id).then_some(BuildIdAddress { build_id, address: hexadecimal(digits)? })
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     if super::input::head(input, PERF_TEXT.len())?.starts_with(PERF_TEXT) {
         return Err(Error::new(ErrorCode::UnsupportedVariant, "perf2bolt's own copy of perf script output")
             .with_hint(
@@ -111,12 +113,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             ));
     }
     let mut recording = Recording::default();
-    let mut reading = Reading {
+    let mut reading = AggregatedConversion {
         program: settings.program_dso().map(|program| recording.dso(program)),
         event: None,
         first_event: None,
     };
-    let mut lines = Lines::of(input);
+    let mut lines = InputLines::of(input);
     let (mut branches, mut samples, mut ranges) = (0u64, 0u64, 0u64);
     while let Some(line) = lines.next()? {
         if line.is_empty() {
@@ -132,10 +134,10 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             .with_hint("is the file cut off? copy it again"));
         };
         match row {
-            Row::Branch { .. } => branches += 1,
-            Row::Sample { .. } => samples += 1,
-            Row::Range { .. } => ranges += 1,
-            Row::Event(_) => {}
+            AggregatedRow::Branch { .. } => branches += 1,
+            AggregatedRow::Sample { .. } => samples += 1,
+            AggregatedRow::Range { .. } => ranges += 1,
+            AggregatedRow::Event(_) => {}
         }
         reading.row(row, &mut recording);
     }
@@ -145,36 +147,36 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     }
     let event = reading.first_event.unwrap_or_default();
     recording.source = match (branches, samples) {
-        (0, _) => Source::new("BOLT samples by address", &event, &[Callers, TimeOrder]),
-        (_, 0) => Source::new("BOLT branches by address", &event, &[TimeOrder, OwnCost]),
-        _ => Source::new("BOLT branches by address", &event, &[TimeOrder]),
+        (0, _) => ProfileSource::new("BOLT samples by address", &event, &[Callers, TimeOrder]),
+        (_, 0) => ProfileSource::new("BOLT branches by address", &event, &[TimeOrder, OwnCost]),
+        _ => ProfileSource::new("BOLT branches by address", &event, &[TimeOrder]),
     };
     recording.seen = format!("{}, {}", counted(branches, "branch"), counted(samples, "sampled address"));
     Ok(recording)
 }
 
-struct Reading {
+struct AggregatedConversion {
     program: Option<DsoId>,
     event: Option<String>,
     first_event: Option<String>,
 }
 
-impl Reading {
-    fn row(&mut self, row: Row<'_>, recording: &mut Recording) {
+impl AggregatedConversion {
+    fn row(&mut self, row: AggregatedRow<'_>, recording: &mut Recording) {
         match row {
-            Row::Event(name) => {
+            AggregatedRow::Event(name) => {
                 let name = word_of_source(name).trim_end_matches(':').to_owned();
                 self.first_event.get_or_insert_with(|| name.clone());
                 self.event = Some(name);
             }
-            Row::Sample { count, .. } if self.event != self.first_event => {
+            AggregatedRow::Sample { count, .. } if self.event != self.first_event => {
                 recording.skipped.add(Reason::LaterEvent, count.into(), "");
             }
-            Row::Sample { at, count } => match self.place(at, recording) {
+            AggregatedRow::Sample { at, count } => match self.place(at, recording) {
                 Some(place) => recording.add_samples(place, count.into()),
                 None => recording.skipped.add(Reason::UnknownProgramSample, count.into(), ""),
             },
-            Row::Range { start, count } => {
+            AggregatedRow::Range { start, count } => {
                 let why = if self.place(start, recording).is_some() {
                     Reason::BranchlessRange
                 } else {
@@ -182,7 +184,7 @@ impl Reading {
                 };
                 recording.skipped.add(why, count.into(), "");
             }
-            Row::Branch { from, to, count, is_return } => {
+            AggregatedRow::Branch { from, to, count, is_return } => {
                 let (from, to) = (self.place(from, recording), self.place(to, recording));
                 if is_return {
                     recording.skipped.add(Reason::NoCall(NoCall::Return), count.into(), "");
@@ -198,7 +200,7 @@ impl Reading {
     }
 
     /// None in an unknown program.
-    fn place(&self, location: Location<'_>, recording: &mut Recording) -> Option<AddressId> {
+    fn place(&self, location: BuildIdAddress<'_>, recording: &mut Recording) -> Option<AddressId> {
         let dso = match location.build_id {
             None => self.program,
             Some(b"X") => return None,

@@ -16,16 +16,16 @@
 //!
 //! Source: our own (docs/formats/entry-trace.md).
 
-use super::input::Lines;
+use super::input::InputLines;
 use super::numbers::hexadecimal;
 use super::{
-    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    AddressId, DsoId, Input, Listener, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Replay,
     Spot, Step,
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, Callers},
 };
 use sediment_core::skipped::Reason;
@@ -74,8 +74,9 @@ fn entries_of(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 fn is_of_program(line: &[u8]) -> bool {
     let mangled = [&b"_Z"[..], b"_R"].iter().any(|start| line.starts_with(start) && line.len() > 4);
     let scoped = memchr::memmem::find(line, b"::").is_some();
-    let address = |entry: Entry<'_>| entry.dso.is_some() || matches!(entry.what, EntryTarget::Address(_));
-    mangled || scoped || matches!(line, b"main" | b"_start") || Entry::parse(line).is_some_and(address)
+    let address =
+        |entry: TraceEntry<'_>| entry.dso.is_some() || matches!(entry.what, EntryTarget::Address(_));
+    mangled || scoped || matches!(line, b"main" | b"_start") || TraceEntry::parse(line).is_some_and(address)
 }
 
 /// A line without its comment lines and blanks; None where nothing is left.
@@ -86,7 +87,7 @@ fn content(line: &[u8]) -> Option<&[u8]> {
 
 /// True if a line holds nothing but a name as linkers know them, or an address.
 fn is_unmistakable(line: &[u8]) -> bool {
-    let Some(entry) = Entry::parse(line) else { return false };
+    let Some(entry) = TraceEntry::parse(line) else { return false };
     let path = |b: u8| b.is_ascii_alphanumeric() || b"._+-/@".contains(&b);
     let name = |b: u8| b.is_ascii_alphanumeric() || b"_.$@:~".contains(&b);
     entry.dso.is_none_or(|dso| dso.bytes().all(path))
@@ -98,7 +99,7 @@ fn is_unmistakable(line: &[u8]) -> bool {
 
 /// Entry of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Entry<'a> {
+struct TraceEntry<'a> {
     dso: Option<&'a str>,
     what: EntryTarget<'a>,
 }
@@ -109,7 +110,7 @@ enum EntryTarget<'a> {
     Address(u64),
 }
 
-impl<'a> Entry<'a> {
+impl<'a> TraceEntry<'a> {
     /// The entry in a line that is neither empty nor a comment. None for an address that is none, and nothing behind a DSO.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let (dso, rest) = match single_colon(line) {
@@ -151,13 +152,16 @@ fn single_colon(line: &[u8]) -> Option<usize> {
 }
 
 /// Hands on each entry, with the line that it stands in.
-fn entries(input: &dyn Input, mut hand_on: impl FnMut(&[u8], Entry<'_>, u64) -> Result<()>) -> Result<()> {
-    let mut lines = Lines::of(input);
+fn entries(
+    input: &dyn Input,
+    mut hand_on: impl FnMut(&[u8], TraceEntry<'_>, u64) -> Result<()>,
+) -> Result<()> {
+    let mut lines = InputLines::of(input);
     let mut number = 0;
     while let Some(line) = lines.next()? {
         number += 1;
         let Some(line) = content(line) else { continue };
-        let Some(entry) = Entry::parse(line) else {
+        let Some(entry) = TraceEntry::parse(line) else {
             return Err(Error::at_line(number, "neither a name nor an address")
                 .with_found(line)
                 .with_hint(HOW));
@@ -167,9 +171,9 @@ fn entries(input: &dyn Input, mut hand_on: impl FnMut(&[u8], Entry<'_>, u64) -> 
     Ok(())
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let mut recording = Recording {
-        source: Source::new("entry trace", "entries", &[CallCounts, Callers]),
+        source: ProfileSource::new("entry trace", "entries", &[CallCounts, Callers]),
         ..Recording::default()
     };
     let program = settings.program_dso();
@@ -206,7 +210,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> {
+fn dso(entry: &TraceEntry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> {
     match entry.dso {
         Some(path) => Some(RecordedDso { path: path.to_owned(), build_id: None }),
         None => program.cloned(),
@@ -215,7 +219,7 @@ fn dso(entry: &Entry<'_>, program: Option<&RecordedDso>) -> Option<RecordedDso> 
 
 fn steps(
     input: &dyn Input,
-    settings: &Settings,
+    settings: &ReadSettings,
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
@@ -253,15 +257,19 @@ mod tests {
 
     #[test]
     fn a_dso_is_told_from_the_names_of_namespaces() {
-        let name = |dso, name: &'static str| Some(Entry { dso, what: EntryTarget::Name(name.as_bytes()) });
-        assert_eq!(Entry::parse(b"ns::f"), name(None, "ns::f"));
-        assert_eq!(Entry::parse(b"type:.eq.main.point"), name(None, "type:.eq.main.point"));
-        assert_eq!(Entry::parse(b"/usr/bin/go:main.main"), name(Some("/usr/bin/go"), "main.main"));
-        assert_eq!(Entry::parse(b"libz.so.1:inflate"), name(Some("libz.so.1"), "inflate"));
-        assert_eq!(Entry::parse(b"/usr/bin/a b: ns::f(int)"), name(Some("/usr/bin/a b"), "ns::f(int)"));
-        assert_eq!(Entry::parse(b"p:0x10"), Some(Entry { dso: Some("p"), what: EntryTarget::Address(16) }));
+        let name =
+            |dso, name: &'static str| Some(TraceEntry { dso, what: EntryTarget::Name(name.as_bytes()) });
+        assert_eq!(TraceEntry::parse(b"ns::f"), name(None, "ns::f"));
+        assert_eq!(TraceEntry::parse(b"type:.eq.main.point"), name(None, "type:.eq.main.point"));
+        assert_eq!(TraceEntry::parse(b"/usr/bin/go:main.main"), name(Some("/usr/bin/go"), "main.main"));
+        assert_eq!(TraceEntry::parse(b"libz.so.1:inflate"), name(Some("libz.so.1"), "inflate"));
+        assert_eq!(TraceEntry::parse(b"/usr/bin/a b: ns::f(int)"), name(Some("/usr/bin/a b"), "ns::f(int)"));
+        assert_eq!(
+            TraceEntry::parse(b"p:0x10"),
+            Some(TraceEntry { dso: Some("p"), what: EntryTarget::Address(16) })
+        );
         for none in [&b"p:"[..], b":f", b"0x", b"0xg", b"0x+1", b"0x10000000000000000"] {
-            assert_eq!(Entry::parse(none), None, "{}", String::from_utf8_lossy(none));
+            assert_eq!(TraceEntry::parse(none), None, "{}", String::from_utf8_lossy(none));
         }
     }
 

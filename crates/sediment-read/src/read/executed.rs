@@ -5,10 +5,10 @@ use super::AddressId;
 
 /// Executions of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Executed {
+pub struct ExecutedInstruction {
     /// The function that the profiler counts it to.
     pub function: AddressId,
-    /// Its address as the DSO was loaded, at a bias that the recording does not tell.
+    /// Its address as the DSO was loaded, at a bias that the recording lacks.
     pub address: u64,
     /// Number of executions.
     pub count: u64,

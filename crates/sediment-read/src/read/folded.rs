@@ -10,13 +10,13 @@
 //! all lines, so is every root that is none of these functions and never stands deeper in a stack.
 
 use super::frame_names::{begins_thread, enters_kernel, is_interpreted, is_no_symbol};
-use super::input::Lines;
-use super::stacks::{self, Frame};
-use super::{Input, Reader, RecordedAddress, Recording, Settings, Spot, StackOrder};
+use super::input::InputLines;
+use super::stacks::{self, StackFrame};
+use super::{Input, ReadSettings, Reader, RecordedAddress, Recording, Spot, StackOrder};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, SharedLibraries, TimeOrder},
 };
 use sediment_core::skipped::{Nowhere, Reason};
@@ -85,7 +85,7 @@ struct FirstPass {
 
 impl FirstPass {
     fn of(input: &dyn Input, outermost_first: bool) -> Result<Self> {
-        let mut lines = Lines::of(input);
+        let mut lines = InputLines::of(input);
         let mut roots: HashMap<Vec<u8>, bool> = HashMap::new();
         let mut deeper: HashSet<Vec<u8>> = HashSet::new();
         let mut first = Self::default();
@@ -148,11 +148,11 @@ impl FirstPass {
     }
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let outermost_first = settings.stacks != Some(StackOrder::CalleeFirst);
     let first = FirstPass::of(input, outermost_first)?;
     let mut recording = Recording {
-        source: Source::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
+        source: ProfileSource::new("folded stacks", "", &[CallCounts, TimeOrder, SharedLibraries]),
         seen: counted(first.lines, "stack"),
         ..Recording::default()
     };
@@ -164,8 +164,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         .filter(|(_, above)| above.as_ref().is_some_and(is_stub))
         .map(|(address, _)| address.as_slice())
         .collect();
-    let mut known: HashMap<Vec<u8>, Option<Frame>> = HashMap::new();
-    let mut lines = Lines::of(input);
+    let mut known: HashMap<Vec<u8>, Option<StackFrame>> = HashMap::new();
+    let mut lines = InputLines::of(input);
     let mut frames = Vec::new();
     let (mut inlined, mut process_names) = (0, 0);
     while let Some(line) = lines.next()? {
@@ -186,12 +186,14 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             // Behind this mark all frames are the kernel's.
             kernel |= name == b"-" || name == b"--";
             if kernel {
-                frames.push(Frame::System);
+                frames.push(StackFrame::System);
                 break;
             }
             let callee = names.get(depth + 1).map(|name| plain(name).0);
             let frame = match known.get(name) {
-                _ if plain(name).1 == b'.' && enters_kernel(plain(name).0, callee) => Some(Frame::System),
+                _ if plain(name).1 == b'.' && enters_kernel(plain(name).0, callee) => {
+                    Some(StackFrame::System)
+                }
                 _ if stubs.contains(name) => continue,
                 Some(frame) => *frame,
                 None => {
@@ -204,7 +206,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 Some(frame) => frames.push(frame),
                 None => inlined += 1,
             }
-            if frame == Some(Frame::System) {
+            if frame == Some(StackFrame::System) {
                 break;
             }
         }
@@ -237,18 +239,18 @@ fn plain(name: &[u8]) -> (&[u8], u8) {
 }
 
 /// Frame of a name; None where it was inlined.
-fn frame(recording: &mut Recording, name: &[u8]) -> Option<Frame> {
+fn frame(recording: &mut Recording, name: &[u8]) -> Option<StackFrame> {
     let (plain, mark) = plain(name);
     Some(match mark {
-        b'k' | b'g' => Frame::System,
+        b'k' | b'g' => StackFrame::System,
         b'i' => return None,
-        b'j' => Frame::Unknown(Nowhere::CompiledCode),
+        b'j' => StackFrame::Unknown(Nowhere::CompiledCode),
         _ if plain.ends_with(b" (inlined)") => return None,
-        _ if is_interpreted(plain) => Frame::Unknown(Nowhere::Interpreted),
-        _ if is_no_symbol(plain) => Frame::Unknown(Nowhere::NoName),
+        _ if is_interpreted(plain) => StackFrame::Unknown(Nowhere::Interpreted),
+        _ if is_no_symbol(plain) => StackFrame::Unknown(Nowhere::NoName),
         _ => {
             let spot = Spot::Symbol { name: plain.to_vec(), file: None };
-            Frame::Known(recording.place(RecordedAddress { dso: None, spot }))
+            StackFrame::Known(recording.place(RecordedAddress { dso: None, spot }))
         }
     })
 }

@@ -13,13 +13,13 @@
 //! (docs/formats/gmon.md).
 
 use super::{
-    AddressId, DsoId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind,
-    input,
+    AddressId, DsoId, Input, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Spot,
+    TransferKind, input,
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{SharedLibraries, TimeOrder},
 };
 use sediment_core::skipped::Reason;
@@ -45,30 +45,38 @@ fn recognises(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let layout = Layout::of(bytes)?;
+    let layout = NumberFormat::of(bytes)?;
     let Some(program) = &settings.program else {
         return Err(Error::new(ErrorCode::NeedsBinary, "gmon.out has addresses without their program")
             .with_hint("name the program: --binary PROGRAM"));
     };
     let mut recording = Recording {
-        source: Source::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),
+        source: ProfileSource::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),
         return_addresses: true,
         ..Recording::default()
     };
     let dso = recording.dso(RecordedDso { path: program.clone(), build_id: None });
-    let mut reading = Reading { recording, layout, dso, code: Code::default(), arcs: 0, ticks: 0, most: 0 };
+    let mut reading = GmonConversion {
+        recording,
+        layout,
+        dso,
+        code: HistogramRanges::default(),
+        arcs: 0,
+        ticks: 0,
+        most: 0,
+    };
     // An arc may stand before the histogram that says where the program's code is.
     let (mut addresses, mut arcs) = (Vec::new(), 0);
     for record in layout.records(bytes) {
         match record? {
-            Record::Histogram { low, high, .. } => reading.code.0.push((low, high)),
-            Record::Arc { from, to, .. } => {
+            GmonRecord::Histogram { low, high, .. } => reading.code.0.push((low, high)),
+            GmonRecord::Arc { from, to, .. } => {
                 addresses.extend([from, to]);
                 arcs += 1;
             }
-            Record::Blocks { .. } => {}
+            GmonRecord::Blocks { .. } => {}
         }
     }
     addresses.sort_unstable();
@@ -88,12 +96,12 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 
 /// Size and order of the bytes of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Layout {
+struct NumberFormat {
     address: usize,
     little: bool,
 }
 
-impl Layout {
+impl NumberFormat {
     fn of(bytes: &[u8]) -> Result<Self> {
         let version = bytes.get(4..8).unwrap_or_default();
         let little = match version {
@@ -135,13 +143,13 @@ impl Layout {
     /// True if arcs join addresses within 4 GB of each other, as in one program.
     fn is_likely(self, bytes: &[u8]) -> bool {
         self.records(bytes).all(|record| match record {
-            Ok(Record::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
+            Ok(GmonRecord::Arc { from, to, .. }) => from == 0 || from.abs_diff(to) < 1 << 32,
             _ => true,
         })
     }
 
-    fn records(self, bytes: &[u8]) -> Records<'_> {
-        Records { layout: self, bytes, at: HEADER }
+    fn records(self, bytes: &[u8]) -> GmonRecords<'_> {
+        GmonRecords { layout: self, bytes, at: HEADER }
     }
 
     fn number(self, bytes: &[u8]) -> u64 {
@@ -150,39 +158,39 @@ impl Layout {
     }
 }
 
-enum Record<'a> {
+enum GmonRecord<'a> {
     Histogram { low: u64, high: u64, buckets: &'a [u8] },
     Arc { from: u64, to: u64, count: u64 },
     Blocks { count: u64 },
 }
 
 #[derive(Debug)]
-struct Misfit {
+struct BadRecord {
     at: u64,
     why: &'static str,
 }
 
-impl From<Misfit> for Error {
-    fn from(misfit: Misfit) -> Self {
+impl From<BadRecord> for Error {
+    fn from(misfit: BadRecord) -> Self {
         Error::at_offset(misfit.at, misfit.why)
     }
 }
 
-/// The records of a file, until its end or the first that is none.
-struct Records<'a> {
-    layout: Layout,
+/// The records of a file, until its end or the first invalid one.
+struct GmonRecords<'a> {
+    layout: NumberFormat,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = std::result::Result<Record<'a>, Misfit>;
+impl<'a> Iterator for GmonRecords<'a> {
+    type Item = std::result::Result<GmonRecord<'a>, BadRecord>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let start = self.at;
         let tag = *self.bytes.get(start)?;
         self.at += 1;
-        let record = self.record(tag).map_err(|why| Misfit { at: start as u64, why });
+        let record = self.record(tag).map_err(|why| BadRecord { at: start as u64, why });
         if record.is_err() {
             self.at = self.bytes.len();
         }
@@ -190,8 +198,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-impl<'a> Records<'a> {
-    fn record(&mut self, tag: u8) -> std::result::Result<Record<'a>, &'static str> {
+impl<'a> GmonRecords<'a> {
+    fn record(&mut self, tag: u8) -> std::result::Result<GmonRecord<'a>, &'static str> {
         let address = self.layout.address;
         match tag {
             0 => {
@@ -208,18 +216,18 @@ impl<'a> Records<'a> {
                 }
                 let length = buckets.checked_mul(2).and_then(|length| usize::try_from(length).ok());
                 let buckets = self.take(length.ok_or(CUT_OFF)?)?;
-                Ok(Record::Histogram { low, high, buckets })
+                Ok(GmonRecord::Histogram { low, high, buckets })
             }
             1 => {
                 let (from, to) = (self.number(address)?, self.number(address)?);
-                Ok(Record::Arc { from, to, count: self.number(4)? })
+                Ok(GmonRecord::Arc { from, to, count: self.number(4)? })
             }
             2 => {
                 let count = self.number(4)?;
                 let length =
                     count.checked_mul(2 * address as u64).and_then(|length| usize::try_from(length).ok());
                 self.take(length.ok_or(CUT_OFF)?)?;
-                Ok(Record::Blocks { count })
+                Ok(GmonRecord::Blocks { count })
             }
             _ => Err("an unknown kind of record"),
         }
@@ -241,32 +249,32 @@ const CUT_OFF: &str = "the file ends inside a record";
 
 /// Where the program's code lies, as the histograms say.
 #[derive(Debug, Default)]
-struct Code(Vec<(u64, u64)>);
+struct HistogramRanges(Vec<(u64, u64)>);
 
-impl Code {
+impl HistogramRanges {
     fn holds(&self, address: u64) -> bool {
         address != 0
             && (self.0.is_empty() || self.0.iter().any(|(low, high)| (*low..*high).contains(&address)))
     }
 }
 
-struct Reading {
+struct GmonConversion {
     recording: Recording,
-    layout: Layout,
+    layout: NumberFormat,
     dso: DsoId,
-    code: Code,
+    code: HistogramRanges,
     arcs: u64,
     ticks: u128,
     /// Limit of the addresses of arcs.
     most: usize,
 }
 
-impl Reading {
-    fn add(&mut self, record: Record<'_>) {
+impl GmonConversion {
+    fn add(&mut self, record: GmonRecord<'_>) {
         match record {
-            Record::Histogram { low, high, buckets } => self.histogram(low, high, buckets),
-            Record::Arc { count: 0, .. } => {}
-            Record::Arc { from, to, count } => {
+            GmonRecord::Histogram { low, high, buckets } => self.histogram(low, high, buckets),
+            GmonRecord::Arc { count: 0, .. } => {}
+            GmonRecord::Arc { from, to, count } => {
                 self.arcs += 1;
                 let count = u128::from(count);
                 self.recording.total = self.recording.total.saturating_add(count);
@@ -284,7 +292,7 @@ impl Reading {
                     None => self.recording.skipped.add(Reason::CallBeyondMemory, count, ""),
                 }
             }
-            Record::Blocks { count } => {
+            GmonRecord::Blocks { count } => {
                 self.recording.skipped.add_many(Reason::BlockCount, count.max(1), 0, "")
             }
         }
@@ -303,12 +311,12 @@ impl Reading {
         while groups(found().map(|(bucket, _)| bucket >> shift)) > MOST_BUCKETS {
             shift += 1;
         }
-        let mut group: Option<Group> = None;
+        let mut group: Option<BucketGroup> = None;
         for (bucket, ticks) in found() {
             match &mut group {
                 Some(group) if group.number == bucket >> shift => group.add(bucket, ticks),
                 _ => {
-                    let next = Group { number: bucket >> shift, heaviest: bucket, most: ticks, ticks };
+                    let next = BucketGroup { number: bucket >> shift, heaviest: bucket, most: ticks, ticks };
                     if let Some(full) = group.replace(next) {
                         self.ticks_at(middle(low, high, full.heaviest, number), full.ticks);
                     }
@@ -353,14 +361,14 @@ impl Reading {
 }
 
 /// Neighbouring buckets that are added up.
-struct Group {
+struct BucketGroup {
     number: usize,
     heaviest: usize,
     most: u64,
     ticks: u64,
 }
 
-impl Group {
+impl BucketGroup {
     fn add(&mut self, bucket: usize, ticks: u64) {
         self.ticks += ticks;
         if ticks > self.most {
@@ -399,7 +407,7 @@ mod tests {
         for bucket in 0..buckets {
             file.extend((1 + bucket as u16 % 4).to_le_bytes());
         }
-        let settings = Settings { program: Some("p".to_owned()), ..Settings::default() };
+        let settings = ReadSettings { program: Some("p".to_owned()), ..ReadSettings::default() };
         let recording = read(&file, &settings).unwrap();
         let kept = recording.samples();
         assert!(kept.len() <= MOST_BUCKETS && kept.len() >= MOST_BUCKETS / 2);

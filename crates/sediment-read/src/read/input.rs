@@ -95,7 +95,7 @@ pub(crate) fn whole(input: &dyn Input) -> Result<Cow<'_, [u8]>> {
 }
 
 /// The lines of an input, one after the other, in a buffer of bounded size.
-pub(crate) struct Lines<'a> {
+pub(crate) struct InputLines<'a> {
     input: &'a dyn Input,
     buffer: Vec<u8>,
     /// Where in the input the buffer begins.
@@ -108,13 +108,13 @@ pub(crate) struct Lines<'a> {
     piece: usize,
 }
 
-impl std::fmt::Debug for Lines<'_> {
+impl std::fmt::Debug for InputLines<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Lines").field("number", &self.number).finish_non_exhaustive()
     }
 }
 
-impl<'a> Lines<'a> {
+impl<'a> InputLines<'a> {
     /// No line may be longer, in bytes.
     pub(crate) const LONGEST: usize = 16 << 20;
     const PIECE: usize = 1 << 18;
@@ -216,7 +216,7 @@ mod tests {
         let long = "x".repeat(600_000);
         let text = format!("one\r\n\n{long}\nlast");
         let input = Trickle(text.as_bytes());
-        let mut lines = Lines::of(&input);
+        let mut lines = InputLines::of(&input);
         for expected in ["one", "", &long, "last"] {
             assert_eq!(lines.next().unwrap(), Some(expected.as_bytes()));
         }

@@ -2,7 +2,7 @@
 //! Locations of sampled profiles: a function that the profiler named, or an address in a mapped file. What each becomes in a
 //! recording is the same for every format that has both.
 
-use super::stacks::Frame;
+use super::stacks::StackFrame;
 use super::{RecordedAddress, RecordedDso, Recording, Spot};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
@@ -23,9 +23,9 @@ const PASSAGE_COST: usize = 110;
 
 /// Bytes of memory that a profile may still take.
 #[derive(Debug)]
-pub(super) struct Budget(pub(super) u64);
+pub(super) struct MemoryBudget(pub(super) u64);
 
-impl Budget {
+impl MemoryBudget {
     /// In proportion to the file, and for small ones what none of them needs.
     pub(super) fn of(length: u64) -> Self {
         Self(length.saturating_mul(12).saturating_add(40 << 20))
@@ -55,7 +55,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn push(&mut self, text: &[u8], budget: &mut Budget) -> Result<()> {
+    pub(super) fn push(&mut self, text: &[u8], budget: &mut MemoryBudget) -> Result<()> {
         budget.take(grown(text.len() + size_of::<usize>()))?;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len());
@@ -80,15 +80,15 @@ pub(super) fn grown(bytes: usize) -> usize {
 
 /// A location, as a profile has it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Location<'a> {
+pub(super) struct ResolvedLocation<'a> {
     pub(super) address: u64,
-    pub(super) mapping: Option<Mapping<'a>>,
-    pub(super) function: Option<Function<'a>>,
+    pub(super) mapping: Option<LocationMapping<'a>>,
+    pub(super) function: Option<LocationFunction<'a>>,
 }
 
 /// A mapped file, and where it lies.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Mapping<'a> {
+pub(super) struct LocationMapping<'a> {
     pub(super) start: u64,
     /// Its end; 0 where unknown.
     pub(super) limit: u64,
@@ -99,26 +99,26 @@ pub(super) struct Mapping<'a> {
 
 /// A function that the profiler named.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Function<'a> {
+pub(super) struct LocationFunction<'a> {
     pub(super) name: &'a [u8],
     /// The linkage name; empty where unknown.
     pub(super) system_name: &'a [u8],
     pub(super) file: &'a [u8],
 }
 
-impl Location<'_> {
+impl ResolvedLocation<'_> {
     /// Its frame, with its place added to the recording.
-    pub(super) fn frame(&self, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+    pub(super) fn frame(&self, recording: &mut Recording, budget: &mut MemoryBudget) -> Result<StackFrame> {
         let path = self.mapping.map_or(&b""[..], |mapping| mapping.path);
         let high = self.address >= KERNEL_ADDRESSES && !path.starts_with(b"/") && path != b"[vsyscall]";
         if high || KERNELS.iter().any(|name| path.starts_with(name)) {
-            return Ok(Frame::System);
+            return Ok(StackFrame::System);
         }
         if PSEUDO_FILES.iter().any(|name| path.starts_with(name)) {
-            return Ok(Frame::Unknown(Nowhere::Memory));
+            return Ok(StackFrame::Unknown(Nowhere::Memory));
         }
         let dso = match self.mapping.map(|mapping| mapping.dso()) {
-            Some(Err(why)) => return Ok(Frame::Unknown(why)),
+            Some(Err(why)) => return Ok(StackFrame::Unknown(why)),
             Some(Ok(dso)) => dso,
             None => None,
         };
@@ -129,7 +129,7 @@ impl Location<'_> {
         };
         let spot = match spot {
             Ok(spot) => spot,
-            Err(why) => return Ok(Frame::Unknown(why)),
+            Err(why) => return Ok(StackFrame::Unknown(why)),
         };
         budget.take(place_cost(&spot))?;
         let dso = dso.map(|dso| recording.dso(dso));
@@ -137,11 +137,11 @@ impl Location<'_> {
         {
             recording.file_mut(dso).add_mapped(offset, length);
         }
-        Ok(Frame::Known(recording.place(RecordedAddress { dso, spot })))
+        Ok(StackFrame::Known(recording.place(RecordedAddress { dso, spot })))
     }
 }
 
-impl Function<'_> {
+impl LocationFunction<'_> {
     /// The function by the name that the linker knows, where it was recorded; None where it has none.
     fn spot(&self) -> Option<Spot> {
         let name = if self.system_name.is_empty() { self.name } else { self.system_name };
@@ -154,7 +154,7 @@ impl Function<'_> {
     }
 }
 
-impl Mapping<'_> {
+impl LocationMapping<'_> {
     /// The file: none where it says none, or why there can be none.
     fn dso(&self) -> std::result::Result<Option<RecordedDso>, Nowhere> {
         // Go's own build-id is no hexadecimal number, and stands in no ELF note.
@@ -192,18 +192,18 @@ impl Mapping<'_> {
 }
 
 /// A type of measurement and its unit.
-pub(super) type Measurement<'a> = (&'a [u8], &'a [u8]);
+pub(super) type MeasurementType<'a> = (&'a [u8], &'a [u8]);
 
 /// The index of the type of measurement that counts: the one `wanted`, else samples, else the
 /// processor's time, else the last, as pprof does. None if there is none.
-pub(super) fn counted_type(types: &[Measurement<'_>], wanted: &[u8]) -> Option<usize> {
+pub(super) fn counted_type(types: &[MeasurementType<'_>], wanted: &[u8]) -> Option<usize> {
     let by_name = |name: &[u8]| types.iter().position(|(kind, _)| !name.is_empty() && *kind == name);
     let counted = by_name(wanted).or_else(|| by_name(b"samples")).or_else(|| by_name(b"cpu"));
     counted.or_else(|| types.len().checked_sub(1))
 }
 
 /// A type and its unit as an event of the source.
-pub(super) fn event((kind, unit): Measurement<'_>) -> String {
+pub(super) fn event((kind, unit): MeasurementType<'_>) -> String {
     format!("{}/{}", word_of_source(kind), word_of_source(unit))
 }
 

@@ -38,13 +38,13 @@ mod uftrace;
 
 pub use build_ids::BuildIdList;
 pub use evidence::{FileEvidence, Inode, RecordingOrigin};
-pub use executed::{Executed, StraightRun};
+pub use executed::{ExecutedInstruction, StraightRun};
 pub use former::{FORMER_FORMATS, FormerFormat};
 pub use input::Input;
 pub use perf_data::check_events;
 pub use replay::{Listener, Step};
 use sediment_core::profile::quality::RecordingQuality;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 
 use hashbrown::HashTable;
 use sediment_core::{Error, ErrorCode, Result, Skipped};
@@ -53,7 +53,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 /// Settings for what a file alone does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct ReadSettings {
     /// Name of the reader to use, rather than the first that recognises the content.
     pub format: Option<String>,
     /// Path or name of the program that was recorded, for sources that do not say it.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub executions: bool,
 }
 
-impl Settings {
+impl ReadSettings {
     /// The named program as a DSO, for sources that do not say it.
     fn program_dso(&self) -> Option<RecordedDso> {
         self.program.as_ref().map(|path| RecordedDso { path: path.clone(), build_id: None })
@@ -95,7 +95,7 @@ pub struct Reader {
     /// content alone.
     pub recognises: fn(&[u8]) -> bool,
     /// Reads a whole file.
-    pub read: fn(&dyn Input, &Settings) -> Result<Recording>,
+    pub read: fn(&dyn Input, &ReadSettings) -> Result<Recording>,
     /// Replays the time order, where the format has it.
     pub replay: Option<Replay>,
 }
@@ -107,11 +107,11 @@ pub struct Replay {
     pub whole: bool,
     /// Replays the steps in order, in terms of addresses of the recording that was read from this input (it may hold
     /// those of other inputs too); addresses that the recording does not hold are skipped.
-    pub steps: Steps,
+    pub steps: ReplayFunction,
 }
 
 /// A function that reads an input again and hands each [`Step`] on to a [`Listener`].
-pub type Steps = fn(&dyn Input, &Settings, &Recording, &mut dyn Listener) -> Result<()>;
+pub type ReplayFunction = fn(&dyn Input, &ReadSettings, &Recording, &mut dyn Listener) -> Result<()>;
 
 /// Every format there is, the more specific first.
 pub const READERS: &[Reader] = &[
@@ -150,7 +150,7 @@ const PACKED: [(&[u8], &str); 6] = [
 ///
 /// # Errors
 /// When the input is empty, no reader recognises it, or its reader refuses it.
-pub fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+pub fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let mut recording = (find(input, settings)?.read)(input, settings)?;
     let counted = !recording.executed.is_empty() || !recording.straight_runs.is_empty();
     recording.counts_by_samples = settings.executions && !counted;
@@ -163,7 +163,7 @@ pub fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 /// As [`read`].
 pub fn replay(
     input: &dyn Input,
-    settings: &Settings,
+    settings: &ReadSettings,
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<bool> {
@@ -177,7 +177,7 @@ pub fn replay(
 ///
 /// # Errors
 /// When the input is empty, no reader recognises it, or there is none of the name.
-pub fn find(input: &dyn Input, settings: &Settings) -> Result<&'static Reader> {
+pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reader> {
     if let Some(name) = &settings.format {
         if let Some(former) = FormerFormat::named(name) {
             return Err(former.error());
@@ -297,7 +297,7 @@ pub enum TransferKind {
 #[derive(Debug, Clone, Default)]
 pub struct Recording {
     /// Recorder.
-    pub source: Source,
+    pub source: ProfileSource,
     /// Architecture as `uname -m` spells it, where recorded.
     pub arch: Option<String>,
     /// Amount of data read, for a person to compare with the profiler's: `3740 samples, 119424 branches`.
@@ -320,7 +320,7 @@ pub struct Recording {
     transfers: HashMap<(AddressId, AddressId, TransferKind), u128>,
     samples: HashMap<AddressId, u128>,
     first: HashMap<AddressId, u64>,
-    executed: Vec<Executed>,
+    executed: Vec<ExecutedInstruction>,
     straight_runs: Vec<StraightRun>,
     unwatched: Vec<AddressId>,
     /// Code inside functions is to be counted by the addresses of samples, as nothing better is known.
@@ -410,13 +410,13 @@ impl Recording {
     }
 
     /// Adds executions of instructions.
-    pub(crate) fn add_executed(&mut self, executed: impl Iterator<Item = Executed>) {
+    pub(crate) fn add_executed(&mut self, executed: impl Iterator<Item = ExecutedInstruction>) {
         self.executed.extend(executed);
     }
 
     /// Executions of instructions, in no order; one of several functions or parts stands there several times.
     #[must_use]
-    pub fn executed(&self) -> &[Executed] {
+    pub fn executed(&self) -> &[ExecutedInstruction] {
         &self.executed
     }
 
@@ -490,7 +490,8 @@ impl Recording {
         for (place, rank) in part.first_uses() {
             self.set_first(here(place), rank);
         }
-        let executed = part.executed.iter().map(|one| Executed { function: here(one.function), ..*one });
+        let executed =
+            part.executed.iter().map(|one| ExecutedInstruction { function: here(one.function), ..*one });
         self.executed.extend(executed);
         let runs = part.straight_runs.iter().map(|run| StraightRun {
             from: here(run.from),

@@ -13,13 +13,13 @@
 
 use super::frame_names::{enters_kernel, is_interpreted, is_kernel_object, is_linked_file, is_no_symbol};
 use super::numbers::decimal;
-use super::stacks::{self, Frame};
-use super::{Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, StackOrder, input};
+use super::stacks::{self, StackFrame};
+use super::{Input, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Spot, StackOrder, input};
 use memchr::memmem;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, TimeOrder},
 };
 use sediment_core::skipped::{Nowhere, Reason};
@@ -47,8 +47,8 @@ fn recognises(head: &[u8]) -> bool {
     let (mut headed, mut objects) = (false, false);
     let mut rows = false;
     for line in start.split(|b| *b == b'\n') {
-        match Line::of(line) {
-            Line::Comment(text) if Header::of(text).is_some() => {
+        match StackReportLine::of(line) {
+            StackReportLine::Comment(text) if TableHeadings::of(text).is_some() => {
                 // Of branches, which have ends of their own.
                 let ends = [&b"Source Sym"[..], b"Target Sym", b"Source Shared", b"Target Shared"];
                 if ends.iter().any(|heading| memmem::find(text, heading).is_some()) {
@@ -57,9 +57,13 @@ fn recognises(head: &[u8]) -> bool {
                 headed = true;
                 objects = memmem::find(text, b"Shared Object").is_some();
             }
-            Line::Row(line) if rows && objects && is_bare_share(line) => return true,
-            Line::Row(_) => rows = true,
-            Line::Stack { .. } | Line::Share | Line::Tree if headed && rows => return true,
+            StackReportLine::Row(line) if rows && objects && is_bare_share(line) => return true,
+            StackReportLine::Row(_) => rows = true,
+            StackReportLine::Stack { .. } | StackReportLine::Share | StackReportLine::Tree
+                if headed && rows =>
+            {
+                return true;
+            }
             _ => {}
         }
     }
@@ -67,7 +71,7 @@ fn recognises(head: &[u8]) -> bool {
 }
 
 /// A line, by how it begins.
-enum Line<'a> {
+enum StackReportLine<'a> {
     Empty,
     /// Without its `#`.
     Comment(&'a [u8]),
@@ -85,7 +89,7 @@ enum Line<'a> {
     Stray,
 }
 
-impl<'a> Line<'a> {
+impl<'a> StackReportLine<'a> {
     fn of(line: &'a [u8]) -> Self {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let text = line.trim_ascii_start();
@@ -119,7 +123,7 @@ impl<'a> Line<'a> {
 
 /// The headings of a table: its separator, or the column of objects where there is none.
 #[derive(Debug, Clone, Copy, Default)]
-struct Header {
+struct TableHeadings {
     children: bool,
     /// Separator that `-t` put between cells, and between frames.
     separator: Option<u8>,
@@ -129,7 +133,7 @@ struct Header {
     object_cell: Option<usize>,
 }
 
-impl Header {
+impl TableHeadings {
     /// Of a comment without its `#`.
     fn of(text: &[u8]) -> Option<Self> {
         let heading = text.trim_ascii();
@@ -152,7 +156,7 @@ impl Header {
 
 /// The function of a row.
 #[derive(Debug, Clone, Copy)]
-struct Row<'a> {
+struct FunctionRow<'a> {
     /// Empty where the report has no column of symbols.
     symbol: &'a [u8],
     object: Option<&'a [u8]>,
@@ -160,8 +164,8 @@ struct Row<'a> {
     system: bool,
 }
 
-impl<'a> Row<'a> {
-    fn of(line: &'a [u8], header: Header) -> Self {
+impl<'a> FunctionRow<'a> {
+    fn of(line: &'a [u8], header: TableHeadings) -> Self {
         let separator = header.separator.unwrap_or(b' ');
         let mark = memchr::memchr_iter(b'[', line).find(|at| {
             matches!(&line[*at..], [b'[', b'.' | b'k' | b'g' | b'u' | b'H', b']', b' ', ..])
@@ -197,8 +201,8 @@ struct Stack<'a> {
 
 /// All that a report says.
 #[derive(Default)]
-struct Report<'a> {
-    rows: Vec<Row<'a>>,
+struct StackReport<'a> {
+    rows: Vec<FunctionRow<'a>>,
     stacks: Vec<Stack<'a>>,
     separator: u8,
     event: &'a [u8],
@@ -206,13 +210,13 @@ struct Report<'a> {
     other_events: BTreeMap<&'a [u8], u64>,
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let report = Report::parse(bytes)?;
+    let report = StackReport::parse(bytes)?;
     let order = report.order(settings)?;
     let event = String::from_utf8_lossy(report.event);
     let recording = Recording {
-        source: Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+        source: ProfileSource::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
         arch: report.arch.clone(),
         ..Recording::default()
     };
@@ -243,14 +247,14 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 struct Adding<'a> {
     recording: Recording,
     objects: HashMap<&'a [u8], Option<&'a [u8]>>,
-    known: HashMap<&'a [u8], Frame>,
-    frames: Vec<Frame>,
+    known: HashMap<&'a [u8], StackFrame>,
+    frames: Vec<StackFrame>,
     stacks: u64,
 }
 
 impl<'a> Adding<'a> {
     /// Adds a stack, outermost caller first.
-    fn add(&mut self, row: &Row<'a>, names: &[&'a [u8]], count: u64) {
+    fn add(&mut self, row: &FunctionRow<'a>, names: &[&'a [u8]], count: u64) {
         self.stacks += 1;
         let callee = |at: usize| names.get(at + 1).copied();
         let entered =
@@ -272,7 +276,7 @@ impl<'a> Adding<'a> {
             }
             if is_system(name, callee(at), self.object(name)) {
                 // All that the kernel called is the kernel.
-                frames.push(Frame::System);
+                frames.push(StackFrame::System);
                 break;
             }
             frames.push(self.frame(name));
@@ -285,7 +289,7 @@ impl<'a> Adding<'a> {
         self.objects.get(name).copied().flatten()
     }
 
-    fn frame(&mut self, name: &'a [u8]) -> Frame {
+    fn frame(&mut self, name: &'a [u8]) -> StackFrame {
         if let Some(frame) = self.known.get(name) {
             return *frame;
         }
@@ -301,40 +305,40 @@ fn is_system(name: &[u8], callee: Option<&[u8]>, object: Option<&[u8]>) -> bool 
 }
 
 /// Frame of a name, with the object of the row of this name.
-fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> Frame {
+fn frame(recording: &mut Recording, name: &[u8], object: Option<&[u8]>) -> StackFrame {
     if is_interpreted(name) {
-        return Frame::Unknown(Nowhere::Interpreted);
+        return StackFrame::Unknown(Nowhere::Interpreted);
     }
     if is_no_symbol(name) {
-        return Frame::Unknown(Nowhere::NoSymbol);
+        return StackFrame::Unknown(Nowhere::NoSymbol);
     }
     let object = object.filter(|object| *object != b"[unknown]");
     if object.is_some_and(|object| !is_linked_file(object) && object != b"[vdso]") {
-        return Frame::Unknown(Nowhere::AnonymousObject);
+        return StackFrame::Unknown(Nowhere::AnonymousObject);
     }
     let dso = object
         .and_then(|object| std::str::from_utf8(object).ok())
         .map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
-    Frame::Known(
+    StackFrame::Known(
         recording.place(RecordedAddress { dso, spot: Spot::Symbol { name: name.to_vec(), file: None } }),
     )
 }
 
-impl<'a> Report<'a> {
+impl<'a> StackReport<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut report = Self { separator: b';', ..Self::default() };
         let mut event: &[u8] = b"";
-        let mut header: Option<Header> = None;
-        let mut row: Option<Row<'a>> = None;
+        let mut header: Option<TableHeadings> = None;
+        let mut row: Option<FunctionRow<'a>> = None;
         let refuse = |number: u64, what: &str, line: &[u8]| {
             Err(Error::at_line(number, what).with_found(line.trim_ascii()).with_hint(COMMAND))
         };
         for (number, line) in (1..).zip(bytes.split(|b| *b == b'\n')) {
-            match Line::of(line) {
-                Line::Empty => {}
-                Line::Comment(text) => {
+            match StackReportLine::of(line) {
+                StackReportLine::Empty => {}
+                StackReportLine::Comment(text) => {
                     let text = text.strip_suffix(b"\r").unwrap_or(text);
-                    if let Some(found) = Header::of(text) {
+                    if let Some(found) = TableHeadings::of(text) {
                         (header, row) = (Some(found), None);
                     } else if text.trim_ascii().starts_with(b"Samples:") {
                         (event, row) = (event_of(text), None);
@@ -344,7 +348,7 @@ impl<'a> Report<'a> {
                         report.arch = Some(arch).filter(|arch| arch.bytes().all(plain));
                     }
                 }
-                Line::Row(line) => {
+                StackReportLine::Row(line) => {
                     let Some(header) = header else {
                         return refuse(number, "a row before the header with the columns", line);
                     };
@@ -357,9 +361,9 @@ impl<'a> Report<'a> {
                         return refuse(number, SHARES, line);
                     }
                     report.separator = header.separator.unwrap_or(b';');
-                    row = Some(Row::of(line, header));
+                    row = Some(FunctionRow::of(line, header));
                 }
-                Line::Stack { count, frames } => {
+                StackReportLine::Stack { count, frames } => {
                     let Some(row) = row else {
                         return refuse(number, "a stack without a row above it", line);
                     };
@@ -367,9 +371,9 @@ impl<'a> Report<'a> {
                         report.stacks.push(Stack { row, count, frames });
                     }
                 }
-                Line::Share => return refuse(number, SHARES, line),
-                Line::Tree => return refuse(number, "a call tree instead of folded stacks", line),
-                Line::Stray => {
+                StackReportLine::Share => return refuse(number, SHARES, line),
+                StackReportLine::Tree => return refuse(number, "a call tree instead of folded stacks", line),
+                StackReportLine::Stray => {
                     return refuse(number, "neither a row nor a folded stack: is the file cut off?", line);
                 }
             }
@@ -387,7 +391,7 @@ impl<'a> Report<'a> {
     }
 
     /// The address of a row that something stands below, if that is of the first event that has anything.
-    fn kept(&mut self, row: Row<'a>, event: &'a [u8]) -> Option<u32> {
+    fn kept(&mut self, row: FunctionRow<'a>, event: &'a [u8]) -> Option<u32> {
         if self.rows.is_empty() {
             self.event = event;
         }
@@ -402,7 +406,7 @@ impl<'a> Report<'a> {
     }
 
     /// Which end of the stacks the functions of their rows stand at.
-    fn order(&self, settings: &Settings) -> Result<StackOrder> {
+    fn order(&self, settings: &ReadSettings) -> Result<StackOrder> {
         let (mut first, mut last, mut several) = (true, true, false);
         for stack in &self.stacks {
             let symbol = self.rows[stack.row as usize].symbol;
@@ -458,7 +462,7 @@ impl<'a> Report<'a> {
     }
 }
 
-impl Row<'_> {
+impl FunctionRow<'_> {
     fn is(&self, other: &Self) -> bool {
         self.symbol == other.symbol && self.object == other.object && self.system == other.system
     }

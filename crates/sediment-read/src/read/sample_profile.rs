@@ -16,13 +16,13 @@
 
 use super::numbers::decimal;
 use super::{
-    AddressId, DsoId, Input, Reader, RecordedAddress, Recording, Settings, Spot, TransferKind, input,
+    AddressId, DsoId, Input, ReadSettings, Reader, RecordedAddress, Recording, Spot, TransferKind, input,
 };
 use memchr::memmem;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{SharedLibraries, TimeOrder},
 };
 use sediment_core::skipped::{Amount, Nowhere, Reason};
@@ -53,10 +53,11 @@ fn recognises(head: &[u8]) -> bool {
     }
     // The last line may be cut off.
     let whole = head.iter().rposition(|b| *b == b'\n').map_or(head, |end| &head[..end]);
-    let rows: Vec<Option<Row<'_>>> = lines(whole).take(LINES).map(|(_, line)| row(line)).collect();
-    let is_function = |row: &Row<'_>| matches!(row, Row::Function { .. });
+    let rows: Vec<Option<SampleProfileRow<'_>>> =
+        lines(whole).take(LINES).map(|(_, line)| row(line)).collect();
+    let is_function = |row: &SampleProfileRow<'_>| matches!(row, SampleProfileRow::Function { .. });
     // A name, a line and a column look like a function without a body.
-    let is_unmistakable = |row: &Option<Row<'_>>| matches!(row, Some(Row::Function { called, total, head }) if head <= total && is_symbol(called));
+    let is_unmistakable = |row: &Option<SampleProfileRow<'_>>| matches!(row, Some(SampleProfileRow::Function { called, total, head }) if head <= total && is_symbol(called));
     // A damaged line among the first is for the reader to name.
     rows.first().is_some_and(|first| first.as_ref().is_some_and(is_function))
         && (rows.iter().flatten().any(|row| !is_function(row)) || rows.iter().all(is_unmistakable))
@@ -81,7 +82,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Row<'a> {
+enum SampleProfileRow<'a> {
     /// `called`: a name, or the frames of a context, outermost first.
     Function { called: &'a [u8], total: u64, head: u64 },
     /// A source location with its callees: names with counts, separated by blanks.
@@ -94,7 +95,7 @@ enum Row<'a> {
     Further,
 }
 
-fn row(line: &[u8]) -> Option<Row<'_>> {
+fn row(line: &[u8]) -> Option<SampleProfileRow<'_>> {
     let body = line.trim_ascii_start();
     let depth = line.len() - body.len();
     if depth == 0 {
@@ -106,12 +107,16 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
             Some(context) => context.strip_suffix(b"]")?,
             None => called,
         };
-        return (!called.is_empty()).then_some(Row::Function { called, total, head });
+        return (!called.is_empty()).then_some(SampleProfileRow::Function { called, total, head });
     }
     if let Some(further) = body.strip_prefix(b"!") {
-        let Some(bits) = further.strip_prefix(b"Attributes:") else { return Some(Row::Further) };
+        let Some(bits) = further.strip_prefix(b"Attributes:") else { return Some(SampleProfileRow::Further) };
         let bits = decimal(bits.trim_ascii())?;
-        return Some(if depth == 1 { Row::Attributes { inlined: bits & 1 != 0 } } else { Row::Further });
+        return Some(if depth == 1 {
+            SampleProfileRow::Attributes { inlined: bits & 1 != 0 }
+        } else {
+            SampleProfileRow::Further
+        });
     }
     let (offset, rest) = body.split_at(memchr::memchr(b':', body)?);
     let mut numbers = offset.split(|b| *b == b'.');
@@ -125,16 +130,16 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     let rest = rest[1..].trim_ascii_start();
     let first = rest.split(|b| *b == b' ').next()?;
     if first == b"vtables:" {
-        return Some(Row::Further);
+        return Some(SampleProfileRow::Further);
     }
     if decimal(first).is_some() {
         return callees(&rest[first.len()..])
             .all(|callee| callee.is_some())
-            .then_some(Row::RecordedAddress { callees: &rest[first.len()..] });
+            .then_some(SampleProfileRow::RecordedAddress { callees: &rest[first.len()..] });
     }
     let (name, total) = count_behind_colon(rest)?;
     decimal(total)?;
-    (!name.is_empty()).then_some(Row::Inlined)
+    (!name.is_empty()).then_some(SampleProfileRow::Inlined)
 }
 
 /// Callees and their counts; None for a word that has neither.
@@ -152,7 +157,7 @@ fn count_behind_colon(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..at], &text[at + 1..]))
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     if is_binary(bytes) {
         return Err(
@@ -162,7 +167,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     let owners = owners(bytes);
     let mut recording = Recording::default();
     let program = settings.program_dso().map(|program| recording.dso(program));
-    let mut names = Names { program, by_name: HashMap::new() };
+    let mut names = ProgramNames { program, by_name: HashMap::new() };
     let mut caller = None;
     let (mut functions, mut contexts) = (0u64, false);
     for (number, line) in lines(bytes) {
@@ -172,7 +177,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                 .with_hint(CUT_OFF));
         };
         match row {
-            Row::Function { called, total, .. } => {
+            SampleProfileRow::Function { called, total, .. } => {
                 functions += 1;
                 contexts |= memmem::find(called, BETWEEN_FRAMES).is_some();
                 let owner = owners.get(called).copied().unwrap_or(called);
@@ -189,7 +194,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     .with_found(line)
                     .with_hint(CUT_OFF));
             }
-            Row::RecordedAddress { callees: text } => {
+            SampleProfileRow::RecordedAddress { callees: text } => {
                 for (name, count) in callees(text).flatten() {
                     let count = u128::from(count);
                     let callee = names.place(name, &mut recording);
@@ -200,7 +205,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
                     }
                 }
             }
-            Row::Inlined | Row::Attributes { .. } | Row::Further => {}
+            SampleProfileRow::Inlined | SampleProfileRow::Attributes { .. } | SampleProfileRow::Further => {}
         }
     }
     if functions == 0 {
@@ -210,7 +215,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
         return Err(Error::new(ErrorCode::Unresolved, "all functions are hashes, which have no names")
             .with_hint("write the profile again without --use-md5"));
     }
-    recording.source = Source::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);
+    recording.source = ProfileSource::new("LLVM sample profile", "", &[TimeOrder, SharedLibraries]);
     recording.seen =
         format!("{}{}", counted(functions, "function"), if contexts { " by context" } else { "" });
     Ok(recording)
@@ -222,8 +227,8 @@ fn owners(bytes: &[u8]) -> HashMap<&[u8], &[u8]> {
     let mut current: &[u8] = b"";
     for (_, line) in lines(bytes) {
         match row(line) {
-            Some(Row::Function { called, .. }) => current = called,
-            Some(Row::Attributes { inlined: true }) if caller_of(current).is_some() => {
+            Some(SampleProfileRow::Function { called, .. }) => current = called,
+            Some(SampleProfileRow::Attributes { inlined: true }) if caller_of(current).is_some() => {
                 inlined.insert(current);
             }
             _ => {}
@@ -251,12 +256,12 @@ fn last_frame(context: &[u8]) -> &[u8] {
     memmem::rfind(context, BETWEEN_FRAMES).map_or(context, |at| &context[at + BETWEEN_FRAMES.len()..])
 }
 
-struct Names<'a> {
+struct ProgramNames<'a> {
     program: Option<DsoId>,
     by_name: HashMap<&'a [u8], Option<AddressId>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ProgramNames<'a> {
     /// None for a hash.
     fn place(&mut self, name: &'a [u8], recording: &mut Recording) -> Option<AddressId> {
         let dso = self.program;
@@ -274,14 +279,17 @@ mod tests {
 
     #[test]
     fn lines_are_told_apart() {
-        let place = |callees| Some(Row::RecordedAddress { callees });
-        let rows: &[(&str, Option<Row<'_>>)] = &[
-            ("main:10:1", Some(Row::Function { called: b"main", total: 10, head: 1 })),
-            ("_ZN1a::b:10:1", Some(Row::Function { called: b"_ZN1a::b", total: 10, head: 1 })),
-            ("[main:3 @ f]:10:1", Some(Row::Function { called: b"main:3 @ f", total: 10, head: 1 })),
-            ("two words:10:1", Some(Row::Function { called: b"two words", total: 10, head: 1 })),
+        let place = |callees| Some(SampleProfileRow::RecordedAddress { callees });
+        let rows: &[(&str, Option<SampleProfileRow<'_>>)] = &[
+            ("main:10:1", Some(SampleProfileRow::Function { called: b"main", total: 10, head: 1 })),
+            ("_ZN1a::b:10:1", Some(SampleProfileRow::Function { called: b"_ZN1a::b", total: 10, head: 1 })),
+            (
+                "[main:3 @ f]:10:1",
+                Some(SampleProfileRow::Function { called: b"main:3 @ f", total: 10, head: 1 }),
+            ),
+            ("two words:10:1", Some(SampleProfileRow::Function { called: b"two words", total: 10, head: 1 })),
             (" 1:10", place(b"")),
-            (" 1:f:10", Some(Row::Inlined)),
+            (" 1:f:10", Some(SampleProfileRow::Inlined)),
             ("main:10", None),
             ("main:10:x", None),
             (":1:1", None),
@@ -289,15 +297,15 @@ mod tests {
             (" 1.2: 10 f:3 g::h:4", place(b" f:3 g::h:4")),
             ("   65535: 10", place(b"")),
             (" 1: 10 f", None),
-            (" 1: f:10", Some(Row::Inlined)),
-            (" 1: 123:10", Some(Row::Inlined)),
+            (" 1: f:10", Some(SampleProfileRow::Inlined)),
+            (" 1: 123:10", Some(SampleProfileRow::Inlined)),
             (" 1: f", None),
             (" 1.2.3: 4", None),
             (" x: 4", None),
-            (" !CFGChecksum: 12", Some(Row::Further)),
-            (" !Attributes: 3", Some(Row::Attributes { inlined: true })),
-            (" !Attributes: 2", Some(Row::Attributes { inlined: false })),
-            ("  !Attributes: 1", Some(Row::Further)),
+            (" !CFGChecksum: 12", Some(SampleProfileRow::Further)),
+            (" !Attributes: 3", Some(SampleProfileRow::Attributes { inlined: true })),
+            (" !Attributes: 2", Some(SampleProfileRow::Attributes { inlined: false })),
+            ("  !Attributes: 1", Some(SampleProfileRow::Further)),
         ];
         for (line, expected) in rows {
             assert_eq!(row(line.as_bytes()), *expected, "{line}");

@@ -19,7 +19,7 @@ use sediment_core::skipped::{Amount, Nowhere};
 
 /// One frame of a stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Frame {
+pub(super) enum StackFrame {
     /// An address of the recording.
     Known(AddressId),
     /// Something that was called but cannot be named.
@@ -32,25 +32,25 @@ pub(super) enum Frame {
 /// (samples, or the event that was sampled).
 ///
 /// Each passage, also a skipped one, adds `count` to the recording's total. A stack without frames adds nothing.
-pub(super) fn add_stack(recording: &mut Recording, frames: &[Frame], count: u128) {
+pub(super) fn add_stack(recording: &mut Recording, frames: &[StackFrame], count: u128) {
     let Some(innermost) = frames.last() else { return };
     match *innermost {
-        Frame::Known(place) => recording.add_samples(place, count),
-        Frame::Unknown(why) => recording.skipped.add(why.of(Amount::OwnCost), count, ""),
-        Frame::System => recording.skipped.add(Nowhere::System.of(Amount::OwnCost), count, ""),
+        StackFrame::Known(place) => recording.add_samples(place, count),
+        StackFrame::Unknown(why) => recording.skipped.add(why.of(Amount::OwnCost), count, ""),
+        StackFrame::System => recording.skipped.add(Nowhere::System.of(Amount::OwnCost), count, ""),
     }
     let pairs = frames.windows(2).map(|pair| (pair[0], pair[1]));
-    let mut pairs: Vec<(Frame, Frame)> =
-        pairs.filter(|pair| pair.0 != Frame::System && pair.1 != Frame::System).collect();
+    let mut pairs: Vec<(StackFrame, StackFrame)> =
+        pairs.filter(|pair| pair.0 != StackFrame::System && pair.1 != StackFrame::System).collect();
     pairs.sort_unstable();
     pairs.dedup();
     for pair in pairs {
         recording.total = recording.total.saturating_add(count);
         match pair {
-            (Frame::Known(from), Frame::Known(to)) => {
+            (StackFrame::Known(from), StackFrame::Known(to)) => {
                 recording.add_transfer(from, to, TransferKind::Call, count);
             }
-            (Frame::Unknown(why), _) | (_, Frame::Unknown(why)) => {
+            (StackFrame::Unknown(why), _) | (_, StackFrame::Unknown(why)) => {
                 recording.skipped.add(why.of(Amount::Calls), count, "");
             }
             _ => {}
@@ -67,14 +67,14 @@ mod tests {
     fn recording(stacks: &[(&str, u128)]) -> Recording {
         let mut recording = Recording::default();
         for (stack, count) in stacks {
-            let frames: Vec<Frame> = stack
+            let frames: Vec<StackFrame> = stack
                 .bytes()
                 .map(|name| match name {
-                    b'?' => Frame::Unknown(Nowhere::NoName),
-                    b'k' => Frame::System,
+                    b'?' => StackFrame::Unknown(Nowhere::NoName),
+                    b'k' => StackFrame::System,
                     _ => {
                         let spot = Spot::Symbol { name: vec![name], file: None };
-                        Frame::Known(recording.place(RecordedAddress { dso: None, spot }))
+                        StackFrame::Known(recording.place(RecordedAddress { dso: None, spot }))
                     }
                 })
                 .collect();

@@ -8,17 +8,17 @@
 //!
 //! Source: LLVM's documentation of llvm-profdata, and what version 19 writes (docs/formats/temporal-profile.md).
 
-use super::input::Lines;
+use super::input::InputLines;
 use super::numbers::decimal;
 use super::{
-    AddressId, Input, Listener, Reader, RecordedAddress, Recording, Replay, Settings, Spot, Step,
+    AddressId, Input, Listener, ReadSettings, Reader, RecordedAddress, Recording, Replay, Spot, Step,
     TransferKind,
 };
 use sediment_core::affinity::Window;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, Callers, OwnCost},
 };
 use sediment_core::skipped::Reason;
@@ -71,7 +71,7 @@ enum Word<'a> {
     Counters,
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let mut recording = Recording::default();
     let dso = settings.program_dso().map(|program| recording.dso(program));
     let (mut traces, mut weight, mut rank) = (0u64, 0u128, 0u64);
@@ -97,7 +97,8 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
             Error::new(ErrorCode::EmptyRecording, "no temporal profile trace in it").with_hint(RECORD)
         );
     }
-    recording.source = Source::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
+    recording.source =
+        ProfileSource::new("LLVM temporal profile traces", "", &[Callers, CallCounts, OwnCost]);
     recording.seen =
         format!("{} in {}", counted(recording.addresses().len(), "function"), counted(traces, "trace"));
     Ok(recording)
@@ -105,7 +106,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 
 fn steps(
     input: &dyn Input,
-    settings: &Settings,
+    settings: &ReadSettings,
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
@@ -158,7 +159,7 @@ fn words(input: &dyn Input, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
         )
         .with_hint(RECORD));
     }
-    let mut lines = Lines::of(input);
+    let mut lines = InputLines::of(input);
     while let Some(line) = lines.next()? {
         let line = line.trim_ascii_end();
         if line.starts_with(SHOWN) || line.starts_with(SHOWN_TRACES) {
@@ -175,7 +176,7 @@ fn words(input: &dyn Input, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
 }
 
 /// As `llvm-profdata show` prints them.
-fn shown(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
+fn shown(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let mut missing = 0u64;
     while let Some(line) = lines.next()? {
         let text = line.trim_ascii();
@@ -206,7 +207,7 @@ fn shown(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
 }
 
 /// As `llvm-profdata merge --text` writes them; `lines` stand behind the flag.
-fn written(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
+fn written(lines: &mut InputLines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
     let traces = written_number(lines, "the number of traces")?;
     written_number(lines, "the number of sampled runs")?;
     for _ in 0..traces {
@@ -235,7 +236,7 @@ fn written(lines: &mut Lines<'_>, say: &mut dyn FnMut(Word<'_>)) -> Result<()> {
 }
 
 /// The next line that is neither blank nor a remark; None at the end.
-fn telling(lines: &mut Lines<'_>) -> Result<Option<Vec<u8>>> {
+fn telling(lines: &mut InputLines<'_>) -> Result<Option<Vec<u8>>> {
     while let Some(line) = lines.next()? {
         let line = line.trim_ascii();
         if !line.is_empty() && line[0] != b'#' {
@@ -245,7 +246,7 @@ fn telling(lines: &mut Lines<'_>) -> Result<Option<Vec<u8>>> {
     Ok(None)
 }
 
-fn written_number(lines: &mut Lines<'_>, what: &str) -> Result<u64> {
+fn written_number(lines: &mut InputLines<'_>, what: &str) -> Result<u64> {
     let found = telling(lines)?.unwrap_or_default();
     decimal(&found).ok_or_else(|| {
         Error::at_line(lines.number(), format!("no number for {what}")).with_found(&found).with_hint(CUT_OFF)

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
 
-use super::dsos::{At, Dsos, View};
+use super::dsos::{At, BinaryView, Dsos};
 use super::early::{self, SAMPLED_BYTES};
 use super::executions::{Stretches, by_dso};
 use crate::read::{Recording, Spot};
 use sediment_core::binary::block_map::BlockMap;
 use sediment_core::binary::gcc_early_map::EarlyMap;
 use sediment_core::binary::names::split_from;
-use sediment_core::binary::{Beside, Files};
+use sediment_core::binary::{Files, FilesBeside};
 use sediment_core::error::{ErrorCode, Result};
-use sediment_core::profile::blocks::{BlockUnit, Blocks, GraphCounts};
+use sediment_core::profile::blocks::{BlockCounts, BlockUnit, GraphCounts};
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -31,7 +31,7 @@ pub(super) fn add(
     }
     for (id, evidence) in by_dso(recording) {
         let (Some(view), Some(label)) = (dsos.view(id), dsos.label(id)) else { continue };
-        let beside = Beside { files, path: &recording.dsos()[id.0 as usize].path };
+        let beside = FilesBeside { files, path: &recording.dsos()[id.0 as usize].path };
         let map = readable(BlockMap::read(view.bytes(), &beside), label, skipped)?;
         let early = readable(EarlyMap::read(view.bytes(), &beside), label, skipped)?;
         if map.is_none() && early.is_none() {
@@ -44,7 +44,7 @@ pub(super) fn add(
         let unwatched: Vec<u64> =
             evidence.unwatched.iter().filter_map(|spot| view.address_of(spot)).collect();
         if let Some(map) = &map {
-            let functions = Functions { view, label, map };
+            let functions = BlockFunctions { view, label, map };
             let counted = match recording.counts_by_samples {
                 true => functions.sampled(&evidence.samples, least_cost(recording), skipped),
                 false => functions.executed(&stretches, &unwatched, least_runs(recording), skipped),
@@ -55,8 +55,8 @@ pub(super) fn add(
         }
         if let Some(map) = &early {
             let evidence = match recording.counts_by_samples {
-                true => early::Evidence::Sampled(&evidence.samples, least_cost(recording)),
-                false => early::Evidence::Executed(early::Executed {
+                true => early::CodeEvidence::Sampled(&evidence.samples, least_cost(recording)),
+                false => early::CodeEvidence::Executed(early::ExecutedCode {
                     stretches: &stretches,
                     unwatched: &unwatched,
                     least: least_runs(recording),
@@ -81,7 +81,7 @@ fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) 
 }
 
 /// Adds the counts of a function.
-fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped: &mut Skipped) {
+fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: FunctionBlockCounts, skipped: &mut Skipped) {
     if counted.is_sparse() {
         skipped.add(Reason::SparseBlocks, 0, &key.name);
         return;
@@ -90,7 +90,7 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: Counted, skipped
     let Some(function) = profile.find(key) else { return };
     profile.blocks_total = profile.blocks_total.saturating_add(graph.sum().unwrap_or(u128::MAX));
     let blocks = &mut profile.facts_mut(function).blocks;
-    if blocks.get_or_insert_with(|| Box::new(Blocks::default())).add(hash, graph).is_none() {
+    if blocks.get_or_insert_with(|| Box::new(BlockCounts::default())).add(hash, graph).is_none() {
         skipped.add(Reason::BlocksBeyond, 0, &key.name);
     }
 }
@@ -113,17 +113,17 @@ fn least_cost(recording: &Recording) -> u128 {
 
 /// Counts of a function.
 #[derive(Default)]
-struct Counted {
+struct FunctionBlockCounts {
     hash: Option<u32>,
     counts: BTreeMap<u32, u128>,
     /// Bytes of the blocks that have code.
     bytes: BTreeMap<u32, u128>,
     signatures: BTreeMap<u32, u16>,
-    /// Blocks of which nothing is known.
+    /// Blocks without a known count.
     unknown: BTreeSet<u32>,
 }
 
-impl Counted {
+impl FunctionBlockCounts {
     /// The largest number of a block.
     fn last(&self) -> Option<u32> {
         self.counts.keys().chain(self.bytes.keys()).chain(self.signatures.keys()).max().copied()
@@ -153,7 +153,11 @@ impl Counted {
 }
 
 /// Drops functions with a smaller sum of counts.
-fn drop_rarely_seen(functions: &mut HashMap<FunctionKey, Counted>, least: u128, skipped: &mut Skipped) {
+fn drop_rarely_seen(
+    functions: &mut HashMap<FunctionKey, FunctionBlockCounts>,
+    least: u128,
+    skipped: &mut Skipped,
+) {
     functions.retain(|key, counted| {
         let sum = counted.counts.values().fold(0u128, |sum, count| sum.saturating_add(*count));
         if sum < least {
@@ -164,13 +168,13 @@ fn drop_rarely_seen(functions: &mut HashMap<FunctionKey, Counted>, least: u128, 
 }
 
 /// The functions of a DSO whose blocks are numbered. A cold part is of its function.
-struct Functions<'a> {
-    view: &'a View<'a>,
+struct BlockFunctions<'a> {
+    view: &'a BinaryView<'a>,
     label: &'a str,
     map: &'a BlockMap,
 }
 
-impl Functions<'_> {
+impl BlockFunctions<'_> {
     /// Identity of the function at an address.
     fn at(&self, address: u64) -> Option<FunctionKey> {
         let Ok(At::Function { function, file, .. }) = self.view.at_address(address) else { return None };
@@ -191,7 +195,7 @@ impl Functions<'_> {
         unwatched: &[u64],
         least: u128,
         skipped: &mut Skipped,
-    ) -> HashMap<FunctionKey, Counted> {
+    ) -> HashMap<FunctionKey, FunctionBlockCounts> {
         let mut instructions: HashMap<FunctionKey, BTreeMap<u32, Vec<u128>>> = HashMap::new();
         for (begin, end, count) in stretches.iter().copied() {
             let Some(key) = self.at(begin) else { continue };
@@ -206,9 +210,16 @@ impl Functions<'_> {
             (block, counts[counts.len() / 2])
         };
         let counted = |(key, blocks): (FunctionKey, BTreeMap<u32, Vec<u128>>)| {
-            (key, Counted { counts: blocks.into_iter().map(middle).collect(), ..Counted::default() })
+            (
+                key,
+                FunctionBlockCounts {
+                    counts: blocks.into_iter().map(middle).collect(),
+                    ..FunctionBlockCounts::default()
+                },
+            )
         };
-        let mut functions: HashMap<FunctionKey, Counted> = instructions.into_iter().map(counted).collect();
+        let mut functions: HashMap<FunctionKey, FunctionBlockCounts> =
+            instructions.into_iter().map(counted).collect();
         drop_rarely_seen(&mut functions, least, skipped);
         for address in unwatched {
             let function = self.at(*address).and_then(|key| functions.get_mut(&key));
@@ -226,8 +237,8 @@ impl Functions<'_> {
         samples: &[(&Spot, u128)],
         least: u128,
         skipped: &mut Skipped,
-    ) -> HashMap<FunctionKey, Counted> {
-        let mut functions: HashMap<FunctionKey, Counted> = HashMap::new();
+    ) -> HashMap<FunctionKey, FunctionBlockCounts> {
+        let mut functions: HashMap<FunctionKey, FunctionBlockCounts> = HashMap::new();
         for (spot, cost) in samples {
             let Some(address) = self.view.address_of(spot) else { continue };
             let Some(key) = self.at(address) else { continue };
@@ -247,7 +258,7 @@ impl Functions<'_> {
     }
 
     /// Adds what the map tells of functions. Counts of several functions that share their identity are removed.
-    fn tell(&self, functions: &mut HashMap<FunctionKey, Counted>, skipped: &mut Skipped) {
+    fn tell(&self, functions: &mut HashMap<FunctionKey, FunctionBlockCounts>, skipped: &mut Skipped) {
         let mut start_of: HashMap<FunctionKey, u64> = HashMap::new();
         for (function, file) in self.view.functions() {
             let Some(key) = self.key(&function.name, file) else { continue };

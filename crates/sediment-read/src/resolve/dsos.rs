@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
 
-use super::Settings;
+use super::ResolveSettings;
 use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
 use sediment_core::binary::{
-    AddressIndex, Beside, Binary, BinaryFunction, Files, SymbolSource, file_evidence, names, same_build_id,
+    AddressIndex, Binary, BinaryFunction, Files, FilesBeside, SymbolSource, file_evidence, names,
+    same_build_id,
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::isa::{Flow, Isa, LONGEST_CALL};
@@ -27,7 +28,7 @@ pub(super) struct Loaded {
 pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
-    settings: Settings,
+    settings: ResolveSettings,
     skipped: &mut Skipped,
 ) -> Result<Vec<Option<Loaded>>> {
     let used = used(recording);
@@ -89,8 +90,13 @@ fn with_one(recording: &Recording, is_meant: impl Fn(&Spot) -> bool) -> Vec<bool
     found
 }
 
-fn load_one(dso: &RecordedDso, bytes: Vec<u8>, files: &dyn Files, settings: Settings) -> Result<Loaded> {
-    let binary = Binary::parse(&bytes, &Beside { files, path: &dso.path })?.with_nameless(&bytes);
+fn load_one(
+    dso: &RecordedDso,
+    bytes: Vec<u8>,
+    files: &dyn Files,
+    settings: ResolveSettings,
+) -> Result<Loaded> {
+    let binary = Binary::parse(&bytes, &FilesBeside { files, path: &dso.path })?.with_nameless(&bytes);
     if let (Some(recorded), Some(found), false) = (&dso.build_id, &binary.build_id, settings.ignore_build_id)
     {
         if !same_build_id(recorded, found) {
@@ -126,18 +132,18 @@ pub(super) struct Dsos<'a> {
 struct Dso<'a> {
     used: bool,
     label: Option<String>,
-    view: Option<View<'a>>,
+    view: Option<BinaryView<'a>>,
 }
 
 /// Binary, prepared for many lookups.
-pub(super) struct View<'a> {
+pub(super) struct BinaryView<'a> {
     bytes: &'a [u8],
     binary: &'a Binary,
     index: AddressIndex<'a>,
     same_named_locals: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     imports: BTreeSet<&'a str>,
-    /// Made when the first name is met that a tool made of a symbol.
+    /// Made for the first name that a tool made of a symbol.
     printed: OnceCell<PrintedNames>,
 }
 
@@ -154,7 +160,7 @@ impl<'a> Dsos<'a> {
                 Dso {
                     used,
                     label: label(name.unwrap_or(&recorded.path), soname),
-                    view: loaded.as_ref().map(View::new),
+                    view: loaded.as_ref().map(BinaryView::new),
                 }
             })
             .collect();
@@ -166,7 +172,7 @@ impl<'a> Dsos<'a> {
         self.dsos[id.0 as usize].label.as_deref()
     }
 
-    pub(super) fn view(&self, id: DsoId) -> Option<&View<'a>> {
+    pub(super) fn view(&self, id: DsoId) -> Option<&BinaryView<'a>> {
         self.dsos[id.0 as usize].view.as_ref()
     }
 
@@ -190,12 +196,12 @@ impl<'a> Dsos<'a> {
             let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
             let there = view.by_name(name, None);
             // What the program calls in libraries many other programs call too.
-            if matches!(there, Named::Import) {
+            if matches!(there, NameMeaning::Import) {
                 continue;
             }
             let (names, known) = found.entry(id).or_default();
             *names += 1;
-            *known |= !matches!(there, Named::Unknown);
+            *known |= !matches!(there, NameMeaning::Unknown);
         }
         found
     }
@@ -213,7 +219,7 @@ impl<'a> Dsos<'a> {
         let has_it = |dso: &Dso| {
             let view = dso.view.as_ref().filter(|_| dso.label.is_some());
             view.is_some_and(|view| {
-                matches!(view.by_name(name, None), Named::Function { .. } | Named::Ambiguous)
+                matches!(view.by_name(name, None), NameMeaning::Function { .. } | NameMeaning::Ambiguous)
             })
         };
         let mut owners = self.dsos.iter().zip(0..).filter(|(dso, _)| has_it(dso)).map(|(_, id)| DsoId(id));
@@ -324,7 +330,7 @@ pub(super) enum At<'a> {
 }
 
 /// Meaning of a name in a binary.
-pub(super) enum Named<'a> {
+pub(super) enum NameMeaning<'a> {
     Unknown,
     /// No function of the binary, but one that it calls through a stub.
     Import,
@@ -335,7 +341,7 @@ pub(super) enum Named<'a> {
     Ambiguous,
 }
 
-impl<'a> View<'a> {
+impl<'a> BinaryView<'a> {
     fn new(loaded: &'a Loaded) -> Self {
         let binary = &loaded.binary;
         let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
@@ -466,19 +472,21 @@ impl<'a> View<'a> {
     }
 
     /// The function of this name; among local functions of the same name, that of the recorded source file.
-    pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> Named<'a> {
+    pub(super) fn by_name(&self, name: &str, file: Option<&str>) -> NameMeaning<'a> {
         let Some(candidates) = self.by_name.get(name) else {
             if self.imports.contains(name) {
-                return Named::Import;
+                return NameMeaning::Import;
             }
             let found = is_printed(name).then(|| self.printed().find(name)).flatten();
-            return found.map_or(Named::Unknown, |index| {
+            return found.map_or(NameMeaning::Unknown, |index| {
                 let function = &self.binary.functions[index];
-                Named::Function { function, file: self.telling_file(function) }
+                NameMeaning::Function { function, file: self.telling_file(function) }
             });
         };
-        let found =
-            |function: &'a BinaryFunction| Named::Function { function, file: self.telling_file(function) };
+        let found = |function: &'a BinaryFunction| NameMeaning::Function {
+            function,
+            file: self.telling_file(function),
+        };
         let one_of = |wanted: &dyn Fn(&BinaryFunction) -> bool| {
             let mut matching = candidates.iter().copied().filter(|function| wanted(function));
             let first = matching.next()?;
@@ -487,14 +495,14 @@ impl<'a> View<'a> {
         if let Some(only) = one_of(&|_| true) {
             return found(only);
         }
-        let Some(file) = file else { return Named::Ambiguous };
+        let Some(file) = file else { return NameMeaning::Ambiguous };
         let local_of_file =
             |function: &BinaryFunction| function.local && function.file.as_deref() == Some(file);
         match one_of(&local_of_file) {
             Some(function) => found(function),
             // A file that no local namesake has is that of the global one.
-            None if candidates.iter().any(|function| local_of_file(function)) => Named::Ambiguous,
-            None => one_of(&|function| !function.local).map_or(Named::Ambiguous, found),
+            None if candidates.iter().any(|function| local_of_file(function)) => NameMeaning::Ambiguous,
+            None => one_of(&|function| !function.local).map_or(NameMeaning::Ambiguous, found),
         }
     }
 

@@ -11,12 +11,12 @@
 //!    some of them more, and some less. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
-use super::dsos::{At, Named, View};
+use super::dsos::{At, BinaryView, NameMeaning};
 use crate::read::Spot;
 use sediment_core::binary::gcc_early_map::{EarlyGraph, EarlyMap, EarlyUnit};
 use sediment_core::binary::names::split_from;
-use sediment_core::flow::{self, Edge};
-use sediment_core::profile::counters::{Counted, Counters, Variant};
+use sediment_core::flow::{self, FlowEdge};
+use sediment_core::profile::counters::{ArcCounters, CounterVariant, VariantCounts};
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -25,20 +25,20 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub(super) const SAMPLED_BYTES: u128 = 64;
 
 /// Recorded executions or samples of the code of a DSO.
-pub(super) enum Evidence<'a> {
+pub(super) enum CodeEvidence<'a> {
     /// Executions of code.
-    Executed(Executed<'a>),
-    /// Samples with their costs, and the cost below which those of a function tell nothing.
+    Executed(ExecutedCode<'a>),
+    /// Samples with their costs, and the least cost of a function that is evidence.
     Sampled(&'a [(&'a Spot, u128)], u128),
 }
 
 /// Executions of the code of a DSO.
-pub(super) struct Executed<'a> {
+pub(super) struct ExecutedCode<'a> {
     /// Stretches of code, with their counts.
     pub(super) stretches: &'a [(u64, u64, u128)],
-    /// Beginnings of code of which nothing is known.
+    /// Beginnings of code without a known count.
     pub(super) unwatched: &'a [u64],
-    /// Executions below which those of a function tell nothing.
+    /// Least number of executions of a function that is evidence.
     pub(super) least: u128,
     /// Nothing is known of functions without executions.
     pub(super) of_executed_functions: bool,
@@ -46,22 +46,22 @@ pub(super) struct Executed<'a> {
 
 /// Executions of a statement.
 #[derive(Clone, Copy)]
-struct Known {
+struct StatementExecutions {
     executions: u128,
     /// All of them were of code that was not moved.
     is_firm: bool,
 }
 
 /// Statements of a unit, by their number.
-type Statements = HashMap<u32, Known>;
+type Statements = HashMap<u32, StatementExecutions>;
 
 /// Adds the counters of the functions of a DSO.
 pub(super) fn add(
     profile: &mut Profile,
-    view: &View<'_>,
+    view: &BinaryView<'_>,
     label: &str,
     map: &EarlyMap,
-    evidence: &Evidence<'_>,
+    evidence: &CodeEvidence<'_>,
     skipped: &mut Skipped,
 ) {
     let (counts, unknown) = counts_of_code(map, view, evidence);
@@ -73,7 +73,7 @@ pub(super) fn add(
     for (code, count) in map.code.iter().zip(&counts).filter_map(|(code, count)| Some((code, (*count)?))) {
         let statements = units.entry(code.unit).or_default();
         for statement in &code.statements {
-            let unknown = Known { executions: 0, is_firm: true };
+            let unknown = StatementExecutions { executions: 0, is_firm: true };
             let known = statements.entry(statement.number).or_insert(unknown);
             known.is_firm &= statement.is_firm || count == 0;
             let more = match statement.is_switch {
@@ -97,7 +97,7 @@ pub(super) fn add(
             }
         }
     }
-    let (Evidence::Sampled(_, least) | Evidence::Executed(Executed { least, .. })) = *evidence;
+    let (CodeEvidence::Sampled(_, least) | CodeEvidence::Executed(ExecutedCode { least, .. })) = *evidence;
     for (key, statements) in units {
         let Some(unit) = map.units.get(&key) else { continue };
         for graph in &unit.graphs {
@@ -109,11 +109,15 @@ pub(super) fn add(
 }
 
 /// The count of each final block, where it is known, and the executions in blocks without statements.
-fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (Vec<Option<u128>>, u128) {
+fn counts_of_code(
+    map: &EarlyMap,
+    view: &BinaryView<'_>,
+    evidence: &CodeEvidence<'_>,
+) -> (Vec<Option<u128>>, u128) {
     let mut counts = vec![0u128; map.code.len()];
     let mut unknown = 0u128;
     match evidence {
-        Evidence::Executed(Executed { stretches, .. }) => {
+        CodeEvidence::Executed(ExecutedCode { stretches, .. }) => {
             let mut all: Vec<Vec<u128>> = vec![Vec::new(); map.code.len()];
             for (begin, end, count) in *stretches {
                 let first = map.code.partition_point(|code| code.address.saturating_add(code.size) <= *begin);
@@ -130,7 +134,7 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
                 *count = own.get(own.len() / 2).copied().unwrap_or(0);
             }
         }
-        Evidence::Sampled(samples, _) => {
+        CodeEvidence::Sampled(samples, _) => {
             for (spot, cost) in *samples {
                 let Some(place) = view.address_of(spot).and_then(|address| map.at(address)) else { continue };
                 counts[place] = counts[place].saturating_add(*cost);
@@ -144,7 +148,7 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
         }
     }
     let mut counts: Vec<Option<u128>> = counts.into_iter().map(Some).collect();
-    if let Evidence::Executed(executed) = evidence {
+    if let CodeEvidence::Executed(executed) = evidence {
         for place in executed.unwatched.iter().filter_map(|address| map.at(*address)) {
             counts[place] = counts[place].filter(|count| *count > 0);
         }
@@ -161,14 +165,14 @@ fn counts_of_code(map: &EarlyMap, view: &View<'_>, evidence: &Evidence<'_>) -> (
 }
 
 /// The function at an address, a cold part under the name of its function.
-fn function_at<'a>(view: &View<'a>, address: u64) -> Option<&'a str> {
+fn function_at<'a>(view: &BinaryView<'a>, address: u64) -> Option<&'a str> {
     let Ok(At::Function { function, .. }) = view.at_address(address) else { return None };
     Some(split_from(&function.name).unwrap_or(&function.name))
 }
 
 /// Counts of the blocks of a graph; None where none of its code is known.
 fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<Option<u64>>> {
-    let mut counts: Vec<Vec<Known>> = vec![Vec::new(); graph.blocks as usize];
+    let mut counts: Vec<Vec<StatementExecutions>> = vec![Vec::new(); graph.blocks as usize];
     for (first, number, block) in &graph.statements {
         let known = (*first..first.saturating_add(*number).min(first.saturating_add(1 << 24)))
             .filter_map(|statement| statements.get(&statement));
@@ -179,7 +183,7 @@ fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<O
 }
 
 /// The middle count of statements: of the firm ones the higher of two, if there are any, else of the others the lower.
-fn count_of_block(mut statements: Vec<Known>) -> Option<u64> {
+fn count_of_block(mut statements: Vec<StatementExecutions>) -> Option<u64> {
     let has_firm = statements.iter().any(|known| known.is_firm);
     statements.retain(|known| known.is_firm || !has_firm);
     statements.sort_unstable_by_key(|known| known.executions);
@@ -208,13 +212,13 @@ fn add_function(
         skipped.add(Reason::NoFlow, 0, &graph.name);
         return;
     };
-    let variant = Variant::of_early_ids(&unit.name, unit.functions, graph.line, graph.graph);
+    let variant = CounterVariant::of_early_ids(&unit.name, unit.functions, graph.line, graph.graph);
     let (Some(key), Some(variant)) = (key, variant) else {
         skipped.add(Reason::UnacceptableName, 0, &graph.name);
         return;
     };
     let function = profile.function(key);
-    let known = profile.facts_mut(function).counters.get_or_insert_with(|| Box::new(Counters::default()));
+    let known = profile.facts_mut(function).counters.get_or_insert_with(|| Box::new(ArcCounters::default()));
     if known.add(variant, &arcs).is_none() {
         skipped.add(Reason::CountersBeyond, 0, &graph.name);
         return;
@@ -224,22 +228,22 @@ fn add_function(
 }
 
 /// The counts of the edges that GCC instruments; None where they were not found.
-fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<Counted> {
+fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<VariantCounts> {
     let mut single = vec![0u32; counts.len()];
     for edge in &graph.edges {
         single[edge.from as usize] += 1;
     }
-    let edges: Vec<Edge> = graph
+    let edges: Vec<FlowEdge> = graph
         .edges
         .iter()
-        .map(|edge| Edge {
+        .map(|edge| FlowEdge {
             from: edge.from as usize,
             to: edge.to as usize,
             is_rare: edge.is_fake && single[edge.from as usize] > 1,
         })
         .collect();
     let flow = flow::infer(counts, &edges)?;
-    let mut counted = Counted::default();
+    let mut counted = VariantCounts::default();
     for (_, count) in graph.edges.iter().zip(flow).filter(|(edge, _)| edge.is_counted) {
         counted.arcs.extend(u128::from(count), 1)?;
     }
@@ -247,11 +251,11 @@ fn arcs(graph: &EarlyGraph, counts: &[Option<u64>]) -> Option<Counted> {
 }
 
 /// Identity of a function: that of the DSO where it has it, else that of its unit.
-fn identity(view: &View<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
+fn identity(view: &BinaryView<'_>, label: &str, unit: &EarlyUnit, graph: &EarlyGraph) -> Option<FunctionKey> {
     let name = std::str::from_utf8(&graph.name).ok()?;
     let unit = std::str::from_utf8(&unit.name).ok().filter(|_| graph.is_local);
     let file = match view.by_name(name, unit) {
-        Named::Function { file, .. } => file,
+        NameMeaning::Function { file, .. } => file,
         _ => unit,
     };
     FunctionKey::new(Some(label.as_bytes()), name.as_bytes(), file.map(str::as_bytes))
@@ -264,7 +268,7 @@ mod tests {
     #[test]
     fn firm_statements_speak_for_their_block() {
         let count = |statements: &[(u128, bool)]| {
-            let known = |(executions, is_firm)| Known { executions, is_firm };
+            let known = |(executions, is_firm)| StatementExecutions { executions, is_firm };
             count_of_block(statements.iter().copied().map(known).collect())
         };
         assert_eq!(count(&[(90, false), (7, true), (90, false)]), Some(7));
@@ -285,7 +289,7 @@ mod tests {
             statements: vec![(0, 1, 0), (1, 1, 1)],
             edges: Vec::new(),
         };
-        let seen = |executions| Known { executions, is_firm: true };
+        let seen = |executions| StatementExecutions { executions, is_firm: true };
         assert_eq!(counts_of_blocks(&graph, &Statements::new()), None);
         let both = [(0, seen(3)), (1, seen(4))].into_iter().collect();
         assert_eq!(counts_of_blocks(&graph, &both), Some(vec![Some(3), Some(4)]));

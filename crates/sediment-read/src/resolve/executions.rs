@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Executed code of a recording, by DSO and address.
 
-use super::dsos::View;
-use crate::read::{AddressId, DsoId, Executed, Recording, Spot, StraightRun};
+use super::dsos::BinaryView;
+use crate::read::{AddressId, DsoId, ExecutedInstruction, Recording, Spot, StraightRun};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeMap, HashMap};
 
 /// Recorded executions in one DSO.
 #[derive(Default)]
 pub(super) struct RecordedCode<'a> {
-    executed: Vec<&'a Executed>,
+    executed: Vec<&'a ExecutedInstruction>,
     runs: Vec<&'a StraightRun>,
     /// Begins of blocks that could not be watched.
     pub(super) unwatched: Vec<&'a Spot>,
@@ -60,7 +60,7 @@ impl Stretches {
     pub(super) fn of(
         code: &RecordedCode<'_>,
         recording: &Recording,
-        view: &View<'_>,
+        view: &BinaryView<'_>,
         label: &str,
         skipped: &mut Skipped,
     ) -> Self {
@@ -82,14 +82,14 @@ impl Stretches {
     }
 
     /// An instruction that several functions or parts list was executed for each of them.
-    fn add_executed(&mut self, executed: &[&Executed], bias: u64) {
+    fn add_executed(&mut self, executed: &[&ExecutedInstruction], bias: u64) {
         for executed in executed {
             let address = executed.address.wrapping_sub(bias);
             self.add(address, address.saturating_add(1), executed.count);
         }
     }
 
-    fn add_runs(&mut self, runs: &[&StraightRun], recording: &Recording, view: &View<'_>) {
+    fn add_runs(&mut self, runs: &[&StraightRun], recording: &Recording, view: &BinaryView<'_>) {
         let address = |id: AddressId| view.address_of(&recording.addresses()[id.0 as usize].spot);
         for run in runs {
             let Some(from) = address(run.from) else { continue };
@@ -127,7 +127,7 @@ impl Stretches {
 }
 
 /// Load bias of a DSO: most functions begin at their lowest executed address, and programs are loaded in whole pages.
-fn bias(recording: &Recording, view: &View<'_>, executed: &[&Executed]) -> Option<u64> {
+fn bias(recording: &Recording, view: &BinaryView<'_>, executed: &[&ExecutedInstruction]) -> Option<u64> {
     const PAGE: u64 = 4096;
     let mut lowest: HashMap<&[u8], u64> = HashMap::new();
     for executed in executed {

@@ -5,7 +5,7 @@
 //! the recorded addresses fit its code: a call ends at each return address, an instruction begins at each sampled one. A file that
 //! addresses or mappings do not fit is another one. Neither is proved of all others, which are used with a warning.
 
-use super::dsos::{Dsos, View};
+use super::dsos::{BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Inode, Recording, Spot, TransferKind};
 use sediment_core::binary::{FileFacts, Files};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -179,7 +179,7 @@ fn doubt(recording: &Recording, id: DsoId, facts: FileFacts, files: &dyn Files) 
 }
 
 /// A recorded part of a file that its code has not.
-fn foreign_part(recording: &Recording, view: &View<'_>, id: DsoId) -> Option<(u64, u64)> {
+fn foreign_part(recording: &Recording, view: &BinaryView<'_>, id: DsoId) -> Option<(u64, u64)> {
     const PAGE: u64 = 0x1_0000;
     let file = recording.file(id)?;
     let code: Vec<(u64, u64)> = view
@@ -225,7 +225,7 @@ fn addresses(recording: &Recording, ids: &[DsoId]) -> BTreeMap<DsoId, Addresses>
 }
 
 impl Addresses {
-    fn fit(&self, recording: &Recording, view: &View<'_>) -> Fit {
+    fn fit(&self, recording: &Recording, view: &BinaryView<'_>) -> Fit {
         let mut fit = Fit::default();
         let address_of = |id: &AddressId| view.address_of(&recording.addresses()[id.0 as usize].spot);
         let spread = |all: &BTreeSet<AddressId>| all.len().div_ceil(MOST).max(1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From recorded addresses to source lines, through what was inlined there, by the debug information of the binaries at hand.
 
-use super::Settings;
-use super::dsos::{self, Dsos, View};
+use super::ResolveSettings;
+use super::dsos::{self, BinaryView, Dsos};
 use super::executions::{Stretches, by_dso};
-use crate::counters::line_profile::{Body, CallSites, Caller, Lines, Site};
+use crate::counters::line_profile::{Body, CallSites, CallingLine, LineCounts, LinePosition};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use sediment_core::binary::Files;
 use sediment_core::binary::inlined::{InlineFrame, InlineFrames};
@@ -21,14 +21,14 @@ const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the record
 pub fn lines(
     recording: &Recording,
     files: &dyn Files,
-    settings: Settings,
+    settings: ResolveSettings,
     wanted: &dyn Fn(&str) -> bool,
-) -> Result<(Lines, Skipped)> {
+) -> Result<(LineCounts, Skipped)> {
     let mut skipped = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let dsos = Dsos::new(recording, &loaded);
-    let sources = Sources::read(recording, &dsos, files, wanted, &mut skipped)?;
-    let mut lines = Lines::default();
+    let sources = InlineSources::read(recording, &dsos, files, wanted, &mut skipped)?;
+    let mut lines = LineCounts::default();
     for (id, code) in by_dso(recording) {
         let (Some(view), Some(label), Some(source)) = (dsos.view(id), dsos.label(id), sources.of(id)) else {
             continue;
@@ -62,12 +62,12 @@ pub fn lines(
 pub fn call_sites(
     recording: &Recording,
     files: &dyn Files,
-    settings: Settings,
+    settings: ResolveSettings,
 ) -> Result<(CallSites, Skipped)> {
     let mut skipped = Skipped::default();
     let loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let dsos = Dsos::new(recording, &loaded);
-    let sources = Sources::read(recording, &dsos, files, &|_| true, &mut skipped)?;
+    let sources = InlineSources::read(recording, &dsos, files, &|_| true, &mut skipped)?;
     let mut sites = CallSites::default();
     let met: HashMap<AddressId, u128> = recording.samples().into_iter().collect();
     for (from, to, kind, count) in recording.transfers() {
@@ -102,8 +102,8 @@ pub fn call_sites(
     Ok((sites, skipped))
 }
 
-fn caller_of<'a>(frame: &InlineFrame<'a>) -> Caller<'a> {
-    Caller { name: frame.name, start_line: frame.first_line, line: frame.line }
+fn caller_of<'a>(frame: &InlineFrame<'a>) -> CallingLine<'a> {
+    CallingLine { name: frame.name, start_line: frame.first_line, line: frame.line }
 }
 
 /// Adds the calls of functions that were inlined into one another.
@@ -118,9 +118,9 @@ fn saturated(count: u128) -> u64 {
 }
 
 /// Debug information of the DSOs that have some.
-struct Sources(BTreeMap<DsoId, InlineFrames>);
+struct InlineSources(BTreeMap<DsoId, InlineFrames>);
 
-impl Sources {
+impl InlineSources {
     fn read(
         recording: &Recording,
         dsos: &Dsos,
@@ -159,7 +159,7 @@ impl Sources {
 }
 
 /// The address of a place; of a function known by name, its first byte.
-fn address_in(view: &View<'_>, spot: &Spot) -> Option<u64> {
+fn address_in(view: &BinaryView<'_>, spot: &Spot) -> Option<u64> {
     match spot {
         Spot::Symbol { name, .. } => Some(view.only(std::str::from_utf8(name).ok()?)?.address),
         spot => view.address_of(spot),
@@ -167,7 +167,7 @@ fn address_in(view: &View<'_>, spot: &Spot) -> Option<u64> {
 }
 
 /// Raises the executions of the line at an address.
-fn add(lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
+fn add(lines: &mut LineCounts, source: &InlineFrames, address: u64, count: u64, skipped: &mut Skipped) {
     let frames = source.at(address);
     let Some(body) = body_of(lines, &frames) else {
         skipped.add(Reason::NoLines, count.into(), "");
@@ -184,12 +184,12 @@ fn add(lines: &mut Lines, source: &InlineFrames, address: u64, count: u64, skipp
 }
 
 /// The place of a frame. Discriminators of another compiler mean nothing to LLVM.
-fn site_of(frame: &InlineFrame<'_>) -> Site {
-    Site::of(frame.line, frame.first_line, if frame.is_of_llvm { frame.discriminator } else { 0 })
+fn site_of(frame: &InlineFrame<'_>) -> LinePosition {
+    LinePosition::of(frame.line, frame.first_line, if frame.is_of_llvm { frame.discriminator } else { 0 })
 }
 
 /// The body that the innermost of these functions has there.
-fn body_of<'a>(lines: &'a mut Lines, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
+fn body_of<'a>(lines: &'a mut LineCounts, frames: &[InlineFrame<'_>]) -> Option<&'a mut Body> {
     let mut outer = frames.last().filter(|frame| frame.first_line > 0)?;
     let mut body = lines.functions.entry(outer.name.to_owned()).or_default();
     for frame in frames.iter().rev().skip(1) {
@@ -200,7 +200,7 @@ fn body_of<'a>(lines: &'a mut Lines, frames: &[InlineFrame<'_>]) -> Option<&'a m
 }
 
 /// Adds the targets of calls, where the recording has the address of the call.
-fn add_calls(lines: &mut Lines, recording: &Recording, dsos: &Dsos, sources: &Sources) {
+fn add_calls(lines: &mut LineCounts, recording: &Recording, dsos: &Dsos, sources: &InlineSources) {
     for (from, to, kind, count) in recording.transfers() {
         let is_address = !matches!(recording.addresses()[from.0 as usize].spot, Spot::Symbol { .. });
         if !is_address || !matches!(kind, TransferKind::Call | TransferKind::Branch) {

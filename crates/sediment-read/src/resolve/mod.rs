@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Addresses and printed symbols to functions, once.
 //!
-//! Steps: load the binaries that are at hand (`dsos`), say for every place of the recording what it is (`Ends`), give stubs of
+//! Steps: load the binaries that are at hand (`dsos`), say for every place of the recording what it is (`AddressMeanings`), give stubs of
 //! the procedure linkage table to the function they lead to, and add up the passages between functions.
 //!
 //! The identity of a function is the same everywhere (docs/profile-format.md): the label of its DSO, its name, and
@@ -35,7 +35,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Settings of [`resolve_with`].
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Settings {
+pub struct ResolveSettings {
     /// Uses a binary whose build-id is not the recorded one, or that recorded addresses do not fit, at the risk of naming the wrong functions.
     pub ignore_build_id: bool,
     /// Loses what was recorded in a binary that is another build now, or damaged, in place of failing.
@@ -48,7 +48,7 @@ pub struct Settings {
 /// # Errors
 /// As [`resolve_with`].
 pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Skipped)> {
-    let Resolved { profile, skipped, .. } = resolve_with(recording, files, Settings::default())?;
+    let Resolved { profile, skipped, .. } = resolve_with(recording, files, ResolveSettings::default())?;
     Ok((profile, skipped))
 }
 
@@ -80,7 +80,7 @@ pub struct Resolved {
 /// # Errors
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
 /// the recording can be resolved, with what was missing.
-pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Resolved> {
+pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveSettings) -> Result<Resolved> {
     let mut skipped = Skipped::default();
     let mut loaded = dsos::load(recording, files, settings, &mut skipped)?;
     let mut unproven = Vec::new();
@@ -99,7 +99,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
     if !settings.ignore_build_id {
         check_names(recording, &dsos)?;
     }
-    let ends = Ends::new(recording, &dsos, &mut skipped);
+    let ends = AddressMeanings::new(recording, &dsos, &mut skipped);
     let mut profile = begin(recording, &dsos, &mut skipped);
     let functions = add_functions(&mut profile, &ends, &mut skipped);
     blocks::add(&mut profile, recording, &dsos, files, &mut skipped)?;
@@ -119,7 +119,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: Settings
 
 /// Meaning of an address.
 #[derive(Debug)]
-enum End {
+enum AddressMeaning {
     /// A function. `first_byte`: true if the address is its first byte, None where only the name is known. `local`:
     /// true if no other DSO can call it by its name. `nameless`: its name is its address.
     Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool, nameless: bool },
@@ -129,29 +129,31 @@ enum End {
     Lost(Nowhere),
 }
 
-impl End {
+impl AddressMeaning {
     fn first_byte(&self) -> Option<bool> {
         match self {
-            End::Function { first_byte, .. } | End::Stub { first_byte, .. } => *first_byte,
-            End::Lost(_) => None,
+            AddressMeaning::Function { first_byte, .. } | AddressMeaning::Stub { first_byte, .. } => {
+                *first_byte
+            }
+            AddressMeaning::Lost(_) => None,
         }
     }
 }
 
 /// Meaning of each address, by its id, and the targets of stubs.
-struct Ends {
-    ends: Vec<End>,
+struct AddressMeanings {
+    ends: Vec<AddressMeaning>,
     stub_targets: HashMap<String, (FunctionKey, Option<u64>)>,
 }
 
-impl Ends {
+impl AddressMeanings {
     fn new(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Self {
         let source_files = SourceFilesByName::of(recording, dsos);
-        let ends: Vec<End> =
+        let ends: Vec<AddressMeaning> =
             recording.addresses().iter().map(|place| end_of(place, dsos, &source_files, skipped)).collect();
         let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         for end in &ends {
-            if let End::Function { key, local: false, .. } = end {
+            if let AddressMeaning::Function { key, local: false, .. } = end {
                 let labels = seen.entry(&key.name).or_default();
                 labels.extend(key.dso.as_deref());
             }
@@ -159,7 +161,7 @@ impl Ends {
         let led_to = led_to(recording, &ends);
         let mut stub_targets = HashMap::new();
         for end in &ends {
-            let End::Stub { name, .. } = end else { continue };
+            let AddressMeaning::Stub { name, .. } = end else { continue };
             if stub_targets.contains_key(name) {
                 continue;
             }
@@ -184,15 +186,15 @@ impl Ends {
         Self { ends, stub_targets }
     }
 
-    fn of(&self, place: AddressId) -> &End {
+    fn of(&self, place: AddressId) -> &AddressMeaning {
         &self.ends[place.0 as usize]
     }
 
-    fn function<'a>(&'a self, end: &'a End) -> Option<(&'a FunctionKey, Option<u64>)> {
+    fn function<'a>(&'a self, end: &'a AddressMeaning) -> Option<(&'a FunctionKey, Option<u64>)> {
         match end {
-            End::Function { key, size, .. } => Some((key, *size)),
-            End::Stub { name, .. } => self.stub_targets.get(name).map(|(key, size)| (key, *size)),
-            End::Lost(_) => None,
+            AddressMeaning::Function { key, size, .. } => Some((key, *size)),
+            AddressMeaning::Stub { name, .. } => self.stub_targets.get(name).map(|(key, size)| (key, *size)),
+            AddressMeaning::Lost(_) => None,
         }
     }
 }
@@ -201,11 +203,11 @@ impl Ends {
 /// function, or another name of the same code. None where they led to several.
 fn led_to<'a>(
     recording: &Recording,
-    ends: &'a [End],
+    ends: &'a [AddressMeaning],
 ) -> HashMap<&'a str, Option<(&'a FunctionKey, Option<u64>)>> {
     let mut led_to: HashMap<&str, Option<(&FunctionKey, Option<u64>)>> = HashMap::new();
     for (from, to, kind, _) in recording.transfers() {
-        let (End::Stub { name, .. }, End::Function { key, size, first_byte, .. }) =
+        let (AddressMeaning::Stub { name, .. }, AddressMeaning::Function { key, size, first_byte, .. }) =
             (&ends[from.0 as usize], &ends[to.0 as usize])
         else {
             continue;
@@ -254,11 +256,11 @@ fn end_of(
     dsos: &Dsos,
     source_files: &SourceFilesByName,
     skipped: &mut Skipped,
-) -> End {
+) -> AddressMeaning {
     let label = match place.dso.map(|id| dsos.label(id)) {
         None => None,
         Some(Some(label)) => Some(label.to_owned()),
-        Some(None) => return End::Lost(Nowhere::Unacceptable),
+        Some(None) => return AddressMeaning::Lost(Nowhere::Unacceptable),
     };
     match &place.spot {
         Spot::FileOffset(_) | Spot::Address(_) => end_at_address(place, label.as_deref(), dsos),
@@ -268,36 +270,38 @@ fn end_of(
     }
 }
 
-fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> End {
-    let Some(view) = place.dso.and_then(|id| dsos.view(id)) else { return End::Lost(Nowhere::NotAtHand) };
+fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> AddressMeaning {
+    let Some(view) = place.dso.and_then(|id| dsos.view(id)) else {
+        return AddressMeaning::Lost(Nowhere::NotAtHand);
+    };
     let found = match place.spot {
         Spot::Address(number) => view.at_address(number),
         Spot::FileOffset(number) => view.at_file_offset(number),
-        Spot::Symbol { .. } => return End::Lost(Nowhere::NoName),
+        Spot::Symbol { .. } => return AddressMeaning::Lost(Nowhere::NoName),
     };
     match found {
-        Err(lost) => End::Lost(lost),
+        Err(lost) => AddressMeaning::Lost(lost),
         Ok(dsos::At::Stub { target, first_byte }) => match acceptable(target.as_bytes()) {
-            Some(name) => End::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
-            None => End::Lost(Nowhere::Unacceptable),
+            Some(name) => AddressMeaning::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
+            None => AddressMeaning::Lost(Nowhere::Unacceptable),
         },
         // Two builds of one label leave open which one an address is of.
         Ok(dsos::At::Function { function, .. })
             if view.is_nameless(function) && label.is_none_or(|label| dsos.build_ids(label).len() != 1) =>
         {
-            End::Lost(Nowhere::NoFunction)
+            AddressMeaning::Lost(Nowhere::NoFunction)
         }
         Ok(dsos::At::Function { function, file, first_byte }) => {
             let name = function.name.as_bytes();
             match FunctionKey::new(label.map(str::as_bytes), name, file.map(str::as_bytes)) {
-                Some(key) => End::Function {
+                Some(key) => AddressMeaning::Function {
                     key,
                     size: (function.size > 0).then_some(function.size),
                     first_byte: Some(first_byte),
                     local: function.local,
                     nameless: view.is_nameless(function),
                 },
-                None => End::Lost(Nowhere::Unacceptable),
+                None => AddressMeaning::Lost(Nowhere::Unacceptable),
             }
         }
     }
@@ -310,19 +314,19 @@ fn end_of_symbol(
     dsos: &Dsos,
     source_files: &SourceFilesByName,
     skipped: &mut Skipped,
-) -> End {
+) -> AddressMeaning {
     let symbol = names::symbol(printed);
     if symbol.unresolved && symbol.plt {
-        return End::Lost(Nowhere::StubWithoutTarget);
+        return AddressMeaning::Lost(Nowhere::StubWithoutTarget);
     }
     if symbol.unresolved || dsos::is_no_name(symbol.name) {
-        return End::Lost(Nowhere::NoName);
+        return AddressMeaning::Lost(Nowhere::NoName);
     }
     let Some(mut key) = FunctionKey::new(label.map(str::as_bytes), symbol.name, None) else {
-        return End::Lost(Nowhere::Unacceptable);
+        return AddressMeaning::Lost(Nowhere::Unacceptable);
     };
     if symbol.plt {
-        return End::Stub { name: key.name, first_byte: None };
+        return AddressMeaning::Stub { name: key.name, first_byte: None };
     }
     let source_file = file.and_then(dsos::source_file);
     let (mut size, mut local) = (None, false);
@@ -332,15 +336,15 @@ fn end_of_symbol(
     }
     if let Some(view) = dso.and_then(|id| dsos.view(id)) {
         match view.by_name(&key.name, source_file.as_deref()) {
-            dsos::Named::Unknown if view.is_stripped() => {
+            dsos::NameMeaning::Unknown if view.is_stripped() => {
                 skipped.add(Reason::StrippedSize, 0, &key.name);
             }
-            dsos::Named::Unknown => {
+            dsos::NameMeaning::Unknown => {
                 skipped.add(Reason::UnknownSize, 0, &key.name);
             }
             // Tracers name what a program calls by the stub in the program.
-            dsos::Named::Import => return End::Stub { name: key.name, first_byte: None },
-            dsos::Named::Function { function, file } => {
+            dsos::NameMeaning::Import => return AddressMeaning::Stub { name: key.name, first_byte: None },
+            dsos::NameMeaning::Function { function, file } => {
                 key.file = file.map(str::to_owned);
                 // A tool may have printed another form of it.
                 if key.name != function.name && acceptable(function.name.as_bytes()).is_some() {
@@ -349,12 +353,12 @@ fn end_of_symbol(
                 size = (function.size > 0).then_some(function.size);
                 local = function.local;
             }
-            dsos::Named::Ambiguous => skipped.add(Reason::AmbiguousName, 0, &key.name),
+            dsos::NameMeaning::Ambiguous => skipped.add(Reason::AmbiguousName, 0, &key.name),
         }
     } else if source_files.several(&key) {
         key.file = source_file;
     }
-    End::Function { key, size, first_byte: None, local, nameless: false }
+    AddressMeaning::Function { key, size, first_byte: None, local, nameless: false }
 }
 
 fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
@@ -373,7 +377,11 @@ fn begin(recording: &Recording, dsos: &Dsos, skipped: &mut Skipped) -> Profile {
 }
 
 /// Adds every function, by address; None for addresses that are no function.
-fn add_functions(profile: &mut Profile, ends: &Ends, skipped: &mut Skipped) -> Vec<Option<FunctionIndex>> {
+fn add_functions(
+    profile: &mut Profile,
+    ends: &AddressMeanings,
+    skipped: &mut Skipped,
+) -> Vec<Option<FunctionIndex>> {
     let mut functions = Vec::with_capacity(ends.ends.len());
     for end in &ends.ends {
         let Some((key, size)) = ends.function(end) else {
@@ -396,7 +404,7 @@ fn add_transfers(
     profile: &mut Profile,
     recording: &Recording,
     dsos: &Dsos,
-    ends: &Ends,
+    ends: &AddressMeanings,
     functions: &[Option<FunctionIndex>],
     skipped: &mut Skipped,
 ) -> (u128, u128) {
@@ -408,7 +416,7 @@ fn add_transfers(
         if kind == TransferKind::Branch {
             let flow = dsos.flow(&recording.addresses()[from.0 as usize]);
             // What a linkage stub jumps to was called by whoever called the stub.
-            let through_stub = matches!(source, End::Stub { .. });
+            let through_stub = matches!(source, AddressMeaning::Stub { .. });
             let why = if flow == Flow::Return {
                 Some(NoCall::Return)
             } else if same {
@@ -428,8 +436,8 @@ fn add_transfers(
         }
         let (Some(caller), Some(callee)) = (caller, callee) else {
             let (why, place) = match (source, target) {
-                (End::Lost(why), _) => (why, from),
-                (_, End::Lost(why)) => (why, to),
+                (AddressMeaning::Lost(why), _) => (why, from),
+                (_, AddressMeaning::Lost(why)) => (why, to),
                 _ => continue,
             };
             let amount = if kind == TransferKind::Affinity { Amount::AffinityEdges } else { Amount::Calls };
@@ -437,9 +445,10 @@ fn add_transfers(
             continue;
         };
         // Whoever called the stub called what it leads to: the passage between the two is no second call.
-        let from_stub = matches!(source, End::Stub { .. }) && !binds_stubs(&profile.key(callee).name);
+        let from_stub =
+            matches!(source, AddressMeaning::Stub { .. }) && !binds_stubs(&profile.key(callee).name);
         let one_function = same || profile.key(caller).name == profile.key(callee).name;
-        if from_stub || matches!(target, End::Stub { .. }) && one_function {
+        if from_stub || matches!(target, AddressMeaning::Stub { .. }) && one_function {
             match kind {
                 TransferKind::Branch => no_calls = no_calls.saturating_add(count),
                 TransferKind::Affinity => {}
@@ -469,7 +478,7 @@ fn add_transfers(
 fn add_samples(
     profile: &mut Profile,
     recording: &Recording,
-    ends: &Ends,
+    ends: &AddressMeanings,
     functions: &[Option<FunctionIndex>],
     skipped: &mut Skipped,
 ) {
@@ -479,7 +488,7 @@ fn add_samples(
                 let samples = &mut profile.facts_mut(function).samples;
                 *samples = Some(samples.unwrap_or(0).saturating_add(cost));
             }
-            (None, End::Lost(why)) => skipped.add(why.of(Amount::OwnCost), cost, ""),
+            (None, AddressMeaning::Lost(why)) => skipped.add(why.of(Amount::OwnCost), cost, ""),
             (None, _) => {}
         }
     }
@@ -524,7 +533,7 @@ fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     if found.values().any(|(_, known)| *known) {
         return Ok(());
     }
-    let is_stripped = |id: &crate::read::DsoId| dsos.view(*id).is_some_and(dsos::View::is_stripped);
+    let is_stripped = |id: &crate::read::DsoId| dsos.view(*id).is_some_and(dsos::BinaryView::is_stripped);
     let label = |id: &crate::read::DsoId| dsos.label(*id).unwrap_or("the binary").to_owned();
     if let Some((id, (names, _))) = found.iter().find(|(id, _)| !is_stripped(id)) {
         return Err(Error::new(

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Outcome of one DSO.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct NamingOutcome {
     /// Its label in the profile.
     pub label: String,
     /// The build that its addresses are of.
@@ -28,7 +28,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When a debug file is damaged, of another build, or without symbols, or when an address lies outside the code of the file.
-pub fn name(profile: &Profile, files: &dyn Files) -> Result<(Profile, Vec<Outcome>)> {
+pub fn name(profile: &Profile, files: &dyn Files) -> Result<(Profile, Vec<NamingOutcome>)> {
     let mut outcomes = Vec::new();
     let mut names: BTreeMap<FunctionKey, FunctionKey> = BTreeMap::new();
     let unresolved = profile.dsos().iter().filter(|(_, facts)| facts.unresolved);
@@ -40,11 +40,16 @@ pub fn name(profile: &Profile, files: &dyn Files) -> Result<(Profile, Vec<Outcom
             .filter(|key| key.dso.as_ref() == Some(label))
             .filter_map(|key| Some((key, address_of_nameless(&key.name)?)))
             .collect();
-        let mut outcome =
-            Outcome { label: label.clone(), build_id: build_id.clone(), found: false, named: 0, left: 0 };
+        let mut outcome = NamingOutcome {
+            label: label.clone(),
+            build_id: build_id.clone(),
+            found: false,
+            named: 0,
+            left: 0,
+        };
         if let Some(bytes) = files.debug_file_by_build_id(build_id) {
             let binary = debug_file(&bytes, label, build_id)?;
-            let symbols = Symbols::of(&binary, label);
+            let symbols = DebugFileSymbols::of(&binary, label);
             outcome.found = true;
             for (key, address) in &nameless {
                 if let Some(named) = symbols.name(key, *address)? {
@@ -89,14 +94,14 @@ fn debug_file(bytes: &[u8], label: &str, build_id: &str) -> Result<Binary> {
 }
 
 /// The symbols of a debug file, for many addresses.
-struct Symbols<'a> {
+struct DebugFileSymbols<'a> {
     label: &'a str,
     binary: &'a Binary,
     index: AddressIndex<'a>,
     same_named: BTreeSet<&'a str>,
 }
 
-impl<'a> Symbols<'a> {
+impl<'a> DebugFileSymbols<'a> {
     fn of(binary: &'a Binary, label: &'a str) -> Self {
         Self { label, binary, index: binary.address_index(), same_named: binary.same_named_locals() }
     }

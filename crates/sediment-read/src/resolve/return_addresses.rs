@@ -7,7 +7,7 @@
 //! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not. There the
 //! binary also has to name the counting function, which few programs do.
 
-use super::dsos::{At, Dsos, View};
+use super::dsos::{At, BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,7 +62,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
 }
 
 /// True if a binary names a counting function (`mcount`, `_mcount`, `__gnu_mcount_nc`, `__fentry__`), or has no names.
-fn names_counting(view: &View<'_>) -> bool {
+fn names_counting(view: &BinaryView<'_>) -> bool {
     let is_named = |name: &[u8]| memchr::memmem::find(view.bytes(), name).is_some();
     view.is_stripped() || is_named(b"mcount") || is_named(b"__fentry__")
 }

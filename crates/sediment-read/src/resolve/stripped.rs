@@ -3,7 +3,7 @@
 //! find its symbols.
 
 use super::dsos::{self, Dsos};
-use super::{End, Ends, Settings};
+use super::{AddressMeaning, AddressMeanings, ResolveSettings};
 use crate::read::{AddressId, Recording, TransferKind};
 use sediment_core::binary::Files;
 use sediment_core::error::Result;
@@ -30,19 +30,23 @@ pub struct Stripped {
 ///
 /// # Errors
 /// When a binary at hand is damaged or not the one that was recorded.
-pub fn stripped(recording: &Recording, files: &dyn Files, settings: Settings) -> Result<Vec<Stripped>> {
+pub fn stripped(
+    recording: &Recording,
+    files: &dyn Files,
+    settings: ResolveSettings,
+) -> Result<Vec<Stripped>> {
     let loaded = dsos::load(recording, files, settings, &mut Skipped::default())?;
     let dsos = Dsos::new(recording, &loaded);
-    let ends = Ends::new(recording, &dsos, &mut Skipped::default());
+    let ends = AddressMeanings::new(recording, &dsos, &mut Skipped::default());
     Ok(lost_in(recording, &dsos, &ends))
 }
 
-pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &Ends) -> Vec<Stripped> {
+pub(super) fn lost_in(recording: &Recording, dsos: &Dsos, ends: &AddressMeanings) -> Vec<Stripped> {
     let mut by_dso: BTreeMap<_, (u128, u128)> = BTreeMap::new();
     let lost = |place: AddressId| {
         let by_address = match ends.of(place) {
-            End::Lost(Nowhere::NoFunction | Nowhere::NoName) => false,
-            End::Function { nameless: true, .. } => true,
+            AddressMeaning::Lost(Nowhere::NoFunction | Nowhere::NoName) => false,
+            AddressMeaning::Function { nameless: true, .. } => true,
             _ => return None,
         };
         Some((dsos.stripped(&recording.addresses()[place.0 as usize])?, by_address))

@@ -41,11 +41,11 @@ pub fn join_units(
     label: &str,
     objects: Option<&BTreeSet<String>>,
 ) -> Result<Linked> {
-    let symbols = Symbols::new(binary, label);
+    let symbols = LinkedSymbols::new(binary, label);
     let mut skipped = Skipped::default();
-    let mut members: Vec<Member> = Vec::new();
+    let mut members: Vec<JoinedUnit> = Vec::new();
     for unit in units {
-        let member = Member::new(unit, &symbols);
+        let member = JoinedUnit::new(unit, &symbols);
         // A map names the objects that went into link-time optimisation, not what came out of it.
         let named = unit.whole_program
             || objects.is_none_or(|objects| objects.iter().any(|object| is_object_of(object, &unit.name)));
@@ -89,17 +89,17 @@ pub fn join_units(
 }
 
 /// The functions of the linked file by name.
-pub(crate) struct Symbols<'b> {
+pub(crate) struct LinkedSymbols<'b> {
     label: &'b str,
     by_name: HashMap<&'b str, Vec<&'b BinaryFunction>>,
     same_named_locals: BTreeSet<&'b str>,
-    /// Functions of other DSOs that it calls, as far as linkage stubs tell.
+    /// Functions of other DSOs that it calls through linkage stubs.
     imported: HashSet<&'b str>,
     /// Those that other DSOs can call by name.
     exported: HashSet<&'b str>,
 }
 
-impl<'b> Symbols<'b> {
+impl<'b> LinkedSymbols<'b> {
     pub(crate) fn new(binary: &'b Binary, label: &'b str) -> Self {
         let mut by_name: HashMap<&str, Vec<&BinaryFunction>> = HashMap::new();
         for function in &binary.functions {
@@ -149,7 +149,7 @@ impl<'b> Symbols<'b> {
 }
 
 /// A unit beside the linked file.
-struct Member<'u> {
+struct JoinedUnit<'u> {
     unit: &'u UnitGraph,
     /// Its functions in the linked file, by their index.
     found: Vec<Option<FunctionKey>>,
@@ -166,8 +166,8 @@ struct Member<'u> {
     known: u64,
 }
 
-impl<'u> Member<'u> {
-    fn new(unit: &'u UnitGraph, symbols: &Symbols<'_>) -> Self {
+impl<'u> JoinedUnit<'u> {
+    fn new(unit: &'u UnitGraph, symbols: &LinkedSymbols<'_>) -> Self {
         let graph = &unit.graph;
         let functions = graph.functions();
         let mut found = vec![None; functions.len()];
@@ -303,7 +303,7 @@ fn join(known: &mut EdgeFacts, more: &EdgeFacts) {
 
 /// Of units that claim one function, those have it of which most is in the linked file: as many as it has of that
 /// name and file. Units that define nothing else are skipped.
-fn leave_out_rivals(members: &mut Vec<Member<'_>>, symbols: &Symbols<'_>, skipped: &mut Skipped) {
+fn leave_out_rivals(members: &mut Vec<JoinedUnit<'_>>, symbols: &LinkedSymbols<'_>, skipped: &mut Skipped) {
     let mut claims: BTreeMap<(bool, &FunctionKey), Vec<(usize, usize)>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate() {
         for (function, key) in member.claims() {

@@ -9,7 +9,7 @@
 use super::{UnitGraph, UnitReader, add_call, add_function};
 use object::elf;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
-use sediment_core::profile::source::{Source, Unknown::TimeOrder};
+use sediment_core::profile::source::{ProfileSource, Unknown::TimeOrder};
 use sediment_core::profile::{EdgeFacts, Profile};
 use sediment_core::skipped::Skipped;
 use sediment_core::{Error, ErrorCode, Result};
@@ -37,7 +37,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
     let file = object::File::parse(bytes)
         .map_err(|error| Error::new(ErrorCode::Damaged, format!("cannot read this object file: {error}")))?;
     let mut graph = Profile::default();
-    graph.source.insert(Source::new("clang call counts of units", "", &[TimeOrder]).to_string());
+    graph.source.insert(ProfileSource::new("clang call counts of units", "", &[TimeOrder]).to_string());
     let unit = file.symbols().find(|symbol| symbol.kind() == SymbolKind::File);
     let unit = unit.and_then(|symbol| symbol.name_bytes().ok());
     if let Some(section) = file.section_by_name(SECTION) {

@@ -9,7 +9,7 @@ mod gcc_plugin;
 mod join_units;
 mod llvm_section;
 
-pub(crate) use join_units::Symbols;
+pub(crate) use join_units::LinkedSymbols;
 pub use join_units::{Linked, join_units};
 use sediment_core::skipped::{Reason, Skipped};
 

@@ -3,7 +3,7 @@
 //! somebody did.
 //!
 //! The format is docs/trace-format.md: a first line with the version, then records of variable-length numbers. A
-//! function is defined by its identity at its first use. [`Writer`] writes the steps of a replay, [`Records`] reads
+//! function is defined by its identity at its first use. [`TraceWriter`] writes the steps of a replay, [`TraceRecords`] reads
 //! one record after the other, and [`load`] makes a [`Trace`] of those functions that a [`FunctionTable`] has.
 
 use crate::read::{Input, Step, input};
@@ -36,7 +36,7 @@ const NONE: u32 = u32::MAX;
 /// Writes the steps of a run to a trace.
 ///
 /// What goes wrong is kept until [`finish`](Self::finish), which must be called: a file without its end is refused.
-pub struct Writer<'a, W> {
+pub struct TraceWriter<'a, W> {
     out: W,
     buffer: Vec<u8>,
     failed: Option<std::io::Error>,
@@ -47,8 +47,8 @@ pub struct Writer<'a, W> {
     /// Number in the file by function, [`NONE`] while not defined.
     numbers: Vec<u32>,
     defined: u32,
-    /// Where each thread stands.
-    threads: Vec<Thread>,
+    /// Last event of each thread.
+    threads: Vec<ThreadState>,
     by_id: HashMap<u64, u32>,
     /// Threads of the parts before this one.
     earlier: u64,
@@ -60,20 +60,20 @@ pub struct Writer<'a, W> {
 
 /// Last event of a thread.
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct ThreadState {
     /// The function that runs, [`NONE`] for none.
     last: u32,
     /// True if a gap lies before the next event.
     gap: bool,
 }
 
-impl<W> std::fmt::Debug for Writer<'_, W> {
+impl<W> std::fmt::Debug for TraceWriter<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer").field("runs", &self.runs).finish_non_exhaustive()
     }
 }
 
-impl<'a, W: Write> Writer<'a, W> {
+impl<'a, W: Write> TraceWriter<'a, W> {
     const PIECE: usize = 1 << 16;
 
     /// Begins a file. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them, of this
@@ -141,7 +141,7 @@ impl<'a, W: Write> Writer<'a, W> {
                 let next = self.threads.len() as u32;
                 let slot = *self.by_id.entry(thread).or_insert(next);
                 if slot == next {
-                    self.threads.push(Thread { last: NONE, gap: false });
+                    self.threads.push(ThreadState { last: NONE, gap: false });
                 }
                 self.current = Some((thread, slot));
                 slot
@@ -221,7 +221,7 @@ impl<'a, W: Write> Writer<'a, W> {
 
 /// One record of a trace file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Record {
+pub enum TraceRecord {
     /// The next function, numbered from 0 in the order of these records.
     Definition(FunctionKey),
     /// The function of this number begins to run, or goes on, in the current thread.
@@ -233,7 +233,7 @@ pub enum Record {
 }
 
 /// The records of a trace file, one after the other, in a buffer of bounded size.
-pub struct Records<'a> {
+pub struct TraceRecords<'a> {
     input: &'a dyn Input,
     buffer: Vec<u8>,
     /// Where in the input the buffer begins.
@@ -245,13 +245,13 @@ pub struct Records<'a> {
     complete: bool,
 }
 
-impl std::fmt::Debug for Records<'_> {
+impl std::fmt::Debug for TraceRecords<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Records").field("runs", &self.runs).finish_non_exhaustive()
     }
 }
 
-impl<'a> Records<'a> {
+impl<'a> TraceRecords<'a> {
     const PIECE: usize = 1 << 18;
 
     /// The records from the beginning.
@@ -295,7 +295,7 @@ impl<'a> Records<'a> {
     /// When the system cannot read, the file is cut off or damaged: with the offset.
     // No Iterator: an error ends it, and must not be passed over.
     #[expect(clippy::should_implement_trait)]
-    pub fn next(&mut self) -> Result<Option<Record>> {
+    pub fn next(&mut self) -> Result<Option<TraceRecord>> {
         if self.complete {
             return Ok(None);
         }
@@ -321,8 +321,8 @@ impl<'a> Records<'a> {
                 self.complete = true;
                 return Ok(None);
             }
-            GAP => Record::Gap,
-            THREAD => Record::Thread(self.number()?),
+            GAP => TraceRecord::Gap,
+            THREAD => TraceRecord::Thread(self.number()?),
             DEFINITION => self.definition(start)?,
             run => {
                 let number = run - RUN;
@@ -336,13 +336,13 @@ impl<'a> Records<'a> {
                     ));
                 }
                 self.runs += 1;
-                Record::Run(number as u32)
+                TraceRecord::Run(number as u32)
             }
         };
         Ok(Some(record))
     }
 
-    fn definition(&mut self, start: u64) -> Result<Record> {
+    fn definition(&mut self, start: u64) -> Result<TraceRecord> {
         let flags = self.number()?;
         if flags > (HAS_DSO | HAS_FILE) || self.defined == u32::MAX {
             return Err(Error::at_offset(start, "an unknown kind of function: the trace is damaged"));
@@ -352,7 +352,7 @@ impl<'a> Records<'a> {
         let file = if flags & HAS_FILE != 0 { Some(self.text()?) } else { None };
         let key = FunctionKey::new(dso.as_deref(), &name, file.as_deref());
         self.defined += 1;
-        key.map(Record::Definition).ok_or_else(|| {
+        key.map(TraceRecord::Definition).ok_or_else(|| {
             Error::at_offset(start, "a function whose name or DSO a profile cannot hold").with_found(&name)
         })
     }
@@ -420,7 +420,7 @@ impl<'a> Records<'a> {
 /// function that only goes on after such a one.
 ///
 /// # Errors
-/// As [`Records::of`] and [`Records::next`].
+/// As [`TraceRecords::of`] and [`TraceRecords::next`].
 pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Skipped)> {
     load_as(input, table, Others::LeftOut)
 }
@@ -429,7 +429,7 @@ pub fn load(input: &dyn Input, table: &FunctionTable) -> Result<(Trace, Skipped)
 /// table's length on, as they first run. Models count what these take of a memory that is shared.
 ///
 /// # Errors
-/// As [`Records::of`] and [`Records::next`].
+/// As [`TraceRecords::of`] and [`TraceRecords::next`].
 pub fn load_with_others(input: &dyn Input, table: &FunctionTable) -> Result<Trace> {
     load_as(input, table, Others::Numbered).map(|(trace, _)| trace)
 }
@@ -443,7 +443,7 @@ enum Others {
 
 fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(Trace, Skipped)> {
     let by_key: HashMap<&FunctionKey, FunctionId> = table.names().collect();
-    let mut records = Records::of(input)?;
+    let mut records = TraceRecords::of(input)?;
     let mut ids: Vec<Option<FunctionId>> = Vec::new();
     let mut next_other = table.keys.len() as u32;
     let mut trace = Trace::default();
@@ -451,7 +451,7 @@ fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(
     let mut left_out = (0u64, String::new());
     while let Some(record) = records.next()? {
         match record {
-            Record::Definition(key) => {
+            TraceRecord::Definition(key) => {
                 let mut id = by_key.get(&key).copied();
                 if id.is_none() && others == Others::Numbered {
                     id = Some(FunctionId(next_other));
@@ -462,8 +462,8 @@ fn load_as(input: &dyn Input, table: &FunctionTable, others: Others) -> Result<(
                 }
                 ids.push(id);
             }
-            Record::Gap | Record::Thread(_) => broken = true,
-            Record::Run(number) => match ids[number as usize] {
+            TraceRecord::Gap | TraceRecord::Thread(_) => broken = true,
+            TraceRecord::Run(number) => match ids[number as usize] {
                 None => left_out.0 += 1,
                 Some(id) => {
                     let repeated = trace.functions.last() == Some(&id);

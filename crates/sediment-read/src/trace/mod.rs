@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time order of a run: affinity edges, ranks of first use, and the run itself.
 //!
-//! A reader that knows the time order replays it step by step ([`crate::read::replay()`]). [`Sequence`] turns the
+//! A reader that knows the time order replays it step by step ([`crate::read::replay()`]). [`StepCounter`] turns the
 //! steps into the two weights of a profile that need an order:
 //!
 //! - `affinity`: when a function begins to run, each of the last distinct functions executed before it in its thread
 //!   gets an edge to it, as `affinity` says. A return to a caller lets the caller begin again. Code that
 //!   is no function of the profile is ignored; a gap empties the window. Of very many edges the rarest are skipped
-//!   ([`Sequence::put_into`]).
+//!   ([`StepCounter::put_into`]).
 //! - `first`: the rank of a function among all in the order of their first runs, from 0, whatever the thread.
 //!
 //! [`file`](mod@file) keeps the run itself, for models.
@@ -32,7 +32,7 @@ const NONE: u32 = u32::MAX;
 /// Parts of a run that are separated by gaps may be counted apart, in threads of their own, and [absorbed](Self::absorb) in
 /// their order: the result is the same.
 #[derive(Debug, Clone)]
-pub struct Sequence<'a> {
+pub struct StepCounter<'a> {
     functions: &'a [Option<FunctionIndex>],
     /// Index of each place's function, [`NONE`] for none; the same as `functions`, as the inner loop wants it.
     by_address: Vec<u32>,
@@ -50,7 +50,7 @@ pub struct Sequence<'a> {
     by_workers: Vec<Self>,
 }
 
-impl<'a> Sequence<'a> {
+impl<'a> StepCounter<'a> {
     /// A run without steps yet. `functions` are those of the addresses, as [`crate::resolve::Resolved`] has them.
     #[must_use]
     pub fn new(functions: &'a [Option<FunctionIndex>]) -> Self {
@@ -207,7 +207,7 @@ fn rarest_kept(pairs: &[(u64, u64)], limit: usize) -> u64 {
     first_beyond.saturating_add(1)
 }
 
-impl Listener for Sequence<'_> {
+impl Listener for StepCounter<'_> {
     fn step(&mut self, step: Step) {
         Self::step(self, step);
     }
@@ -223,7 +223,7 @@ impl Listener for Sequence<'_> {
     fn for_workers(&mut self, workers: usize) -> Vec<&mut (dyn Listener + Send)> {
         let functions = self.functions;
         let more = workers.saturating_sub(self.by_workers.len());
-        self.by_workers.extend((0..more).map(|_| Sequence::new(functions)));
+        self.by_workers.extend((0..more).map(|_| StepCounter::new(functions)));
         self.by_workers.iter_mut().take(workers).map(|worker| worker as &mut (dyn Listener + Send)).collect()
     }
 }

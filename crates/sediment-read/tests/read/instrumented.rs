@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sediment_core::binary::{Binary, Files};
 use sediment_core::profile::source::Unknown;
 use sediment_core::{ErrorCode, Result};
-use sediment_read::read::{self, READERS, Reader, Recording, Settings, Spot, Step};
+use sediment_read::read::{self, READERS, ReadSettings, Reader, Recording, Spot, Step};
 use sediment_read::resolve::{self, resolve, resolve_with};
 use std::collections::BTreeMap;
 use support::damage;
@@ -18,11 +18,11 @@ use support::run_text::{FUNCTION, Gmon, Run, Truth};
 const FORMATS: [&str; 3] = ["gmon", "uftrace", "entry-trace"];
 const PROGRAM: &str = "/opt/program";
 
-fn with_program() -> Settings {
-    Settings { program: Some(PROGRAM.to_owned()), ..Settings::default() }
+fn with_program() -> ReadSettings {
+    ReadSettings { program: Some(PROGRAM.to_owned()), ..ReadSettings::default() }
 }
 
-fn read_with(bytes: &[u8], settings: &Settings) -> Result<Recording> {
+fn read_with(bytes: &[u8], settings: &ReadSettings) -> Result<Recording> {
     read::read(&bytes, settings)
 }
 
@@ -34,7 +34,7 @@ fn goldens() {
             let name = case.file_name().unwrap().to_string_lossy().into_owned();
             assert!(case.join("how.txt").is_file(), "{name}: how was its input made?");
             let input = std::fs::read(case.join("input")).unwrap();
-            let settings = if name.contains("alone") { Settings::default() } else { with_program() };
+            let settings = if name.contains("alone") { ReadSettings::default() } else { with_program() };
             let outcome = match read_with(&input, &settings) {
                 Ok(recording) => describe(&recording) + &steps_of(&input, &settings, &recording),
                 Err(error) => format!("error: {error}\nhint: {}\n", error.hint().unwrap_or("none")),
@@ -44,7 +44,7 @@ fn goldens() {
     }
 }
 
-fn steps_of(input: &[u8], settings: &Settings, recording: &Recording) -> String {
+fn steps_of(input: &[u8], settings: &ReadSettings, recording: &Recording) -> String {
     let mut text = String::new();
     let known = read::replay(&input, settings, recording, &mut |step: Step| match step {
         Step::Run { thread, place } => {
@@ -95,7 +95,7 @@ fn every_form_of_gmon_reads_as_the_run_that_it_was_written_of() {
         assert_eq!(truth_of(&recording, &run, base), expected, "wide {wide}, little {little}");
         assert!(recording.skipped.is_empty());
         assert_eq!(recording.dsos()[0].path, PROGRAM);
-        let error = read_with(&file, &Settings::default()).unwrap_err();
+        let error = read_with(&file, &ReadSettings::default()).unwrap_err();
         assert!(error.hint().unwrap().contains("--binary"), "{error}");
         for cut in [3, 10, 30, 60, file.len() - 1, file.len() - 7] {
             let outcome = read_with(&file[..cut], &with_program());
@@ -165,9 +165,9 @@ fn a_list_of_entries_keeps_their_order() {
     assert_eq!(steps(text.as_bytes(), &run, &recording), expected);
 }
 
-struct One(Elf);
+struct OneBinary(Elf);
 
-impl Files for One {
+impl Files for OneBinary {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
@@ -196,7 +196,7 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     let run = run();
     let (elf, base) = program(run.names.len());
     let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
-    let (profile, skipped) = resolve(&recording, &One(elf)).unwrap();
+    let (profile, skipped) = resolve(&recording, &OneBinary(elf)).unwrap();
     let truth = run.truth();
     assert_eq!(profile.total, truth.calls.values().sum::<u128>());
     let calls: BTreeMap<(String, String), u128> = profile
@@ -214,14 +214,14 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
     // Another build: the same functions, four bytes further on.
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
-    let error = resolve(&recording, &One(other)).unwrap_err();
+    let error = resolve(&recording, &OneBinary(other)).unwrap_err();
     assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
     assert!(error.to_string().contains("25 of the 25") && error.to_string().contains("0x403009"), "{error}");
     assert!(error.hint().unwrap().contains("--binary"), "{error:?}");
     let (mut other, _) = program(run.names.len());
     other.text.rotate_right(4);
-    let trusting = resolve::Settings { ignore_build_id: true, ..Default::default() };
-    assert!(resolve_with(&recording, &One(other), trusting).is_ok(), "who asks for it gets it");
+    let trusting = resolve::ResolveSettings { ignore_build_id: true, ..Default::default() };
+    assert!(resolve_with(&recording, &OneBinary(other), trusting).is_ok(), "who asks for it gets it");
 }
 
 /// Where no call can be seen in the code, a program that was compiled with `-pg` names the counting function.
@@ -231,11 +231,11 @@ fn a_program_of_another_machine_names_the_counting_function() {
     let run = run();
     let (elf, base) = program(run.names.len());
     let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
-    let error = resolve(&recording, &One(Elf { machine: ARM, ..elf.clone() })).unwrap_err();
+    let error = resolve(&recording, &OneBinary(Elf { machine: ARM, ..elf.clone() })).unwrap_err();
     assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
     let mut counting = Elf { machine: ARM, ..elf };
     counting.symbols.as_mut().unwrap().push(Function::local("__gnu_mcount_nc", 0, 0, "mcount.c"));
-    assert!(resolve(&recording, &One(counting)).is_ok());
+    assert!(resolve(&recording, &OneBinary(counting)).is_ok());
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn imports_resolve_to_the_exporting_library() {
     let recording = read_with(text.as_bytes(), &with_program()).unwrap();
     let symbols = vec![Function::global("main", 0, 16), Function::global("work", 16, 16)];
     let elf = Elf { symbols: Some(symbols), imports: vec!["puts".to_owned()], ..Elf::default() };
-    let (profile, _) = resolve(&recording, &One(elf)).unwrap();
+    let (profile, _) = resolve(&recording, &OneBinary(elf)).unwrap();
     let mut found: Vec<(Option<&str>, &str)> = profile
         .functions()
         .into_iter()

@@ -2,7 +2,7 @@
 //! Logs of lackey in, recordings and steps out: goldens, generated logs held against what they were generated from, damage.
 
 use proptest::prelude::*;
-use sediment_read::read::{self, Recording, Settings, Step, TransferKind};
+use sediment_read::read::{self, ReadSettings, Recording, Step, TransferKind};
 use std::fmt::Write;
 use support::describe::{describe, place};
 use support::lackey_log;
@@ -12,7 +12,7 @@ use support::read;
 /// The steps of a run; threads of a process are numbered from 1 in what is compared.
 fn steps_of(bytes: &[u8], recording: &Recording) -> Vec<(u64, String)> {
     let mut steps = Vec::new();
-    let told = read::replay(&bytes, &Settings::default(), recording, &mut |step: Step| match step {
+    let told = read::replay(&bytes, &ReadSettings::default(), recording, &mut |step: Step| match step {
         Step::Run { thread, place: id } => steps.push((thread & 0xffff_ffff, place(recording, id))),
         Step::Gap { .. } => panic!("a log has no gaps"),
     });
@@ -26,7 +26,7 @@ fn goldens() {
         let name = case.file_name().unwrap().to_string_lossy().into_owned();
         assert!(case.join("how.txt").is_file(), "{name}: how was its input made?");
         let input = std::fs::read(case.join("input")).unwrap();
-        let found = read::find(&input, &Settings::default()).unwrap();
+        let found = read::find(&input, &ReadSettings::default()).unwrap();
         assert_eq!(found.name, "lackey", "{name}");
         let outcome = match read(&input) {
             Ok(recording) => {
@@ -115,7 +115,7 @@ fn a_file_of_blocks_that_never_repeat_is_no_run() {
         writeln!(log, "SB {:08x}", 0x40_1070 + number).unwrap();
     }
     let error = read(log.as_bytes()).unwrap_err();
-    assert_eq!(error.location(), Some(sediment_core::Location::Line(114_301)), "{error}");
+    assert_eq!(error.location(), Some(sediment_core::ErrorLocation::Line(114_301)), "{error}");
 }
 
 /// Longer than any piece that is read at once, with lines across the pieces.

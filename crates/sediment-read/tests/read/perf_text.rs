@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use sediment_core::skipped::Reason;
-use sediment_read::read::{self, READERS, Recording, Settings, StackOrder, Step, TransferKind};
+use sediment_read::read::{self, READERS, ReadSettings, Recording, StackOrder, Step, TransferKind};
 use std::collections::BTreeMap;
 use support::damage;
 use support::describe::{describe, place};
@@ -37,7 +37,7 @@ fn each_sample_file_is_taken_for_what_it_is() {
     for format in READERS.iter().map(|reader| reader.name).filter(|name| *name != "perf-data") {
         for case in support::golden_cases(&format!("read/{format}")) {
             let Ok(input) = std::fs::read(case.join("input")) else { continue };
-            let name = read::find(&input, &Settings::default()).map(|reader| reader.name);
+            let name = read::find(&input, &ReadSettings::default()).map(|reader| reader.name);
             // Damaged samples of other readers may be nobody's.
             let ours = FORMATS.contains(&format);
             if ours && case.to_string_lossy().contains("interpreter-alone") {
@@ -147,7 +147,7 @@ fn the_order_of_branches_is_told_again() {
         let recording = read(&text).unwrap();
         let mut steps = Vec::new();
         assert!(
-            read::replay(&text, &Settings::default(), &recording, &mut |step: Step| steps.push(step))
+            read::replay(&text, &ReadSettings::default(), &recording, &mut |step: Step| steps.push(step))
                 .unwrap()
         );
         let gaps = steps.iter().filter(|step| matches!(step, Step::Gap { .. })).count();
@@ -187,7 +187,7 @@ fn folded_stacks_read_as_what_they_were_printed_from() {
             format!("{} {count}\n", stack.split(';').rev().collect::<Vec<_>>().join(";"))
         })
         .collect();
-    let settings = Settings { stacks: Some(StackOrder::CalleeFirst), ..Settings::default() };
+    let settings = ReadSettings { stacks: Some(StackOrder::CalleeFirst), ..ReadSettings::default() };
     assert_eq!(read_truth(&read::read(&reversed.into_bytes(), &settings).unwrap()), truth);
 }
 
@@ -195,7 +195,7 @@ fn folded_stacks_read_as_what_they_were_printed_from() {
 fn stacks_of_a_report_that_shows_no_direction_need_to_be_told() {
     let case = support::root().join("tests/golden/read/perf-stacks/error-sorted-without-symbols/input");
     let input = std::fs::read(case).unwrap();
-    let with = |stacks| read::read(&input, &Settings { stacks: Some(stacks), ..Settings::default() });
+    let with = |stacks| read::read(&input, &ReadSettings { stacks: Some(stacks), ..ReadSettings::default() });
     let down = read_truth(&with(StackOrder::CallerFirst).unwrap());
     assert!(down.calls.keys().any(|(from, to)| from == "-:main" && to == "-:hot"), "{down:?}");
     let up = read_truth(&with(StackOrder::CalleeFirst).unwrap());
@@ -203,7 +203,7 @@ fn stacks_of_a_report_that_shows_no_direction_need_to_be_told() {
     // One that shows it is not to be talked out of it.
     let case = support::root().join("tests/golden/read/perf-stacks/folded-caller/input");
     let input = std::fs::read(case).unwrap();
-    let settings = Settings { stacks: Some(StackOrder::CalleeFirst), ..Settings::default() };
+    let settings = ReadSettings { stacks: Some(StackOrder::CalleeFirst), ..ReadSettings::default() };
     assert!(read::read(&input, &settings).unwrap_err().to_string().contains("other end"));
 }
 
@@ -228,7 +228,7 @@ fn hostile_input_is_read_in_linear_time() {
     for text in texts {
         for reader in READERS.iter().filter(|reader| FORMATS.contains(&reader.name)) {
             let _ = (reader.recognises)(text.as_bytes());
-            let _ = (reader.read)(&text.as_bytes(), &Settings::default());
+            let _ = (reader.read)(&text.as_bytes(), &ReadSettings::default());
         }
     }
 }
@@ -247,13 +247,14 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 fn stays_in_proportion(bytes: &[u8]) {
     for reader in READERS.iter().filter(|reader| FORMATS.contains(&reader.name)) {
         let _ = (reader.recognises)(bytes);
-        match (reader.read)(&bytes, &Settings::default()) {
+        match (reader.read)(&bytes, &ReadSettings::default()) {
             Ok(recording) => {
                 assert!(!recording.addresses().is_empty(), "an empty success");
                 assert!(recording.addresses().len() + recording.transfers().len() <= bytes.len());
                 if let Some(replay) = reader.replay {
                     let mut count = 0;
-                    (replay.steps)(&bytes, &Settings::default(), &recording, &mut |_| count += 1).unwrap();
+                    (replay.steps)(&bytes, &ReadSettings::default(), &recording, &mut |_| count += 1)
+                        .unwrap();
                     assert!(count <= bytes.len());
                 }
             }

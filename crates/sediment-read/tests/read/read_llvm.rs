@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use sediment_core::binary::NoFiles;
 use sediment_core::profile;
 use sediment_core::skipped::{NoCall, Reason};
-use sediment_read::read::{self, AddressId, Settings, Spot, Step, TransferKind};
+use sediment_read::read::{self, AddressId, ReadSettings, Spot, Step, TransferKind};
 use sediment_read::resolve::resolve;
 use std::collections::BTreeMap;
 use support::bolt_text::{Event, Program};
@@ -42,7 +42,7 @@ fn fdata_reads_as_the_branches_it_was_printed_from() {
 
 #[test]
 fn the_program_that_was_recorded_can_be_named() {
-    let settings = Settings { program: Some("/usr/bin/prog".into()), ..Settings::default() };
+    let settings = ReadSettings { program: Some("/usr/bin/prog".into()), ..ReadSettings::default() };
     for (format, text) in [
         ("bolt", "1 main 1 1 f 0 0 2\n"),
         ("bolt-aggregated", "B 4010 5000 2 0\n"),
@@ -132,7 +132,7 @@ fn sample_profiles_read_as_the_bodies_they_were_printed_from() {
 #[test]
 fn traces_become_a_profile_of_first_uses_and_nearness() {
     let text = ":temporal_prof_traces\n1\n1\n1\nmain,a.c;f,b.c;f,\n";
-    let settings = Settings { program: Some("/usr/bin/prog".into()), ..Settings::default() };
+    let settings = ReadSettings { program: Some("/usr/bin/prog".into()), ..ReadSettings::default() };
     let recording = read::read(&text.as_bytes(), &settings).unwrap();
     let (profile, skipped) = resolve(&recording, &NoFiles).unwrap();
     let printed = profile::text::print(&profile);
@@ -192,7 +192,7 @@ fn traces_read_as_the_runs_they_were_printed_from() {
         expected[9] = 0;
         assert_eq!(first, expected);
         let mut threads: BTreeMap<u64, Vec<AddressId>> = BTreeMap::new();
-        let told = read::replay(&text.as_bytes(), &Settings::default(), &recording, &mut |step: Step| {
+        let told = read::replay(&text.as_bytes(), &ReadSettings::default(), &recording, &mut |step: Step| {
             if let Step::Run { thread, place } = step {
                 threads.entry(thread).or_default().push(place);
             }

@@ -6,10 +6,10 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use proptest::prelude::*;
 use sediment_core::binary::Files;
 use sediment_core::skipped::Reason;
-use sediment_core::{ErrorCode, Location};
+use sediment_core::{ErrorCode, ErrorLocation};
 use sediment_order::link::{linker, placements};
-use sediment_order::order::{self, Request, Selection};
-use sediment_read::read::{Recording, Settings};
+use sediment_order::order::{self, OrderRequest, Selection};
+use sediment_read::read::{ReadSettings, Recording};
 use sediment_read::resolve::resolve;
 use support::pprof_writer;
 use support::pprof_writer::{Message, gzip};
@@ -152,13 +152,13 @@ fn every_number_that_changed_is_read_in_both_versions() {
 }
 
 /// Change to a message that makes it a wrong one.
-type Change = fn(&mut Otlp);
+type OtlpFault = fn(&mut Otlp);
 
 #[test]
 fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
     let valid = || Otlp::new().with(|sample| list(sample, 4, &[5]));
     assert!(valid().read().is_ok());
-    let rows: [(u64, &str, Change); 16] = [
+    let rows: [(u64, &str, OtlpFault); 16] = [
         // Samples of both versions, and in one.
         (0x15, "", |p| p.samples.push(of(|s| (s.number(1, 1), list(s, 3, &[1])).1))),
         (0xe, "", |p| list(&mut p.samples[0], 3, &[1])),
@@ -186,7 +186,7 @@ fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
         change(&mut profile);
         let error = profile.read().unwrap_err();
         assert_eq!(error.code(), ErrorCode::UnsupportedVariant, "{row}: {error}");
-        assert_eq!(error.location(), Some(Location::Offset(offset)), "{row}: {error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Offset(offset)), "{row}: {error}");
         assert!(error.to_string().contains(named), "{row}: {error}");
         assert!(error.hint().unwrap().contains("1.9 to 1.11"), "{row}: {error:?}");
     }
@@ -195,7 +195,7 @@ fn shapes_of_no_version_are_refused_with_the_versions_that_are_read() {
 #[test]
 fn indices_outside_their_tables_are_named() {
     let valid = || Otlp::new().with(|sample| list(sample, 4, &[5]));
-    let rows: [(&str, Change); 6] = [
+    let rows: [(&str, OtlpFault); 6] = [
         ("stack 77", |p| p.samples[0].number(1, 77)),
         ("stack -1", |p| p.samples[0].number(1, u64::MAX)),
         ("string 78", |p| p.sample_type.number(1, 78)),
@@ -264,13 +264,13 @@ fn json_that_is_no_profile_is_refused_where_it_is() {
     let cut = &json(valid, "")[..200];
     let (damaged, unknown) = (ErrorCode::Damaged, ErrorCode::UnsupportedVariant);
     for (text, code, location) in [
-        (json(r#"{"stackIndex":1,"values":["five"]}"#, ""), unknown, Some(Location::Line(1))),
-        (json(r#"{"stackIndex":1,"values":5}"#, ""), unknown, Some(Location::Line(1))),
-        (json(r#"{"stackIndex":1.5,"values":[5]}"#, ""), unknown, Some(Location::Line(1))),
-        (json(r#"{"stackIndex":1,"value":[5]}"#, ""), unknown, Some(Location::Line(1))),
-        (json("[]", ""), unknown, Some(Location::Line(1))),
-        (json(valid, r#""commentStrindices":[1],"#), unknown, Some(Location::Line(1))),
-        (cut.to_owned(), damaged, Some(Location::Line(2))),
+        (json(r#"{"stackIndex":1,"values":["five"]}"#, ""), unknown, Some(ErrorLocation::Line(1))),
+        (json(r#"{"stackIndex":1,"values":5}"#, ""), unknown, Some(ErrorLocation::Line(1))),
+        (json(r#"{"stackIndex":1.5,"values":[5]}"#, ""), unknown, Some(ErrorLocation::Line(1))),
+        (json(r#"{"stackIndex":1,"value":[5]}"#, ""), unknown, Some(ErrorLocation::Line(1))),
+        (json("[]", ""), unknown, Some(ErrorLocation::Line(1))),
+        (json(valid, r#""commentStrindices":[1],"#), unknown, Some(ErrorLocation::Line(1))),
+        (cut.to_owned(), damaged, Some(ErrorLocation::Line(2))),
         (json("", ""), ErrorCode::EmptyRecording, None),
     ] {
         let error = read(text.as_bytes()).unwrap_err();
@@ -281,7 +281,7 @@ fn json_that_is_no_profile_is_refused_where_it_is() {
 #[test]
 fn a_bomb_ends_in_an_error() {
     let forced = |bytes: &[u8]| {
-        let settings = Settings { format: Some("otlp".into()), ..Settings::default() };
+        let settings = ReadSettings { format: Some("otlp".into()), ..ReadSettings::default() };
         let error = sediment_read::read::read(&bytes, &settings).unwrap_err();
         assert_eq!(error.code(), ErrorCode::TooLarge, "{error}");
     };
@@ -326,9 +326,9 @@ fn other_files_are_not_taken_for_profiles() {
 }
 
 /// A library that is known by its build-id.
-struct Library(Vec<u8>);
+struct BuildIdLibrary(Vec<u8>);
 
-impl Files for Library {
+impl Files for BuildIdLibrary {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
@@ -373,10 +373,10 @@ fn frames_without_names_become_an_order_by_build_id() {
         step + 1,
     );
     let recording = read(message.as_bytes()).unwrap();
-    let (profile, _) = resolve(&recording, &Library(bytes)).unwrap();
+    let (profile, _) = resolve(&recording, &BuildIdLibrary(bytes)).unwrap();
     let written = sediment_core::profile::text::print(&profile);
     assert!(written.contains("\"step\" -> \"leaf\" [label=1.000000, count=3]"), "{written}");
-    let ordering = order::compute(&profile, &Selection::Everything, &Request::default()).unwrap();
+    let ordering = order::compute(&profile, &Selection::Everything, &OrderRequest::default()).unwrap();
     let gnu_ld = linker("gnu-ld-script").unwrap();
     let (placed, _) = placements(&ordering.order, &ordering.built, None, gnu_ld.wants_calls);
     let (script, _) = (gnu_ld.write)(&placed);

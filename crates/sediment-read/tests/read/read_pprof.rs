@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use sediment_core::skipped::{Amount, Nowhere, Reason};
-use sediment_core::{Error, ErrorCode, Location as Where};
+use sediment_core::{Error, ErrorCode, ErrorLocation as Where};
 use std::collections::{BTreeMap, BTreeSet};
 use support::describe;
 use support::pprof_writer::{Form, Function, Location, Mapping, Message, Profile, Sample, gzip, of_stacks};
@@ -225,7 +225,7 @@ fn fields_are_of_the_kind_that_the_format_gives_them() {
     let whole = plain(&of_stacks(&[(&["main", "f"], 5)]));
     // A string and a sample of fixed width, and the type that counts as a text.
     let rows: [(&[u8], u64); 3] = [(b"\x35text", 0xb8), (b"\x1112345678", 0xb8), (b"\x72\x01t", 0xba)];
-    let settings = sediment_read::read::Settings { format: Some("pprof".into()), ..Default::default() };
+    let settings = sediment_read::read::ReadSettings { format: Some("pprof".into()), ..Default::default() };
     for (field, offset) in rows {
         let bytes = [&whole, field].concat();
         let error = sediment_read::read::read(&&bytes[..], &settings).unwrap_err();
@@ -241,7 +241,8 @@ fn a_profile_that_is_cut_off_is_refused() {
     let packed = of_stacks(&borrowed).encode(Form { gzip: true, ..Form::default() });
     for length in 3..packed.len() {
         let cut = &packed[..length];
-        let settings = sediment_read::read::Settings { format: Some("pprof".into()), ..Default::default() };
+        let settings =
+            sediment_read::read::ReadSettings { format: Some("pprof".into()), ..Default::default() };
         let error = sediment_read::read::read(&cut, &settings).map(|r| describe::describe(&r)).unwrap_err();
         assert!(!error.to_string().is_empty(), "{length}");
     }
@@ -283,7 +284,7 @@ fn a_bomb_ends_in_an_error() {
     let mut endless = Message::default();
     endless.bytes(1, b"");
     endless.0.extend_from_slice(&[0x32, 0, 0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
-    let settings = sediment_read::read::Settings { format: Some("pprof".into()), ..Default::default() };
+    let settings = sediment_read::read::ReadSettings { format: Some("pprof".into()), ..Default::default() };
     let error = sediment_read::read::read(&endless.0, &settings).unwrap_err();
     assert_eq!((error.code(), error.location()), (ErrorCode::Damaged, Some(Where::Offset(0xe))), "{error}");
 }

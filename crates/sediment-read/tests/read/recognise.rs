@@ -2,7 +2,7 @@
 //! The kind of a file is found by its content: no reader takes another's files.
 
 use sediment_core::ErrorCode;
-use sediment_read::read::{FORMER_FORMATS, READERS, Settings, find};
+use sediment_read::read::{FORMER_FORMATS, READERS, ReadSettings, find};
 
 #[test]
 fn every_golden_input_is_recognised_by_its_own_reader_first() {
@@ -10,7 +10,7 @@ fn every_golden_input_is_recognised_by_its_own_reader_first() {
         for case in support::golden_cases(&format!("read/{}", reader.name)) {
             let Ok(bytes) = std::fs::read(case.join("input")) else { continue };
             let name = case.file_name().unwrap().to_string_lossy().into_owned();
-            let found = find(&bytes, &Settings::default()).map(|reader| reader.name);
+            let found = find(&bytes, &ReadSettings::default()).map(|reader| reader.name);
             match found {
                 Ok(first) => {
                     assert_eq!(first, reader.name, "{}/{name} is taken by another reader", reader.name)
@@ -62,7 +62,7 @@ fn containers_and_companions_of_profiles_are_refused_with_a_hint() {
         (b"line1\nline2\nline3\n", "--format entry-trace"),
     ];
     for (bytes, advice) in mistakes {
-        let error = find(&bytes, &Settings::default()).unwrap_err();
+        let error = find(&bytes, &ReadSettings::default()).unwrap_err();
         assert!(error.hint().unwrap().contains(advice), "{error:?}");
     }
 }
@@ -70,10 +70,10 @@ fn containers_and_companions_of_profiles_are_refused_with_a_hint() {
 #[test]
 fn a_reader_can_be_asked_for_by_name() {
     for reader in READERS {
-        let settings = Settings { format: Some(reader.name.to_owned()), ..Settings::default() };
+        let settings = ReadSettings { format: Some(reader.name.to_owned()), ..ReadSettings::default() };
         assert_eq!(find(&&b"anything"[..], &settings).unwrap().name, reader.name);
     }
-    let settings = Settings { format: Some("no-such".to_owned()), ..Settings::default() };
+    let settings = ReadSettings { format: Some("no-such".to_owned()), ..ReadSettings::default() };
     let error = find(&&b"anything"[..], &settings).unwrap_err();
     assert!(error.hint().unwrap().contains(READERS[0].name));
 }
@@ -86,11 +86,11 @@ fn former_formats_are_refused_with_their_replacement() {
     let bsd = "index  %time    self descendents  called+self    name           index\n";
     let explained = "Call graph (explanation follows)\n\n\n";
     for text in [flat, graph, bsd, explained] {
-        let error = find(&text.as_bytes(), &Settings::default()).unwrap_err();
+        let error = find(&text.as_bytes(), &ReadSettings::default()).unwrap_err();
         assert!(error.hint().unwrap().contains("gmon.out --binary"), "{text}: {error:?}");
     }
     for former in FORMER_FORMATS {
-        let settings = Settings { format: Some(former.name.to_owned()), ..Settings::default() };
+        let settings = ReadSettings { format: Some(former.name.to_owned()), ..ReadSettings::default() };
         let error = find(&&b"anything"[..], &settings).unwrap_err();
         assert_eq!(error.code(), ErrorCode::UnsupportedVariant);
         assert!(error.hint().is_some());

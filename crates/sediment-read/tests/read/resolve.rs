@@ -6,15 +6,15 @@ use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::skipped::{Amount, Nowhere, Reason};
 use sediment_core::{ErrorCode, Skipped};
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
-use sediment_read::resolve::{Settings, resolve, resolve_with};
+use sediment_read::resolve::{ResolveSettings, resolve, resolve_with};
 use support::elf_writer::{Elf, Function};
 
-struct Binaries(Vec<(&'static str, Elf)>);
+struct BinaryList(Vec<(&'static str, Elf)>);
 
 /// The same, found by their paths alone.
-struct Found(Binaries);
+struct BinariesByPath(BinaryList);
 
-impl Files for Found {
+impl Files for BinariesByPath {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
@@ -29,7 +29,7 @@ impl Files for Found {
     }
 }
 
-impl Files for Binaries {
+impl Files for BinaryList {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         None
     }
@@ -137,7 +137,7 @@ fn a_stub_is_the_function_in_the_one_dso_that_defines_it() {
 #[test]
 fn a_same_named_local_of_another_dso_is_not_called_through_a_stub() {
     let own = |function| Elf { symbols: Some(vec![function]), ..Elf::default() };
-    let files = Binaries(vec![
+    let files = BinaryList(vec![
         ("/lib/libc.so.6", own(Function::global("copy", 0, 32))),
         ("/lib/ld.so", own(Function::local("copy", 0, 16, "copy.c"))),
     ]);
@@ -164,17 +164,17 @@ fn a_stub_that_led_to_several_variants_stays_the_function_of_its_name() {
 #[test]
 fn names_of_another_program_are_refused() {
     let recording = calls(&[("/bin/p:begin", "/bin/p:work", 2)]);
-    let error = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap_err();
+    let error = resolve(&recording, &BinaryList(vec![("/bin/p", program())])).unwrap_err();
     assert!(error.code() == ErrorCode::WrongBinary && !error.to_string().contains("stripped"), "{error}");
     let bare = Elf { symbols: None, ..Elf::default() };
-    let error = resolve(&recording, &Binaries(vec![("/bin/p", bare)])).unwrap_err();
+    let error = resolve(&recording, &BinaryList(vec![("/bin/p", bare)])).unwrap_err();
     assert!(error.code() == ErrorCode::WrongBinary && error.to_string().contains("stripped"), "{error}");
     // Demangled names are in no symbol table.
     let demangled = calls(&[("/bin/p:begin()", "/bin/p:work(int)", 2)]);
-    assert!(resolve(&demangled, &Binaries(vec![("/bin/p", program())])).is_ok());
+    assert!(resolve(&demangled, &BinaryList(vec![("/bin/p", program())])).is_ok());
     // Every program has a main: one name alone shows nothing, but the others are counted.
     let of_another = calls(&[("/bin/p:main", "/bin/p:work", 2)]);
-    let (_, skipped) = resolve(&of_another, &Binaries(vec![("/bin/p", program())])).unwrap();
+    let (_, skipped) = resolve(&of_another, &BinaryList(vec![("/bin/p", program())])).unwrap();
     let unknown = Reason::UnknownSize;
     assert_eq!(skip_report(&skipped), [(unknown, 1, 0)]);
 }
@@ -256,7 +256,7 @@ fn the_symbol_table_has_same_named_locals_and_all_sizes() {
         ("/bin/p:main", "/bin/p:mixed:/x/a.c", 16),
         ("/bin/p:main", "/bin/p:not_there", 32),
     ]);
-    let (profile, skipped) = resolve(&recording, &Binaries(vec![("/bin/p", program())])).unwrap();
+    let (profile, skipped) = resolve(&recording, &BinaryList(vec![("/bin/p", program())])).unwrap();
     assert_eq!(
         edges(&profile),
         [
@@ -278,11 +278,11 @@ fn the_symbol_table_has_same_named_locals_and_all_sizes() {
 fn names_without_a_dso_resolve_to_the_dso_that_defines_them() {
     let recording =
         calls(&[("/bin/p:main", "?:only", 1), ("?:only", "?:elsewhere", 2), ("/bin/q:main", "?:mixed", 4)]);
-    let one = Binaries(vec![("/bin/p", program())]);
+    let one = BinaryList(vec![("/bin/p", program())]);
     let (profile, _) = resolve(&recording, &one).unwrap();
     assert_eq!(edges(&profile), ["p:main -> p:only 1", "p:only -> ?:elsewhere 2", "q:main -> p:mixed 4"]);
     // Two that have it leave it open.
-    let both = Binaries(vec![("/bin/p", program()), ("/bin/q", program())]);
+    let both = BinaryList(vec![("/bin/p", program()), ("/bin/q", program())]);
     let (profile, _) = resolve(&recording, &both).unwrap();
     assert_eq!(edges(&profile), ["?:only -> ?:elsewhere 2", "p:main -> ?:only 1", "q:main -> ?:mixed 4"]);
 }
@@ -335,13 +335,17 @@ fn a_binary_of_another_build_is_refused_by_name() {
     let to = recording.place(RecordedAddress { dso, spot: Spot::FileOffset(program().file_offset(0)) });
     recording.add_transfer(from, to, TransferKind::Branch, 1);
     recording.total = 1;
-    let files = Binaries(vec![("/bin/p", program())]);
+    let files = BinaryList(vec![("/bin/p", program())]);
     let error = resolve(&recording, &files).unwrap_err().to_string();
     assert!(error.starts_with("p: "), "{error}");
     assert!(error.contains(&"cd".repeat(20)) && error.contains(&"ab".repeat(20)), "{error}");
-    let profile = resolve_with(&recording, &files, Settings { ignore_build_id: true, ..Settings::default() })
-        .unwrap()
-        .profile;
+    let profile = resolve_with(
+        &recording,
+        &files,
+        ResolveSettings { ignore_build_id: true, ..ResolveSettings::default() },
+    )
+    .unwrap()
+    .profile;
     assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
 }
 
@@ -357,7 +361,7 @@ fn names_of_another_machine_stay_where_this_one_has_another_build_under_the_path
     let (from, to) = (symbol("main"), symbol("elsewhere"));
     recording.add_transfer(from, to, TransferKind::Call, 1);
     recording.total = 1;
-    let found = Found(Binaries(vec![("/bin/p", program())]));
+    let found = BinariesByPath(BinaryList(vec![("/bin/p", program())]));
     let resolved = resolve(&recording, &found).unwrap();
     assert_eq!(edges(&resolved.0), ["p:main -> p:elsewhere 1"]);
     assert_eq!(resolved.0.dsos()["p"].build_id.as_deref(), Some("cd".repeat(20).as_str()));
@@ -382,7 +386,7 @@ fn nothing_resolved_is_an_error_that_says_what_is_missing() {
     assert!(error.hint().unwrap().contains("--symfs"), "{error:?}");
 
     let bare = || Elf { symbols: None, ..Elf::default() };
-    let files = Binaries(vec![("/bin/p", bare()), ("/lib/libz.so.1", bare())]);
+    let files = BinaryList(vec![("/bin/p", bare()), ("/lib/libz.so.1", bare())]);
     let error = resolve(&recording, &files).unwrap_err();
     assert!(error.code() == ErrorCode::Unresolved && !error.to_string().contains("libz"), "{error}");
     assert!(error.hint().unwrap().contains("stripped"));

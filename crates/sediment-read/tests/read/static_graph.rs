@@ -6,7 +6,7 @@ use sediment_core::binary::{Binary, BinaryFunction, PltStub};
 use sediment_core::estimate::estimate;
 use sediment_core::profile::{FunctionKey, Millionths, Profile, text};
 use sediment_core::skipped::Reason;
-use sediment_core::{ErrorCode, Location, Skipped};
+use sediment_core::{ErrorCode, ErrorLocation, Skipped};
 use sediment_read::static_graph::{UnitGraph, join_units, read_unit};
 use std::collections::BTreeSet;
 
@@ -377,7 +377,7 @@ fn damaged_callgraph_info_is_an_error_with_its_line() {
     assert!(read_unit("t.ci", cut.as_bytes(), &mut Skipped::default()).is_err());
     let wrong = CI.replace("sourcename: \"main\"", "sourcename main");
     let error = read_unit("t.ci", wrong.as_bytes(), &mut Skipped::default()).unwrap_err();
-    assert_eq!(error.location(), Some(Location::Line(6)), "{error}");
+    assert_eq!(error.location(), Some(ErrorLocation::Line(6)), "{error}");
     let nothing = read_unit("x", b"hello", &mut Skipped::default()).unwrap_err();
     assert_eq!(nothing.code(), ErrorCode::UnknownFormat, "{nothing}");
 }

@@ -5,10 +5,10 @@ use proptest::prelude::*;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::functions::FunctionTable;
 use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
-use sediment_core::{ErrorCode, Location};
+use sediment_core::{ErrorCode, ErrorLocation};
 use sediment_read::read::{AddressId, Step};
-use sediment_read::trace::Sequence;
-use sediment_read::trace::file::{self, Record, Records, Writer};
+use sediment_read::trace::StepCounter;
+use sediment_read::trace::file::{self, TraceRecord, TraceRecords, TraceWriter};
 use std::collections::{BTreeMap, BTreeSet};
 
 const FUNCTIONS: u32 = 14;
@@ -100,7 +100,7 @@ proptest! {
         let (mut profile, addresses) = profile();
         let mut definition = Definition::default();
         steps.iter().for_each(|step| definition.step(*step));
-        let mut sequence = Sequence::new(&addresses);
+        let mut sequence = StepCounter::new(&addresses);
         sequence.steps(&steps);
         sequence.put_into(&mut profile, true);
         prop_assert_eq!(affinity_of(&profile), definition.affinity);
@@ -114,12 +114,12 @@ proptest! {
     fn parts_between_gaps_add_up_to_the_whole(parts in prop::collection::vec(steps(), 1..5)) {
         let (mut at_once, addresses) = profile();
         let (mut in_parts, _) = profile();
-        let mut whole = Sequence::new(&addresses);
-        let mut first: Option<Sequence<'_>> = None;
+        let mut whole = StepCounter::new(&addresses);
+        let mut first: Option<StepCounter<'_>> = None;
         for part in &parts {
             whole.steps(&[Step::Gap { thread: 0 }, Step::Gap { thread: 1 }]);
             whole.steps(part);
-            let mut apart = Sequence::new(&addresses);
+            let mut apart = StepCounter::new(&addresses);
             apart.steps(part);
             match &mut first {
                 None => first = Some(apart),
@@ -139,13 +139,13 @@ proptest! {
         let file = written(&profile, &addresses, &[&steps]);
         let (mut thread, mut defined, mut read) = (0, Vec::new(), Vec::new());
         let input = file.as_slice();
-        let mut records = Records::of(&input).unwrap();
+        let mut records = TraceRecords::of(&input).unwrap();
         while let Some(record) = records.next().unwrap() {
             match record {
-                Record::Thread(number) => thread = number,
-                Record::Definition(key) => defined.push(key),
-                Record::Gap => read.push((thread, None)),
-                Record::Run(number) => read.push((thread, Some(defined[number as usize].name.clone()))),
+                TraceRecord::Thread(number) => thread = number,
+                TraceRecord::Definition(key) => defined.push(key),
+                TraceRecord::Gap => read.push((thread, None)),
+                TraceRecord::Run(number) => read.push((thread, Some(defined[number as usize].name.clone()))),
             }
         }
         prop_assert_eq!(read, told(&steps));
@@ -214,7 +214,7 @@ fn told(steps: &[Step]) -> Vec<(u64, Option<String>)> {
 
 fn written(profile: &Profile, addresses: &[Option<FunctionIndex>], parts: &[&[Step]]) -> Vec<u8> {
     let mut file = Vec::new();
-    let mut writer = Writer::new(&mut file, profile, addresses);
+    let mut writer = TraceWriter::new(&mut file, profile, addresses);
     for part in parts {
         part.iter().for_each(|step| writer.step(*step));
         writer.begin_part();
@@ -227,7 +227,7 @@ fn written(profile: &Profile, addresses: &[Option<FunctionIndex>], parts: &[&[St
 #[test]
 fn only_what_ran_since_its_own_last_use_is_near() {
     let (mut profile, addresses) = profile();
-    let mut sequence = Sequence::new(&addresses);
+    let mut sequence = StepCounter::new(&addresses);
     sequence.steps(&[run(7, 0), run(7, 3), run(7, 6), run(7, 4), run(7, 5), run(7, 3)]);
     sequence.put_into(&mut profile, false);
     let expected = BTreeMap::from([((0, 1), 1), ((0, 2), 1), ((1, 2), 1), ((2, 1), 1)]);
@@ -242,7 +242,7 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
     let mut profile = Profile::default();
     let key = |number: u32| FunctionKey { dso: None, name: format!("f{number}"), file: None };
     let addresses: Vec<_> = (0..WANDERED).map(|number| Some(profile.function(key(number)))).collect();
-    let mut sequence = Sequence::new(&addresses);
+    let mut sequence = StepCounter::new(&addresses);
     let mut random = 1u64;
     let (mut told, mut often) = (0u128, 0u128);
     for round in 0..60_000u32 {
@@ -282,7 +282,7 @@ fn of_too_many_pairs_the_rarest_are_left_out_and_counted() {
 fn counts_of_several_traces_add_up() {
     let (mut profile, addresses) = profile();
     for order in [[0, 3, 6], [3, 0, 6]] {
-        let mut sequence = Sequence::new(&addresses);
+        let mut sequence = StepCounter::new(&addresses);
         sequence.steps(&order.map(|place| run(1, place)));
         sequence.put_into(&mut profile, true);
     }
@@ -319,10 +319,10 @@ fn wrong_traces_are_refused() {
         change(&mut file);
         load(&file).unwrap_err()
     };
-    type Damage = fn(&mut Vec<u8>);
+    type TraceDamage = fn(&mut Vec<u8>);
     assert_eq!(damaged(|file| file[0] = b'S').code(), ErrorCode::UnknownFormat);
     assert_eq!(damaged(|file| file[15] = b'7').code(), ErrorCode::NewerVersion);
-    let cases: [(Damage, u64, &str); 5] = [
+    let cases: [(TraceDamage, u64, &str); 5] = [
         (|file| drop(file.split_off(file.len() - 2)), 0x25, ""),
         (|file| file.push(0), 0x25, "1 byte"),
         (|file| file[17] = 9, 0x11, "function 5"),
@@ -331,7 +331,7 @@ fn wrong_traces_are_refused() {
     ];
     for (change, offset, named) in cases {
         let error = damaged(change);
-        assert_eq!(error.location(), Some(Location::Offset(offset)), "{error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Offset(offset)), "{error}");
         assert!(error.to_string().contains(named), "{error}");
     }
     assert!(load(b"").unwrap_err().hint().is_some());
@@ -352,7 +352,7 @@ impl std::io::Write for Full {
 #[test]
 fn a_failure_to_write_is_reported_at_the_end() {
     let (profile, addresses) = profile();
-    let mut writer = Writer::new(Full, &profile, &addresses);
+    let mut writer = TraceWriter::new(Full, &profile, &addresses);
     for number in 0..100_000 {
         writer.step(run(1, number % 2 * 3));
     }

@@ -7,15 +7,15 @@ use std::path::PathBuf;
 use support::mutate;
 
 /// Cases of a comparison within this process, and of one with another program.
-pub struct Count {
+pub struct CaseCount {
     pub in_process: u64,
     pub by_program: u64,
 }
 
-pub fn count() -> Count {
+pub fn count() -> CaseCount {
     match std::env::var("SEDIMENT_DIFFERENTIAL").as_deref() {
-        Ok("long") => Count { in_process: 200_000, by_program: 5_000 },
-        _ => Count { in_process: 3_000, by_program: 100 },
+        Ok("long") => CaseCount { in_process: 200_000, by_program: 5_000 },
+        _ => CaseCount { in_process: 3_000, by_program: 100 },
     }
 }
 
@@ -57,7 +57,7 @@ pub fn mutant(target: &str, seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
 
 /// Results of the cases of one comparison.
 #[derive(Default)]
-pub struct Tally {
+pub struct CaseTally {
     pub name: &'static str,
     pub read: u64,
     pub refused: u64,
@@ -65,7 +65,7 @@ pub struct Tally {
     pub rules: BTreeMap<&'static str, u64>,
 }
 
-impl Tally {
+impl CaseTally {
     pub fn new(name: &'static str) -> Self {
         Self { name, ..Self::default() }
     }

@@ -15,7 +15,7 @@
 //! - bytes 0 end the text for Graphviz and are refused here;
 //! - ids that only HTML can spell, and that have no pairs of brackets, cannot be written flat: passed over.
 
-use crate::cases::{Tally, count, differs, mutant, seeds};
+use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use crate::dot_text;
 use sediment_core::profile::text::parse;
 use std::collections::BTreeMap;
@@ -41,39 +41,39 @@ const GRAPH: [&str; 9] = [
 ];
 
 /// A value, and whether it is HTML.
-type Value = (Vec<u8>, bool);
-type Values = BTreeMap<Vec<u8>, Value>;
+type GraphvizValue = (Vec<u8>, bool);
+type GraphvizValues = BTreeMap<Vec<u8>, GraphvizValue>;
 
 #[derive(Debug, Default)]
-struct Subgraph {
+struct GraphvizSubgraph {
     name: Vec<u8>,
     /// From 1, in the graph itself.
     depth: usize,
     /// By its place in the list.
     parent: Option<usize>,
-    values: Values,
+    values: GraphvizValues,
     members: Vec<Vec<u8>>,
 }
 
 #[derive(Debug, Default)]
-struct Graph {
+struct GraphvizGraph {
     directed: bool,
-    values: Values,
-    subgraphs: Vec<Subgraph>,
-    nodes: Vec<(Vec<u8>, Values)>,
-    edges: Vec<(Vec<u8>, Vec<u8>, Values)>,
+    values: GraphvizValues,
+    subgraphs: Vec<GraphvizSubgraph>,
+    nodes: Vec<(Vec<u8>, GraphvizValues)>,
+    edges: Vec<(Vec<u8>, Vec<u8>, GraphvizValues)>,
 }
 
 /// Graphviz's view of one text.
 #[derive(Debug, Default)]
-struct Said {
-    graphs: Vec<Graph>,
+struct GraphvizAnswer {
+    graphs: Vec<GraphvizGraph>,
     complained: bool,
 }
 
 pub(crate) fn against_graphviz() {
     let seeds = seeds("profile-text", "profile");
-    let mut tally = Tally::new("DOT against Graphviz");
+    let mut tally = CaseTally::new("DOT against Graphviz");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("text");
     for number in 0..count().by_program {
@@ -89,7 +89,7 @@ fn text(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
     if number % 2 == 0 { mutant("profile-text", seeds, number) } else { dot_text::graph(number) }
 }
 
-fn compare(number: u64, bytes: &[u8], said: &Said, tally: &mut Tally) {
+fn compare(number: u64, bytes: &[u8], said: &GraphvizAnswer, tally: &mut CaseTally) {
     if bytes.contains(&0) {
         return tally.pass_over("bytes 0");
     }
@@ -187,10 +187,11 @@ fn has_empty_values(bytes: &[u8]) -> bool {
 
 /// Asks Graphviz about one text. One at a time: behind an error its lexer may take the next text for the rest of a
 /// comment.
-fn asked(file: &Path) -> Said {
+fn asked(file: &Path) -> GraphvizAnswer {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/references/objects.gvpr");
     let output = Command::new("gvpr").arg("-f").arg(program).arg(file).env("LC_ALL", "C").output().unwrap();
-    let mut said = Said { complained: output.stderr.starts_with(b"Error: "), ..Said::default() };
+    let mut said =
+        GraphvizAnswer { complained: output.stderr.starts_with(b"Error: "), ..GraphvizAnswer::default() };
     let mut rest = &output.stdout[..];
     while let Some((graph, after)) = graph_of(rest) {
         said.graphs.push(graph);
@@ -201,9 +202,10 @@ fn asked(file: &Path) -> Said {
 }
 
 /// The next graph and what follows it.
-fn graph_of(bytes: &[u8]) -> Option<(Graph, &[u8])> {
+fn graph_of(bytes: &[u8]) -> Option<(GraphvizGraph, &[u8])> {
     let mut rest = bytes.strip_prefix(b"G")?;
-    let mut graph = Graph { directed: netstring(&mut rest)? == b"directed", ..Graph::default() };
+    let mut graph =
+        GraphvizGraph { directed: netstring(&mut rest)? == b"directed", ..GraphvizGraph::default() };
     graph.values = values(&mut rest)?;
     loop {
         let (tag, mut after) = rest.split_first()?;
@@ -216,7 +218,7 @@ fn graph_of(bytes: &[u8]) -> Option<(Graph, &[u8])> {
                 after = &values_of[1..];
                 let parent = graph.subgraphs.iter().rposition(|before| before.depth < depth);
                 let values = values(&mut after)?;
-                graph.subgraphs.push(Subgraph { name, depth, parent, values, members: Vec::new() });
+                graph.subgraphs.push(GraphvizSubgraph { name, depth, parent, values, members: Vec::new() });
             }
             b'M' => graph.subgraphs.last_mut()?.members.push(netstring(&mut after)?.to_vec()),
             b'N' => graph.nodes.push((netstring(&mut after)?.to_vec(), values(&mut after)?)),
@@ -230,8 +232,8 @@ fn graph_of(bytes: &[u8]) -> Option<(Graph, &[u8])> {
     }
 }
 
-fn values(rest: &mut &[u8]) -> Option<Values> {
-    let mut values = Values::new();
+fn values(rest: &mut &[u8]) -> Option<GraphvizValues> {
+    let mut values = GraphvizValues::new();
     while let Some((tag @ (b'A' | b'H'), after)) = rest.split_first() {
         *rest = after;
         let name = netstring(rest)?.to_vec();
@@ -249,7 +251,7 @@ fn netstring<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 }
 
 /// The same graph, each object in a statement of its own with all that it has; or the rule that passes it over.
-fn flat(graph: &Graph) -> Result<Vec<u8>, &'static str> {
+fn flat(graph: &GraphvizGraph) -> Result<Vec<u8>, &'static str> {
     let mut flat = b"digraph {\n".to_vec();
     let mut own = graph.values.clone();
     own.retain(|name, _| GRAPH.iter().any(|known| known.as_bytes() == &name[..]));
@@ -284,16 +286,16 @@ fn flat(graph: &Graph) -> Result<Vec<u8>, &'static str> {
     Ok(flat)
 }
 
-fn is_cluster(subgraph: &Subgraph) -> bool {
+fn is_cluster(subgraph: &GraphvizSubgraph) -> bool {
     subgraph.name.starts_with(b"cluster")
 }
 
-fn has_label(subgraph: &Subgraph) -> bool {
+fn has_label(subgraph: &GraphvizSubgraph) -> bool {
     subgraph.values.get(&b"label"[..]).is_some_and(|(text, _)| !text.is_empty())
 }
 
 /// The cluster of each node, by the innermost ones that list it, and of those the next one around with a label.
-fn clusters(graph: &Graph) -> Result<BTreeMap<&[u8], usize>, &'static str> {
+fn clusters(graph: &GraphvizGraph) -> Result<BTreeMap<&[u8], usize>, &'static str> {
     let around = |place: usize| std::iter::successors(Some(place), |at| graph.subgraphs[*at].parent);
     let mut listed: BTreeMap<&[u8], Vec<usize>> = BTreeMap::new();
     for (place, subgraph) in graph.subgraphs.iter().enumerate().filter(|(_, subgraph)| is_cluster(subgraph)) {
@@ -313,7 +315,7 @@ fn clusters(graph: &Graph) -> Result<BTreeMap<&[u8], usize>, &'static str> {
 }
 
 /// ` [name=value,…]`, of the attributes that a profile has.
-fn list(values: &Values, known: &[&str], flat: &mut Vec<u8>) -> Result<(), &'static str> {
+fn list(values: &GraphvizValues, known: &[&str], flat: &mut Vec<u8>) -> Result<(), &'static str> {
     flat.extend_from_slice(b" [");
     for name in known {
         if let Some((text, html)) = values.get(name.as_bytes()).filter(|(text, _)| !text.is_empty()) {

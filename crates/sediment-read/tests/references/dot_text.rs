@@ -3,7 +3,7 @@
 
 use sediment_core::random::Generator;
 
-struct Writer {
+struct DotGenerator {
     numbers: Generator,
     text: String,
     depth: usize,
@@ -15,12 +15,12 @@ struct Writer {
 pub(crate) fn graph(number: u64) -> Vec<u8> {
     let mut numbers = Generator::stream(number, 11);
     let shares = numbers.below(4) == 0;
-    let mut writer = Writer { numbers, text: String::new(), depth: 0, shares };
+    let mut writer = DotGenerator { numbers, text: String::new(), depth: 0, shares };
     writer.graph();
     writer.text.into_bytes()
 }
 
-impl Writer {
+impl DotGenerator {
     fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.numbers.below(of.len())]
     }

@@ -7,15 +7,15 @@
 //!   table, a dynamic section, a linkage table, a debug link or an index of further sections is passed over here, and readelf is asked about it;
 //! - symbols in `.gnu_debugdata` are compressed: passed over.
 
-use crate::cases::{Tally, count, differs, mutant, seeds};
+use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use object::read::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use object::{FileFlags, ObjectKind, SectionFlags, SymbolFlags, SymbolSection};
 use sediment_core::binary::{Binary, BinaryFunction, NoFiles, SymbolSource};
 use support::elf_writer::{Elf, Function};
 
-/// A function as it is compared: name, address, size, section, whether it is local, a resolver, without a type.
+/// Properties of a function that are compared.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Symbol {
+pub(crate) struct ComparedSymbol {
     pub(crate) address: u64,
     pub(crate) local: bool,
     pub(crate) name: String,
@@ -45,7 +45,7 @@ pub(crate) fn all_seeds() -> Vec<Vec<u8>> {
 
 pub(crate) fn against_object() {
     let seeds = all_seeds();
-    let mut tally = Tally::new("ELF symbols against the object crate");
+    let mut tally = CaseTally::new("ELF symbols against the object crate");
     for number in 0..count().in_process {
         let bytes = mutant("elf", &seeds, number);
         match (Binary::parse(&bytes, &NoFiles), by_object(&bytes)) {
@@ -84,10 +84,10 @@ pub(crate) fn beyond_the_common_interface(why: &str) -> bool {
     TABLES.iter().any(|table| why.contains(table))
 }
 
-pub(crate) fn ours_of(functions: &[BinaryFunction]) -> Vec<Symbol> {
-    let mut ours: Vec<Symbol> = functions
+pub(crate) fn ours_of(functions: &[BinaryFunction]) -> Vec<ComparedSymbol> {
+    let mut ours: Vec<ComparedSymbol> = functions
         .iter()
-        .map(|function| Symbol {
+        .map(|function| ComparedSymbol {
             address: function.address,
             local: function.local,
             name: function.name.clone(),
@@ -103,7 +103,7 @@ pub(crate) fn ours_of(functions: &[BinaryFunction]) -> Vec<Symbol> {
 }
 
 /// The functions of a file by the common interface, or what is damaged.
-fn by_object(bytes: &[u8]) -> Result<Vec<Symbol>, String> {
+fn by_object(bytes: &[u8]) -> Result<Vec<ComparedSymbol>, String> {
     let words = |error: object::read::Error| error.to_string();
     let file = object::File::parse(bytes).map_err(words)?;
     if !matches!(file.flags(), FileFlags::Elf { .. })
@@ -112,7 +112,7 @@ fn by_object(bytes: &[u8]) -> Result<Vec<Symbol>, String> {
         return Err("no linked ELF file".to_owned());
     }
     let arm = file.architecture() == object::Architecture::Arm;
-    let of_table = |symbols: Vec<object::Symbol<'_, '_>>| -> Result<Vec<Symbol>, String> {
+    let of_table = |symbols: Vec<object::Symbol<'_, '_>>| -> Result<Vec<ComparedSymbol>, String> {
         let mut found = Vec::new();
         for symbol in symbols {
             let SymbolFlags::Elf { st_info, .. } = symbol.flags() else { return Err("no ELF".to_owned()) };
@@ -139,7 +139,7 @@ fn by_object(bytes: &[u8]) -> Result<Vec<Symbol>, String> {
             let name = symbol.name_bytes().map_err(words)?;
             let Some(name) = std::str::from_utf8(without_version(name)).ok() else { continue };
             let (name, size, ifunc) = (name.to_owned(), symbol.size(), kind == 10);
-            found.push((Symbol { address, local, name, size, section, ifunc, untyped }, end));
+            found.push((ComparedSymbol { address, local, name, size, section, ifunc, untyped }, end));
         }
         Ok(functions_of(found))
     };
@@ -155,7 +155,7 @@ fn by_object(bytes: &[u8]) -> Result<Vec<Symbol>, String> {
 }
 
 /// The functions of the symbol table, or where it has none those of the dynamic one.
-pub(crate) fn chosen(own: Vec<Symbol>, dynamic: Vec<Symbol>) -> Vec<Symbol> {
+pub(crate) fn chosen(own: Vec<ComparedSymbol>, dynamic: Vec<ComparedSymbol>) -> Vec<ComparedSymbol> {
     let mut chosen = if own.is_empty() { dynamic } else { own };
     chosen.sort();
     chosen.dedup();
@@ -163,14 +163,14 @@ pub(crate) fn chosen(own: Vec<Symbol>, dynamic: Vec<Symbol>) -> Vec<Symbol> {
 }
 
 /// Drops what is no function among symbols in code, each with the end of its section.
-pub(crate) fn functions_of(symbols: Vec<(Symbol, u64)>) -> Vec<Symbol> {
+pub(crate) fn functions_of(symbols: Vec<(ComparedSymbol, u64)>) -> Vec<ComparedSymbol> {
     let within = |address: u64| {
         symbols.iter().any(|(other, _)| {
             let end = other.address.saturating_add(other.size.max(1));
             !other.untyped && !other.name.is_empty() && other.address <= address && address < end
         })
     };
-    let stays = |(symbol, end): &&(Symbol, u64)| {
+    let stays = |(symbol, end): &&(ComparedSymbol, u64)| {
         let label = symbol.name.starts_with('$') || symbol.name.starts_with(".L");
         let typed = !symbol.untyped;
         !symbol.name.is_empty() && (typed || !label && symbol.address < *end && !within(symbol.address))

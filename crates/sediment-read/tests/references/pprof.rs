@@ -7,27 +7,27 @@
 //! - groups, which no profile has, are damage wherever they stand;
 //! - of an integer of ten bytes the bits beyond 64 are dropped, as Go's pprof does; to prost it is damage.
 
-use crate::cases::{Tally, count, differs, mutant, seeds};
+use crate::cases::{CaseTally, count, differs, mutant, seeds};
 use flate2::read::MultiGzDecoder;
 use prost::Message as _;
 use prost_derive::Message;
-use sediment_read::read::{READERS, Recording, Settings, Spot};
+use sediment_read::read::{READERS, ReadSettings, Recording, Spot};
 use std::collections::BTreeMap;
 use std::io::Read as _;
 use support::pprof_writer;
 
 #[derive(Clone, PartialEq, Message)]
-struct Profile {
+struct ProfileMessage {
     #[prost(message, repeated, tag = "1")]
-    sample_type: Vec<Row>,
+    sample_type: Vec<IntegerMessage>,
     #[prost(message, repeated, tag = "2")]
-    sample: Vec<Sample>,
+    sample: Vec<SampleMessage>,
     #[prost(message, repeated, tag = "3")]
-    mapping: Vec<Row>,
+    mapping: Vec<IntegerMessage>,
     #[prost(message, repeated, tag = "4")]
-    location: Vec<Location>,
+    location: Vec<LocationMessage>,
     #[prost(message, repeated, tag = "5")]
-    function: Vec<Row>,
+    function: Vec<IntegerMessage>,
     #[prost(bytes = "vec", repeated, tag = "6")]
     string_table: Vec<Vec<u8>>,
     #[prost(uint64, tag = "14")]
@@ -36,7 +36,7 @@ struct Profile {
 
 /// A type, mapping, function or line: integers.
 #[derive(Clone, PartialEq, Message)]
-struct Row {
+struct IntegerMessage {
     #[prost(uint64, tag = "1")]
     first: u64,
     #[prost(uint64, tag = "2")]
@@ -54,7 +54,7 @@ struct Row {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Sample {
+struct SampleMessage {
     #[prost(uint64, repeated, tag = "1")]
     location_id: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
@@ -62,7 +62,7 @@ struct Sample {
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Location {
+struct LocationMessage {
     #[prost(uint64, tag = "1")]
     id: u64,
     #[prost(uint64, tag = "2")]
@@ -70,12 +70,12 @@ struct Location {
     #[prost(uint64, tag = "3")]
     address: u64,
     #[prost(message, repeated, tag = "4")]
-    line: Vec<Row>,
+    line: Vec<IntegerMessage>,
 }
 
 /// Content of a profile: passages and own cost by names, and skipped items.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Said {
+struct ProfileContent {
     passages: BTreeMap<(String, String), u128>,
     costs: BTreeMap<String, u128>,
     total: u128,
@@ -84,7 +84,7 @@ struct Said {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Frame {
+enum FrameName {
     RecordedAddress(String),
     Nameless(&'static str),
     Kernel,
@@ -97,10 +97,10 @@ pub(crate) fn against_prost() {
     let stacks = pprof_writer::of_stacks(&[(&["main", "work", "leaf"], 5), (&["main", "idle"], 2)]);
     seeds.extend(pprof_writer::Form::all().into_iter().map(|form| stacks.encode(form)));
     let reader = READERS.iter().find(|reader| reader.name == "pprof").unwrap();
-    let mut tally = Tally::new("pprof against prost");
+    let mut tally = CaseTally::new("pprof against prost");
     for number in 0..count().in_process {
         let bytes = mutant("pprof", &seeds, number);
-        let ours = (reader.read)(&&bytes[..], &Settings::default());
+        let ours = (reader.read)(&&bytes[..], &ReadSettings::default());
         match (ours, said_by_prost(&bytes)) {
             (Ok(ours), Ok(theirs)) => {
                 let ours = said_by_us(&ours);
@@ -121,7 +121,7 @@ pub(crate) fn against_prost() {
     tally.finish(40, 1);
 }
 
-fn said_by_us(recording: &Recording) -> Said {
+fn said_by_us(recording: &Recording) -> ProfileContent {
     let place = |place: sediment_read::read::AddressId| {
         let place = &recording.addresses()[place.0 as usize];
         let dso = place.dso.map(|dso| &recording.dsos()[dso.0 as usize]);
@@ -133,7 +133,7 @@ fn said_by_us(recording: &Recording) -> Said {
         }
     };
     let passages = recording.transfers().into_iter();
-    Said {
+    ProfileContent {
         passages: passages.map(|(from, to, _, weight)| ((place(from), place(to)), weight)).collect(),
         costs: recording.samples().into_iter().map(|(at, cost)| (place(at), cost)).collect(),
         total: recording.total,
@@ -167,8 +167,8 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     Ok(plain)
 }
 
-fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
-    let profile = Profile::decode(&unpacked(bytes)?[..]).map_err(|error| error.to_string())?;
+fn said_by_prost(bytes: &[u8]) -> Result<ProfileContent, String> {
+    let profile = ProfileMessage::decode(&unpacked(bytes)?[..]).map_err(|error| error.to_string())?;
     let text = |index: u64| {
         let found = usize::try_from(index).ok().and_then(|index| profile.string_table.get(index));
         found.map(Vec::as_slice).ok_or_else(|| format!("no string {index}"))
@@ -185,7 +185,7 @@ fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
     let mappings = by_id(profile.mapping.iter().map(|row| (row.first, row)))?;
     let functions = by_id(profile.function.iter().map(|row| (row.first, row)))?;
     let locations = by_id(profile.location.iter().map(|location| (location.id, location)))?;
-    let frame = |id: u64| -> Result<Frame, String> {
+    let frame = |id: u64| -> Result<FrameName, String> {
         let location = locations.get(&id).ok_or("no such location")?;
         let mapping = match location.mapping_id {
             0 => None,
@@ -197,7 +197,7 @@ fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
         };
         frame_of(location.address, mapping, function, &text)
     };
-    let mut said = Said::default();
+    let mut said = ProfileContent::default();
     let mut named = false;
     for sample in &profile.sample {
         if sample.value.len() != types.len() {
@@ -214,9 +214,9 @@ fn said_by_prost(bytes: &[u8]) -> Result<Said, String> {
             lose(&mut said, reason.to_owned(), weight);
             continue;
         }
-        let frames: Vec<Frame> =
+        let frames: Vec<FrameName> =
             sample.location_id.iter().rev().map(|id| frame(*id)).collect::<Result<_, _>>()?;
-        named |= frames.iter().any(|frame| matches!(frame, Frame::RecordedAddress(_)));
+        named |= frames.iter().any(|frame| matches!(frame, FrameName::RecordedAddress(_)));
         add(&mut said, &frames, weight);
     }
     if profile.sample.is_empty() || !named {
@@ -237,10 +237,10 @@ fn by_id<T>(rows: impl Iterator<Item = (u64, T)>) -> Result<BTreeMap<u64, T>, St
 
 fn frame_of<'a>(
     address: u64,
-    mapping: Option<&Row>,
-    function: Option<&Row>,
+    mapping: Option<&IntegerMessage>,
+    function: Option<&IntegerMessage>,
     text: &dyn Fn(u64) -> Result<&'a [u8], String>,
-) -> Result<Frame, String> {
+) -> Result<FrameName, String> {
     let path = mapping.map_or(Ok(&b""[..]), |mapping| text(mapping.fifth))?;
     mapping.map_or(Ok(&b""[..]), |mapping| text(mapping.sixth))?;
     for string in function.iter().flat_map(|row| [row.second, row.third, row.fourth]) {
@@ -250,10 +250,10 @@ fn frame_of<'a>(
     if starts(&["[kernel", "[guest.kernel", "[hypervisor]", "[k]"])
         || address >> 63 == 1 && !starts(&["/"]) && path != b"[vsyscall]"
     {
-        return Ok(Frame::Kernel);
+        return Ok(FrameName::Kernel);
     }
     if starts(&["[", "//anon", "anon_inode:", "/dev/zero", "/memfd:", "/SYSV", "linux-vdso", "linux-gate"]) {
-        return Ok(Frame::Nameless("in memory outside every mapped file"));
+        return Ok(FrameName::Nameless("in memory outside every mapped file"));
     }
     let mut name = None;
     if let Some(function) = function {
@@ -270,7 +270,7 @@ fn frame_of<'a>(
         let whole = |id: &&str| id.len() % 2 == 0 && (1..=128).contains(&id.len());
         id = text.filter(whole).filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()));
         if path.len() > 4096 || std::str::from_utf8(path).is_err() {
-            return Ok(Frame::Nameless("in a file whose path is not UTF-8"));
+            return Ok(FrameName::Nameless("in a file whose path is not UTF-8"));
         }
     }
     let path = std::str::from_utf8(path).unwrap();
@@ -278,48 +278,53 @@ fn frame_of<'a>(
     let lower = id.map(str::to_ascii_lowercase);
     let dso = (!path.is_empty()).then_some((path, lower.as_deref()));
     Ok(match (name, function, mapping) {
-        (Some((name, file)), _, _) => Frame::RecordedAddress(named(dso, name, file)),
-        (None, Some(_), _) => Frame::Nameless("in a function whose name is empty or longer than 4096 bytes"),
+        (Some((name, file)), _, _) => FrameName::RecordedAddress(named(dso, name, file)),
+        (None, Some(_), _) => {
+            FrameName::Nameless("in a function whose name is empty or longer than 4096 bytes")
+        }
         (None, None, Some(mapping))
             if dso.is_some()
                 && (mapping.second, mapping.fourth) == (0, 0)
                 && matches!(mapping.third, 0 | u64::MAX) =>
         {
-            Frame::RecordedAddress(at_address(dso, address))
+            FrameName::RecordedAddress(at_address(dso, address))
         }
         (None, None, Some(mapping))
             if dso.is_some()
                 && address >= mapping.second
                 && (mapping.third == 0 || address < mapping.third) =>
         {
-            Frame::RecordedAddress(at_offset(dso, (address - mapping.second).wrapping_add(mapping.fourth)))
+            FrameName::RecordedAddress(at_offset(
+                dso,
+                (address - mapping.second).wrapping_add(mapping.fourth),
+            ))
         }
-        _ => Frame::Nameless("at an address that the profile maps to no file"),
+        _ => FrameName::Nameless("at an address that the profile maps to no file"),
     })
 }
 
-fn lose(said: &mut Said, reason: String, weight: u128) {
+fn lose(said: &mut ProfileContent, reason: String, weight: u128) {
     let entry = said.skipped.entry(reason).or_default();
     *entry = (entry.0 + 1, entry.1 + weight);
 }
 
-fn add(said: &mut Said, frames: &[Frame], weight: u128) {
+fn add(said: &mut ProfileContent, frames: &[FrameName], weight: u128) {
     match frames.last() {
-        Some(Frame::RecordedAddress(place)) => *said.costs.entry(place.clone()).or_default() += weight,
-        Some(Frame::Nameless(why)) => lose(said, format!("own cost {why}"), weight),
+        Some(FrameName::RecordedAddress(place)) => *said.costs.entry(place.clone()).or_default() += weight,
+        Some(FrameName::Nameless(why)) => lose(said, format!("own cost {why}"), weight),
         _ => lose(said, "own cost in the kernel, a hypervisor or a guest".to_owned(), weight),
     }
-    let pairs: std::collections::BTreeSet<(&Frame, &Frame)> =
+    let pairs: std::collections::BTreeSet<(&FrameName, &FrameName)> =
         frames.windows(2).map(|pair| (&pair[0], &pair[1])).collect();
     for pair in pairs {
         let why = match pair {
-            (Frame::Kernel, _) | (_, Frame::Kernel) => continue,
-            (Frame::RecordedAddress(from), Frame::RecordedAddress(to)) => {
+            (FrameName::Kernel, _) | (_, FrameName::Kernel) => continue,
+            (FrameName::RecordedAddress(from), FrameName::RecordedAddress(to)) => {
                 said.total += weight;
                 *said.passages.entry((from.clone(), to.clone())).or_default() += weight;
                 continue;
             }
-            (Frame::Nameless(why), _) | (_, Frame::Nameless(why)) => why,
+            (FrameName::Nameless(why), _) | (_, FrameName::Nameless(why)) => why,
         };
         said.total += weight;
         lose(said, format!("calls {why}"), weight);

@@ -7,15 +7,15 @@
 //! - of a damaged file readelf prints what it can: what is refused is not held against it, as [`crate::elf`] compares refusals, and a
 //!   file that is read although readelf warns of something in it is passed over.
 
-use crate::cases::{Tally, count, differs, mutant};
-use crate::elf::{Symbol, all_seeds, chosen, functions_of, ours_of, without_version};
+use crate::cases::{CaseTally, count, differs, mutant};
+use crate::elf::{ComparedSymbol, all_seeds, chosen, functions_of, ours_of, without_version};
 use sediment_core::binary::{Binary, NoFiles, SymbolSource};
 use std::path::Path;
 use std::process::Command;
 
 pub(crate) fn against_readelf() {
     let seeds = all_seeds();
-    let mut tally = Tally::new("ELF symbols against readelf");
+    let mut tally = CaseTally::new("ELF symbols against readelf");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     for number in 0..count().by_program {
@@ -26,7 +26,7 @@ pub(crate) fn against_readelf() {
     tally.finish(55, 25);
 }
 
-fn compare(number: u64, bytes: &[u8], said: &str, tally: &mut Tally) {
+fn compare(number: u64, bytes: &[u8], said: &str, tally: &mut CaseTally) {
     let warned = said.contains("readelf: ") || said.contains("<corrupt");
     match Binary::parse(bytes, &NoFiles) {
         Err(_) => tally.refused += 1,
@@ -55,7 +55,7 @@ fn asked(file: &Path) -> String {
 }
 
 /// The functions among the symbols that readelf prints; None where it has other words.
-fn functions(said: &str) -> Option<Vec<Symbol>> {
+fn functions(said: &str) -> Option<Vec<ComparedSymbol>> {
     let arm = said.lines().any(|line| line.trim() == "Machine:                           ARM");
     let (sections, kinds) = sections(said)?;
     let mut tables = [Vec::new(), Vec::new()];
@@ -122,8 +122,10 @@ fn functions(said: &str) -> Option<Vec<Symbol>> {
         let name = plain(name).then(|| without_version(name.as_bytes()))?;
         let name = String::from_utf8_lossy(name).into_owned();
         let ifunc = kind == "IFUNC";
-        tables[table]
-            .push((Symbol { address, local, name, size, section: section.clone(), ifunc, untyped }, *end));
+        tables[table].push((
+            ComparedSymbol { address, local, name, size, section: section.clone(), ifunc, untyped },
+            *end,
+        ));
     }
     let [own, dynamic] = tables.map(functions_of);
     Some(chosen(own, dynamic))
@@ -144,9 +146,9 @@ fn with_plain_words(line: &str) -> String {
 }
 
 /// Name and end of each section with code, by number, None for the others; and name and kind of all.
-type Sections<'a> = (Vec<Option<(String, u64)>>, Vec<(&'a str, &'a str)>);
+type ReadelfSections<'a> = (Vec<Option<(String, u64)>>, Vec<(&'a str, &'a str)>);
 
-fn sections(said: &str) -> Option<Sections<'_>> {
+fn sections(said: &str) -> Option<ReadelfSections<'_>> {
     let (mut sections, mut kinds) = (Vec::new(), Vec::new());
     for line in said.lines() {
         let Some((number, rest)) = line.trim_start().strip_prefix('[').and_then(|rest| rest.split_once("] "))

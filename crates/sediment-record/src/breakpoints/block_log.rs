@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log of the executed blocks of functions.
 
-use super::modules::{MappedFunction, Module, Modules, Site};
+use super::modules::{FunctionWithBlocks, Module, Modules, Site};
 use sediment_core::plural::counted;
 use sediment_read::read::{DsoId, RecordedAddress, Recording, Spot, StraightRun};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Knowledge of a function's blocks.
 #[derive(Debug, Clone, Copy, Default)]
-struct Covered {
+struct BlockState {
     /// True if some had no breakpoint for want of memory.
     in_part: bool,
     /// True if it had run before they had breakpoints.
@@ -20,16 +20,16 @@ struct Covered {
 
 /// Executed blocks.
 #[derive(Debug, Default)]
-pub(super) struct Blocks {
+pub(super) struct ExecutedBlocks {
     executed: HashSet<Site>,
     in_order: Vec<Site>,
     /// Visits in walks.
     visits: HashMap<Site, u64>,
     /// By module and number of the mapped function.
-    covered: BTreeMap<(u32, u32), Covered>,
+    covered: BTreeMap<(u32, u32), BlockState>,
 }
 
-impl Blocks {
+impl ExecutedBlocks {
     pub(super) fn add(&mut self, modules: &Modules<'_>, site: Site) {
         if self.executed.insert(site) {
             self.in_order.push(site);
@@ -61,7 +61,7 @@ impl Blocks {
         self.in_order[from..].iter().copied().collect()
     }
 
-    fn of(&mut self, modules: &Modules<'_>, site: Site) -> Option<&mut Covered> {
+    fn of(&mut self, modules: &Modules<'_>, site: Site) -> Option<&mut BlockState> {
         let owner = modules.get(site.module).entries[site.entry as usize].owner?;
         Some(self.covered.entry((site.module, owner)).or_default())
     }
@@ -158,7 +158,7 @@ impl Blocks {
 }
 
 /// Adds all blocks of a function as unwatched.
-fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, function: &MappedFunction) {
+fn add_unwatched(recording: &mut Recording, module: &Module, dso: DsoId, function: &FunctionWithBlocks) {
     let begins = function.blocks.iter().map(|entry| module.entries[*entry as usize].address);
     for address in begins.chain(function.unwatched.iter().copied()) {
         let place = recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) });
@@ -220,7 +220,7 @@ fn median(mut weighed: Vec<(f64, u64)>) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::FileFilter;
-    use crate::breakpoints::modules::{KnownBlocks, Wanted};
+    use crate::breakpoints::modules::{KnownBlocks, ModuleLimits};
     use sediment_core::binary::NoFiles;
     use sediment_core::binary::gcc_block_map::Stretch;
 
@@ -237,7 +237,7 @@ mod tests {
         let (excluded, recorded) = (BTreeSet::new(), FileFilter::default());
         let mut modules = Modules::new(
             &NoFiles,
-            Wanted {
+            ModuleLimits {
                 excluded: &excluded,
                 recorded: &recorded,
                 blocks: KnownBlocks::Mapped,
@@ -246,8 +246,9 @@ mod tests {
         );
         modules.put("/program", 1, module);
         let [function, inner] = [0, 1].map(|entry| Site { module: 0, entry });
-        let mut blocks = Blocks::default();
-        let due = |blocks: &mut Blocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
+        let mut blocks = ExecutedBlocks::default();
+        let due =
+            |blocks: &mut ExecutedBlocks| (0..10).filter(|_| blocks.are_due(&modules, function)).count();
         assert_eq!(due(&mut blocks), 4, "with the first, second, fourth and eighth process");
         assert_eq!(due(&mut blocks), 1, "and the sixteenth");
         blocks.add(&modules, inner);

@@ -4,7 +4,7 @@
 //! A map is believed where the code agrees: a block has a breakpoint if the instructions from a function symbol on, decoded one after
 //! the other, lead to its first byte. Of all other blocks nothing is known afterwards.
 
-use super::modules::{Entry, MappedFunction, Module};
+use super::modules::{CodeEntry, FunctionWithBlocks, Module};
 use crate::tracing::machine::{ISA, TRAP};
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::isa::Isa;
@@ -21,9 +21,9 @@ impl Module {
                 continue;
             }
             let owner = self.mapped.len() as u32;
-            let mut function = MappedFunction { begin, ..MappedFunction::default() };
+            let mut function = FunctionWithBlocks { begin, ..FunctionWithBlocks::default() };
             code.sort_unstable_by_key(|stretch| stretch.address);
-            let mut walk = Walk::new(&ISA, |address| self.bytes_at(address));
+            let mut walk = InstructionWalk::new(&ISA, |address| self.bytes_at(address));
             let mut certain = Vec::new();
             for stretch in &code {
                 let begins = walk.begins_instruction(stretch, self.function_at(stretch.address).is_some());
@@ -49,7 +49,7 @@ impl Module {
             if let Some(entry) = self.entry_at(address) {
                 self.entries[entry].owner = Some(owner);
             } else if let Some(&original) = self.bytes_at(address).and_then(<[u8]>::first_chunk) {
-                blocks.push(Entry { address, original, is_function: false, owner: Some(owner) });
+                blocks.push(CodeEntry { address, original, is_function: false, owner: Some(owner) });
             }
         }
         self.entries.append(&mut blocks);
@@ -73,17 +73,17 @@ impl Module {
 }
 
 /// The instructions of a function, one after the other.
-struct Walk<'a, Code> {
+struct InstructionWalk<'a, Code> {
     isa: &'a Isa,
     /// The code from an address on.
     code: Code,
     /// End of the last stretch.
     end: u64,
-    /// Where an instruction begins, the last that is known; None behind what is no instruction.
+    /// Beginning of the last known instruction; None after bytes that are not an instruction.
     instruction: Option<u64>,
 }
 
-impl<'a, Code: Fn(u64) -> Option<&'a [u8]>> Walk<'a, Code> {
+impl<'a, Code: Fn(u64) -> Option<&'a [u8]>> InstructionWalk<'a, Code> {
     fn new(isa: &'a Isa, code: Code) -> Self {
         Self { isa, code, end: 0, instruction: None }
     }
@@ -112,8 +112,9 @@ mod tests {
 
     /// Where blocks of these sizes begin for certain, from a symbol at address 0x100 on.
     fn certain(isa: &Isa, code: &[u8], sizes: &[u64]) -> Vec<bool> {
-        let mut walk =
-            Walk::new(isa, |address| code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..));
+        let mut walk = InstructionWalk::new(isa, |address| {
+            code.get(usize::try_from(address.checked_sub(0x100)?).ok()?..)
+        });
         let mut address = 0x100;
         let begins = |size: &u64| {
             let stretch = Stretch { address, size: *size, block: Some(1) };
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn parts_begin_at_symbols() {
         let code = [0xc3; 64];
-        let mut walk = Walk::new(&X86_64, |address| code.get(address as usize..));
+        let mut walk = InstructionWalk::new(&X86_64, |address| code.get(address as usize..));
         let mut at = |address, is_symbol| {
             walk.begins_instruction(&Stretch { address, size: 4, block: Some(1) }, is_symbol)
         };

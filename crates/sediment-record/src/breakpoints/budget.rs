@@ -12,7 +12,7 @@ pub(super) const PAGE: u64 = 4096;
 
 /// Pages that all recorded processes together may have of their own for breakpoints.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct PageBudget {
     /// Bytes of a page of this system.
     page: u64,
     pages: Cell<u64>,
@@ -22,7 +22,7 @@ pub(super) struct Budget {
     has_rates: bool,
 }
 
-impl Budget {
+impl PageBudget {
     /// One of this many bytes; whether rates are estimated, for which a part is kept.
     pub(super) fn new(bytes: u64, has_rates: bool) -> Self {
         Self::with_pages_of(page_of_the_system(), bytes, has_rates)
@@ -56,34 +56,34 @@ impl Budget {
     }
 }
 
-/// Purpose of a breakpoint. A quarter of the budget is kept for rates, where they are estimated: they are those of the code that runs.
+/// Purpose of a breakpoint. A quarter of the budget is kept for rates if they are estimated: they measure the code that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To tell when a function runs for the first time.
+pub(super) enum BreakpointPurpose {
+    /// Records the first use of a function.
     FirstUse,
-    /// To tell how often one runs that has run.
+    /// Measures how often a function runs that has run.
     Rate,
 }
 
 /// The pages of one address space that are its own because of breakpoints.
 #[derive(Debug)]
 pub(super) struct OwnPages {
-    budget: Rc<Budget>,
+    budget: Rc<PageBudget>,
     pages: HashSet<u64>,
     /// The page of the last write.
     last: u64,
 }
 
 impl OwnPages {
-    pub(super) fn new(budget: &Rc<Budget>) -> Self {
+    pub(super) fn new(budget: &Rc<PageBudget>) -> Self {
         Self { budget: Rc::clone(budget), pages: HashSet::new(), last: u64::MAX }
     }
 
     /// True if a breakpoint may be set at this address.
-    pub(super) fn has_room(&self, address: u64, purpose: Purpose) -> bool {
+    pub(super) fn has_room(&self, address: u64, purpose: BreakpointPurpose) -> bool {
         let limit = match purpose {
-            Purpose::FirstUse if self.budget.has_rates => self.budget.pages.get() / 4 * 3,
-            Purpose::FirstUse | Purpose::Rate => self.budget.pages.get(),
+            BreakpointPurpose::FirstUse if self.budget.has_rates => self.budget.pages.get() / 4 * 3,
+            BreakpointPurpose::FirstUse | BreakpointPurpose::Rate => self.budget.pages.get(),
         };
         let page = address / self.budget.page;
         page == self.last || self.pages.contains(&page) || self.budget.used.get() < limit
@@ -123,44 +123,44 @@ mod tests {
 
     #[test]
     fn pages_count_once_and_are_given_back() {
-        let budget = Rc::new(Budget::with_pages_of(PAGE, 2 * PAGE, true));
+        let budget = Rc::new(PageBudget::with_pages_of(PAGE, 2 * PAGE, true));
         let mut one = OwnPages::new(&budget);
         one.wrote(0x1000);
         one.wrote(0x1fff);
-        assert!(one.has_room(0x2000, Purpose::Rate), "one page of two is left");
+        assert!(one.has_room(0x2000, BreakpointPurpose::Rate), "one page of two is left");
         let mut other = one.of_copy();
         other.wrote(0x1000);
-        assert!(!one.has_room(0x2000, Purpose::Rate), "a copy's page is another");
-        assert!(one.has_room(0x1234, Purpose::FirstUse), "this one is its own already");
+        assert!(!one.has_room(0x2000, BreakpointPurpose::Rate), "a copy's page is another");
+        assert!(one.has_room(0x1234, BreakpointPurpose::FirstUse), "this one is its own already");
         drop(other);
-        assert!(one.has_room(0x2000, Purpose::Rate));
+        assert!(one.has_room(0x2000, BreakpointPurpose::Rate));
         assert_eq!(budget.peak(), 2 * PAGE);
     }
 
     #[test]
     fn larger_pages_cost_more() {
         const LARGE: u64 = 16 * PAGE;
-        let budget = Rc::new(Budget::with_pages_of(LARGE, 2 * LARGE, true));
+        let budget = Rc::new(PageBudget::with_pages_of(LARGE, 2 * LARGE, true));
         let mut pages = OwnPages::new(&budget);
         (0..16).for_each(|part| pages.wrote(part * PAGE));
         assert_eq!(budget.peak(), LARGE, "all are of one page");
         pages.wrote(LARGE);
         assert_eq!(budget.peak(), 2 * LARGE);
-        assert!(!pages.has_room(2 * LARGE, Purpose::Rate));
-        assert!(pages.has_room(2 * LARGE - 1, Purpose::Rate));
+        assert!(!pages.has_room(2 * LARGE, BreakpointPurpose::Rate));
+        assert!(pages.has_room(2 * LARGE - 1, BreakpointPurpose::Rate));
         assert_eq!(budget.bytes(), 2 * LARGE);
     }
 
     #[test]
     fn a_quarter_is_kept_for_rates() {
-        let budget = Rc::new(Budget::with_pages_of(PAGE, 8 * PAGE, true));
+        let budget = Rc::new(PageBudget::with_pages_of(PAGE, 8 * PAGE, true));
         let mut pages = OwnPages::new(&budget);
         (0..6).for_each(|page| pages.wrote(page * PAGE));
-        assert!(!pages.has_room(6 * PAGE, Purpose::FirstUse));
-        assert!(pages.has_room(6 * PAGE, Purpose::Rate));
-        let budget = Rc::new(Budget::with_pages_of(PAGE, 8 * PAGE, false));
+        assert!(!pages.has_room(6 * PAGE, BreakpointPurpose::FirstUse));
+        assert!(pages.has_room(6 * PAGE, BreakpointPurpose::Rate));
+        let budget = Rc::new(PageBudget::with_pages_of(PAGE, 8 * PAGE, false));
         let mut pages = OwnPages::new(&budget);
         (0..6).for_each(|page| pages.wrote(page * PAGE));
-        assert!(pages.has_room(6 * PAGE, Purpose::FirstUse), "nothing else is recorded");
+        assert!(pages.has_room(6 * PAGE, BreakpointPurpose::FirstUse), "nothing else is recorded");
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls that a traced thread makes for the recorder. Signals wait meanwhile.
 
-use super::waiting::Waiting;
+use super::waiting::StopWait;
 use crate::tracing::machine::Registers;
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
@@ -16,19 +16,19 @@ const LONGEST_CALL: Duration = Duration::from_millis(200);
 
 /// A system call that a thread is to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct CallRequest {
     /// Its number.
     pub(super) number: u64,
     pub(super) arguments: [u64; 6],
 }
 
 /// The next system call that a thread is to make, by the result of the one before.
-pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<Request> + 'a;
+pub(super) type Requests<'a> = dyn FnMut(Option<i64>) -> Option<CallRequest> + 'a;
 
 /// A thread that makes system calls.
-pub(super) struct Caller<'a> {
+pub(super) struct SystemCaller<'a> {
     thread: Pid,
-    waiting: &'a mut Waiting,
+    waiting: &'a mut StopWait,
     /// Longest wait for it to begin or end a call, if it may do without.
     limit: Option<Duration>,
     /// True if its process was stopped, and may be still.
@@ -37,8 +37,8 @@ pub(super) struct Caller<'a> {
     pub(super) end: Option<Status>,
 }
 
-impl<'a> Caller<'a> {
-    pub(super) fn new(thread: Pid, waiting: &'a mut Waiting) -> Self {
+impl<'a> SystemCaller<'a> {
+    pub(super) fn new(thread: Pid, waiting: &'a mut StopWait) -> Self {
         Self { thread, waiting, limit: Some(LONGEST_CALL), was_stopped: false, end: None }
     }
 
@@ -60,7 +60,7 @@ impl<'a> Caller<'a> {
         self.run_to_call()?;
         self.with_signals_waiting(|caller, before| {
             let mut result = None;
-            while let Some(Request { number, arguments }) = next(result) {
+            while let Some(CallRequest { number, arguments }) = next(result) {
                 before.calling(at, number, arguments).ok_or(Errno::ENOSYS)?.put(caller.thread)?;
                 result = Some(caller.finish_call()?);
             }

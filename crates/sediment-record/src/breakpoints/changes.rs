@@ -2,25 +2,25 @@
 //! Changes of code that nobody executes or writes to meanwhile, in runs of pages.
 
 use super::budget::PAGE;
-use crate::tracing::memory::Memory;
+use crate::tracing::memory::TraceeMemory;
 
 /// Pages that are read or written at once.
 pub(super) const PAGES_AT_ONCE: u64 = 64;
-/// Most bytes of a [`Change`]: a jump, and a marker for indirect calls before it.
+/// Most bytes of a [`CodeChange`]: a jump, and a marker for indirect calls before it.
 pub(super) const LONGEST_CHANGE: usize = 12;
 
 /// Bytes that take the place of others.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Change {
+pub(super) struct CodeChange {
     address: u64,
     length: usize,
     /// The first `length` count.
     pub(super) bytes: [u8; LONGEST_CHANGE],
-    /// Bytes that have to stand around it before: their address, which is not above its own, the bytes, and how many count.
+    /// Bytes that must be around it before: their address, which is not above its own, the bytes, and their number.
     expected: Option<(u64, [u8; LONGEST_CHANGE], usize)>,
 }
 
-impl Change {
+impl CodeChange {
     /// One to these bytes.
     pub(super) fn new(address: u64, bytes: &[u8]) -> Self {
         Self { address, length: bytes.len(), bytes: padded(bytes), expected: None }
@@ -67,8 +67,8 @@ fn padded<const LENGTH: usize>(bytes: &[u8]) -> [u8; LENGTH] {
 
 /// Makes changes, whose addresses rise, in memory that nobody else writes to or executes now: if `together`, those of neighbouring pages
 /// at once, or one by one where that cannot be done. Which were made.
-pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: bool) -> Vec<bool> {
-    let one_by_one = |change: &Change| {
+pub(super) fn write_at_rest(memory: &dyn TraceeMemory, changes: &[CodeChange], together: bool) -> Vec<bool> {
+    let one_by_one = |change: &CodeChange| {
         let (start, end) = change.looks_at();
         let mut now = [0; 2 * LONGEST_CHANGE];
         let now = &mut now[..(end - start) as usize];
@@ -90,7 +90,7 @@ pub(super) fn write_at_rest(memory: &dyn Memory, changes: &[Change], together: b
         });
         let (run, others) = rest.split_at(near.count());
         let start = run.iter().map(|change| change.looks_at().0).min().unwrap_or(first.address);
-        let end = run.iter().map(Change::end).max().unwrap_or(start);
+        let end = run.iter().map(CodeChange::end).max().unwrap_or(start);
         let looked = run.iter().map(|change| change.looks_at().1).max().unwrap_or(end);
         let mut bytes = vec![0; (looked - start) as usize];
         let read = memory.read(start, &mut bytes).is_ok();

@@ -6,14 +6,14 @@
 //! that expect the same frame as there is at the jump. Unwind tables tell that; where they do not, it may lead to any instruction.
 
 use sediment_core::binary::{Binary, BinaryFunction};
-use sediment_core::isa::{Branches, Detour, JUMP};
+use sediment_core::isa::{Detour, IndirectJumps, JUMP};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// Where a jump can stand at the beginning of a function.
+/// Place for a jump at the beginning of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct JumpPlace {
     /// Bytes from the function's first, a marker for indirect calls, which stay.
     pub(super) inside: u8,
     /// Bytes of the instructions that give way.
@@ -25,13 +25,13 @@ pub(super) struct Place {
 }
 
 /// The code of a file from an address on.
-pub(super) type CodeAt<'a> = &'a dyn Fn(u64) -> Option<&'a [u8]>;
+pub(super) type CodeAt<'a, 'b> = &'b dyn Fn(u64) -> Option<&'a [u8]>;
 
 /// Frame before the instruction at an address, as the row of an unwind table, where that is known.
 pub(super) type FrameAt<'a, Frame> = &'a mut dyn FnMut(u64) -> Option<Frame>;
 
 /// Instructions that give way to a jump.
-struct Covered {
+struct ReplacedInstructions {
     address: u64,
     entry: usize,
     /// As [`sediment_core::isa::Movable::begins`].
@@ -40,17 +40,17 @@ struct Covered {
 
 /// By entry, of which these are the addresses, in ascending order: where a jump can stand.
 pub(super) fn plan<Frame: PartialEq>(
-    code_at: CodeAt<'_>,
+    code_at: CodeAt<'_, '_>,
     frame: FrameAt<'_, Frame>,
     entries: &[u64],
     binary: &Binary,
     (detour, landing): (&Detour, &[u8]),
-) -> Vec<Option<Place>> {
+) -> Vec<Option<JumpPlace>> {
     let shadow_stacks = has_shadow_stacks();
     let mut functions: Vec<&BinaryFunction> = binary.functions.iter().collect();
     functions.sort_by_key(|function| (function.address, function.size));
     let mut found = vec![None; entries.len()];
-    let mut covered: Vec<Covered> = Vec::new();
+    let mut covered: Vec<ReplacedInstructions> = Vec::new();
     for (index, function) in functions.iter().enumerate() {
         let entry = entries.binary_search(&function.address).ok();
         let Some(entry) = entry.filter(|entry| found[*entry].is_none()) else { continue };
@@ -63,17 +63,17 @@ pub(super) fn plan<Frame: PartialEq>(
         let movable =
             (detour.movable)(&code[inside..], size).filter(|movable| !(movable.calls && shadow_stacks));
         let Some(movable) = movable else { continue };
-        found[entry] = Some(Place {
+        found[entry] = Some(JumpPlace {
             inside: inside as u8,
             length: movable.length as u8,
             ends: movable.ends,
             plain: movable.plain,
         });
         let address = function.address + inside as u64;
-        covered.push(Covered { address, entry, begins: movable.begins });
+        covered.push(ReplacedInstructions { address, entry, begins: movable.begins });
     }
     let mut marks = Marks::new(&covered);
-    let mut jumping: HashMap<u64, Branches> = HashMap::new();
+    let mut jumping: HashMap<u64, IndirectJumps> = HashMap::new();
     let mut leaving: Vec<(u64, u64)> = Vec::new();
     for section in &binary.code_sections {
         let section = section.address..section.address.saturating_add(section.size);
@@ -96,11 +96,11 @@ pub(super) fn plan<Frame: PartialEq>(
         marks.scan(code_at, detour, end..section.end);
     }
     let others = jumps_of_parts(&functions, &jumping, leaving);
-    for Covered { address, entry, begins } in covered {
+    for ReplacedInstructions { address, entry, begins } in covered {
         let own = jumping.get(&entries[entry]).into_iter();
         let mut jumps = own.chain(others.get(&entries[entry]).into_iter().flatten().copied());
         let behind = || (1..JUMP as u64).filter(|inside| begins >> inside & 1 == 1).map(|at| address + at);
-        let mut may_reach = |jumps: &Branches| {
+        let mut may_reach = |jumps: &IndirectJumps| {
             jumps.unknown && begins != 0
                 || behind().any(|to| {
                     let there = frame(to);
@@ -121,9 +121,9 @@ pub(super) fn plan<Frame: PartialEq>(
 /// `leaving`, or they have its name.
 fn jumps_of_parts<'a>(
     functions: &[&BinaryFunction],
-    jumping: &'a HashMap<u64, Branches>,
+    jumping: &'a HashMap<u64, IndirectJumps>,
     mut leaving: Vec<(u64, u64)>,
-) -> HashMap<u64, Vec<&'a Branches>> {
+) -> HashMap<u64, Vec<&'a IndirectJumps>> {
     let mut cold: HashMap<&str, Vec<u64>> = HashMap::new();
     for part in functions.iter().filter(|function| jumping.contains_key(&function.address)) {
         if let Some((name, _)) = part.name.split_once(".cold") {
@@ -134,7 +134,7 @@ fn jumps_of_parts<'a>(
         let parts = cold.get(function.name.as_str()).into_iter().flatten();
         leaving.extend(parts.map(|part| (function.address, *part)));
     }
-    let mut found: HashMap<u64, Vec<&Branches>> = HashMap::new();
+    let mut found: HashMap<u64, Vec<&IndirectJumps>> = HashMap::new();
     for (function, target) in leaving {
         let behind = functions.partition_point(|function| function.address <= target);
         let Some(part) = behind.checked_sub(1).map(|index| functions[index].address) else { continue };
@@ -154,7 +154,7 @@ fn has_shadow_stacks() -> bool {
     *FOUND
 }
 
-fn slice<'a>(code_at: CodeAt<'a>, range: &Range<u64>) -> &'a [u8] {
+fn slice<'a>(code_at: CodeAt<'a, '_>, range: &Range<u64>) -> &'a [u8] {
     let code = code_at(range.start).unwrap_or_default();
     let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
     &code[..length.min(code.len())]
@@ -169,12 +169,12 @@ struct Marks {
 
 impl Marks {
     /// Marks the bytes behind the first of each place.
-    fn new(covered: &[Covered]) -> Self {
+    fn new(covered: &[ReplacedInstructions]) -> Self {
         let start = covered.iter().map(|covered| covered.address).min().unwrap_or(0);
         let end = covered.iter().map(|covered| covered.address + JUMP as u64).max().unwrap_or(0);
         let mut marks =
             Self { start, bits: vec![0; ((end - start) / 64 + 1) as usize], hits: HashSet::new() };
-        for Covered { address, .. } in covered {
+        for ReplacedInstructions { address, .. } in covered {
             for inside in 1..JUMP as u64 {
                 let bit = address + inside - start;
                 marks.bits[(bit / 64) as usize] |= 1 << (bit % 64);
@@ -196,7 +196,7 @@ impl Marks {
     }
 
     /// Notes the target of whatever may be a branch in code that belongs to no function.
-    fn scan(&mut self, code_at: CodeAt<'_>, detour: &Detour, range: Range<u64>) {
+    fn scan(&mut self, code_at: CodeAt<'_, '_>, detour: &Detour, range: Range<u64>) {
         let code = slice(code_at, &range);
         for (at, address) in (0..code.len()).zip(range.start..) {
             (detour.any_branch)(&code[at..], address, &mut |target, _| self.hit(target));
@@ -215,7 +215,7 @@ mod tests {
         frame: FrameAt<'_, u64>,
         entries: &[u64],
         binary: &Binary,
-    ) -> Vec<Option<Place>> {
+    ) -> Vec<Option<JumpPlace>> {
         let code_at = |address: u64| code.get(address as usize..);
         plan(&code_at, frame, entries, binary, (&X86_64.detour.unwrap(), X86_64.landing_pad))
     }
@@ -325,6 +325,6 @@ mod tests {
         binary.code_sections = vec![CodeSection { name: ".text".to_owned(), address: 0, size: 32 }];
         let found = plan_all(&code, &mut |_| None, &[0, 2], &binary);
         assert_eq!(found[0], None);
-        assert_eq!(found[1], Some(Place { inside: 0, length: 5, ends: true, plain: true }));
+        assert_eq!(found[1], Some(JumpPlace { inside: 0, length: 5, ends: true, plain: true }));
     }
 }

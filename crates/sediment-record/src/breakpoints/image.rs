@@ -5,12 +5,12 @@
 //! it meanwhile stays. Just before, it is looked at again what stands there. Only while all threads of a program stand still,
 //! neighbouring pages are written at once.
 
-use super::budget::{OwnPages, PAGE, Purpose};
-use super::changes::{Change, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
-use super::modules::{Entry, Module};
+use super::budget::{BreakpointPurpose, OwnPages, PAGE};
+use super::changes::{CodeChange, LONGEST_CHANGE, PAGES_AT_ONCE, write_at_rest};
+use super::modules::{CodeEntry, Module};
 use super::pairing::leave_pair;
 use crate::tracing::machine::{TRAP, replace, restore};
-use crate::tracing::memory::Memory;
+use crate::tracing::memory::TraceeMemory;
 use sediment_core::isa::JUMP;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const NEIGHBOURS: usize = 16;
 
 /// A file mapped at one place.
 #[derive(Debug, Clone)]
-pub(super) struct Image {
+pub(super) struct MappedImage {
     pub(super) module: u32,
     /// Difference between addresses in memory and in the file.
     pub(super) bias: u64,
@@ -30,13 +30,13 @@ pub(super) struct Image {
     left: BTreeSet<u64>,
     /// Where its code is or was, also where it cannot be executed for the moment.
     extent: Vec<Range<u64>>,
-    /// By entry of the module: whether a breakpoint was set there and not met since.
+    /// By entry of the module: whether a breakpoint was set there and not hit since.
     armed: Vec<bool>,
     /// The functions that have run, in their order, and the processor time of the process then, in nanoseconds.
     pub(super) seen: Vec<(u32, u64)>,
 }
 
-impl Image {
+impl MappedImage {
     pub(super) fn new(module: u32, bias: u64, entries: usize) -> Self {
         Self {
             module,
@@ -80,14 +80,14 @@ impl Image {
     }
 
     /// Notes which entries hold breakpoints that others of us have set.
-    pub(super) fn find_set(&mut self, module: &Module, memory: &dyn Memory) {
+    pub(super) fn find_set(&mut self, module: &Module, memory: &dyn TraceeMemory) {
         for index in self.standing(module, memory, 0..module.entries.len(), &|_| true) {
             self.armed[index] = true;
         }
     }
 
     /// True if memory and file agree at every entry.
-    pub(super) fn agrees(&self, module: &Module, memory: &dyn Memory) -> bool {
+    pub(super) fn agrees(&self, module: &Module, memory: &dyn TraceeMemory) -> bool {
         let mut agrees = true;
         self.look_at(module, memory, self.settable_entries(module), |index, now| {
             agrees &= now.starts_with(&module.entries[index].original);
@@ -100,8 +100,8 @@ impl Image {
     pub(super) fn arm(
         &mut self,
         module: &Module,
-        memory: &dyn Memory,
-        (pages, purpose): (&mut OwnPages, Purpose),
+        memory: &dyn TraceeMemory,
+        (pages, purpose): (&mut OwnPages, BreakpointPurpose),
         entries: impl IntoIterator<Item = usize>,
         mut set: impl FnMut(usize),
     ) -> usize {
@@ -130,7 +130,7 @@ impl Image {
 
     /// As [`Self::agrees`], of a process whose threads stand still: whether also all pages with entries are what the file holds. None
     /// where an entry does not agree.
-    pub(super) fn agrees_at_rest(&self, module: &Module, memory: &dyn Memory) -> Option<bool> {
+    pub(super) fn agrees_at_rest(&self, module: &Module, memory: &dyn TraceeMemory) -> Option<bool> {
         let entries =
             self.settable_entries(module).map(|index| (index, self.address(&module.entries[index])));
         let entries: Vec<(usize, u64)> = entries.collect();
@@ -139,7 +139,12 @@ impl Image {
     }
 
     /// The same for these entries.
-    fn agrees_in(&self, module: &Module, memory: &dyn Memory, entries: &[(usize, u64)]) -> Option<bool> {
+    fn agrees_in(
+        &self,
+        module: &Module,
+        memory: &dyn TraceeMemory,
+        entries: &[(usize, u64)],
+    ) -> Option<bool> {
         let (mut run, mut whole) = (Vec::new(), true);
         for (pages, here) in runs(entries, LONGEST_CHANGE as u64) {
             run.resize((pages.end - pages.start) as usize, 0);
@@ -171,7 +176,7 @@ impl Image {
     pub(super) fn arm_at_rest(
         &mut self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         pages: &mut OwnPages,
         entries: impl IntoIterator<Item = usize>,
         jump: impl Fn(usize) -> Option<(u64, [u8; JUMP])>,
@@ -185,7 +190,9 @@ impl Image {
             if !self.is_settable(address) || !self.is_settable(last) || address < end {
                 continue;
             }
-            if !pages.has_room(address, Purpose::FirstUse) || !pages.has_room(last, Purpose::FirstUse) {
+            if !pages.has_room(address, BreakpointPurpose::FirstUse)
+                || !pages.has_room(last, BreakpointPurpose::FirstUse)
+            {
                 missing += 1;
                 continue;
             }
@@ -202,8 +209,8 @@ impl Image {
     }
 
     /// Makes these changes, by one write for neighbouring pages; the entries where that was done.
-    fn write_runs(&self, module: &Module, memory: &dyn Memory, planned: &[Planned]) -> Vec<usize> {
-        let (mut run, mut armed) = (Run::default(), Vec::with_capacity(planned.len()));
+    fn write_runs(&self, module: &Module, memory: &dyn TraceeMemory, planned: &[Planned]) -> Vec<usize> {
+        let (mut run, mut armed) = (PageWrite::default(), Vec::with_capacity(planned.len()));
         for change in planned {
             let address = change.address;
             let between = run.gap(address).and_then(|gap| {
@@ -234,7 +241,7 @@ impl Image {
     }
 
     /// True if there is any memory where its code was.
-    pub(super) fn is_readable(&self, memory: &dyn Memory) -> bool {
+    pub(super) fn is_readable(&self, memory: &dyn TraceeMemory) -> bool {
         self.extent.iter().any(|range| memory.read(range.start, &mut [0]).is_ok())
     }
 
@@ -243,7 +250,7 @@ impl Image {
     pub(super) fn disarm(
         &mut self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         pages: &mut OwnPages,
         may_be_ours: &dyn Fn(u64) -> bool,
         entries: impl IntoIterator<Item = usize>,
@@ -270,7 +277,7 @@ impl Image {
     pub(super) fn leave_to_program(
         &mut self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         pages: &mut OwnPages,
         written: &Range<u64>,
     ) {
@@ -294,7 +301,7 @@ impl Image {
     pub(super) fn disarm_all(
         &mut self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         pages: &mut OwnPages,
         may_be_ours: &dyn Fn(u64) -> bool,
         at_rest: bool,
@@ -306,11 +313,11 @@ impl Image {
         let standing = self.standing(module, memory, all, may_be_ours);
         let changes = standing.iter().map(|index| {
             let entry = &module.entries[*index];
-            let mut change = Change::new(self.address(entry), &entry.original);
+            let mut change = CodeChange::new(self.address(entry), &entry.original);
             change.expects(change.address(), &TRAP);
             change
         });
-        let changes: Vec<Change> = changes.collect();
+        let changes: Vec<CodeChange> = changes.collect();
         for ((index, change), made) in
             standing.iter().zip(&changes).zip(write_at_rest(memory, &changes, true))
         {
@@ -326,7 +333,7 @@ impl Image {
     fn standing(
         &self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         entries: impl IntoIterator<Item = usize>,
         may_be_ours: &dyn Fn(u64) -> bool,
     ) -> Vec<usize> {
@@ -344,14 +351,14 @@ impl Image {
     }
 
     /// Removes all breakpoints in a copy of its code: a thread may move its code to other memory.
-    pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages) {
+    pub(super) fn disarm_copy(&mut self, module: &Module, memory: &dyn TraceeMemory, pages: &mut OwnPages) {
         let armed = (0..self.armed.len()).filter(|index| self.armed[*index]);
         let copied: Vec<usize> = armed.filter(|index| self.is_copy_at(module, memory, *index)).collect();
         self.disarm(module, memory, pages, &|_| true, copied);
     }
 
     /// True if the code behind an entry is the module's, but for breakpoints.
-    pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn Memory, index: usize) -> bool {
+    pub(super) fn is_copy_at(&self, module: &Module, memory: &dyn TraceeMemory, index: usize) -> bool {
         let from = module.entries[index].address + TRAP.len() as u64;
         let Some(expected) = module.bytes_at(from) else { return false };
         let mut found = [0; NEIGHBOURS];
@@ -360,7 +367,13 @@ impl Image {
     }
 
     /// Puts back the bytes of the file at an entry.
-    pub(super) fn put_back(&self, module: &Module, memory: &dyn Memory, pages: &mut OwnPages, index: usize) {
+    pub(super) fn put_back(
+        &self,
+        module: &Module,
+        memory: &dyn TraceeMemory,
+        pages: &mut OwnPages,
+        index: usize,
+    ) {
         let entry = &module.entries[index];
         let address = self.address(entry);
         // A process that has just ended has no memory left to write to.
@@ -369,7 +382,7 @@ impl Image {
         }
     }
 
-    fn address(&self, entry: &Entry) -> u64 {
+    fn address(&self, entry: &CodeEntry) -> u64 {
         entry.address.wrapping_add(self.bias)
     }
 
@@ -377,7 +390,7 @@ impl Image {
     fn look_at(
         &self,
         module: &Module,
-        memory: &dyn Memory,
+        memory: &dyn TraceeMemory,
         entries: impl IntoIterator<Item = usize>,
         mut show: impl FnMut(usize, &[u8]),
     ) {
@@ -433,8 +446,8 @@ pub(super) const MANY: usize = 1000;
 /// The results of some work for the halves of a list, which two threads do where it is long, or for the whole.
 fn by_halves<Item: Sync, Done: Send>(
     items: &[Item],
-    memory: &dyn Memory,
-    work: impl Fn(&[Item], &dyn Memory) -> Done + Sync,
+    memory: &dyn TraceeMemory,
+    work: impl Fn(&[Item], &dyn TraceeMemory) -> Done + Sync,
 ) -> Vec<Done> {
     let Some(memory) = memory.shared().filter(|_| items.len() >= MANY) else {
         return vec![work(items, memory)];
@@ -484,16 +497,16 @@ fn runs(entries: &[(usize, u64)], reach: u64) -> impl Iterator<Item = (Range<u64
     })
 }
 
-/// Breakpoints and jumps in neighbouring pages, and what stands between them, to be written at once.
+/// Breakpoints and jumps in neighbouring pages, and the bytes between them, to be written at once.
 #[derive(Debug, Default)]
-struct Run {
+struct PageWrite {
     start: u64,
     bytes: Vec<u8>,
     /// Entry, and its bytes among those.
     changes: Vec<(usize, Range<usize>)>,
 }
 
-impl Run {
+impl PageWrite {
     fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
@@ -517,7 +530,7 @@ impl Run {
     }
 
     /// Writes it, piece by piece where that cannot be done at once, and notes which entries are armed. Then it is empty.
-    fn write(&mut self, memory: &dyn Memory, armed: &mut Vec<usize>) {
+    fn write(&mut self, memory: &dyn TraceeMemory, armed: &mut Vec<usize>) {
         let together = !self.changes.is_empty() && memory.write(self.start, &self.bytes).is_ok();
         for (entry, range) in self.changes.drain(..) {
             let at = self.start + range.start as u64;
@@ -532,20 +545,20 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::breakpoints::budget::Budget;
+    use crate::breakpoints::budget::PageBudget;
     use std::cell::{Cell, RefCell};
     use std::io;
     use std::rc::Rc;
 
-    /// Memory at address 0 that counts writes, and refuses those of more than these bytes.
+    /// Memory at address 0 that counts writes, and refuses longer ones than `longest`.
     #[derive(Debug)]
-    struct Counted {
+    struct CountingMemory {
         bytes: RefCell<Vec<u8>>,
         writes: Cell<usize>,
         longest: usize,
     }
 
-    impl Memory for Counted {
+    impl TraceeMemory for CountingMemory {
         fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
             let bytes = self.bytes.borrow();
             let rest = &bytes[bytes.len().min(address as usize)..];
@@ -570,11 +583,11 @@ mod tests {
     fn armed(budget: u64, longest: usize) -> (Vec<u64>, usize, usize, u64) {
         let code: Vec<u8> = (0..6 * PAGE).map(|address| (address % 251) as u8 & 0x7f).collect();
         let module = Module::of_code("program", &code, &FUNCTIONS, None);
-        let mut image = Image::new(0, 0, module.entries.len());
+        let mut image = MappedImage::new(0, 0, module.entries.len());
         let mapped = 0..6 * PAGE;
         image.is_mapped_at(vec![mapped.clone()], &[mapped]);
-        let budget = Rc::new(Budget::new(budget, true));
-        let memory = Counted { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
+        let budget = Rc::new(PageBudget::new(budget, true));
+        let memory = CountingMemory { bytes: RefCell::new(code.clone()), writes: Cell::new(0), longest };
         let mut pages = OwnPages::new(&budget);
         assert_eq!(image.agrees_at_rest(&module, &memory), Some(true));
         let missing = image.arm_at_rest(&module, &memory, &mut pages, 0..module.entries.len(), |_| None);

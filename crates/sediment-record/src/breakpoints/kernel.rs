@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Operating system as the tracer sees it, and the Linux kernel behind it. Tests put a model in its place.
 
-use super::calls::{Caller, Requests};
-use super::pairing::Pair;
+use super::calls::{Requests, SystemCaller};
+use super::pairing::PairedThread;
 use super::signals;
-use super::waiting::Waiting;
+use super::waiting::StopWait;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::{self, Mapping};
-use crate::tracing::memory::{Memory, ProcessMemory, TracedMemory};
+use crate::tracing::mappings::{self, ProcessMapping};
+use crate::tracing::memory::{ProcessMemory, TracedMemory, TraceeMemory};
 use crate::tracing::system::{self, Alarm, Resume, Status};
 use nix::errno::Errno;
 use nix::libc;
@@ -118,25 +118,25 @@ pub(super) trait Kernel {
     fn threads(&self, process: Pid) -> BTreeSet<Pid>;
 
     /// Opens the memory of a thread.
-    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>>;
+    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>>;
 
     /// The memory of a stopped new thread of a process that may not be read, which is made readable until [`Self::close_memory`].
-    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>>;
+    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>>;
 
     /// Makes the process unreadable again.
     fn close_memory(&self, thread: Pid) -> io::Result<()>;
 
     /// Files that a thread has mapped, by address.
-    fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
+    fn mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>>;
 
     /// All mappings of a thread, by address.
-    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>>;
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>>;
 
     /// The file that a thread has mapped at this address.
-    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>>;
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>>;
 
     /// Content of a mapped file; empty where a traced program may serve it.
-    fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>>;
+    fn content(&self, thread: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>>;
 
     /// A value of the auxiliary vector.
     fn auxiliary(&self, process: Pid, key: u64) -> Option<u64>;
@@ -169,10 +169,10 @@ pub(super) trait Kernel {
 /// The kernel that runs us.
 pub(super) struct Linux {
     alarm: RefCell<Alarm>,
-    waiting: RefCell<Waiting>,
-    pair: RefCell<Option<Pair>>,
+    waiting: RefCell<StopWait>,
+    pair: RefCell<Option<PairedThread>>,
     /// The last that was a pair.
-    parted: RefCell<Option<Pair>>,
+    parted: RefCell<Option<PairedThread>>,
     /// A report that arrived while another was waited for.
     early: Cell<Option<(Pid, Status)>>,
 }
@@ -182,7 +182,7 @@ impl Linux {
     pub(super) fn new() -> Result<Self, Errno> {
         Ok(Self {
             alarm: RefCell::new(Alarm::new()?),
-            waiting: RefCell::new(Waiting::new()),
+            waiting: RefCell::new(StopWait::new()),
             pair: RefCell::default(),
             parted: RefCell::default(),
             early: Cell::default(),
@@ -320,35 +320,35 @@ impl Kernel for Linux {
         mappings::threads(process).unwrap_or_default().into_iter().collect()
     }
 
-    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>> {
+    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>> {
         Ok(Rc::new(ProcessMemory::of(thread)?))
     }
 
-    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>> {
+    fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>> {
         if !mappings::is_filtered_as_we_are(thread) {
             return Err(io::Error::other("a seccomp filter of its own stands over it"));
         }
-        Caller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(true)?;
+        SystemCaller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(true)?;
         Ok(Rc::new(TracedMemory::of(thread)))
     }
 
     fn close_memory(&self, thread: Pid) -> io::Result<()> {
-        Caller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(false)
+        SystemCaller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(false)
     }
 
-    fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+    fn mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>> {
         mappings::mappings(thread)
     }
 
-    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>> {
         mappings::all_mappings(thread)
     }
 
-    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>> {
         mappings::mapping_at(thread, address)
     }
 
-    fn content(&self, thread: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
+    fn content(&self, thread: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>> {
         mappings::content(thread, mapping)
     }
 
@@ -369,7 +369,7 @@ impl Kernel for Linux {
     }
 
     fn pair(&self, thread: Pid) -> Result<(), Errno> {
-        *self.pair.borrow_mut() = Some(Pair::of(thread)?);
+        *self.pair.borrow_mut() = Some(PairedThread::of(thread)?);
         self.waiting.borrow_mut().is_paired = true;
         Ok(())
     }
@@ -393,7 +393,7 @@ impl Kernel for Linux {
 
     fn make_calls(&self, thread: Pid, at: u64, next: &mut Requests<'_>) -> io::Result<()> {
         let mut waiting = self.waiting.borrow_mut();
-        let mut caller = Caller::new(thread, &mut waiting);
+        let mut caller = SystemCaller::new(thread, &mut waiting);
         let made = caller.make(at, next);
         if let Some(end) = caller.end {
             self.early.set(Some((thread, end)));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Log of first uses, callers and call counts; and the [`Recording`] made from it.
 
-use super::block_log::Blocks;
-use super::image::Image;
+use super::block_log::ExecutedBlocks;
+use super::image::MappedImage;
 use super::modules::Site;
-use super::modules::{Calls, Modules, base_name};
-use super::space::Space;
+use super::modules::{CallAnswer, Modules, base_name};
+use super::space::AddressSpace;
 use super::step_times::StepTimes;
 use crate::tracing::machine::ARCH;
 use sediment_core::plural::counted;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::random::Generator;
 use sediment_core::skipped::Reason;
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
@@ -33,10 +33,10 @@ const DEVIATIONS: f64 = 3.0;
 type InFile = Option<(u32, u64)>;
 
 /// Who called; None where what is returned to is no place in a file.
-type CallerAddress = Option<Caller>;
+type CallerAddress = Option<CallingCode>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Caller {
+struct CallingCode {
     module: u32,
     address: u64,
     /// True if the code there calls.
@@ -56,7 +56,7 @@ struct CallCounts {
 
 /// Counts of one function.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Facts {
+pub(super) struct FunctionLog {
     rank: u64,
     /// Processor time that a breakpoint stood at it to measure its rate, in nanoseconds.
     watched: u64,
@@ -71,7 +71,7 @@ pub(super) struct Facts {
     exposed: u64,
 }
 
-impl Facts {
+impl FunctionLog {
     /// Hits in windows of either kind, and their time in nanoseconds, as if all had been by time alone.
     pub(super) fn seen(&self) -> (u64, u64) {
         (self.hits, self.watched.max(self.hits * SHORTEST))
@@ -147,8 +147,8 @@ enum Heard {
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    functions: BTreeMap<Site, Facts>,
-    blocks: Blocks,
+    functions: BTreeMap<Site, FunctionLog>,
+    blocks: ExecutedBlocks,
     calls: BTreeMap<(CallerAddress, Site), CallCounts>,
     bursts: Vec<Heard>,
     /// Processor time of processes that are no more, in nanoseconds.
@@ -195,7 +195,7 @@ impl Log {
     /// A function that made one of the calls in sequences, by the entry in front of the call: functions that make many are drawn often.
     pub(super) fn draw_caller(&self, modules: &Modules<'_>, random: &mut Generator) -> Option<Site> {
         let drawn = self.bursts.get((random.unit() * self.bursts.len() as f64) as usize)?;
-        let Heard::Executed(_, Some(Caller { module, address, certain: true }), _) = drawn else {
+        let Heard::Executed(_, Some(CallingCode { module, address, certain: true }), _) = drawn else {
             return None;
         };
         let entries = &modules.get(*module).entries;
@@ -218,7 +218,7 @@ impl Log {
         self.blocks.covers_late(modules, site);
     }
 
-    pub(super) fn facts(&self, site: Site) -> Facts {
+    pub(super) fn facts(&self, site: Site) -> FunctionLog {
         self.functions.get(&site).copied().unwrap_or_default()
     }
 
@@ -233,7 +233,7 @@ impl Log {
     /// A function was called for the first time in a process, by the code before this place.
     pub(super) fn first(&mut self, modules: &Modules<'_>, site: Site, returns_to: InFile) {
         let rank = self.functions.len() as u64;
-        self.functions.entry(site).or_insert(Facts { rank, ..Facts::default() });
+        self.functions.entry(site).or_insert(FunctionLog { rank, ..FunctionLog::default() });
         self.seen(modules, site, returns_to).1.first += 1;
     }
 
@@ -287,7 +287,7 @@ impl Log {
     }
 
     /// An address space is no more.
-    pub(super) fn retire(&mut self, space: &Space) {
+    pub(super) fn retire(&mut self, space: &AddressSpace) {
         self.retired += space.worked();
         for image in space.images.iter().chain(&space.gone) {
             self.retire_image(image, space.processor_time);
@@ -300,7 +300,7 @@ impl Log {
     }
 
     /// A file is no longer mapped, at this processor time of its process.
-    pub(super) fn retire_image(&mut self, image: &Image, now: u64) {
+    pub(super) fn retire_image(&mut self, image: &MappedImage, now: u64) {
         for (entry, since) in &image.seen {
             let site = Site { module: image.module, entry: *entry };
             if let Some(facts) = self.functions.get_mut(&site) {
@@ -310,7 +310,7 @@ impl Log {
     }
 
     /// The recording, and the steps of its sequences.
-    pub(super) fn recording(&self, modules: &Modules<'_>, source: Source) -> (Recording, Vec<Step>) {
+    pub(super) fn recording(&self, modules: &Modules<'_>, source: ProfileSource) -> (Recording, Vec<Step>) {
         let runs = self.runs_of_a_step();
         let mut recording = Recording::default();
         recording.source = source;
@@ -343,7 +343,7 @@ impl Log {
             *calls_of.entry(*site).or_default() += count;
             calls += u128::from(seen.first + seen.hit + seen.steps);
             match caller {
-                Some(Caller { module, address, certain }) => {
+                Some(CallingCode { module, address, certain }) => {
                     if *certain {
                         *calls_from.entry((*module, *address)).or_default() += count;
                     }
@@ -371,7 +371,7 @@ impl Log {
                 Heard::Executed(thread, caller, site) => {
                     let thread = *thread;
                     in_a_burst.insert(thread);
-                    if let Some(Caller { module, address, certain: true }) = caller {
+                    if let Some(CallingCode { module, address, certain: true }) = caller {
                         let place = place(&mut recording, *module, *address);
                         steps.push(Step::Run { thread, place });
                     }
@@ -389,7 +389,7 @@ impl Log {
         if all == 0 {
             return 1.0;
         }
-        let called: f64 = self.functions.values().map(Facts::called).sum();
+        let called: f64 = self.functions.values().map(FunctionLog::called).sum();
         let own = self.step_times.own(called / all as f64);
         let by_time = self.retired as f64 / own / all as f64;
         let (mut calls, mut steps) = (0.0, 0.0);
@@ -421,15 +421,15 @@ impl Log {
 }
 
 /// Where a call of a function that returns to an address of a module was made.
-fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> Caller {
+fn caller(modules: &Modules<'_>, site: Site, module: u32, returns_to: u64) -> CallingCode {
     let same = site.module == module;
     let callee = same.then(|| modules.get(module).entries[site.entry as usize].address);
     let (address, certain) = match modules.get(module).calls_before(returns_to, callee) {
-        Calls::There => (returns_to - 1, true),
-        Calls::Jumped(function) => (function, true),
-        Calls::Not => (returns_to, false),
+        CallAnswer::There => (returns_to - 1, true),
+        CallAnswer::Jumped(function) => (function, true),
+        CallAnswer::Not => (returns_to, false),
     };
-    Caller { module, address, certain }
+    CallingCode { module, address, certain }
 }
 
 #[cfg(test)]
@@ -437,8 +437,8 @@ mod tests {
     use super::*;
 
     /// A function that was watched for a tenth of its time.
-    fn watched(hits: u64, steps: u64) -> Facts {
-        Facts { watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000, ..Facts::default() }
+    fn watched(hits: u64, steps: u64) -> FunctionLog {
+        FunctionLog { watched: 1_000_000_000, hits, steps, exposed: 10_000_000_000, ..FunctionLog::default() }
     }
 
     fn is_near(found: Option<f64>, expected: f64) -> bool {
@@ -455,8 +455,9 @@ mod tests {
 
     #[test]
     fn calls_come_in_runs() {
-        let log = |of_runs: Facts| {
-            let other = Facts { steps: 500, exposed: 1_000_000_000, ended: 60, ..Facts::default() };
+        let log = |of_runs: FunctionLog| {
+            let other =
+                FunctionLog { steps: 500, exposed: 1_000_000_000, ended: 60, ..FunctionLog::default() };
             let site = |entry| Site { module: 0, entry };
             let functions = BTreeMap::from([(site(0), of_runs), (site(1), other)]);
             // A call in 10 ns.
@@ -464,14 +465,14 @@ mod tests {
             let runs = log.runs_of_a_step();
             [0, 1].map(|entry| log.facts(site(entry)).calls(runs).unwrap())
         };
-        let of_runs = Facts { steps: 500, exposed: 1_000_000_000, ..Facts::default() };
+        let of_runs = FunctionLog { steps: 500, exposed: 1_000_000_000, ..FunctionLog::default() };
         let [runs, other] = log(of_runs);
         assert!((runs / other - 1.0).abs() < 0.01, "not followed");
         // Of 60 runs, 900 calls followed.
-        let [runs, other] = log(Facts { followed: 900, ended: 60, ..of_runs });
+        let [runs, other] = log(FunctionLog { followed: 900, ended: 60, ..of_runs });
         assert!((runs / other - 16.0).abs() < 0.1, "{runs}, {other}");
         assert!((runs + other - 1e8).abs() < 1e5, "as many calls as the time has room for");
-        let unended = Facts { followed: 100, ended: 0, ..of_runs };
+        let unended = FunctionLog { followed: 100, ended: 0, ..of_runs };
         assert!(unended.has_long_runs() && (unended.run() - 101.0).abs() < 0.1);
     }
 
@@ -488,11 +489,12 @@ mod tests {
         let exposed = SECONDS * 1_000_000_000;
         let site = |entry| Site { module: 0, entry };
         let mut log = Log { retired: exposed, ..Log::default() };
-        let frequent = Facts { watched: 200 * 100_000, hits: 200, steps: 3900, exposed, ..Facts::default() };
+        let frequent =
+            FunctionLog { watched: 200 * 100_000, hits: 200, steps: 3900, exposed, ..FunctionLog::default() };
         log.functions.insert(site(0), frequent);
         for entry in 1..=100 {
             // Called fifty times in a second, and watched for a fifth of one.
-            let rare = Facts { watched: 200_000_000, hits: 10, exposed, ..Facts::default() };
+            let rare = FunctionLog { watched: 200_000_000, hits: 10, exposed, ..FunctionLog::default() };
             log.functions.insert(site(entry), rare);
         }
         let of_a_step = log.runs_of_a_step();
@@ -512,7 +514,7 @@ mod tests {
     #[test]
     fn hits_in_no_time_tell_no_rate() {
         // In a program that had a processor for 60 ms, windows are over before it has worked.
-        let starved = |hits| Facts { hits, exposed: 60_000_000, ..Facts::default() };
+        let starved = |hits| FunctionLog { hits, exposed: 60_000_000, ..FunctionLog::default() };
         assert!(is_near(starved(1).calls(1.0), 1.0), "{:?}", starved(1).calls(1.0));
         assert!(is_near(starved(2).calls(1.0), 2.0));
         assert!(is_near(starved(1).calls(100.0), 100.0), "no more than a step stands for");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The files whose code processes run, and the functions that may have a breakpoint.
 
-use super::detours::{Place, plan};
+use super::detours::{JumpPlace, plan};
 use super::heard::{
     CHANGES, HANDLE_SIGNALS, MAKE_WRITABLE, addresses_of, has_runtime_of_go, has_text_relocations,
     looks_for_leaks,
@@ -11,12 +11,12 @@ use super::pairing::TELL_PROCESSORS;
 use super::unmapped;
 use crate::FileFilter;
 use crate::tracing::machine::{ARCH, ISA, SYSTEM_CALL, TRAP};
-use crate::tracing::mappings::{LARGEST_FILE, Mapping};
+use crate::tracing::mappings::{LARGEST_FILE, ProcessMapping};
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::binary::gcc_early_map::EarlyMap;
 use sediment_core::binary::inlined::InlineFrames;
-use sediment_core::binary::{Beside, Binary, Files, block_map, unwind};
-use sediment_core::isa::{Flow, LONGEST_CALL, Reference};
+use sediment_core::binary::{Binary, Files, FilesBeside, block_map, unwind};
+use sediment_core::isa::{CodeReference, Flow, LONGEST_CALL};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -43,10 +43,10 @@ pub(super) struct Module {
     /// False where breakpoints stand only at what the recorder must hear of, whatever is recorded.
     pub(super) is_recorded: bool,
     /// First bytes of functions, and of their blocks, that may be armed, by address.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<CodeEntry>,
     /// The functions whose blocks are mapped.
-    pub(super) mapped: Vec<MappedFunction>,
-    segments: Vec<Code>,
+    pub(super) mapped: Vec<FunctionWithBlocks>,
+    segments: Vec<CodeSegment>,
     stubs: Vec<(u64, u64)>,
     debug_state: Option<u64>,
     /// Where functions are that make another program of a process, or change who may read it.
@@ -62,12 +62,12 @@ pub(super) struct Module {
     /// True if it looks for leaks of memory at its end.
     looks_for_leaks: bool,
     /// By entry: where a jump to a trampoline can stand.
-    jumps: Vec<Option<Place>>,
+    jumps: Vec<Option<JumpPlace>>,
 }
 
 /// A function whose blocks are mapped.
 #[derive(Debug, Default)]
-pub(super) struct MappedFunction {
+pub(super) struct FunctionWithBlocks {
     /// Entries of the module at which its blocks begin, its own first byte among them.
     pub(super) blocks: Vec<u32>,
     /// Where its blocks begin that can have no breakpoint.
@@ -76,7 +76,7 @@ pub(super) struct MappedFunction {
     pub(super) begin: u64,
 }
 
-impl MappedFunction {
+impl FunctionWithBlocks {
     /// The entry of its first byte.
     pub(super) fn begin(&self, module: &Module) -> usize {
         module.entry_at(self.begin).unwrap_or(usize::MAX)
@@ -85,20 +85,20 @@ impl MappedFunction {
 
 /// First byte of a function, or of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct CodeEntry {
     /// Virtual address, as the file counts.
     pub(super) address: u64,
     /// Original bytes under a breakpoint.
     pub(super) original: [u8; TRAP.len()],
     /// True if a function begins there.
     pub(super) is_function: bool,
-    /// The function of [`Module::mapped`] of which a block begins there.
+    /// The function of [`Module::mapped`] that has a block beginning there.
     pub(super) owner: Option<u32>,
 }
 
 /// A loaded segment with code.
 #[derive(Debug)]
-struct Code {
+struct CodeSegment {
     address: u64,
     file_offset: u64,
     bytes: Vec<u8>,
@@ -106,7 +106,7 @@ struct Code {
 
 /// Answer to whether the code before a return address calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Calls {
+pub(super) enum CallAnswer {
     /// It does.
     There,
     /// It calls the function at this address, which jumped on.
@@ -121,14 +121,14 @@ impl Module {
         path: &str,
         bytes: &[u8],
         files: &dyn Files,
-        wanted: &Wanted<'_>,
+        wanted: &ModuleLimits<'_>,
         skipped: &mut Skipped,
     ) -> Option<Self> {
         let binary = Binary::parse(bytes, files).ok()?.with_nameless(bytes);
         let soname = binary.soname.as_deref();
         let is_excluded = |name: &str| wanted.excluded.contains(name);
         let armed = !is_excluded(base_name(path)) && !soname.is_some_and(is_excluded);
-        let segments: Vec<Code> = binary
+        let segments: Vec<CodeSegment> = binary
             .segments
             .iter()
             .filter(|segment| segment.executable)
@@ -136,7 +136,7 @@ impl Module {
                 let start = usize::try_from(segment.file_offset).ok()?;
                 let end = start.checked_add(usize::try_from(segment.file_size).ok()?)?;
                 let bytes = bytes.get(start..end)?.to_vec();
-                Some(Code { address: segment.address, file_offset: segment.file_offset, bytes })
+                Some(CodeSegment { address: segment.address, file_offset: segment.file_offset, bytes })
             })
             .collect();
         let stubs = binary
@@ -191,7 +191,7 @@ impl Module {
     pub(super) fn of_code(path: &str, code: &[u8], functions: &[u64], debug_state: Option<u64>) -> Self {
         let entry = |address: &u64| {
             let original = *code[*address as usize..].first_chunk().expect("a function lies in the code");
-            Entry { address: *address, original, is_function: true, owner: None }
+            CodeEntry { address: *address, original, is_function: true, owner: None }
         };
         Self {
             path: path.to_owned(),
@@ -199,7 +199,7 @@ impl Module {
             is_recorded: true,
             entries: functions.iter().map(entry).collect(),
             mapped: Vec::new(),
-            segments: vec![Code { address: 0, file_offset: 0, bytes: code.to_vec() }],
+            segments: vec![CodeSegment { address: 0, file_offset: 0, bytes: code.to_vec() }],
             stubs: Vec::new(),
             debug_state,
             changes: Vec::new(),
@@ -248,7 +248,7 @@ impl Module {
                     inside = (inside.0 + 1, function.name.as_str());
                 }
                 Some(&original) if ISA.may_begin_at(address) && (ISA.begins_with_code)(code) => {
-                    self.entries.push(Entry { address, original, is_function: true, owner: None });
+                    self.entries.push(CodeEntry { address, original, is_function: true, owner: None });
                     last = Some(address);
                 }
                 _ => data = (data.0 + 1, function.name.as_str()),
@@ -380,9 +380,9 @@ impl Module {
 
     /// Where a jump to a trampoline can stand at an entry. What the recorder must hear of at once has a breakpoint, and so has code whose
     /// blocks are looked for.
-    pub(super) fn place(&self, entry: usize) -> Option<Place> {
+    pub(super) fn place(&self, entry: usize) -> Option<JumpPlace> {
         let place = self.jumps.get(entry).copied().flatten()?;
-        let Entry { address, owner, .. } = self.entries[entry];
+        let CodeEntry { address, owner, .. } = self.entries[entry];
         (!self.must_be_heard_of(address) && owner.is_none()).then_some(place)
     }
 
@@ -439,7 +439,7 @@ impl Module {
 
     /// The address at which the segment with code that a mapping of this file offset belongs to has this offset.
     pub(super) fn address_of_mapping(&self, file_offset: u64, length: u64) -> Option<u64> {
-        let overlaps = |segment: &&Code| {
+        let overlaps = |segment: &&CodeSegment| {
             segment.file_offset < file_offset.saturating_add(length)
                 && file_offset < segment.file_offset + segment.bytes.len() as u64
         };
@@ -463,22 +463,26 @@ impl Module {
     }
 
     /// The function whose block begins at an entry.
-    pub(super) fn owner(&self, entry: usize) -> Option<&MappedFunction> {
+    pub(super) fn owner(&self, entry: usize) -> Option<&FunctionWithBlocks> {
         self.entries[entry].owner.map(|owner| &self.mapped[owner as usize])
     }
 
     /// Who called a function that returns to `return_address` of this module. `callee` is the function's address, if it lies in
     /// this module too.
-    pub(super) fn calls_before(&self, return_address: u64, callee: Option<u64>) -> Calls {
+    pub(super) fn calls_before(&self, return_address: u64, callee: Option<u64>) -> CallAnswer {
         let start = return_address.saturating_sub(LONGEST_CALL);
-        let Some(code) = self.bytes_at(start) else { return Calls::Not };
+        let Some(code) = self.bytes_at(start) else { return CallAnswer::Not };
         let length = (return_address - start) as usize;
         match (ISA.call_before)(&code[..length.min(code.len())], return_address) {
-            Some(Reference::IndirectCall) => Calls::There,
-            Some(Reference::Call(target)) if Some(target) == callee || self.is_stub(target) => Calls::There,
-            Some(Reference::Call(target)) if self.function_at(target).is_some() => Calls::Jumped(target),
-            Some(Reference::Call(target)) if self.bytes_at(target).is_some() => Calls::There,
-            _ => Calls::Not,
+            Some(CodeReference::IndirectCall) => CallAnswer::There,
+            Some(CodeReference::Call(target)) if Some(target) == callee || self.is_stub(target) => {
+                CallAnswer::There
+            }
+            Some(CodeReference::Call(target)) if self.function_at(target).is_some() => {
+                CallAnswer::Jumped(target)
+            }
+            Some(CodeReference::Call(target)) if self.bytes_at(target).is_some() => CallAnswer::There,
+            _ => CallAnswer::Not,
         }
     }
 }
@@ -538,7 +542,7 @@ pub(super) enum KnownBlocks {
 
 /// Limits and wishes for what is read of files.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub(super) struct ModuleLimits<'a> {
     /// Files that are not to be armed.
     pub(super) excluded: &'a BTreeSet<String>,
     /// Files that are recorded.
@@ -552,7 +556,7 @@ pub(super) struct Wanted<'a> {
 /// The files that were met, each read once.
 pub(super) struct Modules<'a> {
     files: &'a dyn Files,
-    wanted: Wanted<'a>,
+    wanted: ModuleLimits<'a>,
     all: Vec<Module>,
     by_file: HashMap<PathAndInode, Option<u32>>,
     /// Files that may be met, and what was lost in reading them.
@@ -561,7 +565,7 @@ pub(super) struct Modules<'a> {
 }
 
 impl<'a> Modules<'a> {
-    pub(super) fn new(files: &'a dyn Files, wanted: Wanted<'a>) -> Self {
+    pub(super) fn new(files: &'a dyn Files, wanted: ModuleLimits<'a>) -> Self {
         Self {
             files,
             wanted,
@@ -574,7 +578,11 @@ impl<'a> Modules<'a> {
 
     /// The module of a mapped file; `read` gives its content, nothing where it must not be read. None for what is no ELF file, is not there, or
     /// has no code mapped yet.
-    pub(super) fn of(&mut self, mapping: &Mapping, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<u32> {
+    pub(super) fn of(
+        &mut self,
+        mapping: &ProcessMapping,
+        read: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<u32> {
         // A file that was deleted, or replaced by another, is the one that was read before.
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path);
         let known = [path, &mapping.path]
@@ -637,7 +645,7 @@ impl<'a> Modules<'a> {
     }
 
     fn read(&self, path: &str, bytes: &[u8]) -> Option<(Module, Skipped)> {
-        let beside = Beside { files: self.files, path };
+        let beside = FilesBeside { files: self.files, path };
         let mut skipped = Skipped::default();
         Some((Module::new(path, bytes, &beside, &self.wanted, &mut skipped)?, skipped))
     }

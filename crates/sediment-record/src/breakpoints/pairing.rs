@@ -85,7 +85,7 @@ pub(super) fn leave_pair() {
 
 /// A thread on our processor.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct PairedThread {
     pub(super) thread: Pid,
     processor: CpuSet,
     /// Processors of the thread before, and of ours.
@@ -93,7 +93,7 @@ pub(super) struct Pair {
     ours: CpuSet,
 }
 
-impl Pair {
+impl PairedThread {
     /// Puts a stopped thread on the processor of this one, where both stay.
     pub(super) fn of(thread: Pid) -> Result<Self, Errno> {
         let this = Pid::from_raw(0);
@@ -176,14 +176,14 @@ mod tests {
         let thread = Pid::from_raw(child.id() as i32);
         // In a thread of its own, as it is the calling one that moves.
         std::thread::spawn(move || {
-            let pair = Pair::of(thread).unwrap();
+            let pair = PairedThread::of(thread).unwrap();
             assert_eq!(count(&sched_getaffinity(thread).unwrap()), 1);
             assert_eq!(sched_getaffinity(Pid::from_raw(0)), sched_getaffinity(thread));
             pair.part();
             assert_eq!(sched_getaffinity(thread).unwrap(), before);
             assert_eq!(sched_getaffinity(Pid::from_raw(0)).unwrap(), before);
             // What the program has chosen meanwhile stays.
-            let pair = Pair::of(thread).unwrap();
+            let pair = PairedThread::of(thread).unwrap();
             sched_setaffinity(thread, &before).unwrap();
             pair.part();
             assert_eq!(sched_getaffinity(thread).unwrap(), before);

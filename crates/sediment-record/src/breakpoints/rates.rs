@@ -25,8 +25,8 @@ use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
 use super::sequences::{Sequence, WindowHit};
-use super::space::Space;
-use super::walks::Walk;
+use super::space::AddressSpace;
+use super::walks::BlockWalk;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use sediment_core::random::Generator;
@@ -105,7 +105,7 @@ pub(super) struct Windows {
     spent_on_walks: Duration,
     /// Number of sequences so far.
     sequences: usize,
-    open: Option<Open>,
+    open: Option<OpenWindow>,
     /// Processor time by space when a window was first opened there, and when that was.
     followed: BTreeMap<u32, (u64, Instant)>,
     /// Processor time by space when a window was last opened.
@@ -125,25 +125,25 @@ struct Repeat {
     since: Instant,
 }
 
-struct Open {
+struct OpenWindow {
     space: u32,
-    /// The functions that were not met yet; in a sequence, all that were armed.
+    /// The functions that were not hit yet; in a sequence, all armed functions.
     waiting: BTreeSet<Site>,
-    /// Processor time at which its time begins: when it was opened, or exactly, when the first was met.
+    /// Processor time of its beginning: when it was opened, or exactly, at the first hit.
     since: u64,
-    /// Processor time when the last was met, and when that was.
+    /// Processor time and time of the last hit.
     last: Option<(u64, Instant)>,
     /// Number of breakpoints that the process has hit in its time.
     meetings: u64,
     until: Instant,
-    kind: Kind,
+    kind: WindowKind,
 }
 
 /// Kind of an open window.
-enum Kind {
+enum WindowKind {
     Rates,
     Sequence(Sequence),
-    Walk(Walk),
+    Walk(BlockWalk),
 }
 
 /// Purpose of a window, without what it holds while it is open.
@@ -154,7 +154,7 @@ enum For {
     Walk,
 }
 
-impl Kind {
+impl WindowKind {
     fn purpose(&self) -> For {
         match self {
             Self::Rates => For::Rates,
@@ -209,7 +209,7 @@ impl Windows {
     pub(super) fn leave_for_repeat(
         &mut self,
         id: u32,
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         site: Site,
         thread: Pid,
@@ -225,7 +225,7 @@ impl Windows {
     }
 
     /// True if this was the second hit of a breakpoint that was left in place.
-    fn is_repeat(&mut self, id: u32, space: &mut Space, site: Site, thread: Pid) -> bool {
+    fn is_repeat(&mut self, id: u32, space: &mut AddressSpace, site: Site, thread: Pid) -> bool {
         let Some(repeat) = self.repeat.take_if(|repeat| repeat.space == id && repeat.site == site) else {
             return false;
         };
@@ -301,7 +301,7 @@ impl Windows {
     pub(super) fn hit(
         &mut self,
         id: u32,
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         site: Site,
         thread: Pid,
@@ -316,20 +316,20 @@ impl Windows {
         };
         open.meetings += 1;
         match &mut open.kind {
-            Kind::Walk(walk) => {
+            WindowKind::Walk(walk) => {
                 return if walk.hit(space, modules, &mut open.waiting, site) {
                     WindowHit::Block
                 } else {
                     WindowHit::NotArmed
                 };
             }
-            Kind::Sequence(sequence) => {
+            WindowKind::Sequence(sequence) => {
                 if !open.waiting.contains(&site) {
                     return WindowHit::NotArmed;
                 }
                 return sequence.hit((space, modules, log), &mut self.random, site, thread);
             }
-            Kind::Rates => {}
+            WindowKind::Rates => {}
         }
         if !open.waiting.remove(&site) {
             return WindowHit::NotArmed;
@@ -354,7 +354,7 @@ impl Windows {
     pub(super) fn follows(&self, thread: Pid) -> Option<(u32, Site)> {
         let open = self.open.as_ref()?;
         match &open.kind {
-            Kind::Sequence(sequence) => sequence.follows(thread).map(|site| (open.space, site)),
+            WindowKind::Sequence(sequence) => sequence.follows(thread).map(|site| (open.space, site)),
             _ => None,
         }
     }
@@ -362,20 +362,25 @@ impl Windows {
     /// That thread has executed one instruction, and the function is armed again, or not.
     pub(super) fn has_stepped(&mut self, armed: bool) {
         self.stops += 1;
-        if let Some(Open { kind: Kind::Sequence(sequence), .. }) = &mut self.open {
+        if let Some(OpenWindow { kind: WindowKind::Sequence(sequence), .. }) = &mut self.open {
             sequence.has_stepped(armed);
         }
     }
 
     /// Removes the open window's breakpoints from a forked child.
-    pub(super) fn leave(&self, id: u32, copy: &mut Space, modules: &Modules<'_>) {
+    pub(super) fn leave(&self, id: u32, copy: &mut AddressSpace, modules: &Modules<'_>) {
         if let Some(open) = self.open.as_ref().filter(|open| open.space == id) {
             copy.disarm(modules, &open.waiting);
         }
     }
 
     /// Opens and closes windows when it is time.
-    pub(super) fn turn(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
+    pub(super) fn turn(
+        &mut self,
+        spaces: &mut BTreeMap<u32, AddressSpace>,
+        modules: &Modules<'_>,
+        log: &mut Log,
+    ) {
         let now = Instant::now();
         if let Some(open) = &self.open {
             if now + EARLY < open.until && !open.kind.is_over() {
@@ -422,7 +427,7 @@ impl Windows {
     }
 
     /// True once functions have had sequences enough.
-    fn may_walk(&self, spaces: &BTreeMap<u32, Space>) -> bool {
+    fn may_walk(&self, spaces: &BTreeMap<u32, AddressSpace>) -> bool {
         let executed = || spaces.values().map(|space| space.seen().count()).sum();
         self.sequences >= MOST_SEQUENCES_FIRST || self.sequences >= sequences_first(executed())
     }
@@ -430,24 +435,24 @@ impl Windows {
     fn open(
         &mut self,
         purpose: For,
-        spaces: &mut BTreeMap<u32, Space>,
+        spaces: &mut BTreeMap<u32, AddressSpace>,
         modules: &Modules<'_>,
         log: &mut Log,
     ) {
         let Some(id) = self.busiest(spaces) else { return };
         let Some(space) = spaces.get_mut(&id) else { return };
         let (kind, waiting) = match purpose {
-            For::Rates => (Kind::Rates, self.some_executed(id, space, modules, log)),
+            For::Rates => (WindowKind::Rates, self.some_executed(id, space, modules, log)),
             For::Sequence => {
                 let share = share_in_a_sequence(space.seen().count());
                 let drawn = space.seen().filter(|_| self.random.unit() < share).collect();
                 let waiting = space.arm_again(modules, &drawn);
                 let left = (waiting.len() / FUNCTIONS_TO_A_STEP).clamp(STEPS, MOST_STEPS);
-                (Kind::Sequence(Sequence::of(left)), waiting)
+                (WindowKind::Sequence(Sequence::of(left)), waiting)
             }
             For::Walk => {
                 let (walk, waiting) = self.some_blocks(id, space, modules, log);
-                (Kind::Walk(walk), waiting)
+                (WindowKind::Walk(walk), waiting)
             }
         };
         if waiting.is_empty() {
@@ -459,7 +464,7 @@ impl Windows {
         }
         space.look_at_clock();
         self.followed.entry(id).or_insert_with(|| (space.processor_time, Instant::now()));
-        self.open = Some(Open {
+        self.open = Some(OpenWindow {
             space: id,
             waiting,
             since: space.processor_time,
@@ -474,7 +479,7 @@ impl Windows {
     fn some_executed(
         &mut self,
         id: u32,
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         log: &Log,
     ) -> BTreeSet<Site> {
@@ -489,16 +494,16 @@ impl Windows {
     fn some_blocks(
         &mut self,
         id: u32,
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         log: &Log,
-    ) -> (Walk, BTreeSet<Site>) {
+    ) -> (BlockWalk, BTreeSet<Site>) {
         self.review(id, space, log);
         let Some(draw) = self.draw.as_ref().filter(|draw| !draw.from.is_empty()) else {
-            return (Walk::default(), BTreeSet::new());
+            return (BlockWalk::default(), BTreeSet::new());
         };
         let mut turn = 0u32;
-        Walk::begin(space, modules, log, &mut self.random, |random| {
+        BlockWalk::begin(space, modules, log, &mut self.random, |random| {
             turn += 1;
             let caller = if turn % 2 == 0 { log.draw_caller(modules, random) } else { None };
             caller.unwrap_or_else(|| draw.next(turn % EVENLY == 1, random))
@@ -506,7 +511,7 @@ impl Windows {
     }
 
     /// Takes the functions to draw from, and their weights, anew where they are old.
-    fn review(&mut self, id: u32, space: &Space, log: &Log) {
+    fn review(&mut self, id: u32, space: &AddressSpace, log: &Log) {
         let seen = space.seen().count();
         let stale = self.draw.as_ref().is_none_or(|draw| {
             let drawn = draw.from.len();
@@ -521,7 +526,7 @@ impl Windows {
     }
 
     /// The space whose process worked most since the last window; None if none did.
-    fn busiest(&mut self, spaces: &mut BTreeMap<u32, Space>) -> Option<u32> {
+    fn busiest(&mut self, spaces: &mut BTreeMap<u32, AddressSpace>) -> Option<u32> {
         let mut best: Option<(u64, u32)> = None;
         let mut times = BTreeMap::new();
         for (id, space) in spaces.iter_mut() {
@@ -537,7 +542,12 @@ impl Windows {
     }
 
     /// Ends the open window: what was not met was armed to its end.
-    pub(super) fn close(&mut self, spaces: &mut BTreeMap<u32, Space>, modules: &Modules<'_>, log: &mut Log) {
+    pub(super) fn close(
+        &mut self,
+        spaces: &mut BTreeMap<u32, AddressSpace>,
+        modules: &Modules<'_>,
+        log: &mut Log,
+    ) {
         let (latency, _) = self.cost_of_meeting();
         let Some(open) = self.open.take() else { return };
         let Some(space) = spaces.get_mut(&open.space) else { return };
@@ -559,7 +569,7 @@ impl Windows {
     }
 }
 
-impl Open {
+impl OpenWindow {
     /// Time that its functions were armed up to this processor time, less the cost of hits.
     fn time_to(&self, now: u64, latency: u64) -> u64 {
         now.saturating_sub(self.since).saturating_sub(self.meetings.saturating_mul(latency))
@@ -567,7 +577,7 @@ impl Open {
 }
 
 /// The share of a processor that a process has used since windows are opened there, by this processor time.
-fn share_of(followed: &BTreeMap<u32, (u64, Instant)>, open: &Open, now: u64) -> f64 {
+fn share_of(followed: &BTreeMap<u32, (u64, Instant)>, open: &OpenWindow, now: u64) -> f64 {
     followed.get(&open.space).map_or(1.0, |(began, when)| {
         let time = when.elapsed().as_nanos() as f64;
         if time > 0.0 { now.saturating_sub(*began) as f64 / time } else { 1.0 }
@@ -596,7 +606,7 @@ fn share_in_a_sequence(executed: usize) -> f64 {
 }
 
 impl Draw {
-    fn of(id: u32, space: &Space, log: &Log) -> Self {
+    fn of(id: u32, space: &AddressSpace, log: &Log) -> Self {
         let (mut from, mut sums, mut sum) = (Vec::new(), Vec::new(), 0.0);
         for site in space.seen() {
             // In calls per window; a function that was hardly watched may be one of those called often.

@@ -10,7 +10,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
-use super::space::Space;
+use super::space::AddressSpace;
 use nix::unistd::Pid;
 use sediment_core::random::Generator;
 use std::collections::BTreeSet;
@@ -49,17 +49,17 @@ pub(super) struct Sequence {
     at: Option<u64>,
     /// Last executed function, which is not armed unless its run is followed.
     last: Option<Site>,
-    run: Option<Run>,
+    run: Option<FollowedRun>,
     /// The thread that is to hit the breakpoint of the last step again at once, and its processor time there.
     again: Option<(Pid, u64)>,
 }
 
 /// A run of calls that is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Run {
+struct FollowedRun {
     /// Calls that may yet be counted.
     left: u32,
-    /// The thread that stands at the function, and is to execute one instruction; None once it has.
+    /// The thread that stopped at the function, and is to execute one instruction; None once it has.
     thread: Option<Pid>,
 }
 
@@ -76,16 +76,17 @@ impl Sequence {
     /// A function was hit that is armed for it.
     pub(super) fn hit(
         &mut self,
-        (space, modules, log): (&mut Space, &Modules<'_>, &mut Log),
+        (space, modules, log): (&mut AddressSpace, &Modules<'_>, &mut Log),
         random: &mut Generator,
         site: Site,
         thread: Pid,
     ) -> WindowHit {
         self.left = self.left.saturating_sub(1);
         let run = self.run.take().filter(|run| run.thread.is_none());
-        if let Some(Run { left, .. }) = run.filter(|_| self.last == Some(site)) {
+        if let Some(FollowedRun { left, .. }) = run.filter(|_| self.last == Some(site)) {
             log.again(site);
-            self.run = (left > 1).then_some(Run { left: left.saturating_sub(1), thread: Some(thread) });
+            self.run =
+                (left > 1).then_some(FollowedRun { left: left.saturating_sub(1), thread: Some(thread) });
             return WindowHit::Again;
         }
         space.look_at_clock();
@@ -114,7 +115,7 @@ impl Sequence {
             self.again = (!armed.is_empty()).then_some((thread, now));
         } else if drawn < FOLLOWED && modules.get(site.module).steps(site.entry) {
             let left = if log.facts(site).has_long_runs() { IN_A_LONG_RUN } else { IN_A_RUN };
-            self.run = Some(Run { left, thread: Some(thread) });
+            self.run = Some(FollowedRun { left, thread: Some(thread) });
             // The time to the next step has that of what follows in it.
             self.at = None;
         }
@@ -128,6 +129,6 @@ impl Sequence {
 
     /// That thread has executed one instruction, and the function is armed again, or not.
     pub(super) fn has_stepped(&mut self, armed: bool) {
-        self.run = self.run.filter(|_| armed).map(|run| Run { thread: None, ..run });
+        self.run = self.run.filter(|_| armed).map(|run| FollowedRun { thread: None, ..run });
     }
 }

@@ -2,24 +2,24 @@
 //! Starts a program under the recorder, or takes on one that runs; says why where that is not allowed.
 
 use super::kernel::Linux;
-use super::modules::{KnownBlocks, Module, Modules, Wanted};
+use super::modules::{KnownBlocks, Module, ModuleLimits, Modules};
 use super::tracer::{Ending, Tracer};
 use crate::BlockCoverage;
-use crate::tracing::apart::Link;
+use crate::tracing::apart::FrontLink;
 use crate::tracing::join::join;
 use crate::tracing::machine::ISA;
 use crate::tracing::mappings::mappings;
 use crate::tracing::refusal;
 use crate::tracing::starting::{found_on_search_path, not_started, refuse_other_rights};
 use crate::tracing::system::{self, FOLLOW_AND_END, Status};
-use crate::{Job, Progress, Recorded, RecordedData, Settings, Target};
+use crate::{RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgress, RecordingTarget};
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
 use sediment_core::binary::{Files, NoFiles};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, OwnCost},
 };
 use sediment_process::command::Outcome;
@@ -30,8 +30,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Records in a thread of its own, as all that traces a program must be one thread. When it ends, the kernel lets go of what it did not.
-pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
-    let Job { target, settings, files, watch, link, .. } = job;
+pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
+    let RecordingJob { target, settings, files, watch, link, .. } = job;
     suits(target, settings)?;
     std::thread::scope(|scope| {
         scope
@@ -41,9 +41,9 @@ pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
     })
 }
 
-pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
+pub(super) fn suits(target: &RecordingTarget, _: &RecordSettings) -> Result<()> {
     match target {
-        Target::System => Err(Error::new(
+        RecordingTarget::System => Err(Error::new(
             ErrorCode::Usage,
             "breakpoints record programs and processes, not the whole machine",
         )),
@@ -53,9 +53,9 @@ pub(super) fn suits(target: &Target, _: &Settings) -> Result<()> {
 
 /// Traces a program that does nothing.
 pub(super) fn available() -> Result<()> {
-    let target = Target::Program(vec!["true".into()]);
-    let settings = Settings::default();
-    let mut job = Job {
+    let target = RecordingTarget::Program(vec!["true".into()]);
+    let settings = RecordSettings::default();
+    let mut job = RecordingJob {
         target: &target,
         settings: &settings,
         folder: Path::new("/"),
@@ -67,11 +67,11 @@ pub(super) fn available() -> Result<()> {
 }
 
 fn record_here(
-    target: &Target,
-    settings: &Settings,
+    target: &RecordingTarget,
+    settings: &RecordSettings,
     files: &(dyn Files + Sync),
-    watch: &mut (dyn FnMut(Progress) + Send),
-    link: Option<&mut Link>,
+    watch: &mut (dyn FnMut(RecordingProgress) + Send),
+    link: Option<&mut FrontLink>,
 ) -> Result<Recorded> {
     let blocks = match settings.blocks {
         BlockCoverage::Never => KnownBlocks::None,
@@ -80,23 +80,24 @@ fn record_here(
     };
     // Where no instructions can be moved, breakpoints serve.
     let trampolines = settings.trampolines && settings.rates.is_none() && ISA.detour.is_some();
-    let wanted = Wanted { excluded: &settings.exclude, recorded: &settings.recorded, blocks, trampolines };
+    let wanted =
+        ModuleLimits { excluded: &settings.exclude, recorded: &settings.recorded, blocks, trampolines };
     let mut watch = |progress| watch(progress);
     let kernel = Linux::new()
         .map_err(|error| Error::new(ErrorCode::TracingFailed, format!("cannot trace programs: {error}")))?;
     let mut tracer = Tracer::new(settings, Rc::new(kernel), Modules::new(files, wanted), &mut watch);
     let outcome = match target {
-        Target::Program(words) => follow_program(words, link, &mut tracer)?,
-        Target::Processes(ids) => {
+        RecordingTarget::Program(words) => follow_program(words, link, &mut tracer)?,
+        RecordingTarget::Processes(ids) => {
             join(ids, &mut tracer)?;
             tracer.run()?;
             None
         }
-        Target::System => None,
+        RecordingTarget::System => None,
     };
     let source = match settings.rates {
-        Some(_) => Source::new("breakpoints", Source::CALL_RATES, &[OwnCost]),
-        None => Source::new("breakpoints", Source::FIRST_USES, &[CallCounts, OwnCost]),
+        Some(_) => ProfileSource::new("breakpoints", ProfileSource::CALL_RATES, &[OwnCost]),
+        None => ProfileSource::new("breakpoints", ProfileSource::FIRST_USES, &[CallCounts, OwnCost]),
     };
     let (mut recording, steps) = tracer.log.recording(&tracer.modules, source);
     let functions = |module: &Module| module.entries.iter().filter(|entry| entry.is_function).count();
@@ -110,7 +111,7 @@ fn record_here(
 /// Starts a program, or lets the front start the one that waits there, and follows it; how it ended.
 fn follow_program(
     words: &[OsString],
-    link: Option<&mut Link>,
+    link: Option<&mut FrontLink>,
     tracer: &mut Tracer<'_>,
 ) -> Result<Option<Outcome>> {
     let failed = |error: std::io::Error| not_started(words, &error);

@@ -24,7 +24,7 @@ use std::time::Instant;
 
 /// State of a traced thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TaskState {
     /// Attached while running, and not stopped since.
     Joining,
     /// Goes on after each stop.
@@ -39,16 +39,16 @@ pub(super) struct Task {
     pub(super) process: Pid,
     /// Address space.
     pub(super) space: u32,
-    pub(super) state: State,
+    pub(super) state: TaskState,
     /// Number of its system calls whose ends are still to be checked.
     pub(super) looked_at: u8,
     /// The stop that it stays in until its whole address space has stopped.
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<HeldStop>,
 }
 
 /// Stop that a thread stays in for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct HeldStop {
     /// Signal that it is to have afterwards, 0 for none.
     pub(super) signal: i32,
     /// True if its whole process has been stopped by a signal.
@@ -92,11 +92,11 @@ impl Tasks {
 
     /// True if a thread was attached and has not stopped since.
     pub(super) fn anyone_joins(&self) -> bool {
-        self.known.values().any(|task| task.state == State::Joining)
+        self.known.values().any(|task| task.state == TaskState::Joining)
     }
 
     /// Takes on a thread.
-    pub(super) fn add(&mut self, thread: Pid, process: Pid, space: u32, state: State) {
+    pub(super) fn add(&mut self, thread: Pid, process: Pid, space: u32, state: TaskState) {
         self.known.insert(thread, Task { process, space, state, looked_at: 0, held: None });
     }
 
@@ -122,8 +122,8 @@ impl Tasks {
     /// A thread has stopped by itself, at a fork or a signal. The kernel forgets our request for a stop then (`ptrace_stop` of Linux clears
     /// `JOBCTL_TRAP_STOP` at any trap), so no other stop may come.
     pub(super) fn joined(&mut self, thread: Pid) {
-        if let Some(task) = self.known.get_mut(&thread).filter(|task| task.state == State::Joining) {
-            task.state = State::Following;
+        if let Some(task) = self.known.get_mut(&thread).filter(|task| task.state == TaskState::Joining) {
+            task.state = TaskState::Following;
         }
     }
 
@@ -134,16 +134,16 @@ impl Tasks {
                 self.born.entry(thread).or_insert_with(Instant::now);
                 AtStop::Hold
             }
-            Some(Task { state: State::Leaving, .. }) => AtStop::LetGo,
+            Some(Task { state: TaskState::Leaving, .. }) => AtStop::LetGo,
             Some(task) => {
-                task.state = State::Following;
+                task.state = TaskState::Following;
                 AtStop::GoOn
             }
         }
     }
 
     /// A parent has reported this child; whether it waits stopped already.
-    pub(super) fn announced(&mut self, child: Pid, process: Pid, space: u32, state: State) -> bool {
+    pub(super) fn announced(&mut self, child: Pid, process: Pid, space: u32, state: TaskState) -> bool {
         self.add(child, process, space, state);
         self.born.remove(&child).is_some()
     }
@@ -154,7 +154,7 @@ impl Tasks {
     }
 
     /// The threads of an address space that were held, and are no longer.
-    pub(super) fn release(&mut self, space: u32) -> Vec<(Pid, Held)> {
+    pub(super) fn release(&mut self, space: u32) -> Vec<(Pid, HeldStop)> {
         let there = self.known.iter_mut().filter(|(_, task)| task.space == space);
         there.filter_map(|(thread, task)| Some((*thread, task.held.take()?))).collect()
     }
@@ -183,13 +183,13 @@ impl Tasks {
     /// Lets the threads of an address space leave.
     pub(super) fn leave(&mut self, space: u32) {
         for task in self.known.values_mut().filter(|task| task.space == space) {
-            task.state = State::Leaving;
+            task.state = TaskState::Leaving;
         }
     }
 
     /// The address spaces of threads that are not leaving.
     pub(super) fn spaces_that_stay(&self) -> impl Iterator<Item = u32> {
-        self.known.values().filter(|task| task.state != State::Leaving).map(|task| task.space)
+        self.known.values().filter(|task| task.state != TaskState::Leaving).map(|task| task.space)
     }
 
     /// A thread is traced no longer; its address space, if it was the last one there.
@@ -214,8 +214,8 @@ mod tests {
     fn a_thread_that_stops_by_itself_has_joined() {
         let [joins, leaves] = [1, 2].map(Pid::from_raw);
         let mut tasks = Tasks::default();
-        tasks.add(joins, joins, 0, State::Joining);
-        tasks.add(leaves, leaves, 1, State::Leaving);
+        tasks.add(joins, joins, 0, TaskState::Joining);
+        tasks.add(leaves, leaves, 1, TaskState::Leaving);
         assert!(tasks.anyone_joins());
         tasks.joined(joins);
         tasks.joined(leaves);

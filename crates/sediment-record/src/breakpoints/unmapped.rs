@@ -6,14 +6,13 @@
 //! behind these. Decoded code must lead to the next row. What a jump through a register leads to is known from the table alone. Functions of
 //! which the table has no row have no pieces.
 
+use super::detours::CodeAt;
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::binary::names::split_from;
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::isa::{Flow, Isa};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The code of a file from an address on.
-type CodeAt<'a, 'b> = &'b dyn Fn(u64) -> Option<&'a [u8]>;
 /// Rows of a table of the compiler: where code begins between two addresses.
 type RowsIn<'b> = &'b dyn Fn(u64, u64) -> Vec<u64>;
 
@@ -29,12 +28,12 @@ pub(super) fn code_by_function<'a>(
         binary.functions.iter().filter(|function| !function.untyped && function.size > 0).collect();
     functions.sort_by_key(|function| (function.address, std::cmp::Reverse(function.size)));
     functions.dedup_by_key(|function| function.address);
-    let mut parts: BTreeMap<u64, Part> = BTreeMap::new();
+    let mut parts: BTreeMap<u64, SymbolCode> = BTreeMap::new();
     for (index, function) in functions.iter().enumerate() {
         // What a symbol reaches over is code of the next one.
         let next = functions.get(index + 1).map_or(u64::MAX, |next| next.address);
         let end = function.end().min(next);
-        if let Some(part) = Part::of(isa, function, end, code_at, rows_in) {
+        if let Some(part) = SymbolCode::of(isa, function, end, code_at, rows_in) {
             parts.insert(function.address, part);
         }
     }
@@ -86,26 +85,26 @@ fn owners_by_name(functions: &[&BinaryFunction]) -> BTreeMap<u64, u64> {
 }
 
 /// Code of one symbol.
-struct Part {
+struct SymbolCode {
     /// Behind its last byte.
     end: u64,
     is_cold: bool,
     /// Instructions that are certain.
     instructions: BTreeSet<u64>,
-    /// Where pieces of it begin, as far as it tells itself.
+    /// Beginnings of its pieces, as far as its own code shows them.
     begins: BTreeSet<u64>,
     /// Where its jumps lead to outside of it.
     outside: BTreeSet<u64>,
 }
 
 /// Code to decode: of a part from `start` on, from an address to the next row.
-struct Run {
+struct CodeStretch {
     start: u64,
     from: u64,
     end: u64,
 }
 
-impl Part {
+impl SymbolCode {
     /// None where the table has no row of it, or where no code is.
     fn of<'a>(
         isa: &Isa,
@@ -138,7 +137,7 @@ impl Part {
                 continue;
             }
             let behind = rows.partition_point(|row| *row <= from);
-            let run = Run { start, from, end: rows.get(behind).copied().unwrap_or(end) };
+            let run = CodeStretch { start, from, end: rows.get(behind).copied().unwrap_or(end) };
             for target in part.decode(isa, code, run) {
                 if (start..end).contains(&target) {
                     targets.insert(target);
@@ -155,7 +154,7 @@ impl Part {
 
     /// Decodes from an address on, up to the next row, to code that is known, or to what code does not run over. If an instruction lies across the
     /// row, or is none, what was decoded may be data: nothing of it is kept. Targets of the jumps.
-    fn decode(&mut self, isa: &Isa, code: &[u8], Run { start, from, end }: Run) -> Vec<u64> {
+    fn decode(&mut self, isa: &Isa, code: &[u8], CodeStretch { start, from, end }: CodeStretch) -> Vec<u64> {
         let (mut targets, mut instructions, mut begins) = (Vec::new(), Vec::new(), Vec::new());
         let mut at = from;
         while at < end && !self.instructions.contains(&at) {

@@ -20,7 +20,7 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// Time without looking after others wanted the processor.
 const WHILE: Duration = Duration::from_millis(50);
 
-pub(super) struct Waiting {
+pub(super) struct StopWait {
     /// True if there is a processor for us beside the program's.
     has_its_own: bool,
     wanted_until: Option<Instant>,
@@ -29,7 +29,7 @@ pub(super) struct Waiting {
     pub(super) is_paired: bool,
 }
 
-impl Waiting {
+impl StopWait {
     pub(super) fn new() -> Self {
         Self {
             has_its_own: std::thread::available_parallelism().is_ok_and(|count| count.get() > 1),

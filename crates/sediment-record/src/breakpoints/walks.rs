@@ -11,7 +11,7 @@
 use super::log::Log;
 use super::modules::Modules;
 use super::modules::Site;
-use super::space::Space;
+use super::space::AddressSpace;
 use sediment_core::random::Generator;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,12 +29,12 @@ const ENOUGH: u64 = 8;
 const SELDOM: f64 = 1.0 / 8.0;
 
 /// A function of one module, by its number among those with blocks.
-type Function = (u32, u32);
+type ModuleFunction = (u32, u32);
 
 /// The functions of an open window.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
-    functions: BTreeMap<Function, Walked>,
+pub(super) struct BlockWalk {
+    functions: BTreeMap<ModuleFunction, Walked>,
 }
 
 /// A function that is walked through.
@@ -45,10 +45,10 @@ struct Walked {
     last: Option<Site>,
 }
 
-impl Walk {
+impl BlockWalk {
     /// Draws functions and arms their executed blocks; what is armed.
     pub(super) fn begin(
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         log: &Log,
         random: &mut Generator,
@@ -85,7 +85,7 @@ impl Walk {
     /// walk has it.
     pub(super) fn hit(
         &mut self,
-        space: &mut Space,
+        space: &mut AddressSpace,
         modules: &Modules<'_>,
         waiting: &mut BTreeSet<Site>,
         site: Site,

@@ -12,7 +12,7 @@ use super::supervisor::{FollowedThread, Left, Supervisor, TICK, program_of};
 use super::switch::{Switched, SwitchedSites};
 use crate::tracing::join::Joining;
 use crate::tracing::machine::Registers;
-use crate::tracing::mappings::{Mapping, is_filtered, running_thread};
+use crate::tracing::mappings::{ProcessMapping, is_filtered, running_thread};
 use crate::tracing::system::{self, Status};
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -166,7 +166,7 @@ impl Supervisor<'_> {
         &mut self,
         process: Pid,
         standing: &mut Standstill,
-        mapped: &[Mapping],
+        mapped: &[ProcessMapping],
         code: &dyn Fn(u64) -> Vec<u8>,
     ) -> io::Result<bool> {
         let trapped = standing.stopped.iter().filter(|(_, status)| **status == Status::Trapped);

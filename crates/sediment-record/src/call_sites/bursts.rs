@@ -8,7 +8,7 @@
 //! a process and changing its code is measured.
 
 use super::counters::BurstWeight;
-use crate::Settings;
+use crate::RecordSettings;
 use nix::unistd::Pid;
 use sediment_core::plural::counted;
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ pub(super) struct Bursts {
 }
 
 impl Bursts {
-    pub(super) fn new(settings: &Settings) -> Self {
+    pub(super) fn new(settings: &RecordSettings) -> Self {
         let now = Instant::now();
         let mut bursts = Self {
             overhead: (!settings.exact).then_some(settings.overhead.unwrap_or(USUAL_OVERHEAD)),

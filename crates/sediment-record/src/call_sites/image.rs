@@ -15,7 +15,7 @@ use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
 use super::stubs::{Stubs, size};
 use super::tally::CallTally;
-use crate::tracing::mappings::Mapping;
+use crate::tracing::mappings::ProcessMapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashMap;
@@ -84,7 +84,7 @@ impl FileInMemory {
     }
 
     /// True if a process with these mappings has it at this place, whatever its path is called by now, or what may be done with it.
-    pub(super) fn is_mapped_among(&self, mapped: &[Mapping]) -> bool {
+    pub(super) fn is_mapped_among(&self, mapped: &[ProcessMapping]) -> bool {
         mapped.iter().any(|mapping| mapping.inode == self.inode && self.range.contains(&mapping.range.start))
     }
 }
@@ -252,7 +252,7 @@ impl ProgramImage {
     pub(super) fn attend(
         &mut self,
         (process, memory): (Pid, &File),
-        mapped: &[Mapping],
+        mapped: &[ProcessMapping],
         common: &mut CommonParts,
     ) -> io::Result<Vec<Trait>> {
         let known = self.files.len();
@@ -279,7 +279,7 @@ impl ProgramImage {
     pub(super) fn add_files(
         &mut self,
         process: Pid,
-        mapped: &[Mapping],
+        mapped: &[ProcessMapping],
         common: &mut CommonParts,
     ) -> io::Result<Vec<Trait>> {
         let mut traits = Vec::new();

@@ -3,7 +3,7 @@
 //! zeros.
 
 use super::entrance::{DONE, LAST_CALL, LAST_SIGNAL, Moment};
-use crate::tracing::mappings::Mapping;
+use crate::tracing::mappings::ProcessMapping;
 use crate::tracing::system::{self, Resume, Status};
 use nix::errno::Errno;
 use nix::libc::{self, user_regs_struct};
@@ -26,7 +26,7 @@ pub(super) struct Injected {
 /// Runs the code, then gives the thread these registers.
 pub(super) fn run(
     (thread, memory): (Pid, &File),
-    mapped: &[Mapping],
+    mapped: &[ProcessMapping],
     (code, moment): (&[u8], Moment),
     mut after: user_regs_struct,
 ) -> io::Result<Injected> {
@@ -114,7 +114,7 @@ pub(super) fn set_counters(thread: Pid, address: u64) -> nix::Result<()> {
 }
 
 /// Zeros behind the code of a mapping, as much as this and a little more.
-fn padding(memory: &File, mapped: &[Mapping], length: u64) -> Option<u64> {
+fn padding(memory: &File, mapped: &[ProcessMapping], length: u64) -> Option<u64> {
     const ALIGNED: u64 = 16;
     mapped.iter().filter(|mapping| mapping.executable && !mapping.writable).find_map(|mapping| {
         let from = mapping

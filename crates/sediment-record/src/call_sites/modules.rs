@@ -3,7 +3,7 @@
 
 use super::plan::SitePlan;
 use super::plan_cache::PlanCache;
-use crate::tracing::mappings::{self, Mapping};
+use crate::tracing::mappings::{self, ProcessMapping};
 use nix::unistd::Pid;
 use sediment_core::binary;
 use std::collections::{BTreeSet, HashMap};
@@ -53,7 +53,7 @@ impl PlannedModules {
     }
 
     /// The file that a process has mapped; None if it cannot be read.
-    pub(super) fn of(&mut self, process: Pid, mapping: &Mapping) -> Option<usize> {
+    pub(super) fn of(&mut self, process: Pid, mapping: &ProcessMapping) -> Option<usize> {
         let identity = identity(process, mapping);
         if let Some(known) = self.by_identity.get(&identity) {
             return *known;
@@ -76,7 +76,7 @@ impl PlannedModules {
     }
 }
 
-fn identity(process: Pid, mapping: &Mapping) -> Identity {
+fn identity(process: Pid, mapping: &ProcessMapping) -> Identity {
     let about = std::fs::metadata(format!("/proc/{process}/root{}", mapping.path)).ok();
     let about = about.filter(|about| about.ino() == mapping.inode);
     let (device, size, seconds, nanoseconds) =

@@ -2,7 +2,7 @@
 //! Memory and mappings of a process, opened while they may be: one that makes itself unreadable later (PR_SET_DUMPABLE) can still be set
 //! back.
 
-use crate::tracing::mappings::{Mapping, mappings_in};
+use crate::tracing::mappings::{ProcessMapping, mappings_in};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io;
@@ -25,7 +25,7 @@ impl OpenedProcess {
     }
 
     /// All mappings, by address.
-    pub(super) fn mappings(&self) -> io::Result<Vec<Mapping>> {
+    pub(super) fn mappings(&self) -> io::Result<Vec<ProcessMapping>> {
         const AT_ONCE: usize = 1 << 16;
         let mut text = Vec::new();
         loop {

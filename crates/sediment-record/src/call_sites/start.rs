@@ -4,47 +4,54 @@
 use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::supervisor::Supervisor;
-use crate::tracing::apart::Link;
+use crate::tracing::apart::FrontLink;
 use crate::tracing::mappings::{has_little_memory, is_filtered, is_limited, running_thread, status_field};
 use crate::tracing::{join, refusal, starting, system};
-use crate::{BlockCoverage, Job, Progress, Recorded, RecordedData, Settings, Target, Until};
+use crate::{
+    BlockCoverage, RecordSettings, Recorded, RecordedData, RecordingJob, RecordingProgress, RecordingTarget,
+    Until,
+};
 use nix::sys::ptrace;
 use nix::unistd::{Pid, geteuid};
 use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::source::{Source, Unknown::OwnCost};
+use sediment_core::profile::source::{ProfileSource, Unknown::OwnCost};
 use sediment_read::read::Recording;
 use std::ffi::OsString;
 
 /// Name of the recorder.
 pub(super) const NAME: &str = "call-sites";
 
-pub(super) fn suits(target: &Target, settings: &Settings) -> Result<()> {
+pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     let usage =
         |message: &str, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint.to_owned()));
     match target {
-        Target::System => usage(
+        RecordingTarget::System => usage(
             "call sites are counted in programs, not on the whole machine",
             "use --method perf-branches or perf-stacks",
         ),
-        Target::Program(_) | Target::Processes(_) if settings.until == Until::Output => usage(
-            "call sites are not counted until the first output",
-            "use --method breakpoints, or --seconds",
-        ),
-        Target::Program(_) | Target::Processes(_) if settings.lines => {
+        RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.until == Until::Output => {
+            usage(
+                "call sites are not counted until the first output",
+                "use --method breakpoints, or --seconds",
+            )
+        }
+        RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.lines => {
             usage("call sites tell no executed lines", "use --method breakpoints")
         }
-        Target::Program(_) | Target::Processes(_) if settings.blocks == BlockCoverage::Always => {
+        RecordingTarget::Program(_) | RecordingTarget::Processes(_)
+            if settings.blocks == BlockCoverage::Always =>
+        {
             usage("call sites tell no executed blocks", "use --method breakpoints")
         }
-        Target::Processes(ids) => processes_are_alike(ids),
-        Target::Program(_) => Ok(()),
+        RecordingTarget::Processes(ids) => processes_are_alike(ids),
+        RecordingTarget::Program(_) => Ok(()),
     }
 }
 
 /// Checks whether breakpoints would do better: they keep bounds, see the blocks of a program that has a map of them, record first uses alone
 /// in less time, and record some programs that call sites leave alone. A program inherits our filters and limits.
-pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
+pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     if settings.share_processor {
         return no("call sites are counted on all processors");
@@ -57,12 +64,12 @@ pub(super) fn serves_best(target: &Target, settings: &Settings) -> Result<()> {
         return no("programs under a seccomp filter, or a limit of memory or file size, are left alone");
     }
     let words = match target {
-        Target::Program(words) => words,
+        RecordingTarget::Program(words) => words,
         // Breakpoints were tried on running processes in more ways so far.
-        Target::Processes(_) => {
+        RecordingTarget::Processes(_) => {
             return no("running processes are recorded by breakpoints unless --method names another");
         }
-        Target::System => return Ok(()),
+        RecordingTarget::System => return Ok(()),
     };
     // A script is run by a program of its own, and what is no file is not run at all.
     let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
@@ -95,20 +102,20 @@ pub(super) fn available() -> Result<()> {
 
 /// Records in a thread of its own, as all that traces a program must be one thread. It ends with the recording: until then the dead of what
 /// was let go meanwhile are not told to their parents.
-pub(super) fn record(job: &mut Job<'_>) -> Result<Recorded> {
-    let Job { target, settings, watch, link, .. } = job;
+pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
+    let RecordingJob { target, settings, watch, link, .. } = job;
     suits(target, settings)?;
     let traced = std::thread::scope(|scope| {
         scope
             .spawn(|| match target {
-                Target::Program(words) => trace(words, settings, *watch, link.as_deref_mut()),
-                Target::Processes(ids) => trace_running(ids, settings, *watch),
-                Target::System => Err(Error::new(ErrorCode::Internal, "no program to record")),
+                RecordingTarget::Program(words) => trace(words, settings, *watch, link.as_deref_mut()),
+                RecordingTarget::Processes(ids) => trace_running(ids, settings, *watch),
+                RecordingTarget::System => Err(Error::new(ErrorCode::Internal, "no program to record")),
             })
             .join()
             .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
     })?;
-    let Target::Program(words) = target else {
+    let RecordingTarget::Program(words) = target else {
         let recording = traced.recording?;
         let kept = RecordedData::Here(Box::new(recording), Vec::new());
         return Ok(Recorded { kept, outcome: None, worked: None });
@@ -131,9 +138,9 @@ struct Traced {
 /// Starts a program, or lets the front start the one that waits there, and follows it.
 fn trace(
     words: &[OsString],
-    settings: &Settings,
-    watch: &mut (dyn FnMut(Progress) + Send),
-    link: Option<&mut Link>,
+    settings: &RecordSettings,
+    watch: &mut (dyn FnMut(RecordingProgress) + Send),
+    link: Option<&mut FrontLink>,
 ) -> Result<Traced> {
     let failed = |error: std::io::Error| starting::not_started(words, &error);
     let mut watch = |progress| watch(progress);
@@ -165,8 +172,8 @@ fn trace(
 /// Takes on processes that run, and follows them.
 fn trace_running(
     ids: &[i32],
-    settings: &Settings,
-    watch: &mut (dyn FnMut(Progress) + Send),
+    settings: &RecordSettings,
+    watch: &mut (dyn FnMut(RecordingProgress) + Send),
 ) -> Result<Traced> {
     let mut watch = |progress| watch(progress);
     let user = ids.first().and_then(|id| user_of(Pid::from_raw(*id)));
@@ -217,7 +224,7 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
 
 /// What was counted.
 fn recording(supervisor: &Supervisor<'_>) -> Recording {
-    let source = Source::new(NAME, "calls", &[OwnCost]);
+    let source = ProfileSource::new(NAME, "calls", &[OwnCost]);
     let mut recording =
         supervisor.tally.recording(&supervisor.common.modules, source, &supervisor.common.skipped);
     if let Some(bursts) = supervisor.bursts.said() {

@@ -28,12 +28,12 @@ use super::sites::Trait;
 use super::tally::CallTally;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
-    Mapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
+    ProcessMapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
     status_field,
 };
 use crate::tracing::memory::ProcessMemory;
 use crate::tracing::system::{self, Alarm, Resume, Status};
-use crate::{Progress, Settings, Until};
+use crate::{RecordSettings, RecordingProgress, Until};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace::{self, Options};
@@ -88,8 +88,8 @@ impl FollowedThread {
 
 /// Follows processes.
 pub(super) struct Supervisor<'a> {
-    settings: &'a Settings,
-    watch: &'a mut dyn FnMut(Progress),
+    settings: &'a RecordSettings,
+    watch: &'a mut dyn FnMut(RecordingProgress),
     pub(super) common: CommonParts,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
@@ -127,8 +127,8 @@ fn failed(what: &str, error: impl std::fmt::Display) -> Error {
 impl<'a> Supervisor<'a> {
     /// `user`: the one whose processes are recorded, if that is another than ours.
     pub(super) fn new(
-        settings: &'a Settings,
-        watch: &'a mut dyn FnMut(Progress),
+        settings: &'a RecordSettings,
+        watch: &'a mut dyn FnMut(RecordingProgress),
         user: Option<u32>,
     ) -> Result<Self> {
         let shared = user.map_or_else(SharedMemory::new, SharedMemory::of_user);
@@ -217,8 +217,12 @@ impl<'a> Supervisor<'a> {
         let now = Instant::now();
         if now - self.told > PROGRESS {
             self.told = now;
-            let progress =
-                Progress { elapsed: now - self.begun, functions: None, waiting: false, warning: None };
+            let progress = RecordingProgress {
+                elapsed: now - self.begun,
+                functions: None,
+                waiting: false,
+                warning: None,
+            };
             (self.watch)(progress);
         }
         let notices = self.common.shared.number(NOTICES);
@@ -526,7 +530,7 @@ impl<'a> Supervisor<'a> {
     pub(super) fn plan_image(
         &mut self,
         process: Pid,
-    ) -> std::result::Result<(ProgramImage, Vec<Mapping>), Left> {
+    ) -> std::result::Result<(ProgramImage, Vec<ProcessMapping>), Left> {
         let unreadable = |_| Left::Followed(Reason::UnreadableProgram);
         let auxiliary = std::fs::read(format!("/proc/{process}/auxv")).map_err(unreadable)?;
         let mapped = all_mappings(process).map_err(unreadable)?;
@@ -581,7 +585,7 @@ pub(super) enum Left {
 }
 
 /// Place of a file of which this is one mapping: from its first mapping to its last.
-fn extent(mapped: &[Mapping], of: &Mapping) -> Range<u64> {
+fn extent(mapped: &[ProcessMapping], of: &ProcessMapping) -> Range<u64> {
     let same = mapped.iter().filter(|mapping| mapping.inode == of.inode && mapping.path == of.path);
     let (mut start, mut end) = (of.range.start, of.range.end);
     for mapping in same {

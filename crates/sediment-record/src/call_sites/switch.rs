@@ -8,7 +8,7 @@
 use super::changes::SiteChange;
 use super::code::{CodeState, write_changes};
 use super::image::{FileInMemory, ProgramImage};
-use crate::tracing::mappings::Mapping;
+use crate::tracing::mappings::ProcessMapping;
 use nix::libc;
 use nix::sys::ptrace;
 use nix::unistd::Pid;
@@ -47,14 +47,14 @@ impl ProgramImage {
     pub(super) fn switch(
         &self,
         threads: &[Pid],
-        (memory, mapped): (&File, &[Mapping]),
+        (memory, mapped): (&File, &[ProcessMapping]),
         (to, which): (CodeState, SwitchedSites),
     ) -> io::Result<Switched> {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
         // What lies in the place of a file now may still be it.
         let is_unclear = |file: &FileInMemory| {
-            let is_there = |mapping: &Mapping| file.range.contains(&mapping.range.start);
+            let is_there = |mapping: &ProcessMapping| file.range.contains(&mapping.range.start);
             file.is_mapped && !file.is_mapped_among(mapped) && mapped.iter().any(is_there)
         };
         if which == SwitchedSites::All && self.files().any(is_unclear) {
@@ -89,7 +89,11 @@ impl ProgramImage {
     }
 
     /// True if a stopped thread is in stubs, or may come back to them.
-    pub(super) fn is_in_stubs(&self, thread: Pid, (memory, mapped): (&File, &[Mapping])) -> io::Result<bool> {
+    pub(super) fn is_in_stubs(
+        &self,
+        thread: Pid,
+        (memory, mapped): (&File, &[ProcessMapping]),
+    ) -> io::Result<bool> {
         let registers = ptrace::getregs(thread)?;
         let regions = self.regions();
         let is_inside = |place: u64| regions.iter().any(|region| region.range().contains(&place));
@@ -121,7 +125,7 @@ fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
 /// Addresses at which signal handlers that a stopped thread is in have interrupted it, as its stack has them.
 ///
 /// The kernel saves rip, the flags, and the segment of code in words that follow each other (struct sigcontext_64 of Linux).
-fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[Mapping]) -> Vec<u64> {
+fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[ProcessMapping]) -> Vec<u64> {
     const USER_CODE: u64 = 0x33;
     const LARGEST_FLAGS: u64 = 1 << 22;
     let top = registers.rsp;

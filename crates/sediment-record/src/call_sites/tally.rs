@@ -4,7 +4,7 @@
 use super::modules::{PlannedModules, base_name};
 use sediment_core::plural::counted;
 use sediment_core::profile::quality::RecordingQuality;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::{Reason, Skipped};
 use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
 use std::collections::BTreeMap;
@@ -44,7 +44,12 @@ impl CallTally {
     }
 
     /// The recording.
-    pub(super) fn recording(&self, modules: &PlannedModules, source: Source, skipped: &Skipped) -> Recording {
+    pub(super) fn recording(
+        &self,
+        modules: &PlannedModules,
+        source: ProfileSource,
+        skipped: &Skipped,
+    ) -> Recording {
         let mut recording = Recording::default();
         recording.source = source;
         recording.arch = Some("x86_64".to_owned());

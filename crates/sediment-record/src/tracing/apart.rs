@@ -14,7 +14,7 @@
 //! program ended. When the front is gone, the socket is closed, which ends the recording as well: what was recorded is kept.
 
 use super::jobs;
-use super::system::{self, Status, Waiting};
+use super::system::{self, Status, WaitingProgram};
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{ForkResult, Pid, dup2_stdin, dup2_stdout, setsid};
@@ -29,11 +29,11 @@ use std::sync::mpsc::{Receiver, channel};
 
 /// The process that this is after [`part`].
 #[derive(Debug)]
-pub enum Side {
+pub enum ForkedSide {
     /// The one that was started by the user.
     Front(Front),
     /// The one that records.
-    Recorder(Link),
+    Recorder(FrontLink),
 }
 
 /// Forks the process that records, and before it the program to record, which waits; none where running processes are recorded. Must be
@@ -41,7 +41,7 @@ pub enum Side {
 ///
 /// # Errors
 /// When a process cannot be made.
-pub fn part(program: Option<&[OsString]>) -> Result<Side> {
+pub fn part(program: Option<&[OsString]>) -> Result<ForkedSide> {
     let failed = |error: io::Error| Error::new(ErrorCode::Io, format!("cannot start the recording: {error}"));
     let program = program.map(system::fork_program).transpose().map_err(failed)?;
     // Made behind the fork: the end of the socket is told once nobody has its other side.
@@ -52,7 +52,7 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
             drop(theirs);
             silence(true).map_err(failed)?;
             system::close_inherited();
-            Ok(Side::Front(Front {
+            Ok(ForkedSide::Front(Front {
                 recorder: child,
                 recorded: None,
                 program,
@@ -69,7 +69,7 @@ pub fn part(program: Option<&[OsString]>) -> Result<Side> {
             silence(false).map_err(failed)?;
             system::close_inherited();
             system::keep_below_limit();
-            Ok(Side::Recorder(Link { process, socket: theirs, reports: None }))
+            Ok(ForkedSide::Recorder(FrontLink { process, socket: theirs, reports: None }))
         }
     }
 }
@@ -87,7 +87,7 @@ fn silence(output: bool) -> io::Result<()> {
 
 /// Reports of the front to the recorder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Report {
+enum FrontReport {
     /// The recording is to end.
     Stop,
     /// The program could not be started, for this reason (an errno).
@@ -96,7 +96,7 @@ enum Report {
     Ended(Outcome),
 }
 
-impl Report {
+impl FrontReport {
     const LENGTH: usize = 5;
 
     fn to_bytes(self) -> [u8; Self::LENGTH] {
@@ -128,7 +128,7 @@ pub struct Front {
     recorder: Pid,
     recorded: Option<Outcome>,
     /// Until it is let go.
-    program: Option<Waiting>,
+    program: Option<WaitingProgram>,
     /// Until it has ended.
     process: Option<Pid>,
     socket: UnixStream,
@@ -148,7 +148,9 @@ impl Front {
         // Where the recorder has ended before, the program that waits does so too, as its gate is closed.
         if self.socket.read_exact(&mut [0]).is_ok() {
             if let Err(error) = program.go() {
-                self.tell(Report::NotStarted(error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32)));
+                self.tell(FrontReport::NotStarted(
+                    error.raw_os_error().unwrap_or(Errno::UnknownErrno as i32),
+                ));
             }
         } else if let Some(process) = self.process.take() {
             drop(program);
@@ -193,7 +195,7 @@ impl Front {
 
     /// Ends the recording.
     pub fn stop(&self) {
-        self.tell(Report::Stop);
+        self.tell(FrontReport::Stop);
     }
 
     /// Ends the recorder, as a second signal of a user who does not want to wait. It still lets go what it traces.
@@ -212,13 +214,13 @@ impl Front {
         if let Some(outcome) = self.process.and_then(ended) {
             self.process = None;
             self.ended = Some(outcome);
-            self.tell(Report::Ended(outcome));
+            self.tell(FrontReport::Ended(outcome));
         }
         self.recorded = self.recorded.or_else(|| ended(self.recorder));
         self.recorded.filter(|_| self.process.is_none()).map(|recorded| self.ended_before.unwrap_or(recorded))
     }
 
-    fn tell(&self, report: Report) {
+    fn tell(&self, report: FrontReport) {
         // A recorder that has ended needs not know.
         let _ = (&self.socket).write_all(&report.to_bytes());
     }
@@ -248,13 +250,13 @@ fn outcome(status: Status) -> Option<Outcome> {
 
 /// The recorder's end of the socket, and the program that waits.
 #[derive(Debug)]
-pub struct Link {
+pub struct FrontLink {
     process: Option<Pid>,
     socket: UnixStream,
-    reports: Option<Receiver<Report>>,
+    reports: Option<Receiver<FrontReport>>,
 }
 
-impl Link {
+impl FrontLink {
     /// Listens to the front from now on, in a thread of its own: it ends the recording by this.
     ///
     /// # Errors
@@ -266,10 +268,10 @@ impl Link {
         let (mut socket, stop) = (self.socket.try_clone().map_err(failed)?, stop.clone());
         let (sender, receiver) = channel();
         let listen = move || {
-            let mut bytes = [0; Report::LENGTH];
+            let mut bytes = [0; FrontReport::LENGTH];
             while socket.read_exact(&mut bytes).is_ok() {
-                match Report::from_bytes(bytes) {
-                    Report::Stop => stop.ask(),
+                match FrontReport::from_bytes(bytes) {
+                    FrontReport::Stop => stop.ask(),
                     report => drop(sender.send(report)),
                 }
             }
@@ -294,9 +296,9 @@ impl Link {
     /// Waits for the program's end; None where the front was ended before. An error is why it could not be started.
     pub(crate) fn outcome(&self) -> io::Result<Option<Outcome>> {
         match self.reports.as_ref().and_then(|reports| reports.recv().ok()) {
-            Some(Report::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),
-            Some(Report::Ended(outcome)) => Ok(Some(outcome)),
-            Some(Report::Stop) | None => Ok(None),
+            Some(FrontReport::NotStarted(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(FrontReport::Ended(outcome)) => Ok(Some(outcome)),
+            Some(FrontReport::Stop) | None => Ok(None),
         }
     }
 }

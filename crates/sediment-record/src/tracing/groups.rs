@@ -10,20 +10,20 @@ pub(crate) fn memory_left_to(process: Pid) -> Option<u64> {
 }
 
 /// The control groups of a process, as paths below the mount: of version 2, and that of version 1 for memory.
-fn groups_of(process: Pid) -> Vec<Group> {
+fn groups_of(process: Pid) -> Vec<MemoryGroup> {
     let text = std::fs::read_to_string(format!("/proc/{process}/cgroup")).unwrap_or_default();
-    text.lines().filter_map(Group::parse).collect()
+    text.lines().filter_map(MemoryGroup::parse).collect()
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Group {
+struct MemoryGroup {
     /// Folder below the mount.
     path: PathBuf,
     /// Names of the files with the limit and with what is used.
     files: [&'static str; 2],
 }
 
-impl Group {
+impl MemoryGroup {
     /// A line of /proc/ID/cgroup.
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -38,7 +38,7 @@ impl Group {
 }
 
 /// The bytes that are left below the tightest limit of these groups and those above them; None where nothing limits them.
-fn memory_left(mount: &Path, groups: &[Group]) -> Option<u64> {
+fn memory_left(mount: &Path, groups: &[MemoryGroup]) -> Option<u64> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let left = groups.iter().flat_map(|group| {
         group.path.ancestors().filter_map(|folder| {
@@ -62,8 +62,10 @@ mod tests {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(file, text).unwrap();
         };
-        let groups: Vec<Group> =
-            ["0::/a/b", "4:cpu,memory:/c", "3:cpu:/d"].iter().filter_map(|line| Group::parse(line)).collect();
+        let groups: Vec<MemoryGroup> = ["0::/a/b", "4:cpu,memory:/c", "3:cpu:/d"]
+            .iter()
+            .filter_map(|line| MemoryGroup::parse(line))
+            .collect();
         assert_eq!(groups.len(), 2);
         assert_eq!(memory_left(mount.path(), &groups), None);
         write("a/b/memory.max", "max\n");

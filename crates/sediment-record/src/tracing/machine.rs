@@ -4,7 +4,7 @@
 //!
 //! aarch64 has run in a virtual machine alone, by `scripts/prove aarch64`.
 
-use super::memory::Memory;
+use super::memory::TraceeMemory;
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::ptrace;
@@ -83,7 +83,7 @@ impl SystemCall {
     }
 
     /// For a system call that makes a process or thread: whether it shares the address space.
-    pub(crate) fn shares_memory(self, memory: &dyn Memory) -> bool {
+    pub(crate) fn shares_memory(self, memory: &dyn TraceeMemory) -> bool {
         let flags = match self.number as i64 {
             #[cfg(target_arch = "x86_64")]
             libc::SYS_vfork => return true,
@@ -107,7 +107,7 @@ impl Registers {
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
-    use super::{Memory, Registers, SystemCall};
+    use super::{Registers, SystemCall, TraceeMemory};
     use nix::errno::Errno;
     use nix::libc;
     use nix::sys::ptrace;
@@ -207,12 +207,12 @@ mod x86_64 {
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(crate) fn return_address(self, memory: &dyn Memory) -> Option<u64> {
+        pub(crate) fn return_address(self, memory: &dyn TraceeMemory) -> Option<u64> {
             memory.number(self.0.rsp)
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(crate) fn return_from_function(&mut self, memory: &dyn Memory) -> Option<()> {
+        pub(crate) fn return_from_function(&mut self, memory: &dyn TraceeMemory) -> Option<()> {
             self.0.rip = memory.number(self.0.rsp)?;
             self.0.rsp = self.0.rsp.wrapping_add(8);
             Some(())
@@ -324,7 +324,7 @@ pub(crate) use x86_64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64 {
-    use super::{Memory, Registers, SystemCall};
+    use super::{Registers, SystemCall, TraceeMemory};
     use nix::errno::Errno;
     use nix::unistd::Pid;
     pub(crate) use sediment_core::isa::AARCH64 as ISA;
@@ -349,12 +349,12 @@ mod aarch64 {
         }
 
         /// Where the function returns to at whose first byte the thread is.
-        pub(crate) fn return_address(self, _: &dyn Memory) -> Option<u64> {
+        pub(crate) fn return_address(self, _: &dyn TraceeMemory) -> Option<u64> {
             Some(self.0.regs[30])
         }
 
         /// Returns from the function at whose first byte the thread is.
-        pub(crate) fn return_from_function(&mut self, _: &dyn Memory) -> Option<()> {
+        pub(crate) fn return_from_function(&mut self, _: &dyn TraceeMemory) -> Option<()> {
             self.0.pc = self.0.regs[30];
             Some(())
         }
@@ -414,7 +414,7 @@ pub(crate) use aarch64::{ARCH, ISA, SYSTEM_CALL, TRAP};
 
 /// Puts a breakpoint in the place of an instruction, or the other way round, if that stands there now; whether it has done so.
 pub(crate) fn replace(
-    memory: &dyn Memory,
+    memory: &dyn TraceeMemory,
     address: u64,
     before: [u8; TRAP.len()],
     after: [u8; TRAP.len()],
@@ -424,7 +424,7 @@ pub(crate) fn replace(
 }
 
 /// Puts an instruction back in the place of a breakpoint, if that stands there now; whether it has done so.
-pub(crate) fn restore(memory: &dyn Memory, address: u64, original: [u8; TRAP.len()]) -> bool {
+pub(crate) fn restore(memory: &dyn TraceeMemory, address: u64, original: [u8; TRAP.len()]) -> bool {
     let mut now = [0; TRAP.len()];
     memory.read(address, &mut now).is_ok() && now == TRAP && memory.restore(address, &original).is_ok()
 }

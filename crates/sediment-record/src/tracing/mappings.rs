@@ -15,7 +15,7 @@ pub(crate) const LARGEST_FILE: u64 = 4 << 30;
 
 /// A mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mapping {
+pub(crate) struct ProcessMapping {
     pub(crate) range: Range<u64>,
     pub(crate) executable: bool,
     /// True if others than us may write to it: the process, or whoever shares it.
@@ -28,31 +28,31 @@ pub(crate) struct Mapping {
     pub(crate) path: String,
 }
 
-impl Mapping {
+impl ProcessMapping {
     fn is_of_file(&self) -> bool {
         self.path.starts_with('/') && self.inode != 0
     }
 }
 
 /// The mappings of files, by address.
-pub(crate) fn mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+pub(crate) fn mappings(thread: Pid) -> io::Result<Vec<ProcessMapping>> {
     let mut all = all_mappings(thread)?;
-    all.retain(Mapping::is_of_file);
+    all.retain(ProcessMapping::is_of_file);
     Ok(all)
 }
 
 /// All mappings, by address.
-pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<Mapping>> {
+pub(crate) fn all_mappings(thread: Pid) -> io::Result<Vec<ProcessMapping>> {
     Ok(mappings_in(&fs::read(format!("/proc/{thread}/maps"))?))
 }
 
 /// The mappings that the text of /proc/ID/maps lists.
-pub(crate) fn mappings_in(text: &[u8]) -> Vec<Mapping> {
+pub(crate) fn mappings_in(text: &[u8]) -> Vec<ProcessMapping> {
     String::from_utf8_lossy(text).lines().filter_map(mapping).collect()
 }
 
 /// The mapping of a file at this address: what is mapped behind it is not read.
-pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>> {
     // The kernel gives no more at once.
     const AT_ONCE: usize = 4096;
     let file = BufReader::with_capacity(AT_ONCE, File::open(format!("/proc/{thread}/maps"))?);
@@ -69,7 +69,7 @@ pub(crate) fn mapping_at(thread: Pid, address: u64) -> io::Result<Option<Mapping
 }
 
 /// A line of /proc/ID/maps.
-fn mapping(line: &str) -> Option<Mapping> {
+fn mapping(line: &str) -> Option<ProcessMapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
     let permissions = words.next()?.as_bytes();
@@ -77,7 +77,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     let path = words.next().unwrap_or_default().trim_start();
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let range = number(start)?..number(end)?;
-    Some(Mapping {
+    Some(ProcessMapping {
         range,
         executable: permissions.get(2) == Some(&b'x'),
         writable: permissions.get(1) == Some(&b'w') || permissions.get(3) == Some(&b's'),
@@ -89,8 +89,8 @@ fn mapping(line: &str) -> Option<Mapping> {
 
 /// The content of a file that a process has mapped: from the path that the process sees, or, if that file was
 /// replaced, from the kernel's link to it. Empty where a program that we trace may serve the file, which waits for us.
-pub(crate) fn content(process: Pid, mapping: &Mapping) -> Option<Vec<u8>> {
-    let Mapping { path, range, inode, .. } = mapping;
+pub(crate) fn content(process: Pid, mapping: &ProcessMapping) -> Option<Vec<u8>> {
+    let ProcessMapping { path, range, inode, .. } = mapping;
     if is_served(process, range.start) && we_trace_a_server() {
         return Some(Vec::new());
     }
@@ -245,7 +245,7 @@ mod tests {
     fn mappings_are_read() {
         let line =
             "55d0c0a2b000-55d0c0a2f000 r-xp 00002000 fe:01 1234                       /usr/bin/a b (deleted)";
-        let expected = Mapping {
+        let expected = ProcessMapping {
             range: 0x55d0_c0a2_b000..0x55d0_c0a2_f000,
             executable: true,
             writable: false,

@@ -17,11 +17,11 @@ use std::path::PathBuf;
 const WORD: u64 = 8;
 
 /// The memory of one address space.
-pub(crate) trait Memory: std::fmt::Debug {
+pub(crate) trait TraceeMemory: std::fmt::Debug {
     /// Reads from this address until the buffer is full or memory ends; the number of bytes.
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize>;
 
-    /// As [`Self::read_some`], of a process that stands still, and is the program that it was when its memory was opened.
+    /// As [`Self::read_some`], of a stopped process that is the same program as when its memory was opened.
     fn read_at_rest(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.read_some(address, buffer)
     }
@@ -35,12 +35,12 @@ pub(crate) trait Memory: std::fmt::Debug {
     }
 
     /// Itself, if several threads of ours may read and write it.
-    fn shared(&self) -> Option<&(dyn Memory + Sync)> {
+    fn shared(&self) -> Option<&(dyn TraceeMemory + Sync)> {
         None
     }
 }
 
-impl dyn Memory + '_ {
+impl dyn TraceeMemory + '_ {
     /// Fills the buffer from this address on.
     pub(crate) fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         match self.read_some(address, buffer)? {
@@ -82,7 +82,7 @@ impl ProcessMemory {
     }
 }
 
-impl Memory for ProcessMemory {
+impl TraceeMemory for ProcessMemory {
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < buffer.len() {
@@ -132,7 +132,7 @@ impl Memory for ProcessMemory {
         if written || open.any(|file| by_file(file).unwrap_or(false)) { Ok(()) } else { Err(error) }
     }
 
-    fn shared(&self) -> Option<&(dyn Memory + Sync)> {
+    fn shared(&self) -> Option<&(dyn TraceeMemory + Sync)> {
         Some(self)
     }
 }
@@ -153,7 +153,7 @@ impl TracedMemory {
     }
 }
 
-impl Memory for TracedMemory {
+impl TraceeMemory for TracedMemory {
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         while read < buffer.len() {

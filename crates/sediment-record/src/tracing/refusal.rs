@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Facts that decide whether a process may be traced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Facts {
+struct TracingFacts {
     process: Pid,
     /// True if we started it.
     ours: bool,
@@ -18,7 +18,7 @@ struct Facts {
     root: bool,
     /// True if it is another user's.
     of_another: bool,
-    /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 where there is no Yama.
+    /// Yama's setting: /proc/sys/kernel/yama/ptrace_scope. 0 without Yama.
     scope: u8,
     /// True if a seccomp filter applies to us.
     filtered: bool,
@@ -31,7 +31,7 @@ pub(crate) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
     let owner =
         status_field(process, "Uid").and_then(|ids| ids.split_whitespace().next()?.parse::<u32>().ok());
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    in_words(&Facts {
+    in_words(&TracingFacts {
         process,
         ours,
         root: nix::unistd::geteuid().is_root(),
@@ -42,8 +42,8 @@ pub(crate) fn not_allowed(process: Pid, ours: bool, error: Errno) -> Error {
     })
 }
 
-fn in_words(facts: &Facts) -> Error {
-    let Facts { process, root, error, .. } = *facts;
+fn in_words(facts: &TracingFacts) -> Error {
+    let TracingFacts { process, root, error, .. } = *facts;
     let unsupported = |message: String| Error::new(ErrorCode::Unsupported, message);
     if error == Errno::ESRCH {
         return Error::new(ErrorCode::NotFound, format!("no process {process}"));
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn every_refusal_says_why_and_what_helps() {
-        let plain = Facts {
+        let plain = TracingFacts {
             process: Pid::from_raw(71),
             ours: false,
             root: false,
@@ -113,23 +113,31 @@ mod tests {
             error: Errno::EPERM,
         };
         let cases = [
-            (Facts { of_another: true, scope: 1, ..plain.clone() }, "belongs to another user", "sudo"),
-            (Facts { scope: 1, ..plain.clone() }, "ptrace_scope = 1", "sysctl kernel.yama.ptrace_scope=0"),
-            (Facts { scope: 2, ..plain.clone() }, "ptrace_scope = 2", "sysctl kernel.yama.ptrace_scope=1"),
-            (Facts { scope: 2, ours: true, ..plain.clone() }, "ptrace_scope = 2", "as root"),
-            (Facts { scope: 3, root: true, ..plain.clone() }, "ptrace_scope = 3", "valgrind"),
+            (TracingFacts { of_another: true, scope: 1, ..plain.clone() }, "belongs to another user", "sudo"),
             (
-                Facts { scope: 1, ours: true, filtered: true, ..plain.clone() },
+                TracingFacts { scope: 1, ..plain.clone() },
+                "ptrace_scope = 1",
+                "sysctl kernel.yama.ptrace_scope=0",
+            ),
+            (
+                TracingFacts { scope: 2, ..plain.clone() },
+                "ptrace_scope = 2",
+                "sysctl kernel.yama.ptrace_scope=1",
+            ),
+            (TracingFacts { scope: 2, ours: true, ..plain.clone() }, "ptrace_scope = 2", "as root"),
+            (TracingFacts { scope: 3, root: true, ..plain.clone() }, "ptrace_scope = 3", "valgrind"),
+            (
+                TracingFacts { scope: 1, ours: true, filtered: true, ..plain.clone() },
                 "seccomp",
                 "--cap-add=SYS_PTRACE",
             ),
             (
-                Facts { root: true, ours: true, filtered: true, ..plain.clone() },
+                TracingFacts { root: true, ours: true, filtered: true, ..plain.clone() },
                 "seccomp",
                 "--method valgrind",
             ),
             (plain.clone(), "forbids tracing process 71: EPERM", "setuid"),
-            (Facts { root: true, ..plain.clone() }, "forbids tracing process 71: EPERM", "SYS_PTRACE"),
+            (TracingFacts { root: true, ..plain.clone() }, "forbids tracing process 71: EPERM", "SYS_PTRACE"),
         ];
         for (facts, why, way_out) in cases {
             let error = in_words(&facts);
@@ -137,7 +145,7 @@ mod tests {
             assert!(error.to_string().contains(why), "{facts:?}: {error}");
             assert!(error.hint().is_some_and(|hint| hint.contains(way_out)), "{facts:?}: {error}");
         }
-        let gone = in_words(&Facts { error: Errno::ESRCH, ..plain });
+        let gone = in_words(&TracingFacts { error: Errno::ESRCH, ..plain });
         assert_eq!(gone.to_string(), "no process 71");
     }
 }

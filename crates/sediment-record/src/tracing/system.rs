@@ -75,15 +75,15 @@ pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
 
 /// A program that was forked and waits to be let go.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingProgram {
     /// Its process.
     pub(crate) process: Pid,
     gate: File,
     report: File,
 }
 
-/// Forks a process that becomes this program after [`Waiting::go`], so that it can be traced from its first instruction.
-pub(crate) fn fork_program(words: &[OsString]) -> io::Result<Waiting> {
+/// Forks a process that becomes this program after [`WaitingProgram::go`], so that it can be traced from its first instruction.
+pub(crate) fn fork_program(words: &[OsString]) -> io::Result<WaitingProgram> {
     let words: Vec<CString> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect::<Result<_, _>>()?;
     let mut arguments: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
@@ -99,7 +99,7 @@ pub(crate) fn fork_program(words: &[OsString]) -> io::Result<Waiting> {
             drop((inside, report_to));
             let mut report = File::from(report);
             report.read_exact(&mut [0])?;
-            Ok(Waiting { process: child, gate: File::from(gate), report })
+            Ok(WaitingProgram { process: child, gate: File::from(gate), report })
         }
         ForkResult::Child => {
             // SAFETY: as above; the descriptors are open, the arguments end in null, and this does not return.
@@ -149,7 +149,7 @@ unsafe fn forget_handlers() {
 /// Exit code of a process that could not become the program.
 const NOT_STARTED: i32 = 127;
 
-impl Waiting {
+impl WaitingProgram {
     /// Lets it become the program; why it could not. Returns once it has.
     pub(crate) fn go(self) -> io::Result<()> {
         let Self { mut gate, mut report, .. } = self;

@@ -9,30 +9,31 @@
 mod world;
 
 use super::super::calls::Requests;
-use super::super::modules::{KnownBlocks, Module, Wanted};
+use super::super::modules::{KnownBlocks, Module, ModuleLimits};
 use super::*;
 use crate::BlockCoverage;
 use crate::tracing::join::Joining;
 use crate::tracing::machine::{Registers, TRAP};
-use crate::tracing::mappings::Mapping;
-use crate::tracing::memory::Memory;
+use crate::tracing::mappings::ProcessMapping;
+use crate::tracing::memory::TraceeMemory;
 use sediment_core::binary::NoFiles;
 use sediment_core::binary::gcc_block_map::Stretch;
 use sediment_core::random::Generator;
 use std::cell::RefCell;
 use std::result::Result;
-use world::Step::{self, Exec, Exit, Fork, Load, Spawn, Unload, Vfork};
+use world::ThreadStep::{self, Exec, Exit, Fork, Load, Spawn, Unload, Vfork};
 use world::{
-    CODE, Chooser, DEBUG_STATE, F, FUNCTIONS, G, Happening, L, LIBRARY, PROGRAM, Run, Space as Bytewise,
-    Thread, VFORK, World,
+    CODE, Chooser, DEBUG_STATE, F, FUNCTIONS, G, Happening, L, LIBRARY, PROGRAM, RunState, VFORK, World,
+    WorldMemory as Bytewise, WorldThread,
 };
 
 struct Model(RefCell<World>);
 
 impl Model {
-    fn live<T>(&self, thread: Pid, give: impl FnOnce(&mut Thread) -> T) -> Result<T, Errno> {
+    fn live<T>(&self, thread: Pid, give: impl FnOnce(&mut WorldThread) -> T) -> Result<T, Errno> {
         let mut world = self.0.borrow_mut();
-        let thread = world.threads.get_mut(&thread.as_raw()).filter(|one| one.traced && one.run != Run::Dead);
+        let thread =
+            world.threads.get_mut(&thread.as_raw()).filter(|one| one.traced && one.run != RunState::Dead);
         thread.map(give).ok_or(Errno::ESRCH)
     }
 }
@@ -50,7 +51,7 @@ impl Kernel for Model {
                 Happening::Report(id) => {
                     let thread = world.threads.get_mut(&id).unwrap();
                     let report = thread.report.take().unwrap();
-                    if thread.run == Run::Dead {
+                    if thread.run == RunState::Dead {
                         thread.traced = false;
                     }
                     return Ok(Some((Pid::from_raw(id), report)));
@@ -67,7 +68,7 @@ impl Kernel for Model {
                 }
                 Happening::Kill(process) => {
                     world.kills -= 1;
-                    let of_process = |one: &Thread| one.process == process;
+                    let of_process = |one: &WorldThread| one.process == process;
                     let killed: Vec<i32> =
                         world.threads.iter().filter(|(_, one)| of_process(one)).map(|(id, _)| *id).collect();
                     for id in killed {
@@ -92,11 +93,11 @@ impl Kernel for Model {
         let id = thread.as_raw();
         self.0.borrow_mut().look_at_writes();
         let child = self.live(thread, |one| {
-            if one.run != Run::Stopped || one.report.is_some() {
+            if one.run != RunState::Stopped || one.report.is_some() {
                 return Err(Errno::ESRCH);
             }
             let waits = one.system_call == VFORK && one.event_about != 0;
-            one.run = if waits { Run::Waits(one.event_about) } else { Run::Ready };
+            one.run = if waits { RunState::Waits(one.event_about) } else { RunState::Ready };
             (one.system_call, one.event_about) = (0, 0);
             if how == Resume::Detach {
                 (one.traced, one.interrupted) = (false, false);
@@ -104,13 +105,13 @@ impl Kernel for Model {
             Ok(one.run)
         })??;
         let mut world = self.0.borrow_mut();
-        if let Run::Waits(child) = child {
+        if let RunState::Waits(child) = child {
             let over = world
                 .threads
                 .get(&child)
-                .is_none_or(|one| one.run == Run::Dead || one.memory != world.threads[&id].memory);
+                .is_none_or(|one| one.run == RunState::Dead || one.memory != world.threads[&id].memory);
             if over {
-                world.threads.get_mut(&id).unwrap().run = Run::Ready;
+                world.threads.get_mut(&id).unwrap().run = RunState::Ready;
             }
         }
         if signal == libc::SIGTRAP {
@@ -130,7 +131,7 @@ impl Kernel for Model {
         match world
             .threads
             .get_mut(&thread.as_raw())
-            .filter(|one| allowed && one.run != Run::Dead && !one.traced)
+            .filter(|one| allowed && one.run != RunState::Dead && !one.traced)
         {
             Some(one) => {
                 one.traced = true;
@@ -223,24 +224,29 @@ impl Kernel for Model {
     }
 
     fn has_ended(&self, thread: Pid) -> bool {
-        self.0.borrow().threads.get(&thread.as_raw()).is_none_or(|one| one.run == Run::Dead)
+        self.0.borrow().threads.get(&thread.as_raw()).is_none_or(|one| one.run == RunState::Dead)
     }
 
     fn threads(&self, process: Pid) -> BTreeSet<Pid> {
         let world = self.0.borrow();
-        let of_process =
-            world.threads.iter().filter(|(_, one)| one.process == process.as_raw() && one.run != Run::Dead);
+        let of_process = world
+            .threads
+            .iter()
+            .filter(|(_, one)| one.process == process.as_raw() && one.run != RunState::Dead);
         of_process.map(|(id, _)| Pid::from_raw(*id)).collect()
     }
 
-    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn Memory>> {
+    fn memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>> {
         let world = self.0.borrow();
-        let one =
-            world.threads.get(&thread.as_raw()).filter(|one| one.run != Run::Dead).ok_or(Errno::ESRCH)?;
-        Ok(Rc::new(Bytes(Rc::clone(&world.memories[one.memory]))))
+        let one = world
+            .threads
+            .get(&thread.as_raw())
+            .filter(|one| one.run != RunState::Dead)
+            .ok_or(Errno::ESRCH)?;
+        Ok(Rc::new(BytewiseMemory(Rc::clone(&world.memories[one.memory]))))
     }
 
-    fn force_memory(&self, _: Pid) -> io::Result<Rc<dyn Memory>> {
+    fn force_memory(&self, _: Pid) -> io::Result<Rc<dyn TraceeMemory>> {
         Err(Errno::EPERM.into())
     }
 
@@ -248,12 +254,15 @@ impl Kernel for Model {
         Err(Errno::EPERM.into())
     }
 
-    fn mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+    fn mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>> {
         let world = self.0.borrow();
-        let one =
-            world.threads.get(&thread.as_raw()).filter(|one| one.run != Run::Dead).ok_or(Errno::ESRCH)?;
+        let one = world
+            .threads
+            .get(&thread.as_raw())
+            .filter(|one| one.run != RunState::Dead)
+            .ok_or(Errno::ESRCH)?;
         let space = world.memories[one.memory].borrow();
-        let mapping = |base: u64, inode: u64, path: &str| Mapping {
+        let mapping = |base: u64, inode: u64, path: &str| ProcessMapping {
             range: base..base + 0x1000,
             executable: true,
             writable: false,
@@ -265,15 +274,15 @@ impl Kernel for Model {
         Ok(mapped.into_iter().filter(|mapping| space.is_mapped(mapping.range.start)).collect())
     }
 
-    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<Mapping>> {
+    fn all_mappings(&self, thread: Pid) -> io::Result<Vec<ProcessMapping>> {
         self.mappings(thread)
     }
 
-    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<Mapping>> {
+    fn mapping_at(&self, thread: Pid, address: u64) -> io::Result<Option<ProcessMapping>> {
         Ok(self.mappings(thread)?.into_iter().find(|mapping| mapping.range.contains(&address)))
     }
 
-    fn content(&self, _: Pid, _: &Mapping) -> Option<Vec<u8>> {
+    fn content(&self, _: Pid, _: &ProcessMapping) -> Option<Vec<u8>> {
         None
     }
 
@@ -324,9 +333,9 @@ impl Kernel for Model {
 }
 
 #[derive(Debug)]
-struct Bytes(Rc<RefCell<Bytewise>>);
+struct BytewiseMemory(Rc<RefCell<Bytewise>>);
 
-impl Memory for Bytes {
+impl TraceeMemory for BytewiseMemory {
     fn read_some(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let space = self.0.borrow();
         let known = (address..).map_while(|address| space.get(address));
@@ -400,7 +409,7 @@ enum Patience {
 }
 
 /// True if these steps, or those of children, change what is mapped.
-fn maps(steps: &[Step]) -> bool {
+fn maps(steps: &[ThreadStep]) -> bool {
     steps.iter().any(|step| match step {
         Load | Unload => true,
         Fork(steps) | Vfork(steps) | Spawn(steps) | Exec(steps) => maps(steps),
@@ -409,7 +418,7 @@ fn maps(steps: &[Step]) -> bool {
 }
 
 /// True if a thread waits in the kernel for a child.
-fn waits(steps: &[Step]) -> bool {
+fn waits(steps: &[ThreadStep]) -> bool {
     steps.iter().any(|step| match step {
         Vfork(_) => true,
         Fork(steps) | Spawn(steps) | Exec(steps) => waits(steps),
@@ -419,7 +428,7 @@ fn waits(steps: &[Step]) -> bool {
 
 /// Runs the tracer once; what is wrong then.
 fn run(
-    steps: &'static [Step],
+    steps: &'static [ThreadStep],
     (start, second, patience): (Start, Second, Patience),
     chooser: Chooser,
 ) -> (Chooser, Vec<String>, Vec<Happening>) {
@@ -428,9 +437,13 @@ fn run(
         world.refuses = Some(world.add(Some(10), 0, steps));
     }
     let blocks = if second == Second::Block { BlockCoverage::Always } else { BlockCoverage::Never };
-    let settings =
-        Settings { stop: world.stop.clone(), blocks, share_processor: true, ..Settings::default() };
-    let wanted = Wanted {
+    let settings = RecordSettings {
+        stop: world.stop.clone(),
+        blocks,
+        share_processor: true,
+        ..RecordSettings::default()
+    };
+    let wanted = ModuleLimits {
         excluded: &settings.exclude,
         recorded: &settings.recorded,
         blocks: KnownBlocks::None,
@@ -470,11 +483,11 @@ fn run(
     PAIRS.set(world.pairs);
     // The kernel lets go of what is left; what was let go runs on.
     for thread in world.threads.values_mut() {
-        if thread.traced && thread.run == Run::Stopped {
+        if thread.traced && thread.run == RunState::Stopped {
             world.wrong.push("a thread stays stopped".to_owned());
         }
         thread.traced = false;
-        if thread.is_paired && thread.run != Run::Dead {
+        if thread.is_paired && thread.run != RunState::Dead {
             world.wrong.push("a thread stays on the tracer's processor".to_owned());
         }
     }
@@ -483,7 +496,7 @@ fn run(
             let used = world
                 .threads
                 .values()
-                .any(|one| one.run != Run::Dead && Rc::ptr_eq(&world.memories[one.memory], memory));
+                .any(|one| one.run != RunState::Dead && Rc::ptr_eq(&world.memories[one.memory], memory));
             if used {
                 world.wrong.push("a breakpoint stays in memory".to_owned());
             }
@@ -500,11 +513,11 @@ fn run(
 }
 
 /// Tries all runs, up to a number, and as many at random. SEDIMENT_LONG tries six times as many.
-fn check(steps: &'static [Step]) {
+fn check(steps: &'static [ThreadStep]) {
     check_from(&[Start::Begun, Start::Attached], steps);
 }
 
-fn check_from(starts: &[Start], steps: &'static [Step]) {
+fn check_from(starts: &[Start], steps: &'static [ThreadStep]) {
     let runs = if std::env::var_os("SEDIMENT_LONG").is_some() { 6000 } else { 1000 };
     let patiences = [Patience::None, Patience::Short, Patience::Endless];
     let patiences = &patiences[..if waits(steps) { 2 } else { 3 }];

@@ -30,29 +30,29 @@ pub(super) const VFORK: u64 = 58;
 
 /// One step of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum ThreadStep {
     /// Calls the function at this address.
     Call(u64),
     /// Maps the library, and tells debuggers.
     Load,
     Unload,
     /// Makes a process that runs these steps.
-    Fork(&'static [Step]),
+    Fork(&'static [ThreadStep]),
     /// Makes a process in the same memory that runs these steps, and waits until it is another program or has ended.
-    Vfork(&'static [Step]),
+    Vfork(&'static [ThreadStep]),
     /// Makes a thread that runs these steps.
-    Spawn(&'static [Step]),
-    Exec(&'static [Step]),
+    Spawn(&'static [ThreadStep]),
+    Exec(&'static [ThreadStep]),
     Exit,
 }
-use Step::{Call, Exec, Exit, Fork, Load, Spawn, Unload, Vfork};
+use ThreadStep::{Call, Exec, Exit, Fork, Load, Spawn, Unload, Vfork};
 
-pub(super) const F: Step = Call(PROGRAM + 0x10);
-pub(super) const G: Step = Call(PROGRAM + 0x20);
-pub(super) const L: Step = Call(LIBRARY + 0x10);
+pub(super) const F: ThreadStep = Call(PROGRAM + 0x10);
+pub(super) const G: ThreadStep = Call(PROGRAM + 0x20);
+pub(super) const L: ThreadStep = Call(LIBRARY + 0x10);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Run {
+pub(super) enum RunState {
     Ready,
     /// Waits for a child in the same memory.
     Waits(i32),
@@ -61,11 +61,11 @@ pub(super) enum Run {
 }
 
 #[derive(Debug)]
-pub(super) struct Thread {
+pub(super) struct WorldThread {
     pub(super) process: i32,
     pub(super) memory: usize,
-    pub(super) steps: VecDeque<Step>,
-    pub(super) run: Run,
+    pub(super) steps: VecDeque<ThreadStep>,
+    pub(super) run: RunState,
     pub(super) traced: bool,
     /// Report that the tracer has not received.
     pub(super) report: Option<Status>,
@@ -82,13 +82,13 @@ pub(super) struct Thread {
 
 /// Bytes of mapped code, by the page that they begin.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Space {
+pub(super) struct WorldMemory {
     pages: BTreeMap<u64, [u8; CODE.len()]>,
     /// Where the tracer has written since this was last looked at.
     pub(super) written: Vec<u64>,
 }
 
-impl Space {
+impl WorldMemory {
     fn of(base: u64) -> Self {
         Self { pages: BTreeMap::from([(base, CODE)]), written: Vec::new() }
     }
@@ -111,8 +111,8 @@ impl Space {
 }
 
 pub(super) struct World {
-    pub(super) threads: BTreeMap<i32, Thread>,
-    pub(super) memories: Vec<Rc<RefCell<Space>>>,
+    pub(super) threads: BTreeMap<i32, WorldThread>,
+    pub(super) memories: Vec<Rc<RefCell<WorldMemory>>>,
     pub(super) next: i32,
     pub(super) chooser: Chooser,
     pub(super) stop: sediment_process::Stop,
@@ -168,8 +168,8 @@ impl Chooser {
 }
 
 impl World {
-    pub(super) fn new(steps: &'static [Step], chooser: Chooser) -> Self {
-        let memory = Rc::new(RefCell::new(Space::of(PROGRAM)));
+    pub(super) fn new(steps: &'static [ThreadStep], chooser: Chooser) -> Self {
+        let memory = Rc::new(RefCell::new(WorldMemory::of(PROGRAM)));
         let mut world = Self {
             threads: BTreeMap::new(),
             memories: vec![memory],
@@ -192,14 +192,14 @@ impl World {
         world
     }
 
-    pub(super) fn add(&mut self, process: Option<i32>, memory: usize, steps: &[Step]) -> i32 {
+    pub(super) fn add(&mut self, process: Option<i32>, memory: usize, steps: &[ThreadStep]) -> i32 {
         let id = self.next;
         self.next += 1;
-        let thread = Thread {
+        let thread = WorldThread {
             process: process.unwrap_or(id),
             memory,
             steps: steps.iter().copied().collect(),
-            run: Run::Ready,
+            run: RunState::Ready,
             traced: false,
             report: None,
             end: None,
@@ -216,17 +216,17 @@ impl World {
     pub(super) fn stop(&mut self, id: i32, report: Status) {
         let thread = self.threads.get_mut(&id).unwrap();
         if thread.traced {
-            (thread.run, thread.report) = (Run::Stopped, Some(report));
+            (thread.run, thread.report) = (RunState::Stopped, Some(report));
         }
     }
 
     pub(super) fn end(&mut self, id: i32, report: Status) {
         let process = self.threads[&id].process;
-        if self.threads[&id].run == Run::Dead {
+        if self.threads[&id].run == RunState::Dead {
             return;
         }
         let thread = self.threads.get_mut(&id).unwrap();
-        thread.run = Run::Dead;
+        thread.run = RunState::Dead;
         thread.report = None;
         thread.end = thread.traced.then_some(report);
         self.release(id);
@@ -234,20 +234,23 @@ impl World {
         let others = self
             .threads
             .iter()
-            .any(|(other, one)| *other != process && one.process == process && one.run != Run::Dead);
+            .any(|(other, one)| *other != process && one.process == process && one.run != RunState::Dead);
         for told in [id, process] {
             if told != process || !others {
                 let thread = self.threads.get_mut(&told).unwrap();
-                thread.report =
-                    if thread.run == Run::Dead { thread.end.take().or(thread.report) } else { thread.report };
+                thread.report = if thread.run == RunState::Dead {
+                    thread.end.take().or(thread.report)
+                } else {
+                    thread.report
+                };
             }
         }
     }
 
     /// Who waits for this child goes on.
     pub(super) fn release(&mut self, child: i32) {
-        for thread in self.threads.values_mut().filter(|thread| thread.run == Run::Waits(child)) {
-            thread.run = Run::Ready;
+        for thread in self.threads.values_mut().filter(|thread| thread.run == RunState::Waits(child)) {
+            thread.run = RunState::Ready;
         }
     }
 
@@ -256,9 +259,9 @@ impl World {
         for (index, memory) in self.memories.iter().enumerate() {
             let written = std::mem::take(&mut memory.borrow_mut().written);
             let users = || self.threads.values().filter(|one| one.memory == index);
-            let runs = users().any(|one| one.run == Run::Ready);
+            let runs = users().any(|one| one.run == RunState::Ready);
             for address in written.into_iter().filter(|_| self.is_calm && runs) {
-                if users().all(|one| one.run != Run::Stopped || one.trapped != Some(address)) {
+                if users().all(|one| one.run != RunState::Stopped || one.trapped != Some(address)) {
                     self.wrong.push(format!("{address:#x} was written to while threads run"));
                 }
             }
@@ -266,7 +269,7 @@ impl World {
     }
 
     pub(super) fn is_ready(&self, id: i32) -> bool {
-        self.threads[&id].run == Run::Ready
+        self.threads[&id].run == RunState::Ready
     }
 
     /// A thread goes one step on.
@@ -322,7 +325,7 @@ impl World {
     }
 
     /// A thread makes another, of its own process or of a new one.
-    fn give_birth(&mut self, id: i32, step: Step, steps: &'static [Step]) {
+    fn give_birth(&mut self, id: i32, step: ThreadStep, steps: &'static [ThreadStep]) {
         let thread = self.threads.get_mut(&id).unwrap();
         let (process, memory, traced, paired) =
             (thread.process, thread.memory, thread.traced, thread.is_paired);
@@ -347,13 +350,13 @@ impl World {
         thread.steps.pop_front();
         thread.event_about = child;
         if let Vfork(_) = step {
-            thread.run = Run::Waits(child);
+            thread.run = RunState::Waits(child);
         }
         self.stop(id, Status::Event(libc::PTRACE_EVENT_FORK));
     }
 
     /// The process of a thread becomes another program.
-    fn become_program(&mut self, id: i32, steps: &'static [Step]) {
+    fn become_program(&mut self, id: i32, steps: &'static [ThreadStep]) {
         let process = self.threads[&id].process;
         let of_process: Vec<i32> =
             self.threads.iter().filter(|(_, one)| one.process == process).map(|(id, _)| *id).collect();
@@ -366,14 +369,14 @@ impl World {
                 (thread.report, thread.end, thread.traced) = (None, None, false);
             }
         }
-        self.memories.push(Rc::new(RefCell::new(Space::of(PROGRAM))));
+        self.memories.push(Rc::new(RefCell::new(WorldMemory::of(PROGRAM))));
         let memory = self.memories.len() - 1;
         let leader = self.threads.get_mut(&process).unwrap();
-        *leader = Thread {
+        *leader = WorldThread {
             process,
             memory,
             steps: steps.iter().copied().collect(),
-            run: Run::Ready,
+            run: RunState::Ready,
             traced,
             report: None,
             end: None,
@@ -394,8 +397,10 @@ impl World {
             self.threads.iter().filter(|(_, one)| one.report.is_some()).map(|(id, _)| Happening::Report(*id)),
         );
         all.extend(self.threads.keys().filter(|id| self.is_ready(**id)).map(|id| Happening::Advance(*id)));
-        let traced =
-            self.threads.values().any(|one| one.traced && (one.run != Run::Dead || one.report.is_some()));
+        let traced = self
+            .threads
+            .values()
+            .any(|one| one.traced && (one.run != RunState::Dead || one.report.is_some()));
         if !traced {
             return None;
         }
@@ -406,7 +411,8 @@ impl World {
             all.push(Happening::Ask);
         }
         if self.kills > 0 {
-            let alive = self.threads.iter().filter(|(id, one)| **id == one.process && one.run != Run::Dead);
+            let alive =
+                self.threads.iter().filter(|(id, one)| **id == one.process && one.run != RunState::Dead);
             all.extend(alive.map(|(id, _)| Happening::Kill(*id)));
         }
         let choice = self.chooser.choose(all.len());

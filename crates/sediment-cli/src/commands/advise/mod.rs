@@ -15,8 +15,8 @@ use sediment_core::demangle::demangled;
 use sediment_core::profile::FunctionKey;
 use sediment_core::{Error, Result, escape};
 use sediment_order::advise::compiler_notes::CompilerNotes;
-use sediment_order::advise::experiment::{self, Experiment};
-use sediment_order::advise::inline::{self, Advice, Candidate, Program};
+use sediment_order::advise::experiment::{self, AdviceExperiment};
+use sediment_order::advise::inline::{self, Advice, AdvisedProgram, InlineCandidate};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ struct Inline {
     #[arg(long, value_name = "PERCENT", default_value = "0.1", value_parser = values::least)]
     least: f64,
     /// Largest callee in bytes, except where nearly all calls come from one call site
-    #[arg(long, value_name = "BYTES", default_value_t = inline::Settings::default().largest_callee, value_parser = values::bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = inline::InlineThresholds::default().largest_callee, value_parser = values::bytes)]
     largest: u64,
     /// Number of calls to list
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
@@ -89,14 +89,15 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         None => CompilerNotes::default(),
     };
     let file_name = files::base_name(&arguments.binary);
-    let program = Program {
+    let program = AdvisedProgram {
         bytes: &bytes,
         binary: &binary,
         file_name: &file_name,
         lines: lines.as_ref(),
         notes: &notes,
     };
-    let settings = inline::Settings { least_saving: arguments.least, largest_callee: arguments.largest };
+    let settings =
+        inline::InlineThresholds { least_saving: arguments.least, largest_callee: arguments.largest };
     let advice = inline::advise(&profile, &program, &settings)?;
     if !advice.has_lines {
         ui.warn(&format!(
@@ -105,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     if let Some(path) = &arguments.emit_plan {
         let (build, run) = (arguments.build.as_str(), arguments.run.as_str());
-        let experiment = Experiment { program: &file_name, build, run, inlined: arguments.top };
+        let experiment = AdviceExperiment { program: &file_name, build, run, inlined: arguments.top };
         files::write(path, experiment::plan(&advice, &experiment).as_bytes(), ui)?;
     }
     if arguments.json {
@@ -131,7 +132,7 @@ fn text(advice: &Advice, top: usize) -> String {
     let of_what = if advice.instructions.is_some() { "instructions" } else { "calls" };
     if advice.candidates.is_empty() {
         let best = advice.others.iter().find(|c| !c.obstacles.iter().any(|o| o.forbids()));
-        let best = best.or(advice.others.first()).map_or(0.0, Candidate::weight);
+        let best = best.or(advice.others.first()).map_or(0.0, InlineCandidate::weight);
         let _ = writeln!(
             text,
             "Nothing worth inlining by hand: the best candidate accounts for {} of all {of_what}.",
@@ -162,7 +163,7 @@ fn text(advice: &Advice, top: usize) -> String {
             describe(&mut text, rank + 1, candidate);
         }
     }
-    let refused: Vec<&Candidate> = advice.others.iter().take(top).collect();
+    let refused: Vec<&InlineCandidate> = advice.others.iter().take(top).collect();
     if !refused.is_empty() {
         let _ = writeln!(text, "Skipped, heaviest first:");
         for candidate in refused {
@@ -179,7 +180,7 @@ fn text(advice: &Advice, top: usize) -> String {
     text
 }
 
-fn why_not(candidate: &Candidate) -> String {
+fn why_not(candidate: &InlineCandidate) -> String {
     let forbidding: Vec<&str> =
         candidate.obstacles.iter().filter(|o| o.forbids()).map(|o| o.words()).collect();
     if !forbidding.is_empty() {
@@ -191,7 +192,7 @@ fn why_not(candidate: &Candidate) -> String {
     }
 }
 
-fn describe(text: &mut String, rank: usize, candidate: &Candidate) {
+fn describe(text: &mut String, rank: usize, candidate: &InlineCandidate) {
     let _ = writeln!(text, "{rank}. {} -> {}", spelled(&candidate.caller), spelled(&candidate.callee));
     let saving = candidate.saving.map_or_else(String::new, |saving| {
         format!("; saves at most {} of all instructions", percent(saving))

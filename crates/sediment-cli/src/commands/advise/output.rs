@@ -3,7 +3,7 @@
 
 use crate::output::{Digits, FunctionOutput, Schema};
 use sediment_core::binary::source_lines::SourceLine;
-use sediment_order::advise::inline::{Advice, Candidate};
+use sediment_order::advise::inline::{Advice, InlineCandidate};
 use serde::Serialize;
 
 /// Output of `advise inline --json`: calls to inline by hand.
@@ -78,7 +78,7 @@ impl<'a> AdviseOutput<'a> {
 }
 
 impl<'a> CandidateOutput<'a> {
-    fn new(candidate: &'a Candidate) -> Self {
+    fn new(candidate: &'a InlineCandidate) -> Self {
         let line = |line: &'a SourceLine| LineOutput { file: &line.file, line: line.line };
         Self {
             caller: FunctionOutput::new(&candidate.caller),

@@ -11,8 +11,8 @@ use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::recordings;
 use crate::output::{Digits, Schema, SkippedItems};
-use crate::packages::{self, Package};
-use crate::recording::{Only, Options, RecordingOutput, Side, Wanted};
+use crate::packages::{self, InstalledPackage};
+use crate::recording::{Only, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse};
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::binary::{Binary, Files as _};
@@ -20,7 +20,7 @@ use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, split as parts, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::read::{RecordedDso, Recording};
-use sediment_record::{FileFilter, Target};
+use sediment_record::{FileFilter, RecordingTarget};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -67,7 +67,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     send: send::Sending,
     #[command(flatten)]
-    options: Options,
+    options: RecordingOptions,
 }
 
 /// Output of `collect --json`: a recording, and the files that were written of it.
@@ -97,8 +97,11 @@ struct CollectedFile {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let root = arguments.root.as_deref();
-    let mut packages =
-        arguments.packages.iter().map(|name| Package::find(name, root)).collect::<Result<Vec<_>>>()?;
+    let mut packages = arguments
+        .packages
+        .iter()
+        .map(|name| InstalledPackage::find(name, root))
+        .collect::<Result<Vec<_>>>()?;
     if let Some(package) = packages.iter().find(|package| !package.has_code()) {
         return Err(subject::without_code(package, &arguments.command, root));
     }
@@ -106,7 +109,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     arguments.json.as_deref().map_or(Ok(()), files::expect_to_write)?;
     ui.keep_short(2);
     let target = subject::target(arguments, &packages, ui)?;
-    if let (Target::Processes(processes), true, false) = (&target, packages.is_empty(), arguments.all) {
+    if let (RecordingTarget::Processes(processes), true, false) =
+        (&target, packages.is_empty(), arguments.all)
+    {
         packages = subject::packages_of(processes)?;
     }
     let several = packages.len() > 1 || arguments.all;
@@ -119,20 +124,22 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         none: &|recording, files| nothing_of(recording, &packages, files),
     };
     let only = (!packages.is_empty()).then_some(&only);
-    let wanted = if arguments.startup { Wanted::FirstUses } else { Wanted::Profile };
+    let wanted = if arguments.startup { RecordingUse::FirstUses } else { RecordingUse::Profile };
     let made = match arguments.options.record(&target, wanted, only, ui)? {
-        Side::Recorder(made) => made,
-        Side::Front(code) => return Ok(code),
+        RecordingSide::Recorder(made) => made,
+        RecordingSide::Front(code) => return Ok(code),
     };
     // What was recorded ran here, wherever its package is installed.
     let files = SystemFiles::new(None, &[])?;
     let may_lack = packages.is_empty();
     if may_lack {
-        packages =
-            executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
+        packages = executed(&made.recording)
+            .iter()
+            .filter_map(|name| InstalledPackage::find(name, None).ok())
+            .collect();
     }
     let mut written = Vec::new();
-    let groups: Vec<&[Package]> =
+    let groups: Vec<&[InstalledPackage]> =
         if together { vec![&packages[..]] } else { packages.iter().map(std::slice::from_ref).collect() };
     for group in groups {
         let Some(package) = group.first() else { continue };
@@ -190,7 +197,7 @@ impl Arguments {
 
 /// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
 /// is merged.
-fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> Result<bool> {
+fn expect_output(arguments: &Arguments, packages: &[InstalledPackage], several: bool) -> Result<bool> {
     let output = arguments.output.as_deref();
     // A folder that is not there yet is named by its slash.
     if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
@@ -221,7 +228,7 @@ fn executed(recording: &Recording) -> BTreeSet<String> {
 pub(crate) fn of_packages(
     recording: &Recording,
     profile: &Profile,
-    packages: &[Package],
+    packages: &[InstalledPackage],
     files: &SystemFiles,
     ui: &Ui,
 ) -> Result<Profile> {
@@ -256,7 +263,7 @@ pub(crate) fn of_packages(
 }
 
 /// The error where packages executed nothing.
-fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) -> Error {
+fn nothing_of(recording: &Recording, packages: &[InstalledPackage], files: &SystemFiles) -> Error {
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let what = format!("recorded no function of {}", names.join(", "));
     let is_own = |dso: &&RecordedDso| packages.iter().any(|package| package.has(&dso.path));
@@ -293,7 +300,7 @@ fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
 /// Writes a package's profile to a file, or to a folder; says where.
 pub(crate) fn write(
     profile: &Profile,
-    package: &Package,
+    package: &InstalledPackage,
     output: Option<&Path>,
     several: bool,
     ui: &Ui,
@@ -309,7 +316,7 @@ pub(crate) fn write(
 }
 
 /// The file for a package's profile, or the folder for its parts.
-fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
+fn place(package: &InstalledPackage, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment_core::escape::file_name(&package.name.replace(':', "-"))
             .ok_or_else(|| Error::new(ErrorCode::Usage, format!("{} cannot be a file name", package.name)))

@@ -2,13 +2,13 @@
 //! `collect --send`: shows what would be sent, asks, and sends it by curl, which knows the proxies and certificates of the machine.
 
 use crate::files;
-use crate::packages::Package;
+use crate::packages::InstalledPackage;
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::profile::{Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
-use sediment_process::command::{Input, run};
+use sediment_process::command::{StandardInput, run};
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,7 +75,7 @@ impl Sending {
     }
 
     /// Shows the profile, asks, and sends it. True if it was sent.
-    pub(super) fn send(&self, profile: &Profile, package: &Package, ui: &Ui) -> Result<bool> {
+    pub(super) fn send(&self, profile: &Profile, package: &InstalledPackage, ui: &Ui) -> Result<bool> {
         let Some(url) = &self.send else { return Ok(false) };
         let text = text::print(profile);
         ui.show(&text);
@@ -135,7 +135,7 @@ impl Sending {
         arguments.extend(["--data-binary".into(), file]);
         arguments.extend(["--write-out", "\n%{http_code}", "--config", "-"].map(Into::into));
         let mut command = Command::new("curl", "/", TIMEOUT).with_arguments(arguments);
-        command.input = Input::Bytes(settings.into_bytes());
+        command.input = StandardInput::Bytes(settings.into_bytes());
         let ended = run(&command, LONGEST_ANSWER)
             .map_err(|error| error.with_hint("install curl, or send the written file by other means"))?;
         let ended = ended.successful(&command).map_err(|error| error.with_input(url))?;

@@ -20,7 +20,7 @@ pub(super) enum Goal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Why {
+pub(super) enum MethodReason {
     /// No other method tells an order.
     OnlyOrder,
     /// The processor records branches.
@@ -40,43 +40,44 @@ pub(super) enum Why {
 }
 
 /// Goals with the methods that serve them, the best first. A reason of cycles needs a processor that counts them.
-const BEST: [(Goal, &[(&str, Why)]); 3] = [
-    (Goal::Starts, &[("breakpoints", Why::OnlyOrder)]),
+const BEST: [(Goal, &[(&str, MethodReason)]); 3] = [
+    (Goal::Starts, &[("breakpoints", MethodReason::OnlyOrder)]),
     (
         Goal::Calls,
         &[
-            ("perf-branches", Why::BranchRecords),
-            ("call-sites", Why::EveryCall),
-            ("breakpoints", Why::SamplesNoBetter),
-            ("perf-stacks", Why::Cycles),
-            ("perf-stacks", Why::Clock),
-            ("valgrind", Why::Exact),
+            ("perf-branches", MethodReason::BranchRecords),
+            ("call-sites", MethodReason::EveryCall),
+            ("breakpoints", MethodReason::SamplesNoBetter),
+            ("perf-stacks", MethodReason::Cycles),
+            ("perf-stacks", MethodReason::Clock),
+            ("valgrind", MethodReason::Exact),
         ],
     ),
     (
         Goal::Blocks,
         &[
-            ("perf-branches", Why::BranchRecords),
-            ("breakpoints", Why::SamplesMissBlocks),
-            ("perf-stacks", Why::Cycles),
-            ("perf-stacks", Why::Clock),
+            ("perf-branches", MethodReason::BranchRecords),
+            ("breakpoints", MethodReason::SamplesMissBlocks),
+            ("perf-stacks", MethodReason::Cycles),
+            ("perf-stacks", MethodReason::Clock),
         ],
     ),
 ];
 
 /// Method for a goal; None where none works that serves it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct GoalMethod {
     pub(super) goal: Goal,
-    pub(super) method: Option<(&'static str, Why)>,
+    pub(super) method: Option<(&'static str, MethodReason)>,
 }
 
 /// The method for each goal on a machine where these work, and which counts cycles or not.
-pub(super) fn choices(works: &[&str], counts_cycles: bool) -> Vec<Choice> {
-    let may =
-        |(name, why): &&(&'static str, Why)| works.contains(name) && (counts_cycles || *why != Why::Cycles);
+pub(super) fn choices(works: &[&str], counts_cycles: bool) -> Vec<GoalMethod> {
+    let may = |(name, why): &&(&'static str, MethodReason)| {
+        works.contains(name) && (counts_cycles || *why != MethodReason::Cycles)
+    };
     BEST.iter()
-        .map(|(goal, methods)| Choice { goal: *goal, method: methods.iter().find(may).copied() })
+        .map(|(goal, methods)| GoalMethod { goal: *goal, method: methods.iter().find(may).copied() })
         .collect()
 }
 
@@ -90,7 +91,7 @@ impl Goal {
     }
 }
 
-impl Why {
+impl MethodReason {
     fn in_words(self) -> &'static str {
         match self {
             Self::OnlyOrder => "no other method tells the order of first uses",
@@ -109,7 +110,7 @@ impl Why {
     }
 }
 
-impl Choice {
+impl GoalMethod {
     pub(super) fn name(&self) -> &'static str {
         self.goal.name()
     }
@@ -128,41 +129,41 @@ mod tests {
     use super::*;
     use sediment_record::RECORDERS;
 
-    fn chosen(works: &[&str], counts_cycles: bool) -> [Option<(&'static str, Why)>; 3] {
+    fn chosen(works: &[&str], counts_cycles: bool) -> [Option<(&'static str, MethodReason)>; 3] {
         let choices = choices(works, counts_cycles);
-        assert_eq!(choices.iter().map(Choice::name).collect::<Vec<_>>(), ["starts", "calls", "blocks"]);
+        assert_eq!(choices.iter().map(GoalMethod::name).collect::<Vec<_>>(), ["starts", "calls", "blocks"]);
         [0, 1, 2].map(|index| choices[index].method)
     }
 
     #[test]
     fn each_goal_has_its_method() {
         let breakpoints = |why| Some(("breakpoints", why));
-        let starts = breakpoints(Why::OnlyOrder);
-        let branches = Some(("perf-branches", Why::BranchRecords));
+        let starts = breakpoints(MethodReason::OnlyOrder);
+        let branches = Some(("perf-branches", MethodReason::BranchRecords));
         let all: Vec<&str> = RECORDERS.iter().map(|recorder| recorder.name).collect();
         assert_eq!(chosen(&all, true), [starts, branches, branches]);
         let without_branches: Vec<&str> = all.into_iter().filter(|name| *name != "perf-branches").collect();
         let without_sites = |name: &&str| *name != "call-sites";
         let by_breakpoints: Vec<&str> = without_branches.iter().copied().filter(without_sites).collect();
-        let measured = |calls| [starts, calls, breakpoints(Why::SamplesMissBlocks)];
+        let measured = |calls| [starts, calls, breakpoints(MethodReason::SamplesMissBlocks)];
         for counts_cycles in [true, false] {
-            let calls = breakpoints(Why::SamplesNoBetter);
+            let calls = breakpoints(MethodReason::SamplesNoBetter);
             assert_eq!(chosen(&by_breakpoints, counts_cycles), measured(calls), "cycles alone are no reason");
             if cfg!(target_arch = "x86_64") {
-                let calls = Some(("call-sites", Why::EveryCall));
+                let calls = Some(("call-sites", MethodReason::EveryCall));
                 assert_eq!(chosen(&without_branches, counts_cycles), measured(calls));
             }
         }
         let stacks = |why| Some(("perf-stacks", why));
         assert_eq!(
             chosen(&["perf-stacks", "valgrind"], true),
-            [None, stacks(Why::Cycles), stacks(Why::Cycles)]
+            [None, stacks(MethodReason::Cycles), stacks(MethodReason::Cycles)]
         );
         assert_eq!(
             chosen(&["perf-stacks", "valgrind"], false),
-            [None, stacks(Why::Clock), stacks(Why::Clock)]
+            [None, stacks(MethodReason::Clock), stacks(MethodReason::Clock)]
         );
-        assert_eq!(chosen(&["valgrind"], false), [None, Some(("valgrind", Why::Exact)), None]);
+        assert_eq!(chosen(&["valgrind"], false), [None, Some(("valgrind", MethodReason::Exact)), None]);
         assert_eq!(chosen(&[], true), [None; 3]);
     }
 

@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// A linker, and how it is asked for.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Linker {
+pub(super) struct InstalledLinker {
     pub(super) name: String,
     pub(super) version: String,
     /// Dialect that it reads, as `sediment order --linker` takes it; null: the wrapper orders for it.
@@ -41,7 +41,7 @@ pub(super) struct Linker {
 }
 
 /// The linkers on PATH and in LLVM's folders.
-pub(super) fn linkers(ui: &Ui) -> Vec<Linker> {
+pub(super) fn linkers(ui: &Ui) -> Vec<InstalledLinker> {
     let (compiler, arguments) = compiler::compiler_of_environment(|assumed| ui.warn(assumed));
     let of_compiler = compiler::linker_version(&compiler, &arguments);
     let words = [&compiler].into_iter().chain(&arguments).map(|word| word.to_string_lossy());
@@ -59,8 +59,9 @@ pub(super) fn linkers(ui: &Ui) -> Vec<Linker> {
         if dialect.is_none() && !plan::keeps_order_of_objects(&version) {
             continue;
         }
-        let is_default = version == of_compiler && !linkers.iter().any(|linker: &Linker| linker.is_default);
-        linkers.push(Linker {
+        let is_default =
+            version == of_compiler && !linkers.iter().any(|linker: &InstalledLinker| linker.is_default);
+        linkers.push(InstalledLinker {
             name,
             version: short(&version),
             dialect,
@@ -201,7 +202,7 @@ fn symbols_of_libc() -> Option<Fact> {
 /// Page sizes.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Memory {
+pub(super) struct PageSizes {
     #[serde(rename = "page_bytes")]
     pub(super) page: u64,
     /// Null where the kernel has no transparent huge pages.
@@ -214,7 +215,7 @@ pub(super) struct Memory {
     pub(super) fix: Option<&'static str>,
 }
 
-pub(super) fn memory() -> Memory {
+pub(super) fn memory() -> PageSizes {
     const OF_KERNEL: &str = "/sys/kernel/mm/transparent_hugepage";
     let read = |name: &str| std::fs::read_to_string(format!("{OF_KERNEL}/{name}")).ok();
     let huge = read("hpage_pmd_size").and_then(|text| text.trim().parse().ok());
@@ -222,7 +223,7 @@ pub(super) fn memory() -> Memory {
     let transparent = read("enabled").and_then(chosen);
     let is_never = transparent.as_deref() == Some("never");
     let fix = is_never.then_some("echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
-    Memory { page: page_size(), huge, transparent, fix }
+    PageSizes { page: page_size(), huge, transparent, fix }
 }
 
 /// The kernel's page size.

@@ -6,7 +6,7 @@ use crate::output::Schema;
 use crate::ui::Ui;
 use crate::wrapper::{LINKS, LoggedLink};
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::wrapper::build_log::{self, Link};
+use sediment_order::wrapper::build_log::{self, BuildLogLink};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,12 +28,13 @@ pub(super) fn run(build_log: &Path, log: &Path, json: bool, ui: &Ui) -> Result<(
     let seen = String::from_utf8_lossy(&seen);
     let seen = seen.lines().filter_map(|line| serde_json::from_str(line).ok());
     let seen: Vec<String> = seen.map(|link: LoggedLink| link.output).collect();
-    let was_seen = |link: &&Link| {
+    let was_seen = |link: &&BuildLogLink| {
         let tail = format!("/{}", link.output.trim_start_matches("../").trim_start_matches('/'));
         seen.iter().any(|output| output.ends_with(&tail))
     };
-    let missed: Vec<&Link> = shown.iter().filter(|link| !was_seen(link)).collect();
-    let outputs: BTreeMap<&str, &&Link> = missed.iter().map(|link| (link.output.as_str(), link)).collect();
+    let missed: Vec<&BuildLogLink> = shown.iter().filter(|link| !was_seen(link)).collect();
+    let outputs: BTreeMap<&str, &&BuildLogLink> =
+        missed.iter().map(|link| (link.output.as_str(), link)).collect();
     if json {
         let outputs = outputs.values().map(|link| MissedLink {
             output: &link.output,
@@ -93,7 +94,7 @@ enum MissedReason {
 }
 
 impl MissedReason {
-    fn of(link: &Link) -> Self {
+    fn of(link: &BuildLogLink) -> Self {
         match (link.by_linker, link.search.is_empty()) {
             (true, _) => Self::LinkerCalled,
             (false, true) if link.shared => Self::NoSearchOfShared,

@@ -10,8 +10,8 @@ use crate::output::Schema;
 use crate::recording;
 use crate::ui::Ui;
 use clap::Args;
-use goals::Choice;
-use machine::{Fact, Linker, Memory};
+use goals::GoalMethod;
+use machine::{Fact, InstalledLinker, PageSizes};
 use output::{DoctorOutput, GoalOutput, RecorderOutput};
 use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
@@ -107,7 +107,7 @@ pub(super) fn must_suit_optimize(startup: bool, ui: &Ui) -> Result<()> {
 }
 
 /// A recording method on this machine.
-struct Method {
+struct RecordingMethod {
     name: &'static str,
     summary: &'static str,
     lacks: &'static str,
@@ -119,7 +119,7 @@ struct Method {
 /// Reason and remedy where processes cannot be looked at, whatever a method says.
 const NO_PROC: (&str, &str) = ("/proc is not mounted here", "mount it: mount -t proc proc /proc");
 
-fn methods() -> Vec<Method> {
+fn methods() -> Vec<RecordingMethod> {
     let has_proc = std::path::Path::new("/proc/self/maps").exists();
     let mut chosen = false;
     let method = |recorder: &sediment_record::Recorder| {
@@ -131,18 +131,24 @@ fn methods() -> Vec<Method> {
         };
         let is_default = obstacle.is_none() && !chosen;
         chosen |= is_default;
-        Method { name: recorder.name, summary: recorder.summary, lacks: recorder.lacks, is_default, obstacle }
+        RecordingMethod {
+            name: recorder.name,
+            summary: recorder.summary,
+            lacks: recorder.lacks,
+            is_default,
+            obstacle,
+        }
     };
     RECORDERS.iter().map(method).collect()
 }
 
-fn choices(methods: &[Method]) -> Vec<Choice> {
+fn choices(methods: &[RecordingMethod]) -> Vec<GoalMethod> {
     let works = methods.iter().filter(|method| method.obstacle.is_none());
     let works: Vec<&str> = works.map(|method| method.name).collect();
     goals::choices(&works, works.contains(&STACKS) && counts_cycles())
 }
 
-impl Method {
+impl RecordingMethod {
     fn add(&self, text: &mut String) {
         let mark = match &self.obstacle {
             None if self.is_default => "works, default of `sediment record`",
@@ -162,7 +168,7 @@ impl Method {
     }
 }
 
-fn add_linkers(text: &mut String, linkers: &[Linker]) {
+fn add_linkers(text: &mut String, linkers: &[InstalledLinker]) {
     let _ = writeln!(text, "{:<28} {:<14} compiler's flag", "Linkers", "--linker");
     if linkers.is_empty() {
         wrap(text, &format!("none; {NO_LINKER}"), 2);
@@ -179,7 +185,7 @@ fn add_linkers(text: &mut String, linkers: &[Linker]) {
     }
 }
 
-fn add_memory(text: &mut String, memory: &Memory) {
+fn add_memory(text: &mut String, memory: &PageSizes) {
     text.push_str("Memory\n");
     let _ = writeln!(text, "  {:<12} {} KiB", "pages", memory.page / 1024);
     let huge = match (&memory.transparent, memory.huge) {
@@ -189,7 +195,7 @@ fn add_memory(text: &mut String, memory: &Memory) {
     add(text, "huge pages", &huge, memory.fix);
 }
 
-fn add_choice(text: &mut String, choice: &Choice) {
+fn add_choice(text: &mut String, choice: &GoalMethod) {
     let at = text.len();
     wrap(text, &choice.in_words(), 15);
     text.replace_range(at..at + 15, &format!("  {:<13}", choice.name()));

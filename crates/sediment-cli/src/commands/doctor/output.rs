@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of `doctor`.
 
-use super::Method;
-use super::goals::{Choice, Goal, Why};
-use super::machine::{Fact, Linker, Memory};
+use super::RecordingMethod;
+use super::goals::{Goal, GoalMethod, MethodReason};
+use super::machine::{Fact, InstalledLinker, PageSizes};
 use crate::output::Schema;
 use serde::Serialize;
 
@@ -16,10 +16,10 @@ pub(super) struct DoctorOutput<'a> {
     pub(super) recorders: Vec<RecorderOutput<'a>>,
     /// Method for each goal of a recording.
     pub(super) goals: Vec<GoalOutput>,
-    pub(super) linkers: &'a [Linker],
+    pub(super) linkers: &'a [InstalledLinker],
     /// Tools and symbols.
     pub(super) tools: &'a [Fact],
-    pub(super) memory: &'a Memory,
+    pub(super) memory: &'a PageSizes,
 }
 
 /// A recording method.
@@ -37,7 +37,7 @@ pub(super) struct RecorderOutput<'a> {
 }
 
 impl<'a> RecorderOutput<'a> {
-    pub(super) fn new(method: &'a Method) -> Self {
+    pub(super) fn new(method: &'a RecordingMethod) -> Self {
         let obstacle = method.obstacle.as_ref();
         Self {
             name: method.name,
@@ -55,11 +55,11 @@ impl<'a> RecorderOutput<'a> {
 pub(super) struct GoalOutput {
     goal: Goal,
     method: Option<&'static str>,
-    reason: Option<Why>,
+    reason: Option<MethodReason>,
 }
 
 impl GoalOutput {
-    pub(super) fn new(choice: &Choice) -> Self {
+    pub(super) fn new(choice: &GoalMethod) -> Self {
         let (method, reason) = choice.method.unzip();
         Self { goal: choice.goal, method, reason }
     }

@@ -8,9 +8,9 @@ use sediment_core::binary::Binary;
 use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::LEAST_LINKS;
-use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, PlannedVariant, Source};
+use sediment_eval::plan::{self, CommandLine, Placeholders, Plan, PlannedVariant, ProgramSource};
 use sediment_eval::run::Journal;
-use sediment_eval::run::journal::{self, Recorded};
+use sediment_eval::run::journal::{self, RecordedExperiment};
 use sediment_measure::padding;
 use sediment_process::command::{Outcome, observe};
 use sediment_process::{Command, Stop};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Programs by variant and replica.
-pub(super) type Programs = Vec<Vec<PathBuf>>;
+pub(super) type VariantPrograms = Vec<Vec<PathBuf>>;
 
 /// Purposes of random streams that belong to links; those of blocks are below.
 const LINKS: u64 = 1 << 40;
@@ -36,23 +36,23 @@ pub(super) fn programs(
     plan: &Plan,
     folder: &Path,
     work: &Path,
-    recorded: &Recorded,
+    recorded: &RecordedExperiment,
     stop: &Stop,
     file: &mut JournalFile,
     ui: &Ui,
-) -> Result<Programs> {
+) -> Result<VariantPrograms> {
     let maker = Maker { plan, folder, work, seed: recorded.experiment.seed, stop, ui };
     let count: u32 = plan.variants.iter().map(|variant| variant.replicas).sum();
     let bar = ui.progress(u64::from(count));
-    let mut all: Programs = Vec::new();
+    let mut all: VariantPrograms = Vec::new();
     for (index, variant) in plan.variants.iter().enumerate() {
         let (mut made, mut sums) = (Vec::new(), BTreeSet::new());
         for replica in 0..variant.replicas {
             bar.set_message(format!("programs: {}", variant.name));
             let known = recorded.programs.get(&(index, replica)).map(String::as_str);
             let path = match (&variant.source, all.get(plan.baseline)) {
-                (Source::Baseline(0), Some(baseline)) => baseline[0].clone(),
-                (Source::Baseline(of), _) => maker.program(plan.baseline, *of, known)?,
+                (ProgramSource::Baseline(0), Some(baseline)) => baseline[0].clone(),
+                (ProgramSource::Baseline(of), _) => maker.program(plan.baseline, *of, known)?,
                 _ => maker.program(index, replica, known)?,
             };
             let sha256 = plan::sha256(&files::read(&path)?);
@@ -84,7 +84,7 @@ pub(super) fn programs(
 /// Links that are all the same file show no luck. Two of random paddings may be.
 fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
     let PlannedVariant { name, replicas, source, .. } = variant;
-    if matches!(source, Source::Prebuilt(_)) {
+    if matches!(source, ProgramSource::Prebuilt(_)) {
         ui.warn(&format!(
             "the {replicas} programs of {name} are the same file: their differences are not luck of layout"
         ));
@@ -100,7 +100,7 @@ fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
 }
 
 /// Facts about the programs for the report: the build-id, else the beginning of the SHA-256 sum.
-pub(super) fn facts(plan: &Plan, programs: &Programs) -> Result<Vec<(String, String)>> {
+pub(super) fn facts(plan: &Plan, programs: &VariantPrograms) -> Result<Vec<(String, String)>> {
     let mut facts = Vec::new();
     for (variant, paths) in plan.variants.iter().zip(programs) {
         if variant.probe.is_some() {
@@ -141,7 +141,7 @@ impl Maker<'_> {
     fn program(&self, index: usize, replica: u32, known: Option<&str>) -> Result<PathBuf> {
         let variant = &self.plan.variants[index];
         match &variant.source {
-            Source::Prebuilt(paths) => {
+            ProgramSource::Prebuilt(paths) => {
                 let path = self.folder.join(&paths[replica as usize]);
                 if !path.is_file() {
                     return Err(Error::new(
@@ -152,15 +152,17 @@ impl Maker<'_> {
                 }
                 Ok(path)
             }
-            Source::Built { command, link, folder } => self.built(
+            ProgramSource::Built { command, link, folder } => self.built(
                 index,
                 replica,
                 known,
                 (command.as_ref(), link.as_ref()),
                 &self.folder.join(folder),
             ),
-            Source::Spec { spec, program } => self.packaged(index, known, &self.folder.join(spec), program),
-            Source::Baseline(_) | Source::None => {
+            ProgramSource::Spec { spec, program } => {
+                self.packaged(index, known, &self.folder.join(spec), program)
+            }
+            ProgramSource::Baseline(_) | ProgramSource::None => {
                 Err(Error::new(ErrorCode::NotFound, "this variant has no program"))
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval gate`: an exit code for CI.
 
-use super::output::Output;
+use super::output::ReportOutput;
 use crate::exit::ExitCode;
 use crate::exit::{INCONCLUSIVE, REGRESSION};
 use crate::ui::Ui;
@@ -24,7 +24,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     conclusive: bool,
     #[command(flatten)]
-    report: Output,
+    report: ReportOutput,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval import`: measurements of other tools.
 
-use super::output::Output;
+use super::output::ReportOutput;
 use super::session;
 use crate::ui::Ui;
 use crate::values;
@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     #[command(flatten)]
-    report: Output,
+    report: ReportOutput,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {

@@ -31,11 +31,11 @@ use std::path::Path;
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    command: Command,
+    command: EvalCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum EvalCommand {
     Quick(quick::Arguments),
     Noise(noise::Arguments),
     Run(run::Arguments),
@@ -47,13 +47,13 @@ enum Command {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     match &arguments.command {
-        Command::Quick(arguments) => quick::run(arguments, ui),
-        Command::Noise(arguments) => return noise::run(arguments, ui),
-        Command::Run(arguments) => run::run(arguments, ui),
-        Command::Resume(arguments) => resume::run(arguments, ui),
-        Command::Report(arguments) => report::run(arguments, ui),
-        Command::Import(arguments) => import::run(arguments, ui),
-        Command::Gate(arguments) => return gate::run(arguments, ui),
+        EvalCommand::Quick(arguments) => quick::run(arguments, ui),
+        EvalCommand::Noise(arguments) => return noise::run(arguments, ui),
+        EvalCommand::Run(arguments) => run::run(arguments, ui),
+        EvalCommand::Resume(arguments) => resume::run(arguments, ui),
+        EvalCommand::Report(arguments) => report::run(arguments, ui),
+        EvalCommand::Import(arguments) => import::run(arguments, ui),
+        EvalCommand::Gate(arguments) => return gate::run(arguments, ui),
     }
     .map(|()| ExitCode::SUCCESS)
 }

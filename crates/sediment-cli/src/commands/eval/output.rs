@@ -11,10 +11,10 @@ use std::path::PathBuf;
 
 /// Format of a report.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Output {
+pub(super) struct ReportOutput {
     /// Format of the report [default: terminal; `eval report --output` goes by the ending .html, .md, .json or .csv]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<ReportFormat>,
     /// Print JSON, as --format json
     #[arg(long, conflicts_with_all = ["format", "style"])]
     json: bool,
@@ -25,7 +25,7 @@ pub(super) struct Output {
 
 /// Forms of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ReportFormat {
     /// Text for a terminal: the verdicts; with --verbose all tables
     Terminal,
     /// Markdown for a merge request
@@ -55,7 +55,7 @@ fn style(text: &str) -> std::result::Result<Style, String> {
     })
 }
 
-impl Output {
+impl ReportOutput {
     /// Analyses and prints; into a file where one is named.
     pub(super) fn print(&self, experiment: &Experiment, to: Option<&PathBuf>, ui: &Ui) -> Result<()> {
         let analysis = analyse(experiment)?;
@@ -63,7 +63,7 @@ impl Output {
         let text = self.text(format, experiment, &analysis, ui)?;
         match to {
             Some(path) => files::write(path, text.as_bytes(), ui),
-            None if self.style.is_none() && matches!(format, Format::Json | Format::Html) => {
+            None if self.style.is_none() && matches!(format, ReportFormat::Json | ReportFormat::Html) => {
                 ui.raw_result(text.as_bytes())
             }
             None => ui.result(&text),
@@ -71,30 +71,36 @@ impl Output {
     }
 
     /// The format that is asked for, else that of the file's ending.
-    fn format(&self, to: Option<&PathBuf>) -> Format {
+    fn format(&self, to: Option<&PathBuf>) -> ReportFormat {
         let ending = to.and_then(|path| path.extension()?.to_str());
         let by_ending = match ending {
-            Some("html" | "htm") => Format::Html,
-            Some("md") => Format::Markdown,
-            Some("json") => Format::Json,
-            Some("csv") => Format::Csv,
-            _ => Format::Terminal,
+            Some("html" | "htm") => ReportFormat::Html,
+            Some("md") => ReportFormat::Markdown,
+            Some("json") => ReportFormat::Json,
+            Some("csv") => ReportFormat::Csv,
+            _ => ReportFormat::Terminal,
         };
-        if self.json { Format::Json } else { self.format.unwrap_or(by_ending) }
+        if self.json { ReportFormat::Json } else { self.format.unwrap_or(by_ending) }
     }
 
-    fn text(&self, format: Format, experiment: &Experiment, analysis: &Analysis, ui: &Ui) -> Result<String> {
+    fn text(
+        &self,
+        format: ReportFormat,
+        experiment: &Experiment,
+        analysis: &Analysis,
+        ui: &Ui,
+    ) -> Result<String> {
         if let Some(style) = self.style {
             return report::style(style, experiment, analysis);
         }
         Ok(match format {
-            Format::Terminal if ui.is_verbose() => report::terminal(experiment, analysis),
-            Format::Terminal => report::brief(experiment, analysis),
-            Format::Markdown => report::markdown(experiment, analysis),
-            Format::Json => report::json(experiment, analysis),
-            Format::Csv => report::csv(experiment, analysis),
-            Format::Samples => report::samples_csv(experiment),
-            Format::Html => report::html(experiment, analysis),
+            ReportFormat::Terminal if ui.is_verbose() => report::terminal(experiment, analysis),
+            ReportFormat::Terminal => report::brief(experiment, analysis),
+            ReportFormat::Markdown => report::markdown(experiment, analysis),
+            ReportFormat::Json => report::json(experiment, analysis),
+            ReportFormat::Csv => report::csv(experiment, analysis),
+            ReportFormat::Samples => report::samples_csv(experiment),
+            ReportFormat::Html => report::html(experiment, analysis),
         })
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval quick`: commands against each other, without a plan.
 
-use super::output::Output;
+use super::output::ReportOutput;
 use super::{Limits, RunOptions, list, session, texts};
 use crate::files;
 use crate::ui::Ui;
@@ -80,7 +80,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    report: Output,
+    report: ReportOutput,
     /// Commands as texts
     #[arg(value_name = "COMMAND")]
     texts: Vec<String>,
@@ -91,7 +91,7 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// The words of each command, and its parameters; texts come first, the reference before them.
-    fn groups(&self) -> Result<Vec<Group>> {
+    fn groups(&self) -> Result<Vec<ParametrizedCommand>> {
         let words = texts(&self.commands)?;
         let of_words = words.split(|word| word == "--").filter(|_| !words.is_empty()).map(<[String]>::to_vec);
         let of_texts = self.reference.iter().chain(&self.texts);
@@ -100,10 +100,11 @@ impl Arguments {
             _ => vec![text.clone()],
         });
         let all = of_texts.chain(of_words);
-        let mut groups: Vec<Group> = all.map(|words| Group { words, parameters: BTreeMap::new() }).collect();
+        let mut groups: Vec<ParametrizedCommand> =
+            all.map(|words| ParametrizedCommand { words, parameters: BTreeMap::new() }).collect();
         for pair in self.parameter_list.chunks_exact(2) {
             let place = format!("{{{}}}", pair[0]);
-            let with = |group: &Group| -> Vec<Group> {
+            let with = |group: &ParametrizedCommand| -> Vec<ParametrizedCommand> {
                 if !group.words.iter().any(|word| word.contains(&place)) {
                     return vec![group.clone()];
                 }
@@ -111,7 +112,7 @@ impl Arguments {
                     let words = group.words.iter().map(|word| word.replace(&place, value)).collect();
                     let mut parameters = group.parameters.clone();
                     parameters.insert(pair[0].clone(), value.to_owned());
-                    Group { words, parameters }
+                    ParametrizedCommand { words, parameters }
                 };
                 pair[1].split(',').map(put).collect()
             };
@@ -130,7 +131,7 @@ impl Arguments {
 
 /// A command as its words, with the parameters that were put into it.
 #[derive(Clone)]
-struct Group {
+struct ParametrizedCommand {
     words: Vec<String>,
     parameters: BTreeMap<String, String>,
 }
@@ -202,7 +203,7 @@ impl QuickCommand {
     }
 }
 
-fn commands(all: &[Group], given: &[String]) -> Result<Vec<QuickCommand>> {
+fn commands(all: &[ParametrizedCommand], given: &[String]) -> Result<Vec<QuickCommand>> {
     let usage = |message: String| Error::new(ErrorCode::Usage, message);
     let groups: Vec<&[String]> = all.iter().map(|group| group.words.as_slice()).collect();
     if groups.len() < 2 || groups.iter().any(|group| group.is_empty()) {
@@ -257,7 +258,7 @@ fn distinct_names(own: Vec<String>, groups: &[&[String]]) -> Vec<String> {
     (0..groups.len()).map(letter).collect()
 }
 
-fn command(group: &Group) -> Result<QuickCommand> {
+fn command(group: &ParametrizedCommand) -> Result<QuickCommand> {
     let parameters = group.parameters.clone();
     let (first, rest) =
         group.words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));

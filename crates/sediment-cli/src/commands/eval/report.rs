@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval report`: reports on an experiment.
 
-use super::output::Output;
+use super::output::ReportOutput;
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    report: Output,
+    report: ReportOutput,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment eval resume`: continues an interrupted experiment.
 
-use super::output::Output;
+use super::output::ReportOutput;
 use super::{Limits, session};
 use crate::files;
 use crate::ui::Ui;
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     limits: Limits,
     #[command(flatten)]
-    report: Output,
+    report: ReportOutput,
 }
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {

@@ -11,10 +11,10 @@ use sediment_core::{Error, ErrorCode, ErrorKind, Result};
 use sediment_eval::Experiment;
 use sediment_eval::import;
 use sediment_eval::metrics;
-use sediment_eval::plan::{Plan, Source, WorkloadKind};
-use sediment_eval::run::journal::{self, Recorded};
+use sediment_eval::plan::{Plan, ProgramSource, WorkloadKind};
+use sediment_eval::run::journal::{self, RecordedExperiment};
 use sediment_eval::run::processes::Processes;
-use sediment_eval::run::{self, Journal, Progress, Watcher};
+use sediment_eval::run::{self, ExperimentProgress, Journal, Watcher};
 use sediment_measure::clock::Clock;
 use sediment_measure::{machine, perf_stat};
 use sediment_process::Stop;
@@ -64,12 +64,18 @@ pub(super) fn beside<T>(output: Option<&Path>, experiment: impl FnOnce(&Path) ->
 }
 
 /// Goes on with an experiment of a file.
-pub(super) fn go_on(plan: &Plan, recorded: Recorded, path: &Path, ui: &Ui) -> Result<Experiment> {
+pub(super) fn go_on(plan: &Plan, recorded: RecordedExperiment, path: &Path, ui: &Ui) -> Result<Experiment> {
     let file = JournalFile::go_on(path, recorded.whole as u64)?;
     sit(plan, recorded, file, false, ui)
 }
 
-fn sit(plan: &Plan, recorded: Recorded, mut file: JournalFile, is_new: bool, ui: &Ui) -> Result<Experiment> {
+fn sit(
+    plan: &Plan,
+    recorded: RecordedExperiment,
+    mut file: JournalFile,
+    is_new: bool,
+    ui: &Ui,
+) -> Result<Experiment> {
     let stop = start::stop_on_signals()?;
     let mut experiment = recorded.experiment.clone();
     let done = all(plan, &recorded, &mut experiment, &mut file, &stop, ui);
@@ -113,8 +119,9 @@ fn is_import(plan: &Plan, workload: usize) -> bool {
 /// True if the experiment file has a program that took building.
 fn has_built(plan: &Plan, path: &Path) -> bool {
     let recorded = files::read(path).and_then(|bytes| journal::read(&bytes));
-    let took_building =
-        |variant: usize| matches!(plan.variants[variant].source, Source::Built { .. } | Source::Spec { .. });
+    let took_building = |variant: usize| {
+        matches!(plan.variants[variant].source, ProgramSource::Built { .. } | ProgramSource::Spec { .. })
+    };
     recorded.is_ok_and(|recorded| recorded.programs.keys().any(|(variant, _)| took_building(*variant)))
 }
 
@@ -143,7 +150,7 @@ fn check_processors(plan: &Plan) -> Result<()> {
 
 fn all(
     plan: &Plan,
-    recorded: &Recorded,
+    recorded: &RecordedExperiment,
     experiment: &mut Experiment,
     file: &mut JournalFile,
     stop: &Stop,
@@ -201,7 +208,7 @@ fn all(
     let clock = Clock::start(0.0);
     let activity = machine::activity(root);
     let mut hands = Processes::new(plan, programs, &folder, workshop.path(), counters, stop, before);
-    let mut watch = Watch { bar: ui.progress(1), ui };
+    let mut watch = SessionProgress { bar: ui.progress(1), ui };
     let finished = run::run(plan, experiment, &mut hands, file, &mut watch, stop);
     watch.bar.finish_and_clear();
     let meanwhile = machine::between(&activity, &machine::activity(root), clock.seconds());
@@ -270,13 +277,13 @@ fn import_files(
 }
 
 /// Shows how it goes.
-struct Watch<'a> {
+struct SessionProgress<'a> {
     bar: ProgressBar,
     ui: &'a Ui,
 }
 
-impl Watcher for Watch<'_> {
-    fn progress(&mut self, progress: &Progress) {
+impl Watcher for SessionProgress<'_> {
+    fn progress(&mut self, progress: &ExperimentProgress) {
         self.bar.set_length(progress.most_runs);
         self.bar.set_position(progress.runs);
         let mut text = format!("block {}", progress.blocks);

@@ -9,11 +9,11 @@ use crate::compiler;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::{self, recordings, settings, weights};
-use crate::packages::Package;
+use crate::packages::InstalledPackage;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, dso_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::{Error, ErrorCode, Result, escape, profile};
 use sediment_order::link;
 use sediment_order::link::{Linker, gnu_ld};
@@ -93,7 +93,7 @@ fn perf2gv_command() -> Command {
 
 fn perf2gv(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
-    let recording = inputs.read(&sediment_read::read::Settings::default(), ui)?;
+    let recording = inputs.read(&sediment_read::read::ReadSettings::default(), ui)?;
     let resolved = recordings::resolve(&recording, &SystemFiles::new(None, &[])?, Default::default(), ui)?;
     ui.raw_result(profile::text::print(&resolved.profile).as_bytes())
 }
@@ -115,8 +115,8 @@ fn gv2link(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let (profile, skipped) =
         profile::text::parse(&text).map_err(|error| error.with_input(files::display(&inputs(matches)[0])))?;
     ui.skipped("reading", &skipped);
-    let settings = settings::Settings::default();
-    let plan = order::Plan::by_default(GV2LINK, &settings);
+    let settings = settings::AlgorithmSettings::default();
+    let plan = order::OrderPlan::by_default(GV2LINK, &settings);
     let order = order::order_text(&profile, &Selection::Everything, &plan, ui)?;
     ui.raw_result(order.as_bytes())
 }
@@ -146,8 +146,8 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let missing =
         || Error::new(ErrorCode::InvalidArgument, "gen_profiles needs an output, a package and recordings");
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
-    let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
-    let settings = sediment_read::read::Settings::default();
+    let package = InstalledPackage::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
+    let settings = sediment_read::read::ReadSettings::default();
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let files = SystemFiles::new(None, &[])?;
     let (recording, resolved) = inputs.resolve(&settings, &files, false, None, ui)?;
@@ -204,7 +204,7 @@ fn gen_profile_merge(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let output: &PathBuf = matches
         .get_one("output")
         .ok_or_else(|| Error::new(ErrorCode::InvalidArgument, "gen_profile_merge needs an output file"))?;
-    merge::merge_files(&pairs, merge::Settings::default(), output, ui).map(drop)
+    merge::merge_files(&pairs, merge::MergeSettings::default(), output, ui).map(drop)
 }
 
 fn make_sediment_rpmmacros_command() -> Command {
@@ -247,8 +247,8 @@ fn gen_link_order(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     };
     let text = match profile_for(&name, matches.get_one("profile"), ui)? {
         Some((profile, label)) => {
-            let settings = settings::Settings::default();
-            let plan = order::Plan::by_default(linker, &settings);
+            let settings = settings::AlgorithmSettings::default();
+            let plan = order::OrderPlan::by_default(linker, &settings);
             let selection = label.as_deref().map_or(Selection::Everything, Selection::Dso);
             match order::order_text(&profile, &selection, &plan, ui) {
                 // A build goes on without an order, as upstream's does.
@@ -290,7 +290,7 @@ fn profile_for(
         return Ok(None);
     };
     let found = Profiles::open(Path::new(&folder), ui)
-        .and_then(|profiles| profiles.choose(None, name, &mut Objects::default).map_err(|not| not.why));
+        .and_then(|profiles| profiles.choose(None, name, &mut InputObjects::default).map_err(|not| not.why));
     match found {
         Ok(Some(chosen)) => Ok(Some((chosen.profile().clone(), chosen.origin.label.clone()))),
         Ok(None) => {

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[command(
     long_about = "Merge profiles with weights.\n\nScales each fresh recording to shares of its calls, so long recordings do not outweigh short ones. Merged profiles are taken unchanged. A weight (-w) applies to the files after it, until the next; the default is 1. Merging with weight 1 gives the same result in any order and grouping.\n\nWith --into, adds submissions from users to the profile that a package keeps. Each file counts as one recording times its weight. Prints what each file adds. With --against, prints two shares per file: the weight that belongs to the build, and the part of it that the build defines."
 )]
-pub(crate) struct Options {
+pub(crate) struct MergeOptions {
     /// Profile to write; - writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = files::STANDARD_STREAM)]
     output: PathBuf,
@@ -60,14 +60,14 @@ pub(crate) struct Options {
     dry_run: bool,
 }
 
-pub(crate) type Arguments = Weighed<Options>;
+pub(crate) type Arguments = Weighed<MergeOptions>;
 
-impl Weighable for Options {
+impl Weighable for MergeOptions {
     const FILES: &'static [&'static str] = &["profiles", "into"];
     const NAMES: Option<&'static str> = Some("from");
 }
 
-impl Options {
+impl MergeOptions {
     /// Refuses options that need --into. The parser cannot: it asks for no option that contradicts a given one, as --into
     /// does --output.
     fn must_not_belong_to_into(&self) -> Result<()> {
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let inputs = arguments.files("profiles")?;
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
-    let settings = Settings {
+    let settings = MergeSettings {
         normalize: options.normalize,
         variants: options.variants,
         mixes_block_units: arguments.all_are_weighed("profiles"),
@@ -107,7 +107,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 
 /// Choices of a merge.
 #[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct MergeSettings {
     /// Totals of merged inputs are scaled back to one recording first.
     normalize: bool,
     /// Graphs and variants of counters to keep of each function; None keeps all.
@@ -119,7 +119,7 @@ pub(crate) struct Settings {
 /// Reads, merges and writes.
 pub(crate) fn merge_files(
     inputs: &[(PathBuf, Weight)],
-    settings: Settings,
+    settings: MergeSettings,
     output: &Path,
     ui: &Ui,
 ) -> Result<Profile> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Links of the outputs that differ by padding only, which the wrapper makes in the build that links in order.
 
-use super::links::{self, Output};
+use super::links::{self, LinkedOutput};
 use super::measure::LAYOUTS;
 use crate::files;
 use crate::padding_object;
@@ -38,14 +38,14 @@ pub(super) fn make_objects(folder: &Path, stop: &Stop, ui: &Ui) -> Result<()> {
 /// Puts the layouts of one side beside its files, by number. `linked` has each output as it was linked; one without layouts is the
 /// same in all.
 pub(super) fn collect(
-    outputs: &[Output],
-    linked: &[Option<&Output>],
+    outputs: &[LinkedOutput],
+    linked: &[Option<&LinkedOutput>],
     log: &Path,
     side: &str,
     folder: &Path,
 ) -> Result<()> {
     let log = links::read(log);
-    let made = |output: &&Output| {
+    let made = |output: &&LinkedOutput| {
         let made = links::of_output(&log, output)?["layouts"].as_str()?;
         Some(of_side(Path::new(made), side))
     };

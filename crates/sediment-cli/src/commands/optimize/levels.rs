@@ -5,15 +5,15 @@
 //!
 //! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
 
-use super::links::Output;
+use super::links::LinkedOutput;
 use super::progress::{RunProgress, RunStep};
 use super::recordings::step;
 use super::runs::{self, UNLIMITED};
 use super::ship::{LevelName, TriedLevel};
 use super::stand_ins::{StandIns, under_own_names};
-use super::toolbox::Compiler;
-use super::verdict::Verdict;
-use super::{Arguments, Job, entries, layouts, measure, saved};
+use super::toolbox::LevelCompiler;
+use super::verdict::LevelVerdict;
+use super::{Arguments, OptimizeJob, entries, layouts, measure, saved};
 use crate::compiler;
 use crate::files;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, binary, escape};
@@ -85,21 +85,21 @@ struct LevelBuild {
 }
 
 /// The compiler of programs and libraries, by what it signed them with.
-pub(super) fn compiler_of(outputs: &[Output]) -> Compiler {
+pub(super) fn compiler_of(outputs: &[LinkedOutput]) -> LevelCompiler {
     let has = |name: &str| {
-        let signed = |output: &Output| files::read(&output.path).map(|bytes| binary::producers(&bytes));
+        let signed = |output: &LinkedOutput| files::read(&output.path).map(|bytes| binary::producers(&bytes));
         outputs.iter().filter_map(|output| signed(output).ok()).flatten().any(|by| by.contains(name))
     };
     match (has("rustc version"), has("clang version")) {
-        (true, _) => Compiler::Rustc,
-        (false, true) => Compiler::Clang,
-        (false, false) => Compiler::Gcc,
+        (true, _) => LevelCompiler::Rustc,
+        (false, true) => LevelCompiler::Clang,
+        (false, false) => LevelCompiler::Gcc,
     }
 }
 
-impl Job<'_> {
+impl OptimizeJob<'_> {
     /// Builds and measures the levels, cheapest first, while there is something to gain; all that were asked for, if some were.
-    pub(super) fn try_levels(&mut self, outputs: &[Output]) -> Result<Vec<TriedLevel>> {
+    pub(super) fn try_levels(&mut self, outputs: &[LinkedOutput]) -> Result<Vec<TriedLevel>> {
         let compiler = compiler_of(outputs);
         let mut tried = Vec::new();
         for name in LevelName::ALL {
@@ -126,7 +126,7 @@ impl Job<'_> {
     }
 
     /// Why a level is not built; None if it is to be tried.
-    fn why_not(&self, name: LevelName, compiler: Compiler, tried: &[TriedLevel]) -> Option<String> {
+    fn why_not(&self, name: LevelName, compiler: LevelCompiler, tried: &[TriedLevel]) -> Option<String> {
         if name == LevelName::Order {
             return None;
         }
@@ -134,16 +134,21 @@ impl Job<'_> {
             return Some("a build in place has the order alone".to_owned());
         }
         let cannot = match compiler {
-            Compiler::Gcc => {
+            LevelCompiler::Gcc => {
                 plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string())
             }
-            Compiler::Rustc | Compiler::Clang => None,
+            LevelCompiler::Rustc | LevelCompiler::Clang => None,
         };
         cannot.or_else(|| if self.arguments.are_fixed() { None } else { nothing_left(name, tried) })
     }
 
     /// A level's build, unless its reason why there is none.
-    fn built_level(&mut self, name: LevelName, compiler: Compiler, outputs: &[Output]) -> Result<TriedLevel> {
+    fn built_level(
+        &mut self,
+        name: LevelName,
+        compiler: LevelCompiler,
+        outputs: &[LinkedOutput],
+    ) -> Result<TriedLevel> {
         let build = match name {
             LevelName::Order => {
                 let profile = self.state.path(entries::PROFILES).join("profile.gv");
@@ -161,7 +166,7 @@ impl Job<'_> {
             LevelName::Counters => self.counters(compiler),
             LevelName::Both => match self.counters(compiler) {
                 Ok(counters) => {
-                    let lean = LEAN.iter().filter(|_| compiler == Compiler::Gcc);
+                    let lean = LEAN.iter().filter(|_| compiler == LevelCompiler::Gcc);
                     let lean = lean.map(|word| (*word).to_owned());
                     let words: Vec<String> = counters.words.iter().cloned().chain(lean).collect();
                     let both = self.training(name, |job| job.count_blocks("both", compiler, &words, outputs));
@@ -188,10 +193,10 @@ impl Job<'_> {
         })
     }
 
-    fn counters(&mut self, compiler: Compiler) -> Result<LevelBuild> {
+    fn counters(&mut self, compiler: LevelCompiler) -> Result<LevelBuild> {
         self.training(LevelName::Counters, |job| match compiler {
-            Compiler::Gcc => job.count(),
-            Compiler::Clang | Compiler::Rustc => job.count_by_llvm(compiler),
+            LevelCompiler::Gcc => job.count(),
+            LevelCompiler::Clang | LevelCompiler::Rustc => job.count_by_llvm(compiler),
         })
     }
 
@@ -199,13 +204,13 @@ impl Job<'_> {
     fn measure(
         &mut self,
         level: &TriedLevel,
-        outputs: &[Output],
+        outputs: &[LinkedOutput],
         tried: &[TriedLevel],
     ) -> Result<Vec<Value>> {
         let step = format!("{}{}", entries::MEASURE, level.name.text());
         if !self.state.has_done(&step) {
             let scratch = files::folder(&self.state.path("scratch"))?;
-            let bench = measure::Bench {
+            let bench = measure::OutputBench {
                 place: self.place(Vec::new()),
                 outputs,
                 sides: [self.state.path(entries::BEFORE), level.folder.clone()],
@@ -271,11 +276,17 @@ impl Job<'_> {
         &'j self,
         arguments: &'j Arguments,
         name: &str,
-        (compiler, words): (Compiler, Vec<String>),
-    ) -> Result<(Job<'j>, Vec<Output>)> {
+        (compiler, words): (LevelCompiler, Vec<String>),
+    ) -> Result<(OptimizeJob<'j>, Vec<LinkedOutput>)> {
         let folder = self.folder_of(name)?;
-        let mut job =
-            Job::begin(arguments, self.original.clone(), &folder, (compiler, words), self.stop, self.ui)?;
+        let mut job = OptimizeJob::begin(
+            arguments,
+            self.original.clone(),
+            &folder,
+            (compiler, words),
+            self.stop,
+            self.ui,
+        )?;
         // As deep as the first copy: training commands may name files by paths that lead out of it.
         job.tree = self.state.path(&format!("{}-{name}", entries::TREE));
         job.progress = self.progress.of_level(name);
@@ -290,7 +301,7 @@ impl Job<'_> {
         let plugin = plugin(self.arguments.gcc_plugin.as_deref())?;
         let arguments = self.arguments.of_level();
         let words = COUNTING.iter().map(|word| (*word).to_owned()).collect();
-        let (job, outputs) = self.build_with(&arguments, "counting", (Compiler::Gcc, words))?;
+        let (job, outputs) = self.build_with(&arguments, "counting", (LevelCompiler::Gcc, words))?;
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters"));
         job.import_counters(&job.tree, &outputs, &profile)?;
@@ -302,12 +313,12 @@ impl Job<'_> {
     }
 
     /// Counters of a build that clang or rustc instrumented, under the training commands.
-    fn count_by_llvm(&self, compiler: Compiler) -> Result<LevelBuild> {
+    fn count_by_llvm(&self, compiler: LevelCompiler) -> Result<LevelBuild> {
         let arguments = self.arguments.of_level();
         let runs = self.folder_of("counting-runs")?;
         let (option, both, counted): (_, &[&str], &[&str]) = match compiler {
-            Compiler::Rustc => ("-Cprofile", &[], &[]),
-            Compiler::Clang | Compiler::Gcc => ("-fprofile", CLANG_BOTH, CLANG_COUNTED),
+            LevelCompiler::Rustc => ("-Cprofile", &[], &[]),
+            LevelCompiler::Clang | LevelCompiler::Gcc => ("-fprofile", CLANG_BOTH, CLANG_COUNTED),
         };
         let of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut words = of(both);
@@ -329,21 +340,21 @@ impl Job<'_> {
     fn count_blocks(
         &self,
         name: &str,
-        compiler: Compiler,
+        compiler: LevelCompiler,
         words: &[String],
-        outputs: &[Output],
+        outputs: &[LinkedOutput],
     ) -> Result<LevelBuild> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
         let mut below = words.to_vec();
-        if compiler == Compiler::Gcc && words.is_empty() {
+        if compiler == LevelCompiler::Gcc && words.is_empty() {
             below = of_plugin(&plugin(self.arguments.gcc_plugin.as_deref())?);
         }
         let [numbers, by_counts] = blocks_words(compiler);
         let (profile, format) = match compiler {
-            Compiler::Gcc => ("blocks", "blocks"),
-            Compiler::Clang | Compiler::Rustc => ("blocks.list", "bb-sections"),
+            LevelCompiler::Gcc => ("blocks", "blocks"),
+            LevelCompiler::Clang | LevelCompiler::Rustc => ("blocks.list", "bb-sections"),
         };
-        if compiler == Compiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
+        if compiler == LevelCompiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
             return Err(Error::new(
                 ErrorCode::Unsupported,
                 "rustc parts LLVM's options at blanks, and the path of the working folder has one",
@@ -351,7 +362,7 @@ impl Job<'_> {
             .with_hint("name another folder: --work DIR"));
         }
         let arguments = self.arguments.of_level();
-        let (counted, list) = if words.is_empty() && compiler == Compiler::Gcc && self.numbers_blocks() {
+        let (counted, list) = if words.is_empty() && compiler == LevelCompiler::Gcc && self.numbers_blocks() {
             let before = self.state.path(entries::BEFORE);
             for (index, output) in outputs.iter().enumerate() {
                 let kept = saved(&before, index, output)?;
@@ -375,14 +386,14 @@ impl Job<'_> {
 
     /// True if the first build numbers blocks.
     fn numbers_blocks(&self) -> bool {
-        self.words.1.iter().any(|word| word == blocks_words(Compiler::Gcc)[0])
+        self.words.1.iter().any(|word| word == blocks_words(LevelCompiler::Gcc)[0])
     }
 
     /// The profile of the blocks of a build, by callgrind under the training commands.
     fn record_blocks(
         &self,
         arguments: &Arguments,
-        outputs: &[Output],
+        outputs: &[LinkedOutput],
         progress: &RunProgress,
     ) -> Result<PathBuf> {
         let seconds = self.train("timing", arguments.timeout, progress)?;
@@ -450,7 +461,7 @@ impl Job<'_> {
     }
 
     /// Makes the profile of the files of counters in a folder.
-    fn import_counters(&self, folder: &Path, outputs: &[Output], profile: &Path) -> Result<()> {
+    fn import_counters(&self, folder: &Path, outputs: &[LinkedOutput], profile: &Path) -> Result<()> {
         let mut import: Vec<OsString> = ["-q", "import"].map(OsString::from).to_vec();
         import.push(folder.into());
         for output in outputs {
@@ -477,9 +488,9 @@ impl Job<'_> {
     fn build_level(
         &mut self,
         name: LevelName,
-        compiler: Compiler,
+        compiler: LevelCompiler,
         level: &LevelBuild,
-        outputs: &[Output],
+        outputs: &[LinkedOutput],
     ) -> Result<(PathBuf, PathBuf)> {
         let arguments = self.arguments.of_level();
         let (mut job, mut built) =
@@ -496,7 +507,7 @@ impl Job<'_> {
             let inside = output.path.strip_prefix(&self.tree).unwrap_or(&output.path);
             files::copy(&job.tree.join(inside), &saved(&folder, index, output)?)?;
         }
-        let inner: Vec<Option<&Output>> = outputs
+        let inner: Vec<Option<&LinkedOutput>> = outputs
             .iter()
             .map(|output| {
                 let inside = output.path.strip_prefix(&self.tree).unwrap_or(&output.path);
@@ -540,30 +551,32 @@ fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
                 .then(|| format!("{system:.0} % of CPU time is the kernel's, which no counters change"))
         }
         LevelName::Both => match level(LevelName::Counters) {
-            Some(counters) if counters.verdict([0, 0]).0 == Verdict::Gain => few_misses(counters),
+            Some(counters) if counters.verdict([0, 0]).0 == LevelVerdict::Gain => few_misses(counters),
             _ => Some("counters alone were not shown to save CPU time".to_owned()),
         },
     }
 }
 
 /// Words for a compiler to number blocks, and to place them by counts, which end in a file's path.
-fn blocks_words(compiler: Compiler) -> [&'static str; 2] {
+fn blocks_words(compiler: LevelCompiler) -> [&'static str; 2] {
     match compiler {
-        Compiler::Gcc => ["-fplugin-arg-sediment-blocks", "-fplugin-arg-sediment-profile="],
-        Compiler::Clang => ["-fbasic-block-address-map", "-fbasic-block-sections=list="],
-        Compiler::Rustc => ["-Cllvm-args=-basic-block-address-map", "-Cllvm-args=-basic-block-sections="],
+        LevelCompiler::Gcc => ["-fplugin-arg-sediment-blocks", "-fplugin-arg-sediment-profile="],
+        LevelCompiler::Clang => ["-fbasic-block-address-map", "-fbasic-block-sections=list="],
+        LevelCompiler::Rustc => {
+            ["-Cllvm-args=-basic-block-address-map", "-Cllvm-args=-basic-block-sections="]
+        }
     }
 }
 
 /// Words for the first build: GCC with the plugin numbers blocks, which changes no code, if they may be counted later.
-pub(super) fn first_words(arguments: &Arguments) -> (Compiler, Vec<String>) {
+pub(super) fn first_words(arguments: &Arguments) -> (LevelCompiler, Vec<String>) {
     let numbers = !arguments.in_place && arguments.wants(LevelName::Blocks);
     let words = plugin(arguments.gcc_plugin.as_deref()).ok().filter(|_| numbers).map(|plugin| {
         let mut words = of_plugin(&plugin);
-        words.push(blocks_words(Compiler::Gcc)[0].to_owned());
+        words.push(blocks_words(LevelCompiler::Gcc)[0].to_owned());
         words
     });
-    (Compiler::Gcc, words.unwrap_or_default())
+    (LevelCompiler::Gcc, words.unwrap_or_default())
 }
 
 /// The word that loads the plugin.

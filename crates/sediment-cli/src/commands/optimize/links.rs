@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 /// A linked file in the tree, and the same file under further names.
 #[derive(Debug, Clone)]
-pub(super) struct Output {
+pub(super) struct LinkedOutput {
     pub(super) path: PathBuf,
     /// Copies and hard links of it elsewhere in the tree, as cargo and `make install` make them.
     pub(super) copies: Vec<PathBuf>,
@@ -26,7 +26,7 @@ pub(super) struct Output {
     pub(super) label: Option<String>,
 }
 
-impl Output {
+impl LinkedOutput {
     pub(super) fn name(&self) -> String {
         files::base_name(&self.path)
     }
@@ -56,15 +56,15 @@ impl Output {
 }
 
 /// The outputs in a log that are there and lie in the tree.
-pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<Output> {
-    let mut outputs: BTreeMap<PathBuf, Output> = BTreeMap::new();
+pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<LinkedOutput> {
+    let mut outputs: BTreeMap<PathBuf, LinkedOutput> = BTreeMap::new();
     for output in read(log).keys() {
         // libtool links a library for installation as NAMET, and renames it.
         let renamed = output.strip_suffix('T').unwrap_or(output);
         let path = [output.as_str(), renamed].map(PathBuf::from).into_iter().find(|path| path.is_file());
         let Some(path) = path.and_then(|path| path.canonicalize().ok()) else { continue };
         if path.starts_with(tree) && files::is_linked(&path) {
-            outputs.insert(path.clone(), Output { path, copies: Vec::new(), label: None });
+            outputs.insert(path.clone(), LinkedOutput { path, copies: Vec::new(), label: None });
         }
     }
     for path in tree::linked_files(tree, work) {
@@ -114,7 +114,7 @@ pub(super) fn resolved(path: &Path) -> Option<PathBuf> {
 }
 
 /// The entry of an output.
-pub(super) fn of_output<'a>(log: &'a BTreeMap<String, Value>, output: &Output) -> Option<&'a Value> {
+pub(super) fn of_output<'a>(log: &'a BTreeMap<String, Value>, output: &LinkedOutput) -> Option<&'a Value> {
     let is_its = |path: &str| {
         [path, path.trim_end_matches('T')].iter().any(|path| {
             let path = Path::new(path);
@@ -161,7 +161,7 @@ pub(super) fn tell_of_few_sections(name: &str, link: Option<&Value>, ui: &Ui) {
 }
 
 /// Finds the label of each output in a profile: by the name of the file, or one of its copies.
-pub(super) fn label(outputs: &mut [Output], profile: &Profile) {
+pub(super) fn label(outputs: &mut [LinkedOutput], profile: &Profile) {
     let labels: Vec<&str> = profile.dsos().keys().map(String::as_str).collect();
     for output in outputs {
         let names: Vec<String> = output.paths().map(files::base_name).collect();
@@ -171,7 +171,7 @@ pub(super) fn label(outputs: &mut [Output], profile: &Profile) {
 }
 
 /// Removes outputs, and what libtool made of them: the build then links them again.
-pub(super) fn remove<'a>(outputs: impl Iterator<Item = &'a Output>) -> Result<()> {
+pub(super) fn remove<'a>(outputs: impl Iterator<Item = &'a LinkedOutput>) -> Result<()> {
     for output in outputs {
         for path in output.paths() {
             let _ = fs::remove_file(path);

@@ -3,9 +3,9 @@
 //! of all processes tells whether time can differ at all; then processor time, or cycles where perf counts them, is judged over links that
 //! differ by padding only.
 
-use super::links::Output;
+use super::links::LinkedOutput;
 use super::progress::{self, RunProgress};
-use super::runs::{self, Place};
+use super::runs::{self, RunPlace};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
@@ -16,7 +16,7 @@ use sediment_measure::clock::{self, Clock};
 use sediment_measure::judge::{self, Judgement, Round};
 use sediment_measure::machine;
 use sediment_measure::pace;
-use sediment_measure::perf_stat::{self, Event};
+use sediment_measure::perf_stat::{self, PerfEvent};
 use sediment_process::command::{Outcome, argument, probe, run};
 use sediment_process::{VALGRIND_HINT, left_behind};
 use serde_json::{Map, Value, json};
@@ -58,15 +58,15 @@ pub(super) fn longest_count(seconds: f64) -> f64 {
 }
 
 /// Comparison of the outputs of two builds, in the tree.
-pub(super) struct Bench<'a> {
-    pub(super) place: Place<'a>,
-    pub(super) outputs: &'a [Output],
+pub(super) struct OutputBench<'a> {
+    pub(super) place: RunPlace<'a>,
+    pub(super) outputs: &'a [LinkedOutput],
     /// Folders of the outputs: before, and of a level; in each one its layouts, if there are any.
     pub(super) sides: [PathBuf; 2],
     /// Figures of the same commands for another level, from which those before are taken.
     pub(super) known: &'a [Value],
     /// Counted in each run; none where perf does not count here.
-    pub(super) events: Vec<&'static Event>,
+    pub(super) events: Vec<&'static PerfEvent>,
     pub(super) limit: Duration,
     /// Time to measure all commands.
     pub(super) measure_for: Duration,
@@ -89,7 +89,7 @@ struct Cost {
 }
 
 /// Rounds of runs of all layouts.
-struct Measured {
+struct MeasuredRounds {
     /// In seconds of processor time, or cycles.
     rounds: Vec<Round>,
     /// True if all runs counted cycles, which do not depend on speed and clocks.
@@ -105,13 +105,13 @@ struct Measured {
     disturbances: Vec<String>,
 }
 
-/// Events for [`Bench::events`]: cycles, where perf counts them.
-pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static Event>> {
+/// Events for [`OutputBench::events`]: cycles, where perf counts them.
+pub(super) fn events(scratch: &Path, stop: &sediment_process::Stop) -> Result<Vec<&'static PerfEvent>> {
     let counters = perf_stat::survey(Some(&[CYCLES.to_owned()]), scratch, stop)?;
     Ok(counters.passes.concat().into_iter().filter(|event| event.hardware).collect())
 }
 
-impl Bench<'_> {
+impl OutputBench<'_> {
     /// Measures each command; the outputs before stay in place.
     pub(super) fn measure(&self, lines: &[&str]) -> Result<Value> {
         let time = self.measure_for / u32::try_from(lines.len()).unwrap_or(1).max(1);
@@ -164,7 +164,7 @@ impl Bench<'_> {
     }
 
     /// Rounds of runs of all layouts. `once` has a run of each side.
-    fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<Measured> {
+    fn rounds(&self, line: &str, once: &[Cost], time: Duration) -> Result<MeasuredRounds> {
         let layouts = self.sides.each_ref().map(|side| layouts(side));
         let counts = layouts.each_ref().map(Vec::len);
         let by_cycles = once.iter().all(|cost| cost.cycles.is_some());
@@ -209,7 +209,7 @@ impl Bench<'_> {
         }
         jumped |= wall.wall_ahead().abs() > clock::JUMP;
         let overload = pace::overload(&tasks);
-        Ok(Measured { rounds, by_cycles, took, jumped, pace, overload, disturbances })
+        Ok(MeasuredRounds { rounds, by_cycles, took, jumped, pace, overload, disturbances })
     }
 
     /// True if the command prints another result after; not if it never prints the same.
@@ -334,7 +334,7 @@ impl Bench<'_> {
                 let is_own = self
                     .outputs
                     .iter()
-                    .flat_map(Output::paths)
+                    .flat_map(LinkedOutput::paths)
                     .any(|path| stand_ins::is_run_by(command, path));
                 let sum = &mut sums[usize::from(!is_own)];
                 *sum = Some(sum.unwrap_or_default() + totals);
@@ -389,7 +389,7 @@ fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 
 }
 
 /// Puts what the rounds say of the build after into its figures.
-fn put_judged(cpu: &mut Value, measured: &Measured) {
+fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
     let rounds = &measured.rounds;
     cpu["rounds"] = json!(rounds.len());
     cpu["disturbances"] = json!(measured.disturbances);
@@ -429,13 +429,13 @@ mod tests {
     use super::*;
 
     /// Rounds of a build that takes a tenth less.
-    fn measured() -> Measured {
+    fn measured() -> MeasuredRounds {
         let round = |number: usize| {
             let cost =
                 |share: f64, layout: usize| share * (1.0 + 1e-4 * ((number * 7 + layout * 3) % 5) as f64);
             [1.0, 0.9].map(|share| (0..5).map(|layout| cost(share, layout)).collect()).to_vec()
         };
-        Measured {
+        MeasuredRounds {
             rounds: (0..16).map(round).collect(),
             by_cycles: false,
             took: Duration::from_secs(16),
@@ -450,7 +450,7 @@ mod tests {
     fn disturbed_times_are_not_judged_and_cycles_are() {
         let is_judged = |change: &dyn Fn(&mut Measured)| {
             [false, true].map(|by_cycles| {
-                let mut measured = Measured { by_cycles, ..measured() };
+                let mut measured = MeasuredRounds { by_cycles, ..measured() };
                 change(&mut measured);
                 let mut cpu = json!({});
                 put_judged(&mut cpu, &measured);

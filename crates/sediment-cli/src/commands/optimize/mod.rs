@@ -34,20 +34,20 @@ use crate::ui::Ui;
 use crate::values;
 pub(super) use cargo::{as_cargo_command, with_help_for_cargo};
 use clap::Args;
-use links::Output;
+use links::LinkedOutput;
 use progress::{RunCosts, RunProgress, RunStep};
-use runs::{Place, UNLIMITED};
+use runs::{RunPlace, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result};
 use sediment_process::Stop;
 use serde_json::{Value, json};
 use ship::{LevelName, TriedLevel};
-use state::State;
+use state::WorkFolder;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use toolbox::Compiler;
+use toolbox::LevelCompiler;
 
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Clone, Args)]
@@ -125,7 +125,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let stop = start::stop_on_signals()?;
     sediment_process::left_behind::adopt_orphans();
     let words = levels::first_words(arguments);
-    let mut job = Job::begin(arguments, tree, &work, words, &stop, ui)?;
+    let mut job = OptimizeJob::begin(arguments, tree, &work, words, &stop, ui)?;
     match job.run() {
         Err(error) if error.kind() == ErrorKind::Interrupted => {
             ui.note("interrupted; the same command continues after the last step that was done");
@@ -222,28 +222,28 @@ fn check_folders(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> 
 }
 
 /// A run of the command.
-struct Job<'a> {
+struct OptimizeJob<'a> {
     arguments: &'a Arguments,
     /// Tree that is built: the copy, or with --in-place the tree itself.
     tree: PathBuf,
     /// Tree that the command was started in.
     original: PathBuf,
     /// Its files at the start.
-    found: tree::Files,
+    found: tree::FileStamps,
     /// Further words for a compiler, of a level.
-    words: (Compiler, Vec<String>),
-    state: State,
+    words: (LevelCompiler, Vec<String>),
+    state: WorkFolder,
     progress: RunProgress,
     stop: &'a Stop,
     ui: &'a Ui,
 }
 
-impl<'a> Job<'a> {
+impl<'a> OptimizeJob<'a> {
     fn begin(
         arguments: &'a Arguments,
         original: PathBuf,
         work: &Path,
-        words: (Compiler, Vec<String>),
+        words: (LevelCompiler, Vec<String>),
         stop: &'a Stop,
         ui: &'a Ui,
     ) -> Result<Self> {
@@ -264,7 +264,7 @@ impl<'a> Job<'a> {
         if !words.1.is_empty() {
             request["words"] = json!(words.1);
         }
-        let state = State::open(work, &original, &files, request, ui)?;
+        let state = WorkFolder::open(work, &original, &files, request, ui)?;
         let tree = if arguments.in_place { original.clone() } else { state.path(entries::TREE) };
         let is_further = |level: &LevelName| *level != LevelName::Order && !arguments.in_place;
         let further = LevelName::ALL.into_iter().filter(|level| is_further(level) && arguments.wants(*level));
@@ -297,8 +297,8 @@ impl<'a> Job<'a> {
         self.state.folder().to_path_buf()
     }
 
-    fn place(&self, environment: Vec<(OsString, OsString)>) -> Place<'_> {
-        Place {
+    fn place(&self, environment: Vec<(OsString, OsString)>) -> RunPlace<'_> {
+        RunPlace {
             folder: &self.tree,
             is_copy: !self.arguments.in_place,
             environment,
@@ -362,17 +362,17 @@ impl<'a> Job<'a> {
             undo::remember(&outputs, &self.tree, &self.work())?;
         }
         self.remember_build_ids(&outputs)?;
-        let outputs: Vec<Value> = outputs.iter().map(Output::to_json).collect();
+        let outputs: Vec<Value> = outputs.iter().map(LinkedOutput::to_json).collect();
         self.state.done("outputs", json!(outputs))?;
         self.state.done("build", json!(took))
     }
 
     /// The files of the tree that is built.
-    fn files(&self) -> tree::Files {
+    fn files(&self) -> tree::FileStamps {
         self.files_of(&self.tree)
     }
 
-    fn files_of(&self, tree: &Path) -> tree::Files {
+    fn files_of(&self, tree: &Path) -> tree::FileStamps {
         let own = self.arguments.keep_profile.as_ref().map(|path| self.original.join(path));
         tree::files(tree, &self.work(), own.as_deref())
     }
@@ -421,7 +421,7 @@ impl<'a> Job<'a> {
     }
 
     /// Names the linked files that the build made or changed, and that the wrapper did not see or that lie elsewhere.
-    fn tell_of_missed(&self, log: &Path, before: &tree::Files, after: &tree::Files) {
+    fn tell_of_missed(&self, log: &Path, before: &tree::FileStamps, after: &tree::FileStamps) {
         let seen = links::outputs(log, &self.tree, &self.work());
         if seen.is_empty() {
             return;
@@ -471,7 +471,7 @@ impl<'a> Job<'a> {
     }
 
     /// The programs and libraries that the first build linked.
-    fn outputs(&self) -> Result<Vec<Output>> {
+    fn outputs(&self) -> Result<Vec<LinkedOutput>> {
         let outputs = self.state.outputs();
         if outputs.is_empty() {
             let linked = tree::linked_files(&self.tree, &self.work());
@@ -493,7 +493,7 @@ impl<'a> Job<'a> {
     }
 
     /// Links what has a profile again.
-    fn link_in_order(&mut self, outputs: &[Output]) -> Result<()> {
+    fn link_in_order(&mut self, outputs: &[LinkedOutput]) -> Result<()> {
         if self.state.has_done("order") {
             return Ok(());
         }
@@ -523,14 +523,14 @@ impl<'a> Job<'a> {
         for (index, output) in outputs.iter().enumerate() {
             files::copy(&output.path, &saved(&after, index, output)?)?;
         }
-        let linked: Vec<Option<&Output>> = outputs.iter().map(Some).collect();
+        let linked: Vec<Option<&LinkedOutput>> = outputs.iter().map(Some).collect();
         layouts::collect(outputs, &linked, &log, "before", &before)?;
         layouts::collect(outputs, &linked, &log, "after", &after)?;
         self.state.done("order", json!(took))
     }
 
     /// Fails where nothing was linked in order that should have been, and warns where few functions could be.
-    fn must_be_ordered(&self, outputs: &[Output], log: &Path) -> Result<()> {
+    fn must_be_ordered(&self, outputs: &[LinkedOutput], log: &Path) -> Result<()> {
         let log = links::read(log);
         let (mut whys, mut lacks_sections) = (Vec::new(), false);
         for output in outputs {
@@ -559,10 +559,15 @@ impl<'a> Job<'a> {
     }
 
     /// Puts the shipped files, and those of the other levels, where they are found, and says what was done.
-    fn summarize(&mut self, outputs: &[Output], profile: &Profile, levels: &[TriedLevel]) -> Result<()> {
+    fn summarize(
+        &mut self,
+        outputs: &[LinkedOutput],
+        profile: &Profile,
+        levels: &[TriedLevel],
+    ) -> Result<()> {
         let choice = ship::choose(levels, self.arguments.ship);
         let laid_out = result::lay_out(self, outputs, levels, &choice)?;
-        let summary = summary::Summary::new(self, outputs, profile, levels, &choice, laid_out)?;
+        let summary = summary::OptimizeSummary::new(self, outputs, profile, levels, &choice, laid_out)?;
         summary.write_readme(self)?;
         if self.arguments.json {
             self.ui.json(&summary.json())?
@@ -574,6 +579,6 @@ impl<'a> Job<'a> {
 }
 
 /// Place of a copy of an output, under its own name.
-fn saved(folder: &Path, index: usize, output: &Output) -> Result<PathBuf> {
+fn saved(folder: &Path, index: usize, output: &LinkedOutput) -> Result<PathBuf> {
     Ok(files::folder(&folder.join(index.to_string()))?.join(output.name()))
 }

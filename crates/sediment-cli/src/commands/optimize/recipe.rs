@@ -4,7 +4,7 @@
 //! Each recipe builds as before where sediment or the profile is missing, and names no flag that the project sets itself.
 
 use super::ship::LevelName;
-use super::toolbox::Compiler;
+use super::toolbox::LevelCompiler;
 use sediment_core::escape;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -116,7 +116,7 @@ pub(super) struct RecipeNeeds<'a> {
     /// The build command, as for a shell.
     pub(super) build: &'a str,
     pub(super) level: LevelName,
-    pub(super) compiler: Compiler,
+    pub(super) compiler: LevelCompiler,
     /// The profile: where it is now, and its name beside the sources.
     pub(super) profile: &'a str,
     pub(super) name: &'a str,
@@ -186,12 +186,12 @@ impl RecipeNeeds<'_> {
         let (counts, places) = (self.level != LevelName::Blocks, self.level != LevelName::Counters);
         let words = match self.compiler {
             _ if self.level == LevelName::Order => return Vec::new(),
-            Compiler::Gcc => return Vec::new(),
-            Compiler::Clang => [
+            LevelCompiler::Gcc => return Vec::new(),
+            LevelCompiler::Clang => [
                 "-mllvm -static-func-full-module-prefix=false -fprofile-use=",
                 "-fbasic-block-sections=list=",
             ],
-            Compiler::Rustc => ["-Cprofile-use=", "-Cllvm-args=-basic-block-sections="],
+            LevelCompiler::Rustc => ["-Cprofile-use=", "-Cllvm-args=-basic-block-sections="],
         };
         let file = |(format, ending, word): (_, &str, _)| {
             let name = format!("{}.{ending}", self.name.trim_end_matches(".gv"));
@@ -224,7 +224,7 @@ impl RecipeNeeds<'_> {
             _ => "Compiles by the counts, and links in the order,",
         };
         let needs = match (self.level, self.compiler) {
-            (LevelName::Order, _) | (_, Compiler::Clang | Compiler::Rustc) => "sediment is",
+            (LevelName::Order, _) | (_, LevelCompiler::Clang | LevelCompiler::Rustc) => "sediment is",
             _ => "sediment and sediment-gcc-plugin are",
         };
         format!("# {what} of {}, where {needs} installed.", self.name)
@@ -248,7 +248,7 @@ impl RecipeNeeds<'_> {
         // The compilers that use counts lie beside the linkers.
         let compiles = match self.level {
             LevelName::Order => String::new(),
-            _ if self.compiler == Compiler::Gcc => format!(" \"-B{links}\""),
+            _ if self.compiler == LevelCompiler::Gcc => format!(" \"-B{links}\""),
             // A word that comes twice is left out, but with SHELL.
             _ => format!(" \"SHELL:{}\"", self.words_of_clang("${CMAKE_SOURCE_DIR}/").trim_start()),
         };
@@ -273,7 +273,7 @@ impl RecipeNeeds<'_> {
         let languages = if languages.is_empty() { "'c'".to_owned() } else { languages.join(", ") };
         let compiles: String = match self.level {
             LevelName::Order => String::new(),
-            _ if self.compiler == Compiler::Gcc => ", '-B' + sediment_links".to_owned(),
+            _ if self.compiler == LevelCompiler::Gcc => ", '-B' + sediment_links".to_owned(),
             _ => {
                 let files = self.of_llvm();
                 let words = |file: &LlvmFile| {
@@ -321,7 +321,8 @@ impl RecipeNeeds<'_> {
     }
 
     fn shell(&self) -> Vec<String> {
-        let [c, cxx] = if self.compiler == Compiler::Clang { ["clang", "clang++"] } else { ["gcc", "g++"] };
+        let [c, cxx] =
+            if self.compiler == LevelCompiler::Clang { ["clang", "clang++"] } else { ["gcc", "g++"] };
         let mut lines = vec![self.wrapper()];
         lines.extend(self.exports());
         let counted = self.words_of_clang(&format!("$PWD/{LINKS}/"));
@@ -357,8 +358,11 @@ mod tests {
             std::fs::create_dir_all(tree.path().join(file).parent().unwrap()).unwrap();
             std::fs::write(tree.path().join(file), text).unwrap();
             let of_cargo = file == "Cargo.toml";
-            for compiler in if of_cargo { &[Compiler::Rustc][..] } else { &[Compiler::Gcc, Compiler::Clang] }
-            {
+            for compiler in if of_cargo {
+                &[LevelCompiler::Rustc][..]
+            } else {
+                &[LevelCompiler::Gcc, LevelCompiler::Clang]
+            } {
                 for level in LevelName::ALL {
                     let recipe = Recipe::of(&RecipeNeeds {
                         tree: tree.path(),

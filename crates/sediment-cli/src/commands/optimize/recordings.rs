@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recordings of the training commands, and the profile made of them: of what the build linked, and of no other build of it.
 
-use super::links::{self, Output};
+use super::links::{self, LinkedOutput};
 use super::progress::RunStep;
-use super::{Job, entries, runs, tree};
+use super::{OptimizeJob, entries, runs, tree};
 use crate::files;
 use crate::inputs::{self, read_profile};
 use crate::recording;
 use sediment_core::binary::{self, SymbolSource};
 use sediment_core::profile::merge::{self, Weight};
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::profile::{Profile, split, text};
 use sediment_core::{Error, ErrorCode, ErrorKind, Result, escape};
 use serde_json::{Value, json};
@@ -22,10 +22,10 @@ const UNSTRIPPED: &str = "build without -s, strip and install -s";
 /// Step at which the build-ids of the outputs are known: a training command may link them again.
 const BUILD_IDS: &str = "build-ids";
 
-impl Job<'_> {
+impl OptimizeJob<'_> {
     /// Remembers the build-ids of the outputs of the first build.
-    pub(super) fn remember_build_ids(&mut self, outputs: &[Output]) -> Result<()> {
-        let id = |output: &Output| binary::build_id(&files::read(&output.path).ok()?);
+    pub(super) fn remember_build_ids(&mut self, outputs: &[LinkedOutput]) -> Result<()> {
+        let id = |output: &LinkedOutput| binary::build_id(&files::read(&output.path).ok()?);
         let ids =
             outputs.iter().filter_map(|output| Some(json!([entries::to_json(&output.path), id(output)?])));
         let ids: Value = ids.collect();
@@ -33,14 +33,14 @@ impl Job<'_> {
     }
 
     /// The build-id that an output of the first build had.
-    fn build_id_of(&self, output: &Output) -> Option<&str> {
+    fn build_id_of(&self, output: &LinkedOutput) -> Option<&str> {
         let path = entries::to_json(&output.path);
         let ids = self.state.fact(BUILD_IDS).as_array()?;
         ids.iter().find(|id| id[0] == path)?[1].as_str()
     }
 
     /// Records each training command.
-    pub(super) fn record(&mut self, outputs: &[Output]) -> Result<()> {
+    pub(super) fn record(&mut self, outputs: &[LinkedOutput]) -> Result<()> {
         let all: Vec<(String, bool)> =
             self.arguments.trainings().map(|(line, startup)| (line.to_owned(), startup)).collect();
         for (index, (line, startup)) in all.iter().enumerate() {
@@ -82,8 +82,8 @@ impl Job<'_> {
             let recorded = read_profile(&profile, self.ui)?;
             let others = self.other_builds(&recorded, outputs, &what)?;
             // Counts are exact however short the command is.
-            let mut sources = recorded.source.iter().map(|source| Source::from(source.as_str()));
-            let are_rates = sources.any(|source| source.event == Source::CALL_RATES);
+            let mut sources = recorded.source.iter().map(|source| ProfileSource::from(source.as_str()));
+            let are_rates = sources.any(|source| source.event == ProfileSource::CALL_RATES);
             let seconds = are_rates.then_some(usage.wall.as_secs_f64());
             self.state.done(&step, json!({ "other_builds": others, "seconds": seconds }))?;
         }
@@ -118,7 +118,7 @@ impl Job<'_> {
     ///
     /// # Errors
     /// If it has no output but such.
-    fn other_builds(&self, profile: &Profile, outputs: &[Output], what: &str) -> Result<Vec<String>> {
+    fn other_builds(&self, profile: &Profile, outputs: &[LinkedOutput], what: &str) -> Result<Vec<String>> {
         let mut outputs = outputs.to_vec();
         links::label(&mut outputs, profile);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
@@ -127,7 +127,7 @@ impl Job<'_> {
         for label in &labels {
             let Some(recorded) = profile.dsos()[*label].build_id.as_deref() else { continue };
             let built = outputs.iter().filter(|output| output.label.as_deref() == Some(label));
-            let ids: Vec<(&Output, &str)> =
+            let ids: Vec<(&LinkedOutput, &str)> =
                 built.filter_map(|output| Some((output, self.build_id_of(output)?))).collect();
             let is_built = ids.iter().any(|(_, id)| binary::same_build_id(id, recorded));
             let Some((output, id)) = ids.first().filter(|_| !is_built) else { continue };
@@ -158,7 +158,7 @@ impl Job<'_> {
     }
 
     /// The profile of what the build links, of all training commands, and which output has a part in it.
-    pub(super) fn profile(&mut self, outputs: &mut [Output]) -> Result<Profile> {
+    pub(super) fn profile(&mut self, outputs: &mut [LinkedOutput]) -> Result<Profile> {
         let mut recorded = Vec::new();
         for index in 0..self.arguments.trainings().count() {
             let profile = read_profile(&self.state.path(&file_of(index)), self.ui)?;
@@ -189,7 +189,7 @@ impl Job<'_> {
             Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED)
         };
         if labels.is_empty() {
-            let names: Vec<String> = outputs.iter().map(Output::name).collect();
+            let names: Vec<String> = outputs.iter().map(LinkedOutput::name).collect();
             if outputs.iter().all(|output| is_stripped(&output.path)) {
                 return Err(stripped(&names));
             }
@@ -205,7 +205,7 @@ impl Job<'_> {
         let profile = split::named(&profile).unwrap_or(profile);
         if profile.functions().is_empty() {
             let executed = outputs.iter().filter(|output| output.label.is_some());
-            return Err(stripped(&executed.map(Output::name).collect::<Vec<_>>()));
+            return Err(stripped(&executed.map(LinkedOutput::name).collect::<Vec<_>>()));
         }
         let printed = text::print(&profile);
         let folder = files::folder(&self.state.path(entries::PROFILES))?;
@@ -214,7 +214,7 @@ impl Job<'_> {
     }
 }
 
-fn stamp_of(output: &Output) -> Option<tree::Stamp> {
+fn stamp_of(output: &LinkedOutput) -> Option<tree::Stamp> {
     std::fs::metadata(&output.path).ok().map(|found| tree::stamp_of(&found))
 }
 
@@ -223,7 +223,7 @@ fn file_of(index: usize) -> String {
     format!("training-{}.gv", index + 1)
 }
 
-/// The training commands of a request, each with true if it is a start, in the order of [`Job::record`].
+/// The training commands of a request, each with true if it is a start, in the order of [`OptimizeJob::record`].
 pub(super) fn trainings(request: &Value) -> Vec<(&str, bool)> {
     let lines = |part: &str| request[part].as_array().into_iter().flatten().filter_map(Value::as_str);
     lines("train").map(|line| (line, false)).chain(lines("startup").map(|line| (line, true))).collect()
@@ -235,9 +235,9 @@ pub(super) fn step(index: usize) -> String {
 }
 
 /// An error, with the stripped files among the outputs as its reason where there are some.
-fn hint_of_stripped(error: Error, outputs: &[Output]) -> Error {
+fn hint_of_stripped(error: Error, outputs: &[LinkedOutput]) -> Error {
     let stripped: Vec<String> =
-        outputs.iter().filter(|output| is_stripped(&output.path)).map(Output::name).collect();
+        outputs.iter().filter(|output| is_stripped(&output.path)).map(LinkedOutput::name).collect();
     if stripped.is_empty() || error.kind() == ErrorKind::Interrupted {
         return error;
     }

@@ -2,10 +2,10 @@
 //! Where results are found: `result` has the shipped files under their names and the profile that their level needs, `levels/LEVEL` those of
 //! each other level, and `README` says which is which. Without a shipped level there is no `result`.
 
-use super::links::Output;
+use super::links::LinkedOutput;
 use super::recipe::{Recipe, RecipeNeeds};
 use super::ship::{LevelChoice, LevelName, TriedLevel};
-use super::{Job, entries, levels, saved};
+use super::{OptimizeJob, entries, levels, saved};
 use crate::files;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ pub(super) struct LaidOut {
 
 /// Puts the files of the levels where they are found; the built tree gets those that are shipped, or those of the first build.
 pub(super) fn lay_out(
-    job: &Job<'_>,
-    outputs: &[Output],
+    job: &OptimizeJob<'_>,
+    outputs: &[LinkedOutput],
     tried: &[TriedLevel],
     choice: &LevelChoice,
 ) -> Result<LaidOut> {
@@ -70,7 +70,12 @@ pub(super) fn lay_out(
 }
 
 /// Writes the profile that `--keep-profile` asks for, and the recipe that names it.
-fn recipe(job: &Job<'_>, outputs: &[Output], level: LevelName, profile: &Path) -> Result<Recipe> {
+fn recipe(
+    job: &OptimizeJob<'_>,
+    outputs: &[LinkedOutput],
+    level: LevelName,
+    profile: &Path,
+) -> Result<Recipe> {
     let name = files::base_name(profile);
     let mut from = profile.strip_prefix(&job.original).unwrap_or(profile).to_path_buf();
     let mut beside = name;
@@ -107,7 +112,7 @@ fn tree_relative(path: &Path) -> bool {
 }
 
 /// Copies the outputs of a level into a folder; their paths there.
-fn put(outputs: &[Output], names: &[PathBuf], from: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
+fn put(outputs: &[LinkedOutput], names: &[PathBuf], from: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for (index, (output, name)) in outputs.iter().zip(names).enumerate() {
         let path = folder.join(name);
@@ -119,11 +124,11 @@ fn put(outputs: &[Output], names: &[PathBuf], from: &Path, folder: &Path) -> Res
 }
 
 /// Name of each output in a folder of results: its own, or its path in the tree where several have that name.
-fn names(outputs: &[Output], tree: &Path) -> Vec<PathBuf> {
+fn names(outputs: &[LinkedOutput], tree: &Path) -> Vec<PathBuf> {
     let short: Vec<String> = outputs.iter().map(|output| files::base_name(output.known_as())).collect();
     let several: BTreeSet<&String> =
         short.iter().filter(|name| short.iter().filter(|other| other == name).count() > 1).collect();
-    let whole = |output: &Output| {
+    let whole = |output: &LinkedOutput| {
         let path = output.known_as();
         path.strip_prefix(tree).unwrap_or(path).to_path_buf()
     };
@@ -135,8 +140,8 @@ fn names(outputs: &[Output], tree: &Path) -> Vec<PathBuf> {
 }
 
 /// Name of the profile: that of the first program among the outputs, else of the first library, without a version.
-fn profile_name(outputs: &[Output]) -> String {
-    let is_library = |output: &&Output| files::base_name(output.known_as()).contains(".so");
+fn profile_name(outputs: &[LinkedOutput]) -> String {
+    let is_library = |output: &&LinkedOutput| files::base_name(output.known_as()).contains(".so");
     let first = outputs.iter().find(|output| !is_library(output)).or(outputs.first());
     let name = first.map(|output| files::base_name(output.known_as())).unwrap_or_default();
     let stem = name.split('.').next().and_then(escape::file_name);

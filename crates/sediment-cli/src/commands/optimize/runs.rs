@@ -16,7 +16,7 @@ pub(super) const UNLIMITED: Duration = Duration::from_secs(30 * 24 * 3600);
 const SHOWN_LINES: usize = 12;
 
 /// Place where commands run, and what they get.
-pub(super) struct Place<'a> {
+pub(super) struct RunPlace<'a> {
     pub(super) folder: &'a Path,
     /// True for the copy of a tree, which has other neighbours.
     pub(super) is_copy: bool,
@@ -40,7 +40,7 @@ pub(super) fn build_words(words: &[OsString]) -> Vec<OsString> {
     }
 }
 
-impl Place<'_> {
+impl RunPlace<'_> {
     /// A command here, without a log.
     pub(super) fn command(&self, words: &[OsString], limit: Duration) -> Command {
         let (program, arguments) =

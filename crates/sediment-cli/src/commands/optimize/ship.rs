@@ -3,7 +3,7 @@
 //!
 //! Processor time alone decides. Instructions veto: a level that executes a hundredth more of them is not shipped.
 
-use super::verdict::{self, Finding, Misses, Verdict};
+use super::verdict::{self, Finding, LevelVerdict, Misses};
 use crate::change;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl TriedLevel {
     }
 
     /// The verdict on the level alone. `pages` has those of the executed functions before and after.
-    pub(super) fn verdict(&self, pages: [u64; 2]) -> (Verdict, String) {
+    pub(super) fn verdict(&self, pages: [u64; 2]) -> (LevelVerdict, String) {
         verdict::verdict(&self.rows.iter().map(Finding::of).collect::<Vec<_>>(), pages)
     }
 
@@ -115,7 +115,7 @@ impl TriedLevel {
             return format!("not built: {why}");
         }
         let (verdict, why) = self.verdict([0, 0]);
-        let mut parts = vec![if verdict == Verdict::Gain { why } else { format!("{verdict}: {why}") }];
+        let mut parts = vec![if verdict == LevelVerdict::Gain { why } else { format!("{verdict}: {why}") }];
         let percent = |ratio| change::in_percent(ratio, 1);
         parts.extend(self.instructions().map(|ratio| format!("{} instructions", percent(ratio))));
         for misses in self.misses().iter().filter(|misses| misses.before > 0) {
@@ -171,7 +171,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelCh
     let mut best: Option<(LevelName, f64)> = None;
     let mut vetoed = None;
     for level in levels.iter().filter(|level| level.is_built()) {
-        let saved = level.ratio().filter(|_| level.verdict([0, 0]).0 == Verdict::Gain);
+        let saved = level.ratio().filter(|_| level.verdict([0, 0]).0 == LevelVerdict::Gain);
         let Some([ratio, ..]) = saved else { continue };
         if level.instructions().is_some_and(|ratio| ratio > MOST_INSTRUCTIONS) {
             vetoed = Some(level.name);

@@ -3,7 +3,7 @@
 //! a program that is no longer that of the sources.
 
 use super::entries;
-use super::tree::{Files, Stamp};
+use super::tree::{FileStamps, Stamp};
 use crate::files;
 use object::elf;
 use sediment_core::Result;
@@ -22,7 +22,7 @@ const LANGUAGES: &[&str] = &[
 const MADE: Stamp = (u64::MAX, 0);
 
 /// The files of a tree after a build. Those that it made have no stamps of their own, nor have objects, archives and linked files.
-pub(super) fn after_build(before: &Files, after: &Files) -> Files {
+pub(super) fn after_build(before: &FileStamps, after: &FileStamps) -> FileStamps {
     let is_made = |path: &Path| {
         path.extension().is_some_and(|ending| ending == "a")
             || files::elf_type(path).is_some_and(|kind| kind <= elf::ET_DYN.0)
@@ -35,7 +35,7 @@ pub(super) fn after_build(before: &Files, after: &Files) -> Files {
 }
 
 /// Writes a list of files.
-pub(super) fn save(files: &Files, list: &Path) -> Result<()> {
+pub(super) fn save(files: &FileStamps, list: &Path) -> Result<()> {
     let row = |(path, (size, modified)): (&PathBuf, &Stamp)| {
         json!([entries::to_json(path), size, modified.to_string()])
     };
@@ -45,7 +45,7 @@ pub(super) fn save(files: &Files, list: &Path) -> Result<()> {
 
 /// A change since a list of files was written.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum SourceChange {
     Nothing,
     /// The first file that was changed or removed, or a source that was added.
     File(PathBuf),
@@ -54,19 +54,19 @@ pub(super) enum Change {
 }
 
 /// Compares a list with the files that there are now.
-pub(super) fn change(list: &Path, now: &Files) -> Change {
+pub(super) fn change(list: &Path, now: &FileStamps) -> SourceChange {
     let bytes = crate::files::read_at_most(list, LARGEST).unwrap_or_default();
-    let Some(before) = parse(&bytes) else { return Change::Unknown };
+    let Some(before) = parse(&bytes) else { return SourceChange::Unknown };
     let is_changed = |(path, stamp): &(&PathBuf, &Stamp)| **stamp != MADE && now.get(*path) != Some(*stamp);
     let is_source =
         |path: &Path| path.extension().is_some_and(|ending| LANGUAGES.iter().any(|known| ending == *known));
     let is_added = |path: &&PathBuf| is_source(path) && !before.contains_key(*path);
     let changed = before.iter().find(is_changed).map(|(path, _)| path);
-    changed.or_else(|| now.keys().find(is_added)).cloned().map_or(Change::Nothing, Change::File)
+    changed.or_else(|| now.keys().find(is_added)).cloned().map_or(SourceChange::Nothing, SourceChange::File)
 }
 
 /// The files of a list; None for a damaged one.
-fn parse(text: &[u8]) -> Option<Files> {
+fn parse(text: &[u8]) -> Option<FileStamps> {
     let rows: Vec<Value> = serde_json::from_slice(text).ok()?;
     let row = |row: &Value| {
         Some((entries::from_json(&row[0])?, (row[1].as_u64()?, row[2].as_str()?.parse().ok()?)))
@@ -82,11 +82,11 @@ mod tests {
     fn a_damaged_list_is_no_unchanged_tree() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("sources");
-        let files: Files = [("a.c", (3, 4)), ("b.h", (5, u128::from(u64::MAX) + 6)), ("made", MADE)]
+        let files: FileStamps = [("a.c", (3, 4)), ("b.h", (5, u128::from(u64::MAX) + 6)), ("made", MADE)]
             .map(|(path, stamp)| (PathBuf::from(path), stamp))
             .into();
         save(&files, &list).unwrap();
-        assert_eq!(change(&list, &files), Change::Nothing);
+        assert_eq!(change(&list, &files), SourceChange::Nothing);
         let changed = |path: &str, stamp: Option<Stamp>| {
             let mut now = files.clone();
             match stamp {
@@ -95,19 +95,19 @@ mod tests {
             };
             change(&list, &now)
         };
-        let file = |path: &str| Change::File(path.into());
+        let file = |path: &str| SourceChange::File(path.into());
         assert_eq!(changed("a.c", Some((3, 5))), file("a.c"));
         assert_eq!(changed("b.h", None), file("b.h"));
         assert_eq!(changed("new.c", Some((1, 1))), file("new.c"));
-        assert_eq!(changed("new.txt", Some((1, 1))), Change::Nothing);
-        assert_eq!(changed("made", Some((1, 1))), Change::Nothing);
+        assert_eq!(changed("new.txt", Some((1, 1))), SourceChange::Nothing);
+        assert_eq!(changed("made", Some((1, 1))), SourceChange::Nothing);
         let whole = std::fs::read(&list).unwrap();
         let text = String::from_utf8(whole.clone()).unwrap();
         for damaged in [&whole[..whole.len() - 1], b"", text.replace("[\"a.c\",3", "[7,3").as_bytes()] {
             std::fs::write(&list, damaged).unwrap();
-            assert_eq!(change(&list, &files), Change::Unknown);
+            assert_eq!(change(&list, &files), SourceChange::Unknown);
         }
         std::fs::remove_file(&list).unwrap();
-        assert_eq!(change(&list, &files), Change::Unknown);
+        assert_eq!(change(&list, &files), SourceChange::Unknown);
     }
 }

@@ -2,7 +2,7 @@
 //! Scripts in the place of programs, which run under valgrind meanwhile: other programs of a command run as always. Beside its script a
 //! program has a second name, from which [`recover`] puts it back after a run that was killed.
 
-use super::links::Output;
+use super::links::LinkedOutput;
 use crate::files;
 use sediment_core::binary::is_program;
 use sediment_core::{Result, escape};
@@ -23,7 +23,7 @@ impl StandIns {
     /// Puts a script in the place of each program among the outputs; `scratch` is a folder for the scripts. `limit` is the processor time
     /// of a process under valgrind, in seconds, after which it ends with what it has counted; and the time after which no further one begins.
     pub(super) fn replace(
-        outputs: &[Output],
+        outputs: &[LinkedOutput],
         valgrind: &[OsString],
         limit: Option<u64>,
         scratch: &Path,
@@ -32,7 +32,7 @@ impl StandIns {
         let quoted: Option<Vec<String>> =
             valgrind.iter().map(|word| escape::shell(&word.to_string_lossy())).collect();
         let Some(quoted) = quoted else { return Ok(stand_ins) };
-        for path in outputs.iter().flat_map(Output::paths) {
+        for path in outputs.iter().flat_map(LinkedOutput::paths) {
             let hidden = hidden(path);
             let Some(shown) = escape::shell(&hidden.to_string_lossy()) else { continue };
             if !fs::read(path).is_ok_and(|bytes| is_program(&bytes)) {

@@ -2,11 +2,11 @@
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
 use super::entries::{self, IGNORED, LOCK, SAVED, SOURCES, STATE};
-use super::links::{self, Output};
+use super::links::{self, LinkedOutput};
 use super::recordings;
-use super::sources::{self, Change};
+use super::sources::{self, SourceChange};
 use super::stand_ins;
-use super::tree::{self, Files};
+use super::tree::{self, FileStamps};
 use crate::files;
 use crate::ui::Ui;
 use nix::errno::Errno;
@@ -27,7 +27,7 @@ const UNUSABLE: &str = "unusable";
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A working folder, locked for this process.
-pub(super) struct State {
+pub(super) struct WorkFolder {
     folder: PathBuf,
     request: Value,
     steps: Vec<String>,
@@ -38,10 +38,16 @@ pub(super) struct State {
     _lock: Flock<fs::File>,
 }
 
-impl State {
+impl WorkFolder {
     /// Opens the working folder for a request. What another request left in it is removed, and also where a source changed. Programs
     /// that a killed run left under other names in the tree are put back.
-    pub(super) fn open(folder: &Path, tree: &Path, files: &Files, request: Value, ui: &Ui) -> Result<Self> {
+    pub(super) fn open(
+        folder: &Path,
+        tree: &Path,
+        files: &FileStamps,
+        request: Value,
+        ui: &Ui,
+    ) -> Result<Self> {
         // Of a run that ended before its first step.
         let is_empty = |name: &OsStr| name == LOCK || name == IGNORED;
         let is_used = fs::read_dir(folder)
@@ -117,21 +123,21 @@ impl State {
     fn go_on(
         &mut self,
         tree: &Path,
-        files: &Files,
-        outputs: &[Output],
+        files: &FileStamps,
+        outputs: &[LinkedOutput],
         before: &Value,
         ui: &Ui,
     ) -> Result<()> {
         // The first build in place leaves the list.
         let is_listed = self.request["in_place"] == true && self.has_done("build");
         let list = self.path(SOURCES);
-        let changed = match if is_listed { sources::change(&list, files) } else { Change::Nothing } {
-            Change::Nothing => None,
-            Change::File(path) => {
+        let changed = match if is_listed { sources::change(&list, files) } else { SourceChange::Nothing } {
+            SourceChange::Nothing => None,
+            SourceChange::File(path) => {
                 let path = files::display(path.strip_prefix(tree).unwrap_or(&path));
                 Some(format!("changed since the build: {path}"))
             }
-            Change::Unknown => Some(format!(
+            SourceChange::Unknown => Some(format!(
                 "the list of files since the build is damaged or missing: {}",
                 files::display(&list)
             )),
@@ -149,7 +155,7 @@ impl State {
     }
 
     /// Begins with the first build. In place, what an earlier one linked in the tree is removed: the build would not link what it finds.
-    fn begin(&mut self, tree: &Path, outputs: &[Output]) -> Result<()> {
+    fn begin(&mut self, tree: &Path, outputs: &[LinkedOutput]) -> Result<()> {
         if self.request["in_place"] == true {
             let is_ours = |path: &Path| {
                 tree::is_inside(path, tree) && (files::elf_type(path).is_some() || !path.exists())
@@ -201,7 +207,7 @@ impl State {
     }
 
     /// The outputs of the first build.
-    pub(super) fn outputs(&self) -> Vec<Output> {
+    pub(super) fn outputs(&self) -> Vec<LinkedOutput> {
         outputs_in(&self.facts)
     }
 
@@ -256,22 +262,22 @@ fn is_done(state: &Value) -> bool {
 }
 
 /// The outputs of the first build that a state knows.
-pub(super) fn outputs(state: &Value) -> Vec<Output> {
+pub(super) fn outputs(state: &Value) -> Vec<LinkedOutput> {
     outputs_in(&state["facts"])
 }
 
-fn outputs_in(facts: &Value) -> Vec<Output> {
+fn outputs_in(facts: &Value) -> Vec<LinkedOutput> {
     let outputs = facts["outputs"].as_array();
-    outputs.into_iter().flatten().filter_map(Output::from_json).collect()
+    outputs.into_iter().flatten().filter_map(LinkedOutput::from_json).collect()
 }
 
 /// Puts programs back that a killed run left under other names, in these folders alone.
-pub(super) fn recover(outputs: &[Output], folders: [&Path; 2], ui: &Ui) {
+pub(super) fn recover(outputs: &[LinkedOutput], folders: [&Path; 2], ui: &Ui) {
     let is_inside = |path: &&Path| {
         let place = path.parent().and_then(|parent| parent.canonicalize().ok());
         place.is_some_and(|place| folders.iter().any(|folder| place.starts_with(folder)))
     };
-    let recovered = stand_ins::recover(outputs.iter().flat_map(Output::paths).filter(is_inside));
+    let recovered = stand_ins::recover(outputs.iter().flat_map(LinkedOutput::paths).filter(is_inside));
     if recovered > 0 {
         let programs = counted(recovered as u64, "program");
         ui.note(&format!("put back {programs} that a killed run had renamed"));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of the command: what was found, JSON, what to add to the build, and a page for each ordered file with its layout before and after.
 
-use super::Job;
+use super::OptimizeJob;
 use super::entries;
-use super::links::{self, Output};
+use super::links::{self, LinkedOutput};
 use super::measure::SHORTENED;
 use super::recipe::Recipe;
 use super::result::LaidOut;
 use super::ship::{LevelChoice, LevelName, TriedLevel};
-use super::verdict::{Misses, Verdict};
+use super::verdict::{LevelVerdict, Misses};
 use crate::change;
 use crate::files;
 use sediment_core::plural::{counted, grouped};
@@ -30,8 +30,8 @@ const LONGEST: usize = 1 << 28;
 const NAMED: usize = 3;
 
 /// Results of a run.
-pub(super) struct Summary {
-    rows: Vec<Row>,
+pub(super) struct OptimizeSummary {
+    rows: Vec<OrderedFile>,
     linked: usize,
     trainings: usize,
     seconds: [f64; 2],
@@ -51,12 +51,12 @@ pub(super) struct Summary {
 }
 
 /// An ordered file.
-struct Row {
+struct OrderedFile {
     name: String,
     /// The shipped file, and that of the first build, where people find them.
     result: Option<PathBuf>,
     before: PathBuf,
-    /// The files of which the page is.
+    /// The files that the page shows.
     sides: [PathBuf; 2],
     /// Page with its layout before and after.
     report: Option<PathBuf>,
@@ -68,11 +68,11 @@ struct Row {
     is_best_as_linked: bool,
 }
 
-impl Summary {
+impl OptimizeSummary {
     /// Verifies the outputs, and writes their pages.
     pub(super) fn new(
-        job: &Job<'_>,
-        outputs: &[Output],
+        job: &OptimizeJob<'_>,
+        outputs: &[LinkedOutput],
         profile: &Profile,
         levels: &[TriedLevel],
         choice: &LevelChoice,
@@ -93,7 +93,7 @@ impl Summary {
                 }
                 _ => [Value::Null, Value::Null],
             };
-            rows.push(Row {
+            rows.push(OrderedFile {
                 name: files::base_name(output.known_as()),
                 result: laid_out.shipped.get(index).cloned(),
                 before: laid_out.before.get(index).cloned().unwrap_or_default(),
@@ -124,7 +124,7 @@ impl Summary {
         let (verdict, why) = summary.verdict();
         // Without a measurement, the forecast says more.
         let verdict =
-            (verdict != Verdict::Unknown).then(|| format!("By sediment optimize: {verdict}: {why}."));
+            (verdict != LevelVerdict::Unknown).then(|| format!("By sediment optimize: {verdict}: {why}."));
         let mut names = BTreeSet::new();
         for (index, row) in summary.rows.iter_mut().enumerate().filter(|(_, row)| row.why.is_none()) {
             let name = sediment_core::escape::file_name(&row.name).unwrap_or_else(|| "output".to_owned());
@@ -181,7 +181,7 @@ impl Summary {
     }
 
     /// Writes what is where into the working folder.
-    pub(super) fn write_readme(&self, job: &Job<'_>) -> Result<()> {
+    pub(super) fn write_readme(&self, job: &OptimizeJob<'_>) -> Result<()> {
         let mut text = String::from("The working folder of `sediment optimize`. The last run:\n\n");
         text += &self.text();
         text += "\nresult/       the shipped files, and the profile that their build needs; missing if nothing is shipped\n\
@@ -282,9 +282,9 @@ impl Summary {
     }
 
     /// The verdict on the shipped level; without one, on the level of which least is known.
-    fn verdict(&self) -> (Verdict, String) {
+    fn verdict(&self) -> (LevelVerdict, String) {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
-            return (Verdict::Nothing, "by the recorded starts, no order is better".to_owned());
+            return (LevelVerdict::Nothing, "by the recorded starts, no order is better".to_owned());
         }
         let pages = [0, 1].map(|side: usize| {
             self.rows.iter().filter_map(|row| row.verified[side]["hot_pages"].as_u64()).sum::<u64>()
@@ -297,20 +297,26 @@ impl Summary {
         let measured: Vec<&TriedLevel> = self.levels.iter().filter(|level| !level.rows.is_empty()).collect();
         let shipped = measured.iter().find(|level| self.choice.level == Some(level.name));
         if let Some((verdict, why)) = shipped.map(|level| verdict(level)) {
-            if verdict == Verdict::Gain && self.measures_recorded {
+            if verdict == LevelVerdict::Gain && self.measures_recorded {
                 return (verdict, format!("{why}; of the recorded work: --measure COMMAND names other work"));
             }
             return (verdict, why);
         }
-        let verdicts: Vec<(Verdict, String)> = measured.into_iter().map(verdict).collect();
-        let first = [Verdict::Unknown, Verdict::Gain, Verdict::Mixed, Verdict::Nothing, Verdict::Loss]
-            .into_iter()
-            .find_map(|wanted| verdicts.iter().find(|(verdict, _)| *verdict == wanted));
-        first.cloned().unwrap_or((Verdict::Unknown, "nothing was measured".to_owned()))
+        let verdicts: Vec<(LevelVerdict, String)> = measured.into_iter().map(verdict).collect();
+        let first = [
+            LevelVerdict::Unknown,
+            LevelVerdict::Gain,
+            LevelVerdict::Mixed,
+            LevelVerdict::Nothing,
+            LevelVerdict::Loss,
+        ]
+        .into_iter()
+        .find_map(|wanted| verdicts.iter().find(|(verdict, _)| *verdict == wanted));
+        first.cloned().unwrap_or((LevelVerdict::Unknown, "nothing was measured".to_owned()))
     }
 }
 
-impl Row {
+impl OrderedFile {
     fn in_words(&self) -> String {
         if let Some(why) = &self.why {
             return format!("{}: not ordered: {why}", self.name);
@@ -375,8 +381,8 @@ fn verify(file: &Path, order: &Path, profile: &Path) -> Result<Value> {
 
 /// Writes the page of an output, below the lines of the summary; without one, a note says why.
 fn page(
-    job: &Job<'_>,
-    row: &Row,
+    job: &OptimizeJob<'_>,
+    row: &OrderedFile,
     name: &str,
     notes: &str,
     verdict: Option<&str>,
@@ -411,11 +417,11 @@ fn page(
 mod tests {
     use super::*;
 
-    fn row(number: usize, is_best_as_linked: bool) -> Row {
+    fn row(number: usize, is_best_as_linked: bool) -> OrderedFile {
         let verified =
             |pages: u64| json!({ "weight_placed_percent": 99.5, "hot_pages": pages, "ideal_pages": 1 });
         let why = is_best_as_linked.then(|| "the program starts best as it is linked".to_owned());
-        Row {
+        OrderedFile {
             name: format!("out{number}"),
             result: Some(format!("/here/.sediment/result/out{number}").into()),
             before: format!("/here/.sediment/levels/before/out{number}").into(),
@@ -427,13 +433,13 @@ mod tests {
         }
     }
 
-    fn summary(rows: Vec<Row>, measured: Vec<Value>) -> Summary {
+    fn summary(rows: Vec<OrderedFile>, measured: Vec<Value>) -> OptimizeSummary {
         let trainings = measured.len();
         let order =
             TriedLevel { why_not: None, rows: measured, ..TriedLevel::not(LevelName::Order, String::new()) };
         let levels = vec![order];
         let choice = crate::commands::optimize::ship::choose(&levels, None);
-        Summary {
+        OptimizeSummary {
             linked: rows.len(),
             rows,
             trainings,
@@ -475,7 +481,7 @@ mod tests {
     fn one_output_makes_ten_lines_and_many_make_few_more() {
         let one = summary(vec![row(0, false)], vec![measured(0, true)]);
         assert_eq!(one.text().lines().count(), 10, "{}", one.text());
-        assert_eq!(one.verdict().0, Verdict::Gain);
+        assert_eq!(one.verdict().0, LevelVerdict::Gain);
         let many = summary(
             (0..20).map(|number| row(number, false)).collect(),
             (0..20).map(|number| measured(number, true)).collect(),
@@ -493,12 +499,12 @@ mod tests {
     #[test]
     fn an_open_verdict_says_why() {
         let open = summary(vec![row(0, false)], vec![measured(0, false)]);
-        assert_eq!(open.verdict().0, Verdict::Unknown);
+        assert_eq!(open.verdict().0, LevelVerdict::Unknown);
         let text = open.text();
         assert!(text.contains("no-valgrind"), "{text}");
         assert!(text.contains(&format!("{}: {}", open.verdict().0, open.verdict().1)), "{text}");
         let best = summary(vec![row(0, true)], vec![measured(0, false)]);
-        assert_eq!(best.verdict().0, Verdict::Nothing);
+        assert_eq!(best.verdict().0, LevelVerdict::Nothing);
         assert_eq!(best.json()["verdict"]["code"], "nothing-to-gain");
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn first_stranger(work: &Path) -> Option<PathBuf> {
 
 /// Compilers that further words of a level are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::commands) enum Compiler {
+pub(in crate::commands) enum LevelCompiler {
     Gcc,
     Clang,
     Rustc,
@@ -71,7 +71,7 @@ pub(in crate::commands) enum Compiler {
 ///
 /// # Errors
 /// If no compiler is on PATH.
-pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String]) -> Result<()> {
+pub(in crate::commands) fn make(work: &Path, compiler: LevelCompiler, words: &[String]) -> Result<()> {
     let (linkers, itself) = (files::folder(&work.join(FOR_CLANG))?, files::own_program()?);
     wrapper::make_links(&linkers, &itself)?;
     files::symbolic_link(&itself, &files::folder(&work.join(FOR_GCC))?.join(wrapper::REAL_LD))?;
@@ -87,7 +87,7 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
             "PATH=:$PATH:\nPATH=${{PATH%%:{own}:*}}:${{PATH#*:{own}:}}\nPATH=${{PATH#:}}\nPATH=${{PATH%:}}\n"
         )
     });
-    if compiler == Compiler::Rustc && !words.is_empty() {
+    if compiler == LevelCompiler::Rustc && !words.is_empty() {
         make_for_rustc(&folder.join(RUSTC), words)?;
     }
     let compilers = compilers(&folder);
@@ -102,7 +102,7 @@ pub(in crate::commands) fn make(work: &Path, compiler: Compiler, words: &[String
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
         let is_clang = name.contains("clang") || files::base_name(&real).contains("clang");
         let is_cached = files::base_name(&real) == CACHE;
-        let kind = if is_clang { Compiler::Clang } else { Compiler::Gcc };
+        let kind = if is_clang { LevelCompiler::Clang } else { LevelCompiler::Gcc };
         // A plugin is for one version of GCC; others compile as without.
         let takes = kind == compiler && *loads.entry(real).or_insert_with(|| loads_plugin(&path, words));
         let path = path.to_string_lossy();

@@ -160,7 +160,7 @@ pub(super) fn mark_of_own_path(tree: &Path) -> Option<&'static str> {
 /// Size and time of change of a file, in nanoseconds.
 pub(super) type Stamp = (u64, u128);
 /// Files with their stamps.
-pub(super) type Files = BTreeMap<PathBuf, Stamp>;
+pub(super) type FileStamps = BTreeMap<PathBuf, Stamp>;
 
 /// The stamp of a file.
 pub(super) fn stamp_of(found: &fs::Metadata) -> Stamp {
@@ -171,8 +171,8 @@ pub(super) fn stamp_of(found: &fs::Metadata) -> Stamp {
 
 /// The files of a tree, but for those of build folders, of the folder `work`, and a file `own`. git's index changes where a tree is only
 /// looked at.
-pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
-    let mut files = Files::new();
+pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> FileStamps {
+    let mut files = FileStamps::new();
     let mut folders = vec![tree.to_path_buf()];
     let index = tree.join(".git/index");
     // What it asks for is compared by itself.
@@ -193,7 +193,7 @@ pub(super) fn files(tree: &Path, work: &Path, own: Option<&Path>) -> Files {
 }
 
 /// Number that changes with the names, sizes and times of files.
-pub(super) fn stamp(files: &Files) -> u64 {
+pub(super) fn stamp(files: &FileStamps) -> u64 {
     let mut stamp = 0xcbf2_9ce4_8422_2325_u64;
     for (path, (size, modified)) in files {
         for byte in format!("{}\0{size}\0{modified}\0", path.display()).bytes() {

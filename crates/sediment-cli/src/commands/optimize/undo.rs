@@ -2,7 +2,7 @@
 //! Programs and libraries of a tree that is built in place: saved before the first build, put back by `--undo`.
 
 use super::entries::{self, LINKS_BEFORE, SAVED};
-use super::links::{self, Output};
+use super::links::{self, LinkedOutput};
 use super::stand_ins;
 use super::state;
 use super::tree;
@@ -134,9 +134,9 @@ fn saved(row: &Value, tree: &Path, folder: &Path) -> Option<Saved> {
 }
 
 /// Remembers the outputs of a build in place, also for runs after the next: `run` removes those that were not saved.
-pub(super) fn remember(outputs: &[Output], tree: &Path, work: &Path) -> Result<()> {
+pub(super) fn remember(outputs: &[LinkedOutput], tree: &Path, work: &Path) -> Result<()> {
     let mut made = added(tree, work)?;
-    made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
+    made.extend(outputs.iter().flat_map(LinkedOutput::paths).map(Path::to_path_buf));
     let added: Vec<Value> = made.iter().map(|path| in_tree(path, tree)).collect();
     files::write_owned(&work.join(SAVED).join(ADDED), json!(added).to_string().as_bytes())
 }
@@ -171,7 +171,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     // Of a first build that did not end: copies that the user made later stay.
     if state["request"]["in_place"] == true && state["facts"]["outputs"].is_null() {
         let outputs = links::outputs(&work.join(LINKS_BEFORE), tree, work);
-        made.extend(outputs.iter().flat_map(Output::paths).map(Path::to_path_buf));
+        made.extend(outputs.iter().flat_map(LinkedOutput::paths).map(Path::to_path_buf));
     }
     let is_new = |path: &&PathBuf| !saved.iter().any(|saved| saved.original == **path);
     let is_ours = |path: &&PathBuf| tree::is_inside(path, tree) && files::elf_type(path).is_some();

@@ -34,7 +34,7 @@ pub(super) enum Finding {
 
 /// A verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LevelVerdict {
     Gain,
     Nothing,
     Loss,
@@ -42,7 +42,7 @@ pub(super) enum Verdict {
     Unknown,
 }
 
-impl Verdict {
+impl LevelVerdict {
     /// The verdict, for programs.
     pub(super) fn code(self) -> &'static str {
         match self {
@@ -55,14 +55,14 @@ impl Verdict {
     }
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for LevelVerdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.code().replace('-', " "))
     }
 }
 
 /// The verdict on the findings of all commands, and its reason. `pages` has those of the executed functions before and after.
-pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (Verdict, String) {
+pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (LevelVerdict, String) {
     let is = |finding: &Finding, wanted: judge::Answer| matches!(finding, Finding::Judged { code, .. } if code == wanted.code());
     let has = |wanted| findings.iter().any(|finding| is(finding, wanted));
     let said = |wanted: &dyn Fn(&Finding) -> bool| {
@@ -76,16 +76,18 @@ pub(super) fn verdict(findings: &[Finding], pages: [u64; 2]) -> (Verdict, String
         is(finding, judge::Answer::Nothing) || matches!(finding, Finding::TooFewMisses(_))
     };
     let (verdict, why) = match (has(judge::Answer::Saves), has(judge::Answer::Costs)) {
-        (true, false) => (Verdict::Gain, of(judge::Answer::Saves)),
-        (false, true) => (Verdict::Loss, format!("{}; keep the program as it was", of(judge::Answer::Costs))),
+        (true, false) => (LevelVerdict::Gain, of(judge::Answer::Saves)),
+        (false, true) => {
+            (LevelVerdict::Loss, format!("{}; keep the program as it was", of(judge::Answer::Costs)))
+        }
         (true, true) => {
-            (Verdict::Mixed, format!("{}; {}", of(judge::Answer::Saves), of(judge::Answer::Costs)))
+            (LevelVerdict::Mixed, format!("{}; {}", of(judge::Answer::Saves), of(judge::Answer::Costs)))
         }
         (false, false) if !findings.is_empty() && findings.iter().all(is_nothing) => {
-            (Verdict::Nothing, said(&is_nothing))
+            (LevelVerdict::Nothing, said(&is_nothing))
         }
-        (false, false) if findings.is_empty() => (Verdict::Unknown, "nothing was measured".to_owned()),
-        (false, false) => (Verdict::Unknown, said(&|finding| !is_nothing(finding))),
+        (false, false) if findings.is_empty() => (LevelVerdict::Unknown, "nothing was measured".to_owned()),
+        (false, false) => (LevelVerdict::Unknown, said(&|finding| !is_nothing(finding))),
     };
     let [before, after] = pages;
     let fewer = if before.saturating_sub(after) >= LEAST_PAGES {
@@ -145,14 +147,14 @@ mod tests {
         let open = || Finding::Open("the work changes".to_owned());
         let few = || Finding::TooFewMisses(0.2);
         let rows = [
-            (vec![saves()], Verdict::Gain),
-            (vec![saves(), nothing(), unknown()], Verdict::Gain),
-            (vec![costs(), nothing()], Verdict::Loss),
-            (vec![costs(), saves()], Verdict::Mixed),
-            (vec![nothing(), few()], Verdict::Nothing),
-            (vec![nothing(), unknown()], Verdict::Unknown),
-            (vec![open(), few()], Verdict::Unknown),
-            (Vec::new(), Verdict::Unknown),
+            (vec![saves()], LevelVerdict::Gain),
+            (vec![saves(), nothing(), unknown()], LevelVerdict::Gain),
+            (vec![costs(), nothing()], LevelVerdict::Loss),
+            (vec![costs(), saves()], LevelVerdict::Mixed),
+            (vec![nothing(), few()], LevelVerdict::Nothing),
+            (vec![nothing(), unknown()], LevelVerdict::Unknown),
+            (vec![open(), few()], LevelVerdict::Unknown),
+            (Vec::new(), LevelVerdict::Unknown),
         ];
         for (findings, expected) in rows {
             assert_eq!(verdict(&findings, [9, 3]).0, expected, "{findings:?}");
@@ -164,7 +166,7 @@ mod tests {
     #[test]
     fn pages_are_a_result_of_their_own() {
         let (is, why) = verdict(&[Finding::TooFewMisses(0.1)], [40, 4]);
-        assert_eq!(is, Verdict::Nothing);
+        assert_eq!(is, LevelVerdict::Nothing);
         assert!(why.ends_with("; executed functions on 4 pages instead of 40"), "{why}");
     }
 }

@@ -208,7 +208,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
     let algorithm = if made.outcome.start == TOGETHER { CLASSICS[0] } else { made.outcome.start };
     let start = algorithm.name;
     if made.outcome.cost < 1.0 {
-        let classic = (algorithm.run)(&made.built.graph, &algorithms::Options::default());
+        let classic = (algorithm.run)(&made.built.graph, &algorithms::AlgorithmOptions::default());
         let ours = neighbours(&made.outcome.order, function);
         let theirs = neighbours(&classic, function);
         let names = |beside: &[FunctionId]| {

@@ -8,7 +8,7 @@ use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, WeightUnit};
 use sediment_measure::judge;
 use sediment_order::order::Ordering;
-use sediment_order::order::forecast::{Gain, Outlook, Program, TLB_ENTRIES};
+use sediment_order::order::forecast::{ForecastProgram, OrderGain, Outlook, TLB_ENTRIES};
 use sediment_order::order::left_out::LeftOutMisses;
 use serde::Serialize;
 
@@ -18,10 +18,10 @@ pub(crate) const NO_FORECAST: &str = "no forecast: the profile has no call count
 /// Prints and returns it for an order of a binary's functions; None for other orders, and where nothing was executed.
 pub(super) fn print_gain(
     made: &Ordering,
-    program: &Program<'_>,
+    program: &ForecastProgram<'_>,
     forecast: &Forecast<'_>,
     ui: &Ui,
-) -> Option<Gain> {
+) -> Option<OrderGain> {
     if made.is_best_as_linked {
         ui.note(
             "order: nothing to gain: the program starts best as it is linked; the order lists no function",
@@ -64,7 +64,7 @@ impl Forecast<'_> {
     }
 
     /// Hot pages and misses now and after, of which work, and what that is worth at most.
-    pub(crate) fn in_words(&self, gain: &Gain) -> String {
+    pub(crate) fn in_words(&self, gain: &OrderGain) -> String {
         let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);
         let worth = worth(gain, self.profile);
         let nothing = if is_nothing(gain, worth) { ": nothing to gain in iTLB misses" } else { "" };
@@ -100,7 +100,7 @@ impl Forecast<'_> {
 /// docs/proofs/held-out.md.
 const OTHER_WORK: [f64; 3] = [0.9, 0.0, 1.6];
 
-fn is_nothing(gain: &Gain, worth: Option<f64>) -> bool {
+fn is_nothing(gain: &OrderGain, worth: Option<f64>) -> bool {
     gain.is_nothing() || worth.is_some_and(|worth| worth < judge::WORTH)
 }
 
@@ -112,7 +112,7 @@ fn counts_instructions(profile: &Profile) -> bool {
 }
 
 /// What the saved misses are worth at most, as a share of the processor time; None where the profile has no count of instructions.
-pub(crate) fn worth(gain: &Gain, profile: &Profile) -> Option<f64> {
+pub(crate) fn worth(gain: &OrderGain, profile: &Profile) -> Option<f64> {
     let functions = profile.functions();
     let counts = functions.iter().filter_map(|function| profile.facts(*function).samples);
     let instructions: f64 = counts.map(|count| count as f64).sum();
@@ -164,7 +164,7 @@ impl TlbMissesOutput {
 }
 
 impl GainOutput {
-    pub(crate) fn new(gain: &Gain, forecast: &Forecast<'_>) -> Self {
+    pub(crate) fn new(gain: &OrderGain, forecast: &Forecast<'_>) -> Self {
         let worth = worth(gain, forecast.profile);
         let left_out = forecast.left_out.and_then(|left_out| left_out.ratio());
         let outlook = |outlook: &Outlook| OutlookOutput {

@@ -4,15 +4,15 @@
 use super::change;
 use crate::ui::Ui;
 use sediment_core::callgraph::{FunctionId, Trace};
-use sediment_order::model::Layout;
-use sediment_order::order::forecast::Program;
+use sediment_order::model::AssumedLayout;
+use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::{self, AIMS, Aim, FaultCurve, Ordering};
 
 /// Prints a line per goal and marks the chosen one, if a goal was named or with `--verbose`; else names the goal that the profile chose.
 /// Prints nothing for profiles without both call counts and first uses.
 pub(super) fn print_goals(
     made: &Ordering,
-    program: &Program<'_>,
+    program: &ForecastProgram<'_>,
     traces: &[&Trace],
     named: Option<Aim>,
     ui: &Ui,
@@ -36,19 +36,19 @@ pub(super) fn print_goals(
         })
         .collect();
     let linked = program.linked();
-    let misses = |layout: Layout<'_>| match (linked, layout) {
+    let misses = |layout: AssumedLayout<'_>| match (linked, layout) {
         (Some(_), layout) => program.outlook(layout).common_misses(),
-        (None, Layout::Packed(order)) => order::predicted_misses(&made.built.graph, traces, order),
-        (None, Layout::Linked(_)) => 0.0,
+        (None, AssumedLayout::Packed(order)) => order::predicted_misses(&made.built.graph, traces, order),
+        (None, AssumedLayout::Linked(_)) => 0.0,
     };
     let steady = orders.iter().find(|(aim, _, _)| *aim == Aim::Steady);
-    let base = linked.or(steady.map(|(_, _, order)| Layout::Packed(order))).map_or(0.0, misses);
+    let base = linked.or(steady.map(|(_, _, order)| AssumedLayout::Packed(order))).map_or(0.0, misses);
     let against = if linked.is_some() { "the program as linked" } else { "steady" };
     let how = if traces.is_empty() { "estimated" } else { "counted in the traces" };
     ui.note(&format!("order: pages of 4 KiB touched after 10 %, 50 % and 100 % of the functions; iTLB misses against {against}"));
     // The estimate of such misses is too rough to rank by.
     let is_forecast = !traces.is_empty() || !program.gain(&[]).is_some_and(|gain| gain.fits());
-    let row = |start: &str, layout: Layout<'_>| {
+    let row = |start: &str, layout: AssumedLayout<'_>| {
         let FaultCurve { tenth, half, all, .. } = order::fault_curve(&input, layout);
         let change = change(if base > 0.0 { misses(layout) / base } else { 1.0 });
         let misses =
@@ -60,6 +60,6 @@ pub(super) fn print_goals(
     }
     for (aim, name, order) in &orders {
         let mark = if made.served == Some(*aim) { '*' } else { ' ' };
-        row(&format!("{mark} --optimize-for {name:<8}"), Layout::Packed(order));
+        row(&format!("{mark} --optimize-for {name:<8}"), AssumedLayout::Packed(order));
     }
 }

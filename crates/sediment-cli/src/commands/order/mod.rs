@@ -12,7 +12,7 @@ mod workloads;
 use crate::compiler;
 use crate::exit::ExitCode;
 use crate::files;
-use crate::inputs::settings::{Known, Settings};
+use crate::inputs::settings::{AlgorithmInputs, AlgorithmSettings};
 use crate::inputs::weights::{Weighable, Weighed};
 use crate::inputs::{self, read_binary, read_profile, renamed, tell_nameless};
 use crate::kept_order;
@@ -31,13 +31,13 @@ use sediment_core::profile::merge::{self, Weight};
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link::{self, LINKERS, Linker, Placement};
-use sediment_order::order::algorithms::affinity::Workload;
+use sediment_order::order::algorithms::affinity::WeightedTrace;
 use sediment_order::order::algorithms::{self, ALGORITHMS};
-use sediment_order::order::forecast::Program;
+use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::left_out::{self, LeftOutMisses};
 use sediment_order::order::versions::{self, ENGINES, Engine, LATEST};
 use sediment_order::order::{
-    self, AIMS, Aim, BuiltGraph, Method, Older, Ordering, PlacedShare, Request, Selection,
+    self, AIMS, Aim, BuiltGraph, Older, OrderMethod, OrderRequest, Ordering, PlacedShare, Selection,
 };
 use sediment_order::wrapper::settings::share;
 use sediment_read::trace::file;
@@ -53,7 +53,7 @@ use std::path::{Path, PathBuf};
     long_about = "Compute a link order.\n\n--binary orders the functions of that program, with its sizes. --dso orders the functions of one program or library of the profile. The default is every function of the profile. Linkers ignore functions that no longer exist.\n\nSeveral profiles are several workloads of one program. They are merged as by `sediment merge`, and each is compared with an order of its own. A weight (-w) applies to the profiles and traces after it, until the next."
 )]
 #[command(after_long_help = choices())]
-pub(crate) struct Options {
+pub(crate) struct OrderOptions {
     /// Profiles to order by; several are merged
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
@@ -110,12 +110,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
-    settings: Settings,
+    settings: AlgorithmSettings,
 }
 
-pub(crate) type Arguments = Weighed<Options>;
+pub(crate) type Arguments = Weighed<OrderOptions>;
 
-impl Weighable for Options {
+impl Weighable for OrderOptions {
     const FILES: &'static [&'static str] = &["profiles", "trace"];
 }
 
@@ -182,7 +182,7 @@ fn choices() -> String {
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let options = &arguments.options;
     inputs::expect_file_for_json(options.json, &options.output)?;
-    let plan = Plan {
+    let plan = OrderPlan {
         engine: engine(options)?,
         algorithm: &options.algorithm,
         seed: options.seed,
@@ -207,9 +207,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             if let (Some(binary), Some(file)) = (&binary, options.binary.as_deref()) {
                 renamed::follow(&mut profile, binary, file, None, ui)?;
             }
-            Ok(Input { name: files::display(&path), weight, profile })
+            Ok(WeightedProfile { name: files::display(&path), weight, profile })
         })
-        .collect::<Result<Vec<Input>>>()?;
+        .collect::<Result<Vec<WeightedProfile>>>()?;
     let file_name = options.binary.as_deref().map(files::base_name).unwrap_or_default();
     let selection = inputs::selection(binary.as_ref(), &file_name, options.dso.as_deref());
     let made = match inputs.as_slice() {
@@ -220,7 +220,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         [only] => error.with_input(only.name.clone()),
         _ => error,
     };
-    let Written { text, gain, placed } = made.map_err(named)?;
+    let WrittenOrder { text, gain, placed } = made.map_err(named)?;
     files::write(&options.output, text.as_bytes(), ui)?;
     let code = share::judge(placed, options.min_coverage, ui);
     if options.json {
@@ -275,7 +275,7 @@ impl<'a> OrderOutput<'a> {
 }
 
 /// Engine of `--engine` or `--algorithm auto`; None for other algorithms.
-fn engine(options: &Options) -> Result<Option<&'static Engine>> {
+fn engine(options: &OrderOptions) -> Result<Option<&'static Engine>> {
     let Some(number) = options.engine else {
         return Ok((options.algorithm == AUTO).then_some(LATEST));
     };
@@ -314,7 +314,7 @@ fn linker(name: &str, ui: &Ui) -> Result<&'static Linker> {
 }
 
 /// One of the profiles to order by.
-struct Input {
+struct WeightedProfile {
     name: String,
     weight: Weight,
     profile: Profile,
@@ -322,12 +322,12 @@ struct Input {
 
 /// Everything that decides an order besides the profile.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct OrderPlan<'a> {
     /// Release whose default order is asked for; None for the order of `algorithm`.
     engine: Option<&'static Engine>,
     algorithm: &'a str,
     seed: u64,
-    settings: &'a Settings,
+    settings: &'a AlgorithmSettings,
     /// The file of the selected binary.
     file: Option<&'a Path>,
     goal: Option<Aim>,
@@ -338,15 +338,15 @@ pub(crate) struct Plan<'a> {
     align_hot: Option<u64>,
     explain: &'a [String],
     linker: &'static Linker,
-    /// True for a program of which nothing is known: it may be compiled as it is linked.
+    /// True if nothing is known about the program: it may be compiled at link time.
     may_be_lto: bool,
 }
 
-impl Plan<'_> {
+impl OrderPlan<'_> {
     /// The traces with their weights.
-    fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<Workload<'t>> {
+    fn workloads<'t>(&self, traces: &'t [Trace]) -> Vec<WeightedTrace<'t>> {
         let weights = self.traces.iter().map(|(_, weight)| weight.billionths());
-        traces.iter().zip(weights).map(|(trace, weight)| Workload { trace, weight }).collect()
+        traces.iter().zip(weights).map(|(trace, weight)| WeightedTrace { trace, weight }).collect()
     }
 
     /// The order of a graph, for these runs.
@@ -360,10 +360,10 @@ impl Plan<'_> {
         ui: &Ui,
     ) -> Result<Ordering> {
         let workloads = self.workloads(traces);
-        let request = |method| Request { method, aim: self.goal, workloads: &workloads, older };
+        let request = |method| OrderRequest { method, aim: self.goal, workloads: &workloads, older };
         if let Some(engine) = self.engine {
             self.settings.refuse_for_engine()?;
-            return order::compute_built(profile, built, &request(Method::Engine(engine)));
+            return order::compute_built(profile, built, &request(OrderMethod::Engine(engine)));
         }
         let algorithm = algorithms::algorithm(self.algorithm)
             .ok_or_else(|| Error::new(ErrorCode::Usage, format!("unknown algorithm {}", self.algorithm)))?;
@@ -375,14 +375,18 @@ impl Plan<'_> {
             return Err(Error::new(ErrorCode::Usage, message));
         }
         let binary = binary_of(selection).zip(self.file);
-        let known = Known::of(self.settings, algorithm, profile, &built, traces, binary, ui)?;
-        order::compute_built(profile, built, &request(Method::Algorithm(algorithm, known.options(self.seed))))
+        let known = AlgorithmInputs::of(self.settings, algorithm, profile, &built, traces, binary, ui)?;
+        order::compute_built(
+            profile,
+            built,
+            &request(OrderMethod::Algorithm(algorithm, known.options(self.seed))),
+        )
     }
 }
 
-impl<'a> Plan<'a> {
+impl<'a> OrderPlan<'a> {
     /// By the present engine, for this linker.
-    pub(crate) fn by_default(linker: &'static Linker, settings: &'a Settings) -> Self {
+    pub(crate) fn by_default(linker: &'static Linker, settings: &'a AlgorithmSettings) -> Self {
         Self {
             engine: Some(LATEST),
             algorithm: AUTO,
@@ -404,31 +408,36 @@ impl<'a> Plan<'a> {
 pub(crate) fn order_text(
     profile: &Profile,
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     ui: &Ui,
 ) -> Result<String> {
     Ok(written(profile, selection, plan, ui)?.text)
 }
 
 /// An ordering file, and what the order gains where it is known how the program is linked.
-struct Written {
+struct WrittenOrder {
     text: String,
     gain: Option<GainOutput>,
     placed: PlacedShare,
 }
 
-fn written(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Written> {
+fn written(
+    profile: &Profile,
+    selection: &Selection<'_>,
+    plan: &OrderPlan<'_>,
+    ui: &Ui,
+) -> Result<WrittenOrder> {
     let (ordering, gain, placed) = ordering_of(profile, selection, plan, None, ui)?;
-    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
+    Ok(WrittenOrder { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
 /// The same for several workloads, each compared with an order of its own.
 fn written_of_several(
-    inputs: &[Input],
+    inputs: &[WeightedProfile],
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     ui: &Ui,
-) -> Result<Written> {
+) -> Result<WrittenOrder> {
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().map(|input| (&input.profile, input.weight)).collect();
     let merged = merge::merge(&weighed, false)?;
@@ -441,14 +450,14 @@ fn written_of_several(
     };
     let (ordering, gain, placed) = ordering_of(&merged, selection, plan, left_out, ui)?;
     workloads::print_workloads(inputs, &ordering, selection, plan, ui)?;
-    Ok(Written { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
+    Ok(WrittenOrder { text: text_of(&ordering, selection, plan, ui)?, gain, placed })
 }
 
 /// Orders the functions; prints what was skipped and what the order does. `left_out` has the misses of recordings that an order did not know.
 fn ordering_of(
     profile: &Profile,
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     left_out: Option<LeftOutMisses>,
     ui: &Ui,
 ) -> Result<(Ordering, Option<GainOutput>, PlacedShare)> {
@@ -472,8 +481,8 @@ fn ordering_of(
     let left_out = match (selection, plan.engine) {
         (Selection::Binary { .. }, Some(engine)) if !traces.is_empty() => {
             let workloads = plan.workloads(&traces);
-            let request = Request {
-                method: Method::Engine(engine),
+            let request = OrderRequest {
+                method: OrderMethod::Engine(engine),
                 aim: plan.goal,
                 workloads: &workloads,
                 older: None,
@@ -490,7 +499,7 @@ fn ordering_of(
         estimates::print_estimates(unprofiled, ordering.is_estimated, ui);
     }
     let traces: Vec<&Trace> = traces.iter().collect();
-    let program = Program::new(profile, &ordering.built, &traces)?;
+    let program = ForecastProgram::new(profile, &ordering.built, &traces)?;
     goals::print_goals(&ordering, &program, &traces, plan.goal, ui);
     if let Some(older) = &older {
         keeping::print_moves(&ordering, older, ui);
@@ -510,7 +519,7 @@ fn warn_of_go(built: &BuiltGraph, ui: &Ui) {
 }
 
 /// The text of an ordering file.
-fn text_of(ordering: &Ordering, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<String> {
+fn text_of(ordering: &Ordering, selection: &Selection<'_>, plan: &OrderPlan<'_>, ui: &Ui) -> Result<String> {
     for name in plan.explain {
         for line in explain::explain(name, ordering)?.lines() {
             ui.note(line);
@@ -560,7 +569,7 @@ const SMALLEST_PAGE: u64 = 4096;
 /// A trace in which at least one ordered function runs.
 pub(super) fn read_trace(path: &Path, built: &BuiltGraph) -> Result<Trace> {
     let named = |error: Error| error.with_input(files::display(path));
-    let source = files::Source::open(path)?;
+    let source = files::RecordingSource::open(path)?;
     let trace = file::load_with_others(&source, &built.table).map_err(named)?;
     if trace.functions.iter().all(|function| function.index() >= built.graph.len()) {
         return Err(named(

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several workloads in one order: each compared with an order of its own, and advice for an underserved one.
 
-use super::{Input, Plan, change};
+use super::{OrderPlan, WeightedProfile, change};
 use crate::files;
 use crate::ui::Ui;
 use sediment_core::Result;
 use sediment_core::callgraph::{FunctionId, Trace};
 use sediment_core::profile::Profile;
 use sediment_core::profile::merge::{self, Weight};
-use sediment_order::order::algorithms::affinity::{self, Workload};
-use sediment_order::order::forecast::Program;
+use sediment_order::order::algorithms::affinity::{self, WeightedTrace};
+use sediment_order::order::forecast::ForecastProgram;
 use sediment_order::order::left_out::{LeftOutMisses, MOST_PARTS};
 use sediment_order::order::versions::Engine;
 use sediment_order::order::{self, BuiltGraph, Ordering, Selection, predicted_misses};
@@ -35,10 +35,10 @@ impl Fare {
 
 /// Prints a line per profile, and advice for the worst one if it is underserved.
 pub(super) fn print_workloads(
-    inputs: &[Input],
+    inputs: &[WeightedProfile],
     made: &Ordering,
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     ui: &Ui,
 ) -> Result<()> {
     let common: Vec<FunctionId> = made.order.functions().collect();
@@ -69,21 +69,22 @@ pub(super) fn print_workloads(
 
 /// Misses of each recording in the order of the others.
 pub(super) fn left_out(
-    inputs: &[Input],
+    inputs: &[WeightedProfile],
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     ui: &Ui,
 ) -> Result<LeftOutMisses> {
     let mut sum = LeftOutMisses::default();
     for which in 0..inputs.len().min(MOST_PARTS) {
-        let weight = |at: usize, input: &Input| if at == which { Weight::ZERO } else { input.weight };
+        let weight =
+            |at: usize, input: &WeightedProfile| if at == which { Weight::ZERO } else { input.weight };
         let rest: Vec<(&Profile, Weight)> =
             inputs.iter().enumerate().map(|(at, input)| (&input.profile, weight(at, input))).collect();
         let order: Vec<FunctionId> =
             ordered(&merge::merge(&rest, false)?, selection, plan, ui)?.order.functions().collect();
         let profile = only(inputs, which)?;
         let built = order::build(&profile, selection)?;
-        if let Some(gain) = Program::new(&profile, &built, &[])?.gain(&order) {
+        if let Some(gain) = ForecastProgram::new(&profile, &built, &[])?.gain(&order) {
             sum.add(&gain);
         }
     }
@@ -92,11 +93,11 @@ pub(super) fn left_out(
 
 /// Advice for an underserved workload: the weight that helps it, and the cost for the others.
 fn advice(
-    inputs: &[Input],
+    inputs: &[WeightedProfile],
     worst: usize,
     fares: &[(BuiltGraph, Fare)],
     selection: &Selection<'_>,
-    plan: &Plan<'_>,
+    plan: &OrderPlan<'_>,
     ui: &Ui,
 ) -> Result<String> {
     let name = &inputs[worst].name;
@@ -138,7 +139,7 @@ fn advice(
 }
 
 /// The functions of all inputs with the calls of one alone, so that ids mean the same for all.
-fn only(inputs: &[Input], which: usize) -> Result<Profile> {
+fn only(inputs: &[WeightedProfile], which: usize) -> Result<Profile> {
     let weight = |at: usize| if at == which { Weight::ONE } else { Weight::ZERO };
     let weighed: Vec<(&Profile, Weight)> =
         inputs.iter().enumerate().map(|(at, input)| (&input.profile, weight(at))).collect();
@@ -146,7 +147,7 @@ fn only(inputs: &[Input], which: usize) -> Result<Profile> {
 }
 
 /// The order of one profile.
-fn ordered(profile: &Profile, selection: &Selection<'_>, plan: &Plan<'_>, ui: &Ui) -> Result<Ordering> {
+fn ordered(profile: &Profile, selection: &Selection<'_>, plan: &OrderPlan<'_>, ui: &Ui) -> Result<Ordering> {
     plan.order(profile, order::build(profile, selection)?, &[], None, selection, ui)
 }
 
@@ -174,7 +175,7 @@ pub(super) fn print_traces(
         return;
     }
     for ((path, weight), trace) in paths.iter().zip(traces) {
-        let alone = engine.sequence(graph, &[Workload { trace, weight: 1 }]);
+        let alone = engine.sequence(graph, &[WeightedTrace { trace, weight: 1 }]);
         let [together, alone] =
             [&outcome.order, &alone.order].map(|order| affinity::cost(graph, trace, order));
         let fare = Fare { together, alone };

@@ -3,7 +3,7 @@
 //! are installed of it. A profile keeps only these: what a maintainer's shell did is no matter of the package.
 
 use crate::files;
-use crate::packages::Package;
+use crate::packages::InstalledPackage;
 use crate::values::{self, Glob};
 use sediment_core::profile::{Profile, split};
 use sediment_core::{Error, ErrorCode, Result};
@@ -36,7 +36,7 @@ const LEAST_LITERAL: usize = 2;
 
 /// Names by which a package's outputs are known.
 #[derive(Debug, Default)]
-pub(super) struct Built {
+pub(super) struct BuiltNames {
     /// Binary packages, without `-`, `.` and `_`.
     packages: BTreeSet<String>,
     /// Base names of installed or built files.
@@ -48,11 +48,11 @@ pub(super) struct Built {
     is_cut: bool,
 }
 
-impl Built {
+impl BuiltNames {
     /// Adds a package of the recipe, and its files where it is installed.
     pub(super) fn add_package(&mut self, name: &str) {
         if self.packages.insert(plain(name)) {
-            if let Ok(installed) = Package::find(name, None) {
+            if let Ok(installed) = InstalledPackage::find(name, None) {
                 self.files.extend(installed.file_names());
             }
         }
@@ -229,7 +229,7 @@ mod tests {
         profile
     }
 
-    fn kept(built: &Built, labels: &[&str], only: &[Glob]) -> Option<Vec<String>> {
+    fn kept(built: &BuiltNames, labels: &[&str], only: &[Glob]) -> Option<Vec<String>> {
         let part = built.part_of(&profile(labels), only).unwrap();
         part.map(|(kept, _)| kept.dsos().keys().cloned().collect())
     }
@@ -248,7 +248,7 @@ mod tests {
             "all: described libdrawn.la libnumbered.so.1.0.2 libvariable.so.$(VERSION)\n\tsh -c 'cp a b'\n";
         std::fs::write(tree.path().join("Makefile"), make).unwrap();
         std::fs::write(tree.path().join("Makefile-libshared_so"), "$(CC) -o libshared.so.3.1\n").unwrap();
-        let mut built = Built::default();
+        let mut built = BuiltNames::default();
         built.add_tree(tree.path());
         built.add_package("sediment-none");
         built.add_package("libsediment-none-1.0-3");
@@ -279,7 +279,7 @@ mod tests {
         assert_eq!(kept(&built, &own, &[]), None);
         let other = built.part_of(&profile(&["other"]), &[]);
         assert_eq!(other.unwrap_err().code(), ErrorCode::Unsupported);
-        assert_eq!(kept(&Built::default(), &["other"], &[]), None);
+        assert_eq!(kept(&BuiltNames::default(), &["other"], &[]), None);
         assert_eq!(kept(&built, &["other"], &[values::glob("other").unwrap()]), None);
         assert_eq!(kept(&built, &["bash", "made"], &[values::glob("ba*").unwrap()]).unwrap(), ["bash"]);
         let none = built.part_of(&profile(&["bash", "libc.so.6"]), &[]);
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn libraries_are_found_in_descriptions_of_builds() {
-        let mut built = Built::default();
+        let mut built = BuiltNames::default();
         built.add_words(
             "ADD_LIBRARY(one SHARED a.c)\nadd_library (two b.c)\nshared_library('three', 'c.c')\n",
         );

@@ -5,12 +5,12 @@ use super::spec::Spec;
 
 /// Evaluates the conditions around a line, with the defaults of a build: true if the line counts; `None` if they need rpm.
 pub(super) fn counts(spec: &Spec<'_>, line: usize) -> Option<bool> {
-    let mut open: Vec<Branch> = Vec::new();
+    let mut open: Vec<IfBranch> = Vec::new();
     for at in 0..line {
         let (word, rest) = words(spec.lines[at]);
         if spec.depth(at + 1) > spec.depth(at) {
             let holds = if word == "%if" { value(spec, rest, at) } else { None };
-            open.push(Branch { counts: holds, before: holds });
+            open.push(IfBranch { counts: holds, before: holds });
         } else if spec.depth(at + 1) < spec.depth(at) {
             open.pop();
         } else if let Some(branch) = open.last_mut() {
@@ -26,13 +26,13 @@ pub(super) fn counts(spec: &Spec<'_>, line: usize) -> Option<bool> {
 }
 
 /// One of the branches of an `%if`.
-struct Branch {
+struct IfBranch {
     counts: Option<bool>,
     /// True if this branch or an earlier one counts.
     before: Option<bool>,
 }
 
-impl Branch {
+impl IfBranch {
     /// Goes on to the next branch, whose condition this is.
     fn follow(&mut self, holds: Option<bool>) {
         self.counts = and(self.before.map(|before| !before), holds);

@@ -2,8 +2,8 @@
 //! `sediment package deb`: the change to a Debian source package: a build dependency on the debhelper sequence, and the profile in
 //! debian/sediment-profiles.
 
-use super::built::Built;
-use super::{Addition, Change, Common, inputs_for, is_profile, propose, read_recipe};
+use super::built::BuiltNames;
+use super::{Addition, RecipeChange, RecipeOptions, inputs_for, is_profile, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, counts_before, labels_of};
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
-    common: Common,
+    common: RecipeOptions,
 }
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -50,13 +50,13 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     must_use_sequences(&rules, &rules_before)?;
     must_not_be_of_go(&rules, &rules_before, &before)?;
     let named = |error: Error| error.with_input(files::display(&control));
-    let source = Source::read(&before).map_err(named)?;
+    let source = SourceParagraph::read(&before).map_err(named)?;
     source.must_be_understood(&debian)?;
     let after = source.with_sequence().map_err(named)?;
-    let mut changes = vec![Change { path: control.clone(), after, before: Some(before.clone()) }];
+    let mut changes = vec![RecipeChange { path: control.clone(), after, before: Some(before.clone()) }];
     if let Some(percent) = arguments.common.min_coverage {
         let after = with_threshold(&rules, &rules_before, percent)?;
-        changes.push(Change { path: rules, after, before: Some(rules_before) });
+        changes.push(RecipeChange { path: rules, after, before: Some(rules_before) });
     }
     changes.extend(with_entry(&debian.join("changelog"), ui)?);
     let additions = inputs_for(&debian.join(FOLDER), &arguments.common, built(&debian, &before), ui)?;
@@ -68,8 +68,8 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 }
 
 /// Outputs of a source package, by its control file, its lists of files to install, its map and its built tree.
-fn built(debian: &Path, control: &str) -> Built {
-    let mut built = Built::default();
+fn built(debian: &Path, control: &str) -> BuiltNames {
+    let mut built = BuiltNames::default();
     for line in control.lines() {
         let field = line.split_once(':').map(|(field, value)| (field.to_ascii_lowercase(), value.trim()));
         if let Some(("package" | "source", name)) =
@@ -114,7 +114,7 @@ const ENTRY: &str = "  * Link programs and libraries in the order of a profile (
 
 /// The changelog with the change in the entry that is not released yet. Where there is none, a note says how to begin one: its version
 /// is the maintainer's choice.
-fn with_entry(path: &Path, ui: &Ui) -> Result<Option<Change>> {
+fn with_entry(path: &Path, ui: &Ui) -> Result<Option<RecipeChange>> {
     if !path.is_file() {
         return Ok(None);
     }
@@ -132,7 +132,7 @@ fn with_entry(path: &Path, ui: &Ui) -> Result<Option<Change>> {
     }
     let items = before[..end].trim_end().len();
     let after = format!("{}\n{ENTRY}{}", &before[..items], &before[end..]);
-    Ok(Some(Change { path: path.to_path_buf(), after, before: Some(before) }))
+    Ok(Some(RecipeChange { path: path.to_path_buf(), after, before: Some(before) }))
 }
 
 /// Prints which files of the package have a profile of the same programs as an added one: one of each counts.
@@ -280,7 +280,7 @@ fn with_threshold(path: &Path, rules: &str, percent: u8) -> Result<String> {
 }
 
 /// Source paragraph of debian/control.
-struct Source<'a> {
+struct SourceParagraph<'a> {
     text: &'a str,
     name: &'a str,
     /// Range of the value of Build-Depends in the text.
@@ -293,7 +293,7 @@ struct Source<'a> {
     for_all: bool,
 }
 
-impl<'a> Source<'a> {
+impl<'a> SourceParagraph<'a> {
     fn read(text: &'a str) -> Result<Self> {
         let (mut name, mut at) = (None, 0);
         let mut lists: Vec<(&'a str, std::ops::Range<usize>)> = Vec::new();
@@ -368,7 +368,7 @@ impl<'a> Source<'a> {
                 "it links no program",
             ));
         }
-        let level_of = |item: &Item<'_>| {
+        let level_of = |item: &Dependency<'_>| {
             let level = item.text.strip_prefix("debhelper-compat")?.trim_start().strip_prefix('(')?;
             level.trim_start().strip_prefix('=')?.split(')').next()?.trim().parse::<u32>().ok()
         };
@@ -399,7 +399,7 @@ impl<'a> Source<'a> {
     }
 
     /// The dependencies of a list with their positions in the text. Comments are no part of them.
-    fn items(&self, list: &std::ops::Range<usize>) -> Vec<Item<'a>> {
+    fn items(&self, list: &std::ops::Range<usize>) -> Vec<Dependency<'a>> {
         let mut items = Vec::new();
         let mut start = None::<usize>;
         let mut end = 0;
@@ -412,7 +412,7 @@ impl<'a> Source<'a> {
             for (index, character) in line.char_indices() {
                 if character == ',' {
                     if let Some(start) = start.take() {
-                        items.push(Item { text: &self.text[start..end], start, end });
+                        items.push(Dependency { text: &self.text[start..end], start, end });
                     }
                 } else if !character.is_whitespace() {
                     start.get_or_insert(at + index);
@@ -422,7 +422,7 @@ impl<'a> Source<'a> {
             at += line.len();
         }
         if let Some(start) = start {
-            items.push(Item { text: &self.text[start..end], start, end });
+            items.push(Dependency { text: &self.text[start..end], start, end });
         }
         items
     }
@@ -454,7 +454,7 @@ impl<'a> Source<'a> {
     /// architecture, too.
     fn with_sequence(&self) -> Result<String> {
         let items = self.items(&self.depends);
-        let is = |item: &Item<'_>, name: &str| {
+        let is = |item: &Dependency<'_>, name: &str| {
             let rest = item.text.strip_prefix(name);
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || "-+.".contains(c)))
         };
@@ -485,7 +485,7 @@ impl<'a> Source<'a> {
             return Ok(self.with_sequence_for_architectures());
         }
         let own = &items[index];
-        let between = |a: &Item<'_>, b: &Item<'_>| self.text[a.end..b.start].to_owned();
+        let between = |a: &Dependency<'_>, b: &Dependency<'_>| self.text[a.end..b.start].to_owned();
         let plain = |text: &String| !text.contains('#');
         let after = items.get(index + 1).map(|next| between(own, next)).filter(plain);
         let before = index.checked_sub(1).map(|before| between(&items[before], own)).filter(plain);
@@ -501,7 +501,7 @@ impl<'a> Source<'a> {
 }
 
 /// A dependency.
-struct Item<'a> {
+struct Dependency<'a> {
     text: &'a str,
     start: usize,
     end: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment package`: the change that a package's recipe needs so that its programs are built in the order of a profile. One file per
-//! kind of recipe, a row in [`Kind`] each; `diff` prints what would change.
+//! kind of recipe, a row in [`RecipeKind`] each; `diff` prints what would change.
 
 mod built;
 mod conditions;
@@ -15,14 +15,14 @@ use crate::output::Schema;
 use crate::ui::Ui;
 use crate::values::{self, Glob};
 use crate::wrapper::settings as package_settings;
-use built::Built;
+use built::BuiltNames;
 use clap::{Args, Subcommand};
 use sediment_core::matching::identity;
 use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, VARIANTS, text};
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_order::order::cut;
-use sediment_order::wrapper::settings::{self, Settings};
+use sediment_order::wrapper::settings::{self, PackageSettings};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fs::DirEntry;
@@ -41,19 +41,19 @@ const LARGE: usize = 24 << 10;
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    kind: Kind,
+    kind: RecipeKind,
 }
 
 /// The kinds of recipe.
 #[derive(Debug, Subcommand)]
-enum Kind {
+enum RecipeKind {
     Deb(deb::Arguments),
     Rpm(rpm::Arguments),
 }
 
 /// Options of every kind of recipe.
 #[derive(Debug, Args)]
-struct Common {
+struct RecipeOptions {
     /// Profile of the package's programs, or a folder of .gv and .prof files, to add to the source package; repeatable
     #[arg(long = "profile", value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
@@ -79,14 +79,14 @@ struct Common {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     match &arguments.kind {
-        Kind::Deb(arguments) => deb::run(arguments, ui),
-        Kind::Rpm(arguments) => rpm::run(arguments, ui),
+        RecipeKind::Deb(arguments) => deb::run(arguments, ui),
+        RecipeKind::Rpm(arguments) => rpm::run(arguments, ui),
     }
 }
 
-/// A file of the recipe, as it is and as it shall be.
+/// A file of the recipe before and after the change.
 #[derive(Debug)]
-struct Change {
+struct RecipeChange {
     path: PathBuf,
     /// None: it is a new file.
     before: Option<String>,
@@ -111,7 +111,7 @@ impl Addition {
     }
 }
 
-impl Change {
+impl RecipeChange {
     fn is_one(&self) -> bool {
         self.before.as_ref() != Some(&self.after)
     }
@@ -184,17 +184,17 @@ struct AdditionOutput<'a> {
 }
 
 /// Shows the changes as a diff or as JSON, and makes them where that is wanted: the additions first, as the recipe names them.
-fn propose(changes: &[Change], additions: &[Addition], common: &Common, ui: &Ui) -> Result<()> {
+fn propose(changes: &[RecipeChange], additions: &[Addition], common: &RecipeOptions, ui: &Ui) -> Result<()> {
     let new: Vec<&Addition> = additions.iter().filter(|addition| addition.is_one()).collect();
-    let is_changed = changes.iter().any(Change::is_one) || !new.is_empty();
+    let is_changed = changes.iter().any(RecipeChange::is_one) || !new.is_empty();
     let answer = PackageOutput {
         schema: Schema,
         applied: common.apply && is_changed,
-        recipe: changes.iter().map(Change::output).collect(),
+        recipe: changes.iter().map(RecipeChange::output).collect(),
         additions: additions.iter().map(Addition::output).collect(),
     };
     if !common.json {
-        ui.result(&changes.iter().map(Change::diff).collect::<String>())?;
+        ui.result(&changes.iter().map(RecipeChange::diff).collect::<String>())?;
         for addition in &new {
             if let Some((old, _)) = &addition.kept {
                 ui.note(&format!("new file: {}: the whole profile", files::display(old)));
@@ -231,7 +231,12 @@ fn read_recipe(path: &Path) -> Result<String> {
 
 /// The profiles and settings as files to put into a source package, in the folder given; of a folder all that `PROF_DIR` may hold.
 /// Without settings among them, those count that the folder has already.
-fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Result<Vec<Addition>> {
+fn inputs_for(
+    folder: &Path,
+    common: &RecipeOptions,
+    mut built: BuiltNames,
+    ui: &Ui,
+) -> Result<Vec<Addition>> {
     for folder in common.profiles.iter().map(PathBuf::as_path).chain([folder]) {
         let map = files::read_regular(&folder.join(MAP)).unwrap_or_default();
         built.add_mapped(&identity::read_map(&String::from_utf8_lossy(&map)).0);
@@ -269,7 +274,7 @@ fn inputs_for(folder: &Path, common: &Common, mut built: Built, ui: &Ui) -> Resu
 }
 
 /// A settings file and the older orders that it names, which lie beside it.
-fn settings_for(folder: &Path, file: &Path, read: &Settings) -> Result<Vec<Addition>> {
+fn settings_for(folder: &Path, file: &Path, read: &PackageSettings) -> Result<Vec<Addition>> {
     let beside = file.parent().unwrap_or(Path::new(""));
     package_settings::check_older(beside, read)?;
     let settings = Addition::of(file, folder.join(settings::FILE), "settings of the package");
@@ -316,7 +321,13 @@ fn place_for_old(path: &Path, content: &[u8]) -> PathBuf {
 }
 
 /// A profile as a file to put into a source package; its programs are named in the note of it.
-fn profile_for(folder: &Path, profile: &Path, only: &[Glob], built: &Built, ui: &Ui) -> Result<Addition> {
+fn profile_for(
+    folder: &Path,
+    profile: &Path,
+    only: &[Glob],
+    built: &BuiltNames,
+    ui: &Ui,
+) -> Result<Addition> {
     let mut read = read_profile(profile, ui)?;
     let part = built.part_of(&read, only).map_err(|error| error.with_input(files::display(profile)))?;
     if only.is_empty() && built.is_doubtful(&read) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `sediment package rpm`: the change to a spec file, for the macros of dist/rpm/macros.sediment.
 
-use super::built::Built;
+use super::built::BuiltNames;
 use super::conditions::counts;
 use super::spec::{SECTIONS, Spec, Tag};
-use super::{Change, Common, inputs_for, propose, read_recipe};
+use super::{RecipeChange, RecipeOptions, inputs_for, propose, read_recipe};
 use crate::files;
 use crate::ui::Ui;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     #[arg(value_name = "FILE")]
     spec: PathBuf,
     #[command(flatten)]
-    common: Common,
+    common: RecipeOptions,
 }
 
 pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
@@ -50,13 +50,13 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     for note in &changed.notes {
         ui.note(&format!("{}: {note}", files::display(path)));
     }
-    let change = Change { path: path.clone(), before: Some(before), after: changed.text };
+    let change = RecipeChange { path: path.clone(), before: Some(before), after: changed.text };
     propose(&[change], &additions, &arguments.common, ui)
 }
 
 /// Outputs of a spec, by the names of its packages and its lists of files. A macro stands for any text.
-fn built(spec: &str) -> Built {
-    let mut built = Built::default();
+fn built(spec: &str) -> BuiltNames {
+    let mut built = BuiltNames::default();
     let value = |tag: &str| {
         let line = spec
             .lines()
@@ -129,9 +129,9 @@ fn built_as_noarch(spec: &Path) -> Option<bool> {
     Some(!answer.trim().is_empty() && answer.lines().all(|line| line.trim() == "noarch"))
 }
 
-/// A changed spec, and what its maintainer should know.
+/// A changed spec, and notes for its maintainer.
 #[derive(Debug)]
-struct Changed {
+struct ChangedSpec {
     text: String,
     notes: Vec<String>,
 }
@@ -142,7 +142,7 @@ fn change(
     profiles: &[String],
     threshold: Option<u8>,
     noarch_by_rpm: &dyn Fn() -> Option<bool>,
-) -> Result<Changed> {
+) -> Result<ChangedSpec> {
     let spec = Spec::read(text)?;
     let macros = ["%sediment_prep", "%{sediment_prep", "sediment-rpm-macros"];
     let uses = |line: &str| macros.iter().any(|word| line.replace("%%", "").contains(word));
@@ -153,11 +153,11 @@ fn change(
                 "{profile} is not in it: add it as a source and to %sediment_prep, or rename the profile to the existing source"
             ));
         }
-        return Ok(Changed { text: text.to_owned(), notes });
+        return Ok(ChangedSpec { text: text.to_owned(), notes });
     }
     let mut notes = Vec::new();
     notes.extend(must_have_programs(&spec, noarch_by_rpm)?);
-    let parts = Parts::of(&spec)?;
+    let parts = SpecParts::of(&spec)?;
     // Lines to put in, by the number of the line that they go in front of.
     let mut added: Vec<(usize, String)> = Vec::new();
 
@@ -207,21 +207,21 @@ fn change(
             line + 1
         ));
     }
-    Ok(Changed { text: with_lines(&spec.lines, added), notes })
+    Ok(ChangedSpec { text: with_lines(&spec.lines, added), notes })
 }
 
 /// Parts that a spec must have to be changed.
-struct Parts<'a> {
+struct SpecParts<'a> {
     /// Its sources, with their numbers.
     sources: Vec<(u32, Tag<'a>)>,
     last_source: Tag<'a>,
     next_source: u32,
     last_build_requirement: Option<Tag<'a>>,
-    prep: super::spec::Section<'a>,
-    install: super::spec::Section<'a>,
+    prep: super::spec::SpecSection<'a>,
+    install: super::spec::SpecSection<'a>,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> SpecParts<'a> {
     fn of(spec: &Spec<'a>) -> Result<Self> {
         let tags =
             |name: &'static str| spec.tags.iter().filter(move |tag| tag.name.eq_ignore_ascii_case(name));
@@ -335,7 +335,7 @@ fn is_noarch(tag: &Tag<'_>) -> bool {
     names.iter().any(|name| tag.name.eq_ignore_ascii_case(name)) && tag.value.contains("noarch")
 }
 
-impl Parts<'_> {
+impl SpecParts<'_> {
     /// True if a source has the number that was counted for it under all conditions.
     fn is_numbered_always(&self, spec: &Spec<'_>, source: &Tag<'_>) -> bool {
         let before = self.sources.iter().map(|(_, tag)| tag.line).take_while(|line| *line < source.line);

@@ -46,7 +46,7 @@ pub(super) const SECTIONS: &[&str] = &[
 
 /// A section: its name, the line that begins it and the one behind its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Section<'a> {
+pub(super) struct SpecSection<'a> {
     pub(super) name: &'a str,
     pub(super) first: usize,
     pub(super) end: usize,
@@ -71,7 +71,7 @@ pub(super) struct Spec<'a> {
     pub(super) lines: Vec<&'a str>,
     /// Number of open conditions before each line, and after the last.
     depth: Vec<usize>,
-    pub(super) sections: Vec<Section<'a>>,
+    pub(super) sections: Vec<SpecSection<'a>>,
     pub(super) tags: Vec<Tag<'a>>,
     /// The lines of the first part in which a macro's text names a source: which sources there are is known to rpm alone.
     pub(super) sources_by_macros: Vec<usize>,
@@ -129,7 +129,7 @@ impl<'a> Spec<'a> {
                         if let Some(last) = spec.sections.last_mut() {
                             last.end = line;
                         }
-                        spec.sections.push(Section { name, first: line, end: spec.lines.len() });
+                        spec.sections.push(SpecSection { name, first: line, end: spec.lines.len() });
                     } else if in_first_part {
                         spec.tags.extend(tag(text, line));
                     }
@@ -145,7 +145,7 @@ impl<'a> Spec<'a> {
 
     /// Lines that rpm acts on: no comments, no changelog and no description.
     pub(super) fn effective(&self) -> impl Iterator<Item = (usize, &'a str)> + '_ {
-        let words = |section: &Section<'_>| matches!(section.name, "changelog" | "description");
+        let words = |section: &SpecSection<'_>| matches!(section.name, "changelog" | "description");
         let in_words = move |line: usize| {
             self.sections.iter().any(|section| words(section) && (section.first..section.end).contains(&line))
         };
@@ -164,7 +164,7 @@ impl<'a> Spec<'a> {
     }
 
     /// The one section of this name; an error where there are several.
-    pub(super) fn section(&self, name: &str) -> Result<Option<Section<'a>>> {
+    pub(super) fn section(&self, name: &str) -> Result<Option<SpecSection<'a>>> {
         let mut all = self.sections.iter().filter(|section| section.name == name);
         match (all.next(), all.next()) {
             (_, Some(second)) => {
@@ -175,13 +175,13 @@ impl<'a> Spec<'a> {
     }
 
     /// The line behind the last of a section that says something; in front of a condition that the next section stands under.
-    pub(super) fn end_of_text(&self, section: Section<'_>) -> usize {
+    pub(super) fn end_of_text(&self, section: SpecSection<'_>) -> usize {
         let ends = |line: &usize| self.depth(line + 1) == 0 && !self.lines[*line].trim().is_empty();
         (section.first..section.end).rev().find(ends).map_or(section.end, |line| line + 1)
     }
 
     /// Line after a section where another section can be inserted: before comments and the condition of the next section.
-    pub(super) fn behind_section(&self, section: Section<'_>) -> usize {
+    pub(super) fn behind_section(&self, section: SpecSection<'_>) -> usize {
         let leads = |line: usize| {
             let text = self.lines[line].trim();
             text.is_empty() || text.starts_with('#') || text.starts_with("%if")

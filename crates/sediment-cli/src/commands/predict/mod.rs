@@ -21,12 +21,12 @@ use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::model::cores::{CORES, Core, core_of};
-use sediment_order::model::{self, CoreMisses, Geometry, HotPages, Layout, Score, StartFaults};
-use sediment_order::order::algorithms::affinity::Workload;
-use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, Options};
-use sediment_order::order::forecast::{Program, TLB_ENTRIES};
+use sediment_order::model::{self, AssumedLayout, CoreMisses, Geometry, HotPages, Score, StartFaults};
+use sediment_order::order::algorithms::affinity::WeightedTrace;
+use sediment_order::order::algorithms::{self, ALGORITHMS, Algorithm, AlgorithmInput, AlgorithmOptions};
+use sediment_order::order::forecast::{ForecastProgram, TLB_ENTRIES};
 use sediment_order::order::left_out;
-use sediment_order::order::{self, BuiltGraph, Request};
+use sediment_order::order::{self, BuiltGraph, OrderRequest};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -90,9 +90,9 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let trace = arguments.trace.as_deref().map(|path| read_trace(path, &built)).transpose()?;
     let starts = settings::starts(&profile, &built, trace.as_slice());
     let traces: Vec<&Trace> = trace.iter().collect();
-    let program = Program::new(&profile, &built, &traces)?;
+    let program = ForecastProgram::new(&profile, &built, &traces)?;
     let full = arguments.full || arguments.json;
-    let known = Known {
+    let known = PredictionInputs {
         built: &built,
         trace: trace.as_ref(),
         starts: &starts,
@@ -108,18 +108,19 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let gain = judged.and_then(|order| program.gain(order));
     let left_out = match (&trace, &gain, orders.is_empty()) {
         (Some(trace), Some(_), true) => {
-            let request = Request { workloads: &[Workload { trace, weight: 1 }], ..Request::default() };
+            let request =
+                OrderRequest { workloads: &[WeightedTrace { trace, weight: 1 }], ..OrderRequest::default() };
             Some(left_out::over_traces(&profile, &built, &request)?)
         }
         _ => None,
     };
     let forecast = Forecast { profile: &profile, is_counted: trace.is_some(), left_out };
-    let rows: Vec<Row> = default
+    let rows: Vec<PredictionRow> = default
         .iter()
         .map(|order| (Name::Default, order.clone()))
         .chain(orders.clone())
         .chain(known.orders())
-        .map(|(name, order)| Row::of(name, &known, &order))
+        .map(|(name, order)| PredictionRow::of(name, &known, &order))
         .collect();
     if arguments.json {
         ui.json(&PredictOutput {
@@ -153,16 +154,16 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
 }
 
 /// Inputs of orders and scores.
-struct Known<'a> {
+struct PredictionInputs<'a> {
     built: &'a BuiltGraph,
     trace: Option<&'a Trace>,
     starts: &'a [Vec<FunctionId>],
     /// Processor core whose misses are counted.
     core: Option<&'static Core>,
-    program: &'a Program<'a>,
+    program: &'a ForecastProgram<'a>,
 }
 
-impl Known<'_> {
+impl PredictionInputs<'_> {
     /// The functions of an ordering file, as far as the profile has them.
     fn read_order(&self, path: &Path) -> Result<Vec<FunctionId>> {
         let named = |error: Error| error.with_input(files::display(path));
@@ -183,9 +184,9 @@ impl Known<'_> {
 
     /// The default of `sediment order`, for the run where there is one.
     fn default_order(&self, profile: &Profile) -> Result<Vec<FunctionId>> {
-        let workloads: Vec<Workload<'_>> =
-            self.trace.iter().map(|trace| Workload { trace, weight: 1 }).collect();
-        let request = Request { workloads: &workloads, ..Request::default() };
+        let workloads: Vec<WeightedTrace<'_>> =
+            self.trace.iter().map(|trace| WeightedTrace { trace, weight: 1 }).collect();
+        let request = OrderRequest { workloads: &workloads, ..OrderRequest::default() };
         let ordering = order::compute_built(profile, self.built.clone(), &request)?;
         Ok(ordering.order.functions().collect())
     }
@@ -200,7 +201,7 @@ impl Known<'_> {
             }
             let seeds = if *algorithm == algorithms::RANDOM { 1..=CHANCES } else { 0..=0 };
             for seed in seeds {
-                let options = Options { seed, starts: self.starts, ..Options::default() };
+                let options = AlgorithmOptions { seed, starts: self.starts, ..AlgorithmOptions::default() };
                 orders.push((Name::Algorithm(algorithm, seed), (algorithm.run)(graph, &options)));
             }
         }
@@ -234,7 +235,7 @@ impl Name {
     }
 }
 
-struct Row {
+struct PredictionRow {
     name: Name,
     score: Score,
     misses: [f64; TLB_ENTRIES.len()],
@@ -246,13 +247,13 @@ struct Row {
     faults: Option<StartFaults>,
 }
 
-impl Row {
-    fn of(name: Name, known: &Known<'_>, order: &[FunctionId]) -> Self {
+impl PredictionRow {
+    fn of(name: Name, known: &PredictionInputs<'_>, order: &[FunctionId]) -> Self {
         let graph = &known.built.graph;
         let standard = Geometry::default();
         let geometry = |tlb_entries| Geometry { tlb_entries, ..standard };
         let linked = known.program.linked().filter(|_| name.is_input());
-        let layout = linked.unwrap_or(Layout::Packed(order));
+        let layout = linked.unwrap_or(AssumedLayout::Packed(order));
         let replays = known
             .trace
             .map(|trace| TLB_ENTRIES.map(|entries| model::replay(trace, graph, layout, &geometry(entries))));
@@ -277,7 +278,7 @@ impl Row {
     }
 }
 
-fn table(rows: &[Row]) -> String {
+fn table(rows: &[PredictionRow]) -> String {
     let mut text = format!(
         "{:<22} {:>14} {:>13} {:>13} {:>12} {:>12} {:>12}\n",
         "order",
@@ -301,7 +302,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-fn distances(rows: &[Row]) -> String {
+fn distances(rows: &[PredictionRow]) -> String {
     let mut text = format!(
         "\nCall distance, weighted by call counts\n{:<22} {:>12} {:>12} {:>12} {:>12} {:>12}\n",
         "order", "mean bytes", "in 64 B", "in 4 KiB", "in 2 MiB", "mean D^-1/4"
@@ -321,7 +322,7 @@ fn distances(rows: &[Row]) -> String {
     text
 }
 
-fn hot_pages(rows: &[Row]) -> String {
+fn hot_pages(rows: &[PredictionRow]) -> String {
     let mut text = format!("\nPages for 50, 90, 99 and 99.9 % of the weight\n{:<22}", "order");
     for size in ["4 KiB", "16 KiB", "64 KiB", "2 MiB"] {
         let _ = write!(text, " {size:>23}");
@@ -338,7 +339,7 @@ fn hot_pages(rows: &[Row]) -> String {
     text
 }
 
-fn core_table(rows: &[Row], core: &Core) -> String {
+fn core_table(rows: &[PredictionRow], core: &Core) -> String {
     let sets = |sets: model::cores::Sets| format!("{} in {} ways", sets.units, sets.ways);
     let mut text = format!(
         "\nMisses of {}: instruction TLB {}, second level {} (shared with data, all for code here), L1I {} lines (a rough estimate that does not rank orders)\n{:<22} {:>14} {:>14} {:>14}\n",
@@ -358,7 +359,7 @@ fn core_table(rows: &[Row], core: &Core) -> String {
     text
 }
 
-fn faults(rows: &[Row]) -> String {
+fn faults(rows: &[PredictionRow]) -> String {
     let Some(uses) = rows.first().and_then(|row| row.faults).map(|faults| faults.uses) else {
         return "\nNo page faults of the start: the profile has no first uses.\n".to_owned();
     };
@@ -380,7 +381,7 @@ fn faults(rows: &[Row]) -> String {
 }
 
 /// Source of the misses, and those that no order removes.
-fn limits(rows: &[Row], is_counted: bool) -> String {
+fn limits(rows: &[PredictionRow], is_counted: bool) -> String {
     let mut text = String::new();
     let how = if is_counted { "counted over the trace" } else { "estimated from calls" };
     let _ = writeln!(text, "\nMisses of an instruction TLB with 32, 64 and 128 entries of 4 KiB, {how}.");

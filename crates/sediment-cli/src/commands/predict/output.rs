@@ -2,7 +2,7 @@
 //! JSON of `predict`.
 
 use super::super::order::share::PlacedOutput;
-use super::Row;
+use super::PredictionRow;
 use crate::commands::order::gain::{GainOutput, TlbMissesOutput};
 use crate::output::Schema;
 use sediment_order::model::HOT_SHARES;
@@ -94,8 +94,8 @@ struct StartFaultsOutput {
 }
 
 impl OrderScores {
-    pub(super) fn new(row: &Row) -> Self {
-        let Row { score, faults, .. } = row;
+    pub(super) fn new(row: &PredictionRow) -> Self {
+        let PredictionRow { score, faults, .. } = row;
         let needed = |pages: [u64; HOT_SHARES.len()]| {
             let shares = HOT_SHARES.iter().map(|share| f64::from(*share) / 10.0);
             shares.zip(pages).map(|(percent, pages)| PagesOfShare { percent, pages }).collect()

@@ -18,14 +18,14 @@ const LITTLE: f64 = 0.01;
 
 /// Functions that a file has, of those that were profiled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Found {
+pub(super) struct FoundFunctions {
     functions: usize,
     profiled: usize,
     /// Calls into them, and into all.
     calls: [u128; 2],
 }
 
-impl Found {
+impl FoundFunctions {
     /// The same in a few words: `883 of 1,338 in the file, with 78.91 % of the calls`.
     pub(super) fn in_words(&self) -> String {
         let Self { functions, profiled, calls: [found, all] } = self;
@@ -59,7 +59,7 @@ pub(super) fn of_profile(
     label: Option<&str>,
     built: &BuiltGraph,
     layout: &Layout<'_>,
-) -> Option<Found> {
+) -> Option<FoundFunctions> {
     let label = label?;
     let ids: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();
     let drawn = ids_of(layout);
@@ -75,7 +75,7 @@ pub(super) fn of_profile(
         calls[0] = calls[0].saturating_add(if is_drawn(callee) { count } else { 0 });
     }
     let functions = ours.iter().filter(|function| is_drawn(**function)).count();
-    Some(Found { functions, profiled: ours.len(), calls })
+    Some(FoundFunctions { functions, profiled: ours.len(), calls })
 }
 
 /// Profiled functions of the layout before that the file after has.
@@ -88,7 +88,7 @@ pub(super) fn of_layout(
     built: &BuiltGraph,
     binary: &Binary,
     [path_before, path]: [&Path; 2],
-) -> Result<Found> {
+) -> Result<FoundFunctions> {
     let [profiled, there] = [before, after].map(ids_of);
     let name = |id: &u32| built.table.keys[*id as usize].name.as_str();
     let both = || profiled.intersection(&there);
@@ -97,7 +97,7 @@ pub(super) fn of_layout(
         ids.map(|id| u128::from(built.graph.weights()[*id as usize])).sum::<u128>()
     };
     let functions = both().count();
-    let found = Found {
+    let found = FoundFunctions {
         functions,
         profiled: profiled.len(),
         calls: [weight(&mut both()), weight(&mut profiled.iter())],

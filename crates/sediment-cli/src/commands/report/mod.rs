@@ -16,7 +16,7 @@ use program::{ReportInputs, gathered};
 use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_eval::report::{TlbMisses, tlb_misses};
-use sediment_order::report::layout::{self, MeasuredMisses, Report};
+use sediment_order::report::layout::{self, LayoutReport, MeasuredMisses};
 use std::path::PathBuf;
 
 /// Draw a program's layout before and after ordering
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     let experiment = arguments.eval.as_ref().map(|path| eval::analysed(path, ui)).transpose()?;
     let names: Vec<String> = arguments.binary.iter().map(|path| files::base_name(path)).collect();
-    let report = Report {
+    let report = LayoutReport {
         title: names.join(", "),
         programs,
         measured: experiment.as_ref().and_then(|(_, analysis)| {

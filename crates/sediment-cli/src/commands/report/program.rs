@@ -2,7 +2,7 @@
 //! Facts of one program for a report: its layouts, calls, object files, forecast, and what the linker made of the order.
 
 use super::super::order::gain::worth;
-use super::found::{self, Found};
+use super::found::{self, FoundFunctions};
 use crate::commands::verify;
 use crate::files::{self, SystemFiles};
 use crate::ui::Ui;
@@ -15,9 +15,11 @@ use sediment_core::{ErrorCode, Result};
 use sediment_measure::judge;
 use sediment_order::link;
 use sediment_order::model;
-use sediment_order::order::forecast::{self, Gain};
-use sediment_order::order::{self, BuiltGraph, Ordering, Request, Selection};
-use sediment_order::report::layout::{self, Calls, Heat, Layout, ProfiledFunction, Program, SplitFunction};
+use sediment_order::order::forecast::{self, OrderGain};
+use sediment_order::order::{self, BuiltGraph, OrderRequest, Ordering, Selection};
+use sediment_order::report::layout::{
+    self, Layout, ProfileByName, ProfileCalls, ProfiledFunction, ReportedProgram, SplitFunction,
+};
 use sediment_order::verify::blocks;
 use std::collections::HashMap;
 use std::path::Path;
@@ -35,11 +37,11 @@ pub(super) struct ReportInputs<'a> {
 }
 
 /// Everything that the report shows of a program.
-pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program<'a>> {
+pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<ReportedProgram<'a>> {
     let file_name = files::base_name(inputs.path);
     let selection = Selection::Binary { binary: inputs.binary, file_name: &file_name };
     let Ordering { order, built, first, .. } =
-        order::compute(inputs.profile, &selection, &Request::default())
+        order::compute(inputs.profile, &selection, &OrderRequest::default())
             .map_err(|error| error.with_input(inputs.profile_name))?;
     ui.skipped("graph", &built.skipped);
     let mut groups = vec![GroupKind::Unprofiled; built.graph.len()];
@@ -48,7 +50,7 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program
             groups[function.index()] = group.kind;
         }
     }
-    let heat = Heat::of(built.graph.ids().map(|id| {
+    let heat = ProfileByName::of(built.graph.ids().map(|id| {
         let (weight, first) = (built.graph.weights()[id.index()], first[id.index()]);
         (&built.table.keys[id.index()], ProfiledFunction { weight, group: groups[id.index()], first })
     }));
@@ -75,7 +77,7 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program
     };
     let gain = gain(inputs.profile, &built, &after)?;
     let mut verdict = inputs.verdict.map_or_else(|| verdict(gain, inputs), str::to_owned);
-    if let Some(found) = found.filter(Found::lacks_much) {
+    if let Some(found) = found.filter(FoundFunctions::lacks_much) {
         let words = found.in_words();
         ui.note(&format!("{file_name}: profiled functions: {words}"));
         verdict += &format!(" Profiled functions: {words}.");
@@ -93,9 +95,9 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program
     facts.extend(found.map(|found| ("profiled functions".to_owned(), found.in_words())));
     let found_after = found_after.filter(|found| !found.is_all());
     facts.extend(found_after.map(|found| ("profiled functions, after".to_owned(), found.in_words())));
-    Ok(Program {
+    Ok(ReportedProgram {
         objects: objects(inputs, &before)?,
-        calls: Calls::of(inputs.profile, &built.table.keys),
+        calls: ProfileCalls::of(inputs.profile, &built.table.keys),
         misses: gain.filter(|gain| !gain.fits() && !fits_a_page(gain)).map(|gain| gain.ratio()),
         verdict,
         placed,
@@ -108,8 +110,8 @@ pub(super) fn gathered<'a>(inputs: &ReportInputs<'a>, ui: &Ui) -> Result<Program
 }
 
 /// Forecast for the layout after.
-fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Option<Gain>> {
-    let program = forecast::Program::new(profile, built, &[])?;
+fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Option<OrderGain>> {
+    let program = forecast::ForecastProgram::new(profile, built, &[])?;
     let Some(before) = program.linked().filter(|_| program.has_calls()) else { return Ok(None) };
     // What is not there after stays where it was.
     let mut addresses = built.table.addresses.clone();
@@ -118,11 +120,11 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
             *address = function.address;
         }
     }
-    let after = model::Layout::Linked(&addresses);
-    Ok(Some(Gain { before: program.outlook(before), after: program.outlook(after) }))
+    let after = model::AssumedLayout::Linked(&addresses);
+    Ok(Some(OrderGain { before: program.outlook(before), after: program.outlook(after) }))
 }
 
-fn verdict(gain: Option<Gain>, inputs: &ReportInputs<'_>) -> String {
+fn verdict(gain: Option<OrderGain>, inputs: &ReportInputs<'_>) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
     let worth = worth(&gain, inputs.profile).filter(|_| !gain.fits() && !gain.is_worse());
     let worth = worth.map(|worth| {
@@ -153,7 +155,7 @@ fn verdict(gain: Option<Gain>, inputs: &ReportInputs<'_>) -> String {
 }
 
 /// True if no order can save a page of the hot code.
-fn fits_a_page(gain: &Gain) -> bool {
+fn fits_a_page(gain: &OrderGain) -> bool {
     gain.before.hot_pages <= 1 && gain.after.hot_pages <= 1
 }
 
@@ -235,7 +237,7 @@ fn split(profile: &Profile, binary: &Binary, path: &Path, ui: &Ui) -> Vec<SplitF
             name: function.name,
             bytes: function.bytes,
             cold_bytes: function.cold_bytes,
-            weights: (function.layout == blocks::Layout::Split)
+            weights: (function.layout == blocks::BlockLayout::Split)
                 .then_some([function.weight, function.cold_weight]),
         })
         .collect()

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
             ui.result(&calls.text(&files::display(&arguments.profile)))
         };
     }
-    let summary = Summary::of(&profile, arguments.top);
+    let summary = ProfileSummary::of(&profile, arguments.top);
     if arguments.json {
         ui.json(&ShowOutput::new(&summary))
     } else {
@@ -72,7 +72,7 @@ fn headline(name: &str, profile: &Profile) -> String {
 }
 
 /// Figures of a profile.
-struct Summary<'a> {
+struct ProfileSummary<'a> {
     profile: &'a Profile,
     calls: u128,
     dsos: BTreeMap<Option<&'a str>, DsoSummary>,
@@ -120,7 +120,7 @@ struct DsoSummary {
     calls_in: u128,
 }
 
-impl<'a> Summary<'a> {
+impl<'a> ProfileSummary<'a> {
     fn of(profile: &'a Profile, top: usize) -> Self {
         let mut dsos: BTreeMap<Option<&str>, DsoSummary> = BTreeMap::new();
         let mut calls_in = vec![0u128; profile.function_count()];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! JSON of `show`: of a profile, of its calls between DSOs, and of a folder.
 
-use super::Summary;
+use super::ProfileSummary;
 use super::cross_dso::CrossCalls;
 use crate::output::{Digits, FunctionOutput, Schema};
 use sediment_core::profile::source::Unknown;
@@ -108,8 +108,8 @@ struct TopFunction<'a> {
 }
 
 impl<'a> ShowOutput<'a> {
-    pub(super) fn new(summary: &Summary<'a>) -> Self {
-        let Summary { profile, calls, dsos, top_calls, top_functions, inside } = summary;
+    pub(super) fn new(summary: &ProfileSummary<'a>) -> Self {
+        let ProfileSummary { profile, calls, dsos, top_calls, top_functions, inside } = summary;
         let function = |index| FunctionOutput::new(profile.key(index));
         let gaps = knowledge::not_known(profile).into_iter().map(|gap| Gap {
             source: gap.source,

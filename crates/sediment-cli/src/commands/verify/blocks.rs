@@ -13,7 +13,7 @@ use sediment_core::demangle::demangled;
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::verify::blocks::{BlocksReport, CountedFunction, Layout, blocks};
+use sediment_order::verify::blocks::{BlockLayout, BlocksReport, CountedFunction, blocks};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ pub(super) fn in_short(
     }
     super::rename(&mut profile, known);
     let Ok(report) = report_on(path, &read_binary(path)?, &profile) else { return Ok(None) };
-    let count = |layout: Layout| report.of(layout).count();
+    let count = |layout: BlockLayout| report.of(layout).count();
     let coverage = report.coverage_per_million().map_or_else(String::new, |coverage| {
         format!("; {} of the counted executions in functions compiled by their counts", as_percent(coverage))
     });
@@ -76,8 +76,8 @@ pub(super) fn in_short(
     });
     let line = format!(
         "{} split by their block counts, {} of another graph or unnumbered{coverage}{cold}",
-        counted(count(Layout::Split), "function"),
-        count(Layout::SplitOtherGraph) + count(Layout::OtherGraph) + count(Layout::Unnumbered),
+        counted(count(BlockLayout::Split), "function"),
+        count(BlockLayout::SplitOtherGraph) + count(BlockLayout::OtherGraph) + count(BlockLayout::Unnumbered),
     );
     Ok(Some((line, BlocksOutput::new(&report))))
 }
@@ -104,7 +104,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
             as_percent(coverage)
         );
     }
-    for (layout, _) in Layout::ALL {
+    for (layout, _) in BlockLayout::ALL {
         let of: Vec<&CountedFunction> = report.of(layout).collect();
         if of.is_empty() {
             continue;
@@ -112,7 +112,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
         let bytes =
             |bytes: fn(&CountedFunction) -> u64| of.iter().map(|function| bytes(function)).sum::<u64>();
         let sizes = match layout {
-            Layout::Split => format!(
+            BlockLayout::Split => format!(
                 ": {} bytes hot, {} bytes cold",
                 bytes(|function| function.bytes),
                 bytes(|function| function.cold_bytes)
@@ -120,7 +120,7 @@ fn in_words(report: &BlocksReport, file_name: &str, list: usize) -> String {
             _ => String::new(),
         };
         let _ = writeln!(text, "{:>8} functions {}{sizes}", of.len(), explained(layout));
-        if layout == Layout::Whole {
+        if layout == BlockLayout::Whole {
             for (why, reason) in REASONS_TO_STAY_WHOLE {
                 let count = of.iter().filter(|function| function.why_whole == why).count();
                 if count > 0 {
@@ -168,21 +168,21 @@ const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
     (None, "GCC had another reason, which its map does not have"),
 ];
 
-fn explained(layout: Layout) -> &'static str {
+fn explained(layout: BlockLayout) -> &'static str {
     match layout {
-        Layout::Split => "split",
-        Layout::AllExecuted => "not split: all of their blocks ran",
-        Layout::TooFewExecutions => {
+        BlockLayout::Split => "split",
+        BlockLayout::AllExecuted => "not split: all of their blocks ran",
+        BlockLayout::TooFewExecutions => {
             "not split: none of their blocks executed 4 times, too few to tell which are cold"
         }
-        Layout::Whole => "not split, although blocks did not run:",
-        Layout::SplitOtherGraph => {
+        BlockLayout::Whole => "not split, although blocks did not run:",
+        BlockLayout::SplitOtherGraph => {
             "split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
-        Layout::OtherGraph => {
+        BlockLayout::OtherGraph => {
             "not split, with another control-flow graph than recorded (other version, compiler or flags)"
         }
-        Layout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
-        Layout::NotInBinary => "not in the file",
+        BlockLayout::Unnumbered => "not checked: their blocks have no numbers (-fplugin-arg-sediment-blocks)",
+        BlockLayout::NotInBinary => "not in the file",
     }
 }

@@ -8,7 +8,7 @@ use super::output::{
     BlocksOutput, LinkOutput, LogOutput, OrderedLink, UnorderedLink, VerifiedOutcome, VerifyOutput,
 };
 use super::words::symbols_in_words;
-use super::{Arguments, Place, as_percent, below_threshold, is_below, report_on, risks};
+use super::{Arguments, LinkedFile, as_percent, below_threshold, is_below, report_on, risks};
 use crate::counter_fit::Fitting;
 use crate::exit::BELOW_THRESHOLD;
 use crate::exit::ExitCode;
@@ -17,9 +17,9 @@ use crate::output::Schema;
 use crate::ui::Ui;
 use crate::wrapper::{LINKS, LinkOutcome, LoggedLink, LoggedOrder, LoggedOrigin, settings};
 use sediment_core::binary::SymbolSource;
-use sediment_core::matching::identity::Rule;
+use sediment_core::matching::identity::MatchRule;
 use sediment_core::{Error, ErrorCode, Result, escape};
-use sediment_order::verify::Report;
+use sediment_order::verify::VerifyReport;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
     let lying =
         || links.keys().map(|output| path_of_output(output).unwrap_or_else(|| output.into())).collect();
     let installed = arguments.installed.as_deref().map(|root| Installed::below(root, lying())).transpose()?;
-    let mut build = Build {
+    let mut build = LogReport {
         arguments,
         thresholds: thresholds(&links, arguments)?,
         installed,
@@ -62,7 +62,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
         ui.json(&LogOutput { schema: Schema, links: build.entries, counters })?;
         return Ok(code);
     }
-    let Build { mut text, ordered, milliseconds, .. } = build;
+    let LogReport { mut text, ordered, milliseconds, .. } = build;
     let _ = writeln!(text, "{ordered} of {} outputs ordered", links.len());
     for (why, count) in left {
         let _ = writeln!(text, "{count:>8} not ordered: {why}");
@@ -79,7 +79,7 @@ pub(super) fn run(folder: &Path, arguments: &Arguments, ui: &Ui) -> Result<ExitC
 }
 
 /// Report on a build's links.
-struct Build<'a> {
+struct LogReport<'a> {
     arguments: &'a Arguments,
     /// Smallest required coverage for each folder of profiles, in parts per million; None without a threshold.
     thresholds: BTreeMap<PathBuf, Option<u64>>,
@@ -118,7 +118,7 @@ fn folder_of(link: &LoggedLink) -> Option<&Path> {
     link.origin.as_ref()?.folder.as_deref().map(Path::new)
 }
 
-impl<'a> Build<'a> {
+impl<'a> LogReport<'a> {
     fn threshold(&self, link: &LoggedLink) -> Option<u64> {
         folder_of(link)
             .and_then(|folder| self.thresholds.get(folder).copied())
@@ -138,7 +138,7 @@ impl<'a> Build<'a> {
             Some(installed) => as_installed(order, origin, output, installed, self.ui),
             None => as_linked(order, origin, output, self.ui),
         };
-        let Checked { shown, report, from } = match checked {
+        let VerifiedOutput { shown, report, from } = match checked {
             Ok(Some(checked)) => checked,
             Ok(None) => return self.not_installed(link),
             Err(error) => {
@@ -177,7 +177,7 @@ impl<'a> Build<'a> {
         }
         // The objects of the link lie in the build folder.
         let built = path_of_output(output);
-        let place = built.as_deref().map(|path| Place { path, root: None, objects: None });
+        let place = built.as_deref().map(|path| LinkedFile { path, root: None, objects: None });
         let displaced = place.map(risks::displaced).and_then(Result::ok).unwrap_or_default();
         self.below |= risks::tell(&displaced, &name, self.ui);
         let ordered = OrderedLink {
@@ -314,7 +314,7 @@ impl<'a> Build<'a> {
 
 /// True if nothing but common functions says that the profile is of this output, such as a static twin of a library.
 fn is_guess(origin: &LoggedOrigin) -> bool {
-    origin.rule == Rule::Functions.in_words()
+    origin.rule == MatchRule::Functions.in_words()
 }
 
 /// Words behind a guessed profile.
@@ -327,19 +327,24 @@ fn why(link: &LoggedLink) -> &str {
 }
 
 /// An output that was compared with its order.
-struct Checked {
+struct VerifiedOutput {
     /// The file that was looked at.
     shown: String,
-    report: Report,
+    report: VerifyReport,
     /// Source of its symbols; for installed files only.
     from: Option<String>,
 }
 
 /// Verifies an output in the build folder.
-fn as_linked(order: &LoggedOrder, origin: &LoggedOrigin, output: &str, ui: &Ui) -> Result<Option<Checked>> {
+fn as_linked(
+    order: &LoggedOrder,
+    origin: &LoggedOrigin,
+    output: &str,
+    ui: &Ui,
+) -> Result<Option<VerifiedOutput>> {
     let path = path_of_output(output).unwrap_or_else(|| PathBuf::from(output));
     let report = report(order, origin, &path, None, ui)?;
-    Ok(Some(Checked { shown: output.to_owned(), report, from: None }))
+    Ok(Some(VerifiedOutput { shown: output.to_owned(), report, from: None }))
 }
 
 /// Verifies an output in the folder that the package is made of; None if it is not there. If that file is stripped and has no debug file,
@@ -350,17 +355,17 @@ fn as_installed(
     output: &str,
     installed: &Installed,
     ui: &Ui,
-) -> Result<Option<Checked>> {
+) -> Result<Option<VerifiedOutput>> {
     let built = path_of_output(output);
     let (files, is_this_build) = installed.identified(built.as_deref().unwrap_or(Path::new(output)));
     let Some(first) = files.first() else { return Ok(None) };
     // Of several, the one with the most weight placed: other files of this name do not follow the order.
-    let mut best: Option<(&Path, Report)> = None;
+    let mut best: Option<(&Path, VerifyReport)> = None;
     let mut why = None;
     for path in &files {
         match report(order, origin, path, Some(installed.root()), ui) {
             Ok(report) => {
-                let placed = |report: &Report| report.placed_parts_per_million;
+                let placed = |report: &VerifyReport| report.placed_parts_per_million;
                 if best.as_ref().is_none_or(|(_, best)| placed(best) < placed(&report)) {
                     best = Some((path, report));
                 }
@@ -369,11 +374,11 @@ fn as_installed(
         }
     }
     let shown = |path: &Path| installed.on_system(path).display().to_string();
-    let stripped = |report: &Report| report.symbols_from == SymbolSource::DynamicSymbols;
+    let stripped = |report: &VerifyReport| report.symbols_from == SymbolSource::DynamicSymbols;
     match (best, built, why) {
         (Some((path, report)), built, _) if !stripped(&report) || built.is_none() => {
             let from = symbols_in_words(report.symbols_from).to_owned();
-            Ok(Some(Checked { shown: shown(path), report, from: Some(from) }))
+            Ok(Some(VerifiedOutput { shown: shown(path), report, from: Some(from) }))
         }
         // What was linked says nothing of another build.
         (_, Some(_), _) if !is_this_build => Err(Error::new(
@@ -386,7 +391,7 @@ fn as_installed(
             let from = symbols_in_words(report.symbols_from);
             let from = format!("{from} as linked, because the installed file is stripped");
             let path = best.map_or(*first, |(path, _)| path);
-            Ok(Some(Checked { shown: shown(path), report, from: Some(from) }))
+            Ok(Some(VerifiedOutput { shown: shown(path), report, from: Some(from) }))
         }
         (_, None, Some(error)) => Err(error),
         (_, None, None) => Ok(None),
@@ -399,8 +404,8 @@ fn report(
     path: &Path,
     root: Option<&Path>,
     ui: &Ui,
-) -> Result<Report> {
-    let place = Place { path, root, objects: None };
+) -> Result<VerifyReport> {
+    let place = LinkedFile { path, root, objects: None };
     let profile = Path::new(&origin.profile);
     report_on(place, Path::new(&order.order), Some(profile), Some(&order.renamed), ui)
 }

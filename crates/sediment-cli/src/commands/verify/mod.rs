@@ -22,12 +22,12 @@ use crate::values;
 use clap::Args;
 use output::VerifyOutput;
 use sediment_core::binary::Binary;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_order::link;
 use sediment_order::verify::blocks::BlocksReport;
-use sediment_order::verify::{self, Report};
+use sediment_order::verify::{self, VerifyReport};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     };
     let mut code = ExitCode::SUCCESS;
     if let Some(order) = &arguments.order {
-        let place = Place { path, root: None, objects: arguments.objects.as_deref() };
+        let place = LinkedFile { path, root: None, objects: arguments.objects.as_deref() };
         let report = report_on(place, order, arguments.profile.as_deref(), None, ui)?;
         let file_name = files::display_name(path);
         let displaced = risks::displaced(place)?;
@@ -135,7 +135,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         }
     }
     if let Some(base) = &arguments.same_as {
-        let request = same::Request { base, other: path, log: arguments.log.as_deref() };
+        let request = same::ComparisonRequest { base, other: path, log: arguments.log.as_deref() };
         if !same::run(&request, arguments.json, ui)? {
             code = ExitCode::from(BELOW_THRESHOLD);
         }
@@ -149,7 +149,7 @@ pub(crate) fn placed(path: &Path, order: &Path, profile: &Profile, ui: &Ui) -> R
     let mut profile = profile.clone();
     renamed::follow(&mut profile, &binary, path, None, ui)?;
     let asked = asked_for(order)?;
-    let objects = Objects::default();
+    let objects = InputObjects::default();
     let report = verify::verify(&binary, &asked, Some(&profile), &files::base_name(path), &objects)?;
     Ok(report.placed_parts_per_million)
 }
@@ -173,7 +173,7 @@ fn asked_for(order: &Path) -> Result<Vec<link::OrderedName>> {
 
 /// A linked file, and where else to look.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct LinkedFile<'a> {
     path: &'a Path,
     /// The root of the system that it belongs to where that is not this one: its debug file is looked for there.
     root: Option<&'a Path>,
@@ -183,12 +183,12 @@ struct Place<'a> {
 
 /// Compares a linked file with an order. `known`: pairs of a function's name in the profile and in the file, where they are known.
 fn report_on(
-    place: Place<'_>,
+    place: LinkedFile<'_>,
     order: &Path,
     profile: Option<&Path>,
     known: Option<&[(String, String)]>,
     ui: &Ui,
-) -> Result<Report> {
+) -> Result<VerifyReport> {
     let binary = read_binary_below(place.root, place.path)?;
     let path_of_profile = profile;
     let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
@@ -203,9 +203,10 @@ fn report_on(
     }
     let asked = asked_for(order)?;
     let file_name = files::base_name(place.path);
-    let verified = |objects: &Objects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
+    let verified =
+        |objects: &InputObjects| verify::verify(&binary, &asked, profile.as_ref(), &file_name, objects);
     let named = place.objects.map(objects::below).transpose()?;
-    let report = verified(named.as_ref().unwrap_or(&Objects::default()))?;
+    let report = verified(named.as_ref().unwrap_or(&InputObjects::default()))?;
     // Objects take long to read where there are many.
     let is_complete = report.misplaced.iter().all(|function| function.line.is_none());
     if named.is_some() || is_complete { Ok(report) } else { verified(&objects::beside(place.path)) }
@@ -225,7 +226,7 @@ const LEAST_OF_DEFINED: u64 = 500_000;
 
 /// True if less is placed than the threshold; prints an error then. Without a threshold, what the file lacks does not count. An order that
 /// lists no function is always followed.
-fn below_threshold(report: &Report, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
+fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64>, ui: &Ui) -> bool {
     match threshold {
         _ if report.asked == 0 => false,
         Some(threshold) => is_below(report.placed_parts_per_million, file_name, "", threshold, ui),

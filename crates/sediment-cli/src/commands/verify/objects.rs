@@ -3,7 +3,7 @@
 
 use crate::files;
 use sediment_core::Result;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -15,20 +15,20 @@ const MOST_BYTES: u64 = 1 << 30;
 const ENDS: [&str; 4] = ["o", "obj", "a", "rlib"];
 
 /// The objects below the folder that was named.
-pub(super) fn below(folder: &Path) -> Result<Objects> {
+pub(super) fn below(folder: &Path) -> Result<InputObjects> {
     std::fs::read_dir(folder).map_err(|error| files::unreadable(folder, &error))?;
     Ok(found(folder, usize::MAX))
 }
 
 /// The objects beside a program, or below its folder.
-pub(super) fn beside(program: &Path) -> Objects {
+pub(super) fn beside(program: &Path) -> InputObjects {
     let folder = program.parent().filter(|folder| !folder.as_os_str().is_empty());
     found(folder.unwrap_or(Path::new(".")), MOST_ENTRIES)
 }
 
 /// Reads the objects below a folder. What cannot be read is passed over: it shows nothing.
-fn found(folder: &Path, most: usize) -> Objects {
-    let mut objects = Objects::default();
+fn found(folder: &Path, most: usize) -> InputObjects {
+    let mut objects = InputObjects::default();
     let (mut folders, mut seen) = (vec![folder.to_path_buf()], 0);
     while let Some(next) = folders.pop() {
         let Ok(entries) = std::fs::read_dir(&next) else { continue };

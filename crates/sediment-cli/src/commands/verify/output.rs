@@ -7,10 +7,10 @@ use sediment_core::binary::SymbolSource;
 use sediment_core::binary::gcc_block_map::WhyWhole;
 use sediment_core::binary::names::SectionGroup;
 use sediment_core::demangle::demangled;
-use sediment_order::verify::blocks::{BlocksReport, Layout};
-use sediment_order::verify::ranges::Displaced;
-use sediment_order::verify::same::{Comparison, Sizes};
-use sediment_order::verify::{Basis, Reason, Report};
+use sediment_order::verify::blocks::{BlockLayout, BlocksReport};
+use sediment_order::verify::ranges::DisplacedFunction;
+use sediment_order::verify::same::{FileComparison, Sizes};
+use sediment_order::verify::{Basis, Reason, VerifyReport};
 use serde::Serialize;
 
 /// Functions that do not lie where code finds them to list.
@@ -113,7 +113,7 @@ enum MisplacedDetail {
 }
 
 impl VerifyOutput {
-    pub(super) fn new(report: &Report) -> Self {
+    pub(super) fn new(report: &VerifyReport) -> Self {
         let misplaced = report.misplaced.iter().map(|function| MisplacedFunction {
             name: function.name.clone(),
             demangled: demangled(&function.name).into_owned(),
@@ -145,7 +145,7 @@ impl VerifyOutput {
         }
     }
 
-    pub(super) fn with_displaced(mut self, displaced: &[Displaced]) -> Self {
+    pub(super) fn with_displaced(mut self, displaced: &[DisplacedFunction]) -> Self {
         self.outside_range = displaced.iter().take(MOST_DISPLACED).map(|there| there.name.clone()).collect();
         self
     }
@@ -222,8 +222,8 @@ impl BlocksOutput {
     }
 }
 
-fn layout_name(layout: Layout) -> &'static str {
-    Layout::ALL.iter().find(|(row, _)| *row == layout).map_or("", |(_, name)| name)
+fn layout_name(layout: BlockLayout) -> &'static str {
+    BlockLayout::ALL.iter().find(|(row, _)| *row == layout).map_or("", |(_, name)| name)
 }
 
 fn why_whole_name(why: WhyWhole) -> &'static str {
@@ -389,7 +389,7 @@ pub(super) struct LinkMilliseconds {
 
 impl<'a> SameAsOutput<'a> {
     pub(super) fn new(
-        comparison: &'a Comparison,
+        comparison: &'a FileComparison,
         unchecked: &'a [(&'static str, String)],
         link_milliseconds: Option<LinkMilliseconds>,
     ) -> Self {

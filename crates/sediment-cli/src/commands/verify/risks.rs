@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that do not lie where code finds them: the linked file may crash.
 
-use super::{Place, objects};
+use super::{LinkedFile, objects};
 use crate::inputs::read_binary_below;
 use crate::ui::Ui;
-use sediment_core::binary::objects::Objects;
+use sediment_core::binary::objects::InputObjects;
 use sediment_core::plural::counted;
 use sediment_core::{Error, ErrorCode, Result};
-use sediment_order::verify::ranges::{self, Displaced, RequiredPlace};
+use sediment_order::verify::ranges::{self, DisplacedFunction, RequiredPlace};
 
 /// The functions of a linked file that do not lie where code finds them. The objects of the link are read where the file has labels that
 /// mark ranges, or code that runs on.
-pub(super) fn displaced(place: Place<'_>) -> Result<Vec<Displaced>> {
+pub(super) fn displaced(place: LinkedFile<'_>) -> Result<Vec<DisplacedFunction>> {
     let binary = read_binary_below(place.root, place.path)?;
     let objects = match place.objects {
-        _ if binary.label_ranges.is_empty() && binary.fixed.is_empty() => Objects::default(),
+        _ if binary.label_ranges.is_empty() && binary.fixed.is_empty() => InputObjects::default(),
         Some(folder) => objects::below(folder)?,
         None => objects::beside(place.path),
     };
@@ -22,10 +22,10 @@ pub(super) fn displaced(place: Place<'_>) -> Result<Vec<Displaced>> {
 }
 
 /// Prints an error for each kind of place that functions do not lie in; true if there is one.
-pub(super) fn tell(displaced: &[Displaced], file_name: &str, ui: &Ui) -> bool {
-    let mut left: Vec<&Displaced> = displaced.iter().collect();
+pub(super) fn tell(displaced: &[DisplacedFunction], file_name: &str, ui: &Ui) -> bool {
+    let mut left: Vec<&DisplacedFunction> = displaced.iter().collect();
     while let [first, ..] = left[..] {
-        let (same, others): (Vec<&Displaced>, Vec<&Displaced>) =
+        let (same, others): (Vec<&DisplacedFunction>, Vec<&DisplacedFunction>) =
             left.into_iter().partition(|function| function.place == first.place);
         ui.error(&at_risk(file_name, first, same.len()));
         left = others;
@@ -33,7 +33,7 @@ pub(super) fn tell(displaced: &[Displaced], file_name: &str, ui: &Ui) -> bool {
     !displaced.is_empty()
 }
 
-fn at_risk(file_name: &str, example: &Displaced, count: usize) -> Error {
+fn at_risk(file_name: &str, example: &DisplacedFunction, count: usize) -> Error {
     let (functions, name) = (counted(count, "function"), &example.name);
     let lie = if count == 1 { "lies" } else { "lie" };
     let (what, hint) = match &example.place {

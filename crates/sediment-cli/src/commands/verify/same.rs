@@ -6,12 +6,12 @@ use super::{debug_file, log};
 use crate::files;
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result, escape};
-use sediment_order::verify::same::{self, Comparison, Facts};
+use sediment_order::verify::same::{self, ComparedFacts, FileComparison};
 use std::fmt::Write as _;
 use std::path::Path;
 
 /// Files and options of a comparison.
-pub(super) struct Request<'a> {
+pub(super) struct ComparisonRequest<'a> {
     pub(super) base: &'a Path,
     pub(super) other: &'a Path,
     /// Log of the wrapper that linked it, for the link times.
@@ -19,15 +19,15 @@ pub(super) struct Request<'a> {
 }
 
 /// Result of a comparison.
-struct Found {
-    comparison: Comparison,
+struct ComparisonResult {
+    comparison: FileComparison,
     /// Checks that were not made, with the reason.
     unchecked: Vec<(&'static str, String)>,
     links: Option<LinkMilliseconds>,
 }
 
 /// Compares, prints the result, and returns true if all is the same.
-pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
+pub(super) fn run(request: &ComparisonRequest<'_>, as_json: bool, ui: &Ui) -> Result<bool> {
     let found = compare(request)?;
     if as_json {
         ui.json(&SameAsOutput::new(&found.comparison, &found.unchecked, found.links))?;
@@ -37,10 +37,11 @@ pub(super) fn run(request: &Request<'_>, as_json: bool, ui: &Ui) -> Result<bool>
     Ok(found.comparison.is_clean())
 }
 
-fn compare(request: &Request<'_>) -> Result<Found> {
-    let &Request { base, other, .. } = request;
+fn compare(request: &ComparisonRequest<'_>) -> Result<ComparisonResult> {
+    let &ComparisonRequest { base, other, .. } = request;
     let [bytes, other_bytes] = [files::read(base)?, files::read(other)?];
-    let facts = |bytes: &[u8], path| Facts::of(bytes).map_err(|error| error.with_input(files::display(path)));
+    let facts =
+        |bytes: &[u8], path| ComparedFacts::of(bytes).map_err(|error| error.with_input(files::display(path)));
     let mut comparison = same::compare(&facts(&bytes, base)?, &facts(&other_bytes, other)?);
     let entries = request.log.map(log::read).transpose()?;
     let entry = |path: &Path| entries.as_ref().and_then(|entries| log::entry_of(entries, path));
@@ -58,7 +59,7 @@ fn compare(request: &Request<'_>) -> Result<Found> {
             order: other.and_then(|times| times.order),
         }
     });
-    Ok(Found { comparison, unchecked, links })
+    Ok(ComparisonResult { comparison, unchecked, links })
 }
 
 /// The tools run in other folders.
@@ -68,8 +69,8 @@ fn absolute(path: &Path) -> Result<std::path::PathBuf> {
     })
 }
 
-fn in_words(found: &Found, base: &str) -> String {
-    let Found { comparison, unchecked, links } = found;
+fn in_words(found: &ComparisonResult, base: &str) -> String {
+    let ComparisonResult { comparison, unchecked, links } = found;
     let mut text = format!("Compared with {base}, which was linked without this order:\n");
     for check in &comparison.checks {
         if check.same {
@@ -102,8 +103,8 @@ fn in_words(found: &Found, base: &str) -> String {
 }
 
 /// Parts of the files with a size, before and now.
-fn sizes(comparison: &Comparison) -> [(&'static str, u64, u64); 3] {
-    let Comparison { base, other, .. } = comparison;
+fn sizes(comparison: &FileComparison) -> [(&'static str, u64, u64); 3] {
+    let FileComparison { base, other, .. } = comparison;
     [
         ("file", base.file, other.file),
         ("code", base.code, other.code),

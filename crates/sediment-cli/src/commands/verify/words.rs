@@ -5,7 +5,7 @@ use super::as_percent;
 use sediment_core::binary::SymbolSource;
 use sediment_core::demangle::demangled;
 use sediment_core::plural::counted;
-use sediment_order::verify::{self, Basis, Misplaced, Reason, Report};
+use sediment_order::verify::{self, Basis, Misplaced, Reason, VerifyReport};
 use std::collections::BTreeMap;
 
 /// Lines of a short answer.
@@ -14,7 +14,7 @@ const LINES: usize = 10;
 const REASONS: usize = 3;
 
 /// Ten lines: the share, the heaviest reasons and functions.
-pub(super) fn brief(report: &Report, file_name: &str) -> String {
+pub(super) fn brief(report: &VerifyReport, file_name: &str) -> String {
     if report.asked == 0 {
         return nothing_ordered(file_name);
     }
@@ -38,7 +38,7 @@ pub(super) fn brief(report: &Report, file_name: &str) -> String {
 }
 
 /// All figures and reasons, and this number of misplaced functions; 0: all.
-pub(super) fn whole(report: &Report, file_name: &str, list: usize) -> String {
+pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> String {
     if report.asked == 0 {
         return nothing_ordered(file_name);
     }
@@ -74,7 +74,7 @@ fn text_of(lines: &[String]) -> String {
 }
 
 /// The share, the numbers of functions and pages, and whether the order is in force.
-fn first_lines(report: &Report, file_name: &str, whole: bool) -> Vec<String> {
+fn first_lines(report: &VerifyReport, file_name: &str, whole: bool) -> Vec<String> {
     let weight = match report.basis {
         Basis::Calls => "the calls in the profile",
         Basis::Samples => "the profile's samples",
@@ -112,7 +112,7 @@ fn first_lines(report: &Report, file_name: &str, whole: bool) -> Vec<String> {
 }
 
 /// Reasons with the number and the weight of their functions, the heaviest first.
-fn by_reason(report: &Report) -> Vec<(&'static str, u64, u128)> {
+fn by_reason(report: &VerifyReport) -> Vec<(&'static str, u64, u128)> {
     let mut sums: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
     for misplaced in &report.misplaced {
         let sum = sums.entry(misplaced.reason.code()).or_default();
@@ -124,7 +124,7 @@ fn by_reason(report: &Report) -> Vec<(&'static str, u64, u128)> {
     reasons
 }
 
-fn in_line(function: &Misplaced, report: &Report) -> String {
+fn in_line(function: &Misplaced, report: &VerifyReport) -> String {
     let Misplaced { name, line, weight, reason } = function;
     let line = line.map_or_else(String::new, |line| format!(" (line {line} of the order)"));
     let (name, weight) = (demangled(name), share(*weight, report.weight));
@@ -141,7 +141,7 @@ pub(super) fn symbols_in_words(source: SymbolSource) -> &'static str {
 }
 
 /// Why a file does not follow its order, by the reasons of its functions.
-fn not_in_force(report: &Report) -> &'static str {
+fn not_in_force(report: &VerifyReport) -> &'static str {
     let has = |wanted: fn(&Reason) -> bool| report.misplaced.iter().any(|function| wanted(&function.reason));
     let passed = !has(|reason| matches!(reason, Reason::NotPassed(_)));
     let sections = !has(|reason| matches!(reason, Reason::NoOwnSection(_)));
@@ -174,7 +174,7 @@ pub(super) fn share(weight: u128, whole: u128) -> String {
 mod tests {
     use super::*;
 
-    fn report(misplaced: usize) -> Report {
+    fn report(misplaced: usize) -> VerifyReport {
         let reasons = [
             Reason::AmongUnlisted,
             Reason::OutOfOrder,
@@ -188,7 +188,7 @@ mod tests {
             weight: 1,
             reason: reasons[number % reasons.len()].clone(),
         };
-        Report {
+        VerifyReport {
             symbols_from: SymbolSource::SymbolTable,
             cluster: None,
             basis: Basis::Calls,

@@ -7,7 +7,9 @@ use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, BinaryFunction};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;
-use sediment_order::report::layout::{self, Calls, Heat, ProfiledFunction, Program, Report};
+use sediment_order::report::layout::{
+    self, LayoutReport, ProfileByName, ProfileCalls, ProfiledFunction, ReportedProgram,
+};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -118,24 +120,28 @@ fn report_of(names: &[String], folder: &Path) -> std::path::PathBuf {
         .iter()
         .zip(1..)
         .map(|(key, weight)| (key, ProfiledFunction { weight, group: GroupKind::Hot, first: Some(weight) }));
-    let heat = Heat::of(heat);
+    let heat = ProfileByName::of(heat);
     let before = layout::linked("before", &binary, &heat);
     let after = layout::predicted("after", &before, keys.iter().rev().map(|key| key.name.as_str()));
     let objects =
         before.functions.iter().map(|function| (function.address, function.name.to_owned())).collect();
     let name = names[0].clone();
-    let calls = Calls::default();
-    let program = Program {
+    let calls = ProfileCalls::default();
+    let program = ReportedProgram {
         name: name.clone(),
         before,
         after,
         objects,
         calls,
         verdict: name.clone(),
-        ..Program::default()
+        ..ReportedProgram::default()
     };
-    let page =
-        layout::html(&Report { title: name, programs: vec![program], most_pages: 48, ..Report::default() });
+    let page = layout::html(&LayoutReport {
+        title: name,
+        programs: vec![program],
+        most_pages: 48,
+        ..LayoutReport::default()
+    });
     let path = folder.join("page.html");
     std::fs::write(&path, page).unwrap();
     path

@@ -3,31 +3,31 @@
 
 mod toy;
 
-use crate::projects::Kind;
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::path::Path;
 use support::{Need, case, long};
 use toy::{Toy, words};
 
 /// Name, needs and test of a case.
-type Row = (&'static str, Vec<Need>, fn());
+type DebCase = (&'static str, Vec<Need>, fn());
 
 pub(crate) fn cases() -> Vec<Trial> {
     let debhelper = [Need::Program("dpkg-buildpackage"), Need::Program("dh"), Need::Program("gcc")];
     let mut cases: Vec<Trial> = Vec::new();
     let more = |needs: &[Need]| [&debhelper[..], needs].concat();
-    let rows: &[Row] = &[
-        ("a_makefile_is_built_in_order", more(&[]), || ordered(Kind::Make)),
+    let rows: &[DebCase] = &[
+        ("a_makefile_is_built_in_order", more(&[]), || ordered(ProjectKind::Make)),
         (
             "autotools_build_in_order",
             more(&[Need::Program("autoreconf"), Need::Program("libtoolize")]),
-            || ordered(Kind::Autotools),
+            || ordered(ProjectKind::Autotools),
         ),
         ("cmake_builds_in_order", more(&[Need::Program("cmake"), Need::Program("g++")]), || {
-            ordered(Kind::CMake)
+            ordered(ProjectKind::CMake)
         }),
         ("meson_builds_in_order", more(&[Need::Program("meson"), Need::Program("ninja")]), || {
-            ordered(Kind::Meson)
+            ordered(ProjectKind::Meson)
         }),
         ("flags_of_the_package_stay", more(&[Need::Program("blhc")]), flags_stay),
         ("older_levels_of_debhelper_build_in_order", debhelper.to_vec(), older_levels),
@@ -53,7 +53,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         Need::GccPluginHeaders("aarch64-linux-gnu-gcc"),
     ];
     // Packages by the spec, and others, show the same in less time.
-    let long_rows: &[Row] = &[
+    let long_rows: &[DebCase] = &[
         (
             "graphs_of_the_compiler_are_kept",
             more(&[Need::Program("make"), Need::Program("g++"), Need::GccPluginHeaders("gcc")]),
@@ -92,11 +92,11 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 /// From a package that knows nothing of sediment to packages in their order, by one change.
-fn ordered(kind: Kind) {
+fn ordered(kind: ProjectKind) {
     let toy = Toy::new(kind);
     toy.add_sequence();
     let log = toy.built(&[], "");
-    let outputs = if kind == Kind::Make { 1 } else { 2 };
+    let outputs = if kind == ProjectKind::Make { 1 } else { 2 };
     let placed = log
         .lines()
         .filter(|line| line.contains(": 100.00 % ") && line.contains("; 6 of 6 functions; "))
@@ -114,7 +114,7 @@ fn ordered(kind: Kind) {
 
 /// The oldest level of debhelper that the sequence serves, by debian/compat.
 fn older_levels() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     let control = toy.read("toy-1.0/debian/control");
     toy.write("toy-1.0/debian/control", &control.replace("debhelper-compat (= 13)", "debhelper (>= 12)"));
     toy.write("toy-1.0/debian/compat", "9\n");
@@ -125,7 +125,7 @@ fn older_levels() {
 
 /// By a build option, in a build whose packages are the same.
 fn graphs() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
     toy.built(&[], "");
     let without = toy.packages();
@@ -180,7 +180,7 @@ fn count_blocks(toy: &Toy, plugin: &Path) {
 /// From a package whose blocks are numbered, by a recording of what it built, to one that is compiled by their counts.
 /// Worth its time: eight builds of a package, each of which has to be equal to another, or has to differ, to the byte.
 fn blocks() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.write("toy-1.0/program.c", WORK);
     toy.add_sequence();
     let plugin = toy.plugin();
@@ -197,7 +197,7 @@ fn blocks() {
     assert!(log.contains(": 100.00 % "), "{log}");
     assert!(log.contains(" 1 function split by "), "{log}");
     let ordered = toy.packages();
-    let elsewhere = Toy::new(Kind::Make);
+    let elsewhere = Toy::new(ProjectKind::Make);
     elsewhere.write("toy-1.0/program.c", WORK);
     elsewhere.add_sequence();
     elsewhere.write(PROFILE, &toy.read(PROFILE));
@@ -233,7 +233,7 @@ fn train(toy: &Toy) {
 
 /// A package that can be built for AArch64.
 fn for_another_machine() -> Toy {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.rules("override_dh_shlibdeps:\n");
     toy.write("toy-1.0/program.c", WORK);
     toy.add_sequence();
@@ -284,7 +284,7 @@ fn cross_by_blocks() {
 /// Worth its time: seven builds, as with the counts of blocks.
 fn counters() {
     let [toy, other] = [(), ()].map(|()| {
-        let toy = Toy::new(Kind::Make);
+        let toy = Toy::new(ProjectKind::Make);
         toy.write("toy-1.0/program.c", WORK);
         toy.add_sequence();
         toy
@@ -366,7 +366,7 @@ fn without_blocks(profile: &str) -> String {
 /// By build option, by build profile and by a profile without functions, to the byte.
 /// Worth its time: it shows that a package without sediment is the stock build.
 fn left_out() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.built(&[], "");
     let stock = toy.packages();
     assert_eq!(stock.len(), 2);
@@ -395,7 +395,7 @@ fn left_out() {
 
 /// A package that sets flags in every way that there is keeps them, and gets sections.
 fn flags_stay() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.rules(
         "export DEB_BUILD_MAINT_OPTIONS = hardening=+all\nexport DEB_CFLAGS_MAINT_APPEND = -fno-plt\n\
          DPKG_EXPORT_BUILDFLAGS = 1\ninclude /usr/share/dpkg/buildflags.mk\n\
@@ -412,7 +412,7 @@ fn flags_stay() {
 
 /// Flags for the maintainer that stand in a file of a file that debian/rules includes, and in one that cannot be followed.
 fn included_flags_stay() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
     toy.write("toy-1.0/debian/flags.mk", "export DEB_CFLAGS_MAINT_APPEND = -fno-plt\n");
     toy.write("toy-1.0/debian/all.mk", "-include debian/none.mk \\\n  $(CURDIR)/debian/flags.mk # flags\n");
@@ -432,7 +432,7 @@ fn included_flags_stay() {
 
 /// A maintainer may have put it there; debhelper takes it once.
 fn sequence_for_architectures() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
     let control = toy.read("toy-1.0/debian/control");
     let control = control.replace(" dh-sequence-sediment <", "Build-Depends-Arch: dh-sequence-sediment <");
@@ -444,7 +444,7 @@ fn sequence_for_architectures() {
 }
 
 fn damaged() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
     toy.write("toy-1.0/debian/sediment-profiles/toy.gv", "digraph { a -> \"");
     let log = toy.built(&[], "");
@@ -459,7 +459,7 @@ fn threshold() {
         (["--min-coverage", "90"], " 90 percent "),
         (["--settings", "../sediment.conf"], " debian/sediment-profiles/sediment.conf "),
     ] {
-        let toy = Toy::new(Kind::Make);
+        let toy = Toy::new(ProjectKind::Make);
         toy.write("sediment.conf", "sediment = 1\nengine = 1\nmin-coverage = 90\n");
         let arguments = [&["package", "deb", ".", "--profile", "../toy.gv", "--apply"], &more[..]].concat();
         let output = toy.command("sediment", &arguments).output().unwrap();
@@ -484,7 +484,7 @@ fn checked(log: &str, severity: &str) -> String {
 
 /// Without -ffunction-sections nothing can be ordered: a warning, and with a threshold an error; neither speaks of what nobody set.
 fn fixed_flags() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.rules("override_dh_auto_build:\n\tdh_auto_build -- CFLAGS=-O2\n");
     toy.add_sequence();
     let log = toy.built(&[], "");
@@ -510,7 +510,7 @@ fn fixed_flags() {
 
 /// A profile that is renewed under another name.
 fn two_profiles() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.add_sequence();
     toy.write("new.gv", &toy.read("toy.gv"));
     let arguments = ["package", "deb", ".", "--profile", "../new.gv", "--apply"];
@@ -529,7 +529,7 @@ fn two_profiles() {
 
 /// An AArch64 package by a profile from x86-64.
 fn cross() {
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     // The libraries of that machine are no packages here.
     toy.rules("override_dh_shlibdeps:\n");
     toy.add_sequence();
@@ -541,7 +541,7 @@ fn cross() {
 }
 
 fn shown_first() {
-    let toy = Toy::new(Kind::Meson);
+    let toy = Toy::new(ProjectKind::Meson);
     let before = toy.read("toy-1.0/debian/control");
     let arguments = ["package", "deb", ".", "--profile", "../toy.gv"];
     let output = toy.command("sediment", &arguments).output().unwrap();
@@ -586,14 +586,14 @@ fn refused() {
         assert_eq!(toy.read("toy-1.0/debian/control"), before);
         assert!(!toy.path("toy-1.0/debian/sediment-profiles").exists());
     };
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.write("toy-1.0/debian/rules", "#!/usr/bin/make -f\nbuild:\n\tdh_auto_build\n");
     try_it(&toy, "./debian/rules: ");
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.rules("export COMPILER_PATH = /opt/tools\n");
     try_it(&toy, "COMPILER_PATH");
     let control = toy.read("toy-1.0/debian/control");
-    let toy = Toy::new(Kind::Make);
+    let toy = Toy::new(ProjectKind::Make);
     toy.write("toy-1.0/debian/control", &control.replace("(= 13)", "(= 8)"));
     try_it(&toy, "debhelper level is 8;");
     let by_architecture = "Build-Depends: cmake\nBuild-Depends-Arch:\n debhelper-compat (= 13),\n";

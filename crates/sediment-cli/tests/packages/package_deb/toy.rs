@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small Debian source packages, one for each build system, and what builds them with the debhelper sequence of this checkout.
 
-use crate::projects::Kind;
+use crate::projects::ProjectKind;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -13,14 +13,14 @@ pub struct Toy {
 }
 
 impl Toy {
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: ProjectKind) -> Self {
         let toy = Self { folder: tempfile::tempdir().unwrap() };
         toy.write("toy-1.0/debian/source/format", "3.0 (native)\n");
         toy.write("toy-1.0/debian/changelog", CHANGELOG);
         let tools = match kind {
-            Kind::Make | Kind::Autotools => "",
-            Kind::CMake => ",\n cmake",
-            Kind::Meson => ",\n meson",
+            ProjectKind::Make | ProjectKind::Autotools => "",
+            ProjectKind::CMake => ",\n cmake",
+            ProjectKind::Meson => ",\n meson",
         };
         toy.write(
             "toy-1.0/debian/control",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RPM packages whose functions are compiled by the counts of their blocks, or by counters.
 
-use crate::rpm::{Package, said_when_done};
+use crate::rpm::{RpmPackage, said_when_done};
 use crate::running::{done, sediment};
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use std::process::Command;
 const WORK: &str = include_str!("../../projects/unlikely.c");
 
 /// Folder of the scripts that load the plugin, as a macro's definition.
-fn compilers(package: &Package) -> String {
+fn compilers(package: &RpmPackage) -> String {
     let folder = package.0.path("compilers");
     support::plugin::put_before_compilers("gcc", &folder);
     format!("_sediment_compilers {}", folder.display())
@@ -18,8 +18,8 @@ fn compilers(package: &Package) -> String {
 const DEBUG: &str = "optflags -O2 -g";
 
 /// The package without a profile: its folder, the macro that names the plugin's compilers, and its digest.
-fn stock() -> (Package, String, (String, String)) {
-    let package = Package::new();
+fn stock() -> (RpmPackage, String, (String, String)) {
+    let package = RpmPackage::new();
     std::fs::write(package.0.path("prog-1.0/main.c"), WORK).unwrap();
     package.tar();
     let compilers = compilers(&package);
@@ -53,7 +53,7 @@ pub fn units_are_compiled_by_counters() {
 
 /// Builds the package in another folder: the program has the same code and data. Its debug information tells the folder, and so does its
 /// build-id.
-fn code_is_the_same_elsewhere(package: &Package, compilers: &str) {
+fn code_is_the_same_elsewhere(package: &RpmPackage, compilers: &str) {
     let elsewhere = package.0.path("elsewhere");
     let defined = format!("_topdir {}", elsewhere.display());
     let define = ["--noclean", "--define", DEBUG, "--define", compilers, "--define", &defined];

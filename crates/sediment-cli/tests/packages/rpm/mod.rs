@@ -6,7 +6,7 @@ mod blocks;
 use crate::build;
 
 use crate::running::{done, err, out, sediment};
-use build::Build;
+use build::BuildFolder;
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -80,7 +80,7 @@ pub(crate) fn cases() -> Vec<Trial> {
 }
 
 /// A package of the wrapper's program, in a folder of its own that is also the user's home.
-struct Package(Build);
+struct RpmPackage(BuildFolder);
 
 const SPEC: &str = "Name:           prog
 Version:        1.0
@@ -121,9 +121,9 @@ echo \"the linker is $(${CC:-gcc} -print-prog-name=ld)\"
 ";
 const MAKEFILE: &str = "include config.mk\nprog: a.o b.o main.o\n\t$(CC) $(CFLAGS) -w -o $@ $^ $(LDFLAGS)\n";
 
-impl Package {
+impl RpmPackage {
     fn new() -> Self {
-        let package = Self(Build::new());
+        let package = Self(BuildFolder::new());
         let source = package.0.path("prog-1.0");
         std::fs::create_dir(&source).unwrap();
         for file in ["a.c", "b.c", "main.c"] {
@@ -249,7 +249,7 @@ fn has_line(output: &Output, beginning: &str, datum: &str) -> bool {
 }
 
 fn from_a_stock_spec_to_a_verified_package() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     done(&package.change(&["--apply"]));
     let said = package.built(&[]);
     // What was found of the package's program, and where its symbols are.
@@ -284,7 +284,7 @@ fn from_a_stock_spec_to_a_verified_package() {
 }
 
 fn without_it_the_build_is_the_stock_one() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     package.built(&[]);
     let stock = package.digest();
     done(&package.change(&["--apply"]));
@@ -299,7 +299,7 @@ fn without_it_the_build_is_the_stock_one() {
 }
 
 fn a_profile_that_does_not_fit_fails_the_check() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     done(&package.change(&["--apply"]));
     let text = std::fs::read_to_string(package.0.path("prog.gv")).unwrap();
     let stale = text.replace("\"a", "\"old_a").replace("\"b", "\"old_b");
@@ -319,7 +319,7 @@ fn a_profile_that_does_not_fit_fails_the_check() {
 }
 
 fn packages_without_sections_or_with_renamed_functions_are_checked() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     done(&package.change(&["--apply"]));
     let spec = std::fs::read_to_string(package.0.path("prog.spec")).unwrap();
     // As helpers of a program are installed; the build-id is another, as rpm makes it for each package.
@@ -352,7 +352,7 @@ fn packages_without_sections_or_with_renamed_functions_are_checked() {
 
 /// With the plugin in the build of a package that stays the same.
 fn graphs_of_the_compiler_are_kept() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     package.built(&[]);
     let without = package.digest();
     let spec = SPEC.replace("%setup -q\n", "%setup -q\n%sediment_graphs_begin\n");
@@ -370,7 +370,7 @@ fn graphs_of_the_compiler_are_kept() {
 }
 
 fn flags_have_sections_once() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let distribution = fedoras_flags();
     let flags = |spec: &str, more: &[&str]| {
         let expanded =
@@ -396,7 +396,7 @@ fn fedoras_flags() -> String {
 
 /// Three programs in one package, by the flags that rpm has for each language and by Fedora's.
 fn programs_in_every_language_with_link_time_optimisation_or_not() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let (mut c, mut fortran, mut calls) = (String::new(), String::new(), String::new());
     for step in 0..6 {
         let _ = writeln!(
@@ -465,7 +465,7 @@ fn programs_in_every_language_with_link_time_optimisation_or_not() {
 }
 
 fn a_change_is_shown_before_it_is_made() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let shown = package.change(&[]);
     let diff = done(&shown);
     assert!(diff.starts_with("--- a/prog.spec\n+++ b/prog.spec\n@@ "), "{diff}");
@@ -488,7 +488,7 @@ fn a_change_is_shown_before_it_is_made() {
 
 /// Settings and the older orders that they name are sources; what they ask for is not said again in the spec.
 fn settings_are_sources_and_count() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let folder = package.0.path("profs");
     std::fs::create_dir(&folder).unwrap();
     std::fs::copy(package.0.path("prog.gv"), folder.join("prog.prof")).unwrap();
@@ -518,7 +518,7 @@ fn settings_are_sources_and_count() {
 
 /// Several files, an archive and a folder of the unpacked sources are in the source package; a folder that is a source is not.
 fn profiles_of_every_kind_are_rebuilt_elsewhere() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let folder = package.0.path("profs");
     std::fs::create_dir(&folder).unwrap();
     std::fs::copy(package.0.path("prog.gv"), folder.join("prog.prof")).unwrap();
@@ -568,7 +568,7 @@ fn profiles_of_every_kind_are_rebuilt_elsewhere() {
 
 /// A profile goes into SOURCES where the spec lies in SPECS, as rpmbuild has its folders.
 fn sources_are_found_as_rpmbuild_finds_them() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let below = |folder: &str| package.0.path(folder);
     for folder in ["SPECS", "SOURCES"] {
         std::fs::create_dir(below(folder)).unwrap();
@@ -586,7 +586,7 @@ fn sources_are_found_as_rpmbuild_finds_them() {
 
 /// GCC calls the wrapper whichever linker it is told to call, and that one is called.
 fn the_linker_that_was_chosen() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::create_dir(build.path("gcc")).unwrap();
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), build.path("gcc/real-ld")).unwrap();
     for (option, dialect) in
@@ -616,7 +616,7 @@ const VERIFIED: &str = "%check\nsediment verify prog --order %{__global_link_ord
 
 /// The change to a spec that the principles of operation of the original show, in its words.
 fn the_originals_spec_as_written() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let head = "%bcond opt 1
 ";
     let options = "%if %{with opt}
@@ -660,7 +660,7 @@ gv2link < %{call_graph} > %{__global_link_order}
 }
 
 fn the_originals_rpmmacros() {
-    let package = Package::new();
+    let package = RpmPackage::new();
     let printed = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
         command.arg("make_sediment_rpmmacros").env("CC", format!("gcc -B{}", newer_linker()));

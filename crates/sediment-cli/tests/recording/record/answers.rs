@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Output {
+fn record(shop: &RecordingFolder, options: &[&str], command: &[&str]) -> Output {
     let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
     record.args(["record", "-o", "recorded.gv", "--method", "breakpoints"]).args(options).arg("--");
     let done = record.args(command).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
@@ -40,7 +40,7 @@ fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Output {
 
 /// A shell runs the program and tools of the system, most of them stripped.
 fn a_recording_is_told_in_five_lines() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let command = ["sh", "-c", "ls / >/dev/null; ./plain >/dev/null; cat /dev/null"];
     let said = err(&record(&shop, &[], &command));
@@ -69,7 +69,7 @@ fn a_recording_is_told_in_five_lines() {
 }
 
 fn a_terminal_shows_what_is_waited_for() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let command = format!(
         "{} record -o recorded.gv --method breakpoints --seconds 0.2 -- sh -c './plain; sleep 2'",
@@ -84,7 +84,7 @@ fn a_terminal_shows_what_is_waited_for() {
 }
 
 fn short_recordings_are_a_warning() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let warned = |options: &[&str]| {
         let said = err(&record(&shop, options, &["./plain"]));
@@ -98,7 +98,7 @@ fn short_recordings_are_a_warning() {
 
 /// A program that sleeps gets as little of a processor as one on a machine that has none left.
 fn programs_without_a_processor_are_a_warning() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let said = err(&record(&shop, &[], &["sh", "-c", "sleep 3.2; ./plain"]));
     let warnings: Vec<&str> = said.lines().filter(|line| line.contains("rough")).collect();
@@ -106,7 +106,7 @@ fn programs_without_a_processor_are_a_warning() {
 }
 
 fn programs_are_kept_by_their_names() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     record(&shop, &["--only", "pl?in", "--only", "nothing*"], &["sh", "-c", "./plain"]);
     let labels: Vec<String> = shop.profile().dsos().keys().cloned().collect();
@@ -133,7 +133,7 @@ fn programs_are_kept_by_their_names() {
 
 /// Valgrind counts in every file, and may have taken long.
 fn other_methods_keep_all_beside_the_output() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("plain", &programs::plain(), &[]);
     let by_valgrind = |output: &str| {
         let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
@@ -150,7 +150,7 @@ fn other_methods_keep_all_beside_the_output() {
 
 /// As git and the git of its folder of commands.
 fn two_files_of_one_name_are_a_warning() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let first = shop.compile("tool", &programs::plain(), &[]);
     std::fs::create_dir(shop.path().join("other")).unwrap();
     std::fs::rename(first, shop.path().join("other/tool")).unwrap();

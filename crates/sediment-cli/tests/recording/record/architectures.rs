@@ -2,7 +2,7 @@
 //! Programs of another architecture than the recorder's: 32-bit ones of x86, and files that the kernel does not start. They do what they
 //! do without a recorder, and that they were not recorded is said.
 
-use super::{Workshop, code, err, firsts, repeated, repeats, text};
+use super::{RecordingFolder, code, err, firsts, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -95,7 +95,7 @@ const EXECS: &str = "#include <errno.h>\n#include <stdio.h>\n#include <string.h>
 const OPTIONS: [&[&str]; 3] = [&["--overhead", "40%"], &["--startup"], &["--startup", "--trampolines"]];
 
 /// The program of 32 bits, or why none can run.
-fn of_32_bits(shop: &Workshop) -> Result<PathBuf, &'static str> {
+fn of_32_bits(shop: &RecordingFolder) -> Result<PathBuf, &'static str> {
     if !cfg!(target_arch = "x86_64") {
         return Err("its program is assembly for x86");
     }
@@ -133,7 +133,7 @@ fn is_told(recorded: &Output, program: &Path) -> bool {
 
 /// There is nothing to record: that is said, and no profile is made.
 fn programs_of_32_bits_run_unrecorded() {
-    let (shop, times) = (Workshop::new(), repeats());
+    let (shop, times) = (RecordingFolder::new(), repeats());
     let program = match of_32_bits(&shop) {
         Ok(program) => program,
         Err(why) => return support::skip_on_this_machine(why),
@@ -153,7 +153,7 @@ fn programs_of_32_bits_run_unrecorded() {
 
 /// A program executes one of 32 bits, which forks and executes the first one again: what has 64 bits is recorded.
 fn execs_of_32_bits_and_back() {
-    let (shop, times) = (Workshop::new(), repeats());
+    let (shop, times) = (RecordingFolder::new(), repeats());
     let small = match of_32_bits(&shop) {
         Ok(program) => program,
         Err(why) => return support::skip_on_this_machine(why),
@@ -177,7 +177,7 @@ fn execs_of_32_bits_and_back() {
 
 /// A file whose header names a machine that the kernel does not know: the program goes on behind its failed call.
 fn execs_of_another_machine_fail_as_without() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let execs = shop.compile("execs", EXECS, &[]);
     let foreign = foreign(&shop, &execs);
     let command = [text(&execs), text(&foreign)];
@@ -197,7 +197,7 @@ fn execs_of_another_machine_fail_as_without() {
 }
 
 /// A copy of a program for the machine of the number 0xfffe, which no kernel has.
-fn foreign(shop: &Workshop, program: &Path) -> PathBuf {
+fn foreign(shop: &RecordingFolder, program: &Path) -> PathBuf {
     const E_MACHINE: usize = 18;
     let mut bytes = std::fs::read(program).unwrap();
     bytes[E_MACHINE..E_MACHINE + 2].copy_from_slice(&[0xfe, 0xff]);

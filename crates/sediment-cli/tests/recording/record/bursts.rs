@@ -2,7 +2,7 @@
 //! `--method call-sites` for a part of the time: in bursts, and of processes that run already.
 
 use super::call_sites::{record, recorder_of};
-use super::{Workshop, calls, code, err, text};
+use super::{RecordingFolder, calls, code, err, text};
 use libtest_mimic::Trial;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ int main(int count, char **words) {
 
 /// Calls are counted in bursts: they stand for all, and what is called once is seen at any time.
 fn bursts() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
     let rounds = 60_000_000u64;
     let command = [text(&program), &rounds.to_string()];
@@ -82,13 +82,13 @@ fn bursts() {
 }
 
 /// Starts a program that takes some seconds.
-fn started(shop: &Workshop, rounds: u64) -> Child {
+fn started(shop: &RecordingFolder, rounds: u64) -> Child {
     let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
     Command::new(program).arg(rounds.to_string()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// What a program prints without a recorder.
-fn expected(shop: &Workshop, rounds: u64) -> Vec<u8> {
+fn expected(shop: &RecordingFolder, rounds: u64) -> Vec<u8> {
     let output = Command::new(shop.path().join("rounds")).arg(rounds.to_string()).output().unwrap();
     assert_eq!(code(&output), 3);
     output.stdout
@@ -103,7 +103,7 @@ fn ours_in(process: u32) -> usize {
 /// A process is attached to twice: its calls are counted, nothing of ours stays, and it does what it does alone.
 fn running() {
     const ROUNDS: u64 = 150_000_000;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = started(&shop, ROUNDS);
     let id = program.id().to_string();
     for options in [&["--exact"][..], &["--overhead", "30"]] {
@@ -129,7 +129,7 @@ fn running() {
 fn recorder_is_killed() {
     const ROUNDS: u64 = 40_000_000;
     const WAIT: Duration = Duration::from_secs(20);
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     for moment in [20, 120, 180, 240, 300, 600] {
         let program = started(&shop, ROUNDS);
         let mut recorder = record(&shop, &["--pid", &program.id().to_string(), "--overhead", "30"], &[])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--method call-sites`: programs of many kinds do what they do without it, and every call is counted.
 
-use super::{Workshop, calls, code, err, firsts, number_of, text};
+use super::{RecordingFolder, calls, code, err, firsts, number_of, text};
 use libtest_mimic::Trial;
 use sediment_core::profile::Profile;
 use std::os::unix::fs::PermissionsExt;
@@ -42,7 +42,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// Has its call sites recorded.
-pub(super) fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Command {
+pub(super) fn record(shop: &RecordingFolder, options: &[&str], command: &[&str]) -> Command {
     let mut record = Command::new(env!("CARGO_BIN_EXE_sediment"));
     record.args(["record", "-v", "-o", "recorded.gv", "--method", "call-sites"]).args(options);
     record.current_dir(shop.path()).stdin(Stdio::null());
@@ -53,7 +53,7 @@ pub(super) fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Com
 }
 
 /// Runs a program without and with a recorder: it does the same. The output and the profile.
-fn compare(shop: &Workshop, command: &[&str]) -> (Output, Profile) {
+fn compare(shop: &RecordingFolder, command: &[&str]) -> (Output, Profile) {
     let plain = Command::new(command[0]).args(&command[1..]).current_dir(shop.path()).output().unwrap();
     let recorded = record(shop, &[], command).output().unwrap();
     let when = format!("{command:?}: {}", err(&recorded));
@@ -154,7 +154,7 @@ fn every_kind_of_call_is_counted() {
     for flags in
         [&["-O2"][..], &["-O1", "-foptimize-sibling-calls", "-no-pie", "-fno-pie"], &["-O2", "-fno-plt"]]
     {
-        let shop = Workshop::new();
+        let shop = RecordingFolder::new();
         let program = shop.compile("kinds", KINDS, flags);
         let when = format!("{flags:?}");
         let (_, profile) = compare(&shop, &[text(&program)]);
@@ -171,7 +171,7 @@ fn every_kind_of_call_is_counted() {
 
 fn static_programs_are_counted() {
     for flags in [&["-O2", "-static"][..], &["-O2", "-static-pie"]] {
-        let shop = Workshop::new();
+        let shop = RecordingFolder::new();
         let program = shop.compile("kinds", KINDS, flags);
         let (_, profile) = compare(&shop, &[text(&program)]);
         expect_kinds(&profile, &format!("{flags:?}"));
@@ -180,7 +180,7 @@ fn static_programs_are_counted() {
 
 /// Without symbols, functions are addresses; the counts are those of the same file with symbols.
 fn stripped_programs_are_counted() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2", "-Wl,--build-id"]);
     let symbols = Command::new("nm").arg(&program).output().unwrap();
     let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
@@ -233,7 +233,7 @@ int main(int count, char **words) {
 "#;
 
 fn threads_and_processes() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("threads", THREADS, &["-O2"]);
     let (_, profile) = compare(&shop, &[text(&program)]);
     assert_eq!(calls(&profile, "thread", "called"), 800_000);
@@ -266,7 +266,7 @@ fn libraries() {
             return 4;
         }
     "#;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let library = shop.compile("library.so", library, &["-O2", "-shared", "-fPIC"]);
     let program = shop.compile("loads", loads, &["-ldl"]);
     let (_, profile) = compare(&shop, &[text(&program), text(&library)]);
@@ -295,7 +295,7 @@ fn exceptions() {
             return 6;
         }
     "#;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let file = shop.path().join("throws.cc");
     std::fs::write(&file, source).unwrap();
     let program = shop.path().join("throws");
@@ -361,7 +361,7 @@ int main(int count, char **words) {
 "#;
 
 fn signals_and_seccomp() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("signals", SIGNALS, &["-O2", "-Wno-unused-result"]);
     let (_, profile) = compare(&shop, &[text(&program)]);
     assert!(calls(&profile, "main", "called") > 1000);
@@ -397,7 +397,7 @@ int main(int count, char **words) {
 "#;
 
 fn recording_ends_before() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("runs", RUNS_ON, &["-O2"]);
     let recorded = record(&shop, &["--seconds", "0.7"], &[text(&program)]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "well\n", "{}", err(&recorded));
@@ -409,7 +409,7 @@ fn recording_ends_before() {
 
 /// A recording is over when the program has ended that was started, whatever it leaves behind.
 fn outlived() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let begun = Instant::now();
     let script = "setsid sleep 300 <&- >&- 2>&- & echo $!; exit 3";
     let recorded = record(&shop, &[], &["sh", "-c", script]).output().unwrap();
@@ -476,7 +476,7 @@ int main(int count, char **words) {
 "#;
 
 fn ends_while_programs_begin() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("begins", BEGINS, &["-O2"]);
     for seconds in ["0.2", "0.4"] {
         let recorded = record(&shop, &["--seconds", seconds], &[text(&program)]).output().unwrap();
@@ -487,7 +487,7 @@ fn ends_while_programs_begin() {
 
 /// The recorder is killed at any moment of a start: the program and those that it starts run on.
 fn recorder_is_killed() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let script = format!("for i in 1 2 3 4 5 6 7 8 9 10 11 12; do {}; done; exit 4", text(&program));
     let plain = Command::new("sh").args(["-c", &script]).output().unwrap();
@@ -519,7 +519,7 @@ pub(super) fn recorder_of(front: u32) -> Option<u32> {
 
 /// A program with the rights of its owner, started by another user.
 fn other_rights() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = Path::new("/tmp").join(format!("sediment-rights-{}", std::process::id()));
     std::fs::create_dir(&folder).unwrap();
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -536,7 +536,7 @@ fn other_rights() {
 }
 
 fn tracers_work() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let recorded =
         record(&shop, &[], &["sh", "-c", "strace -o traced -f sh -c 'exit 6'; exit $?"]).output().unwrap();
     assert_eq!(code(&recorded), 6, "{}", err(&recorded));
@@ -548,7 +548,7 @@ fn tracers_work() {
 }
 
 fn debuggers_work() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let command = ["-batch", "-ex", "break last", "-ex", "run", "-ex", "backtrace", "-ex", "kill"];
     let recorded =
@@ -559,7 +559,7 @@ fn debuggers_work() {
 }
 
 fn refusals() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     for options in [&["--system"][..], &["--until", "output", "--", "true"]] {
         let refused = record(&shop, options, &[]).output().unwrap();
         assert_eq!(code(&refused), 2, "{options:?}: {}", err(&refused));
@@ -589,7 +589,7 @@ int main(int count, char **words) {
 
 /// Nobody names a method: every call is counted, unless breakpoints alone do what is asked, or record the program.
 fn chosen_method() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let filters = shop.compile("filters", FILTERS, &[]);
     let method_under = |confined: &[&str], options: &[&str]| {

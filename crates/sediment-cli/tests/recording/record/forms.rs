@@ -3,7 +3,8 @@
 //! with lines alone.
 
 use super::{
-    Workshop, code, compilers::COMPILERS, err, firsts, programs, repeated, repeated_alone, repeats, text,
+    RecordingFolder, code, compilers::COMPILERS, err, firsts, programs, repeated, repeated_alone, repeats,
+    text,
 };
 use libtest_mimic::Trial;
 use sediment_core::binary::{Binary, NoFiles};
@@ -15,7 +16,7 @@ use support::Need;
 
 /// Form in which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum BuildForm {
     Whole,
     /// Recorded by addresses.
     Stripped,
@@ -26,20 +27,20 @@ pub(crate) enum Form {
 pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     let strips = [Need::Program("cc"), Need::Program("strip")];
-    let row = |name, form: Form, program: &'static str, source: fn() -> String, expected| {
+    let row = |name, form: BuildForm, program: &'static str, source: fn() -> String, expected| {
         let needs: &[Need] = match form {
-            Form::Whole => &compiler,
-            Form::Stripped => &strips,
-            Form::Mapped => COMPILERS[0].needs,
+            BuildForm::Whole => &compiler,
+            BuildForm::Stripped => &strips,
+            BuildForm::Mapped => COMPILERS[0].needs,
         };
         // Programs that start others take longest, and are whole in each run.
-        let case = if form != Form::Whole && program == "spawns" { repeated_alone } else { repeated };
+        let case = if form != BuildForm::Whole && program == "spawns" { repeated_alone } else { repeated };
         case(name, needs, move || same_as_without(form, program, &source(), expected))
     };
     let lines = |name, program: &'static str, source: fn() -> String, expected| {
         repeated(name, &compiler, move || lines_are_the_same(program, &source(), expected))
     };
-    use Form::{Mapped, Stripped, Whole};
+    use BuildForm::{Mapped, Stripped, Whole};
     use programs::{forks, signals, spawns, threads, traps};
     let [of_work, of_spawns, of_signals] =
         [&["f0", "f59"][..], &["f0", "spawn"], &["f0", "note", "on_signal"]];
@@ -64,13 +65,13 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-impl Form {
+impl BuildForm {
     /// Options of `record` for all that is to be found.
     pub(crate) fn options(self) -> &'static [&'static str] {
         if self == Self::Mapped { &["--blocks", "always"] } else { &[] }
     }
 
-    pub(crate) fn build(self, shop: &Workshop, name: &str, source: &str) -> Built {
+    pub(crate) fn build(self, shop: &RecordingFolder, name: &str, source: &str) -> BuiltForm {
         let plugin;
         let flags: &[&str] = match self {
             Self::Mapped => {
@@ -88,18 +89,18 @@ impl Form {
             let done = Command::new("strip").arg("-o").arg(&program).arg(&whole).status().unwrap();
             assert!(done.success());
         }
-        Built { form: self, whole, program }
+        BuiltForm { form: self, whole, program }
     }
 }
 
 /// A program, and the file that has its symbols.
-pub(crate) struct Built {
-    form: Form,
+pub(crate) struct BuiltForm {
+    form: BuildForm,
     whole: PathBuf,
     pub(crate) program: PathBuf,
 }
 
-impl Built {
+impl BuiltForm {
     /// Checks that functions of the program have run, by a profile.
     pub(crate) fn expect(&self, profile: &Profile, expected: &[&str], when: &str) {
         let name = self.program.file_name().unwrap().to_str().unwrap();
@@ -108,7 +109,7 @@ impl Built {
         let binary = Binary::parse(&bytes, &NoFiles).unwrap();
         for function in expected {
             let known = match self.form {
-                Form::Stripped => {
+                BuildForm::Stripped => {
                     let symbol = binary.functions.iter().find(|symbol| symbol.name == *function);
                     format!("{:#x}", symbol.unwrap_or_else(|| panic!("no {function}")).address)
                 }
@@ -125,15 +126,15 @@ impl Built {
         let with_blocks = of_program.count();
         assert_eq!(
             with_blocks >= expected.len(),
-            self.form == Form::Mapped,
+            self.form == BuildForm::Mapped,
             "{when}: {with_blocks} with blocks"
         );
     }
 }
 
 /// Runs a program without and under the recorder, which may not show, and expects functions of it in the profile.
-fn same_as_without(form: Form, name: &str, source: &str, expected: &[&str]) {
-    let shop = Workshop::new();
+fn same_as_without(form: BuildForm, name: &str, source: &str, expected: &[&str]) {
+    let shop = RecordingFolder::new();
     let built = form.build(&shop, name, source);
     let program = &built.program;
     let without = alone(&shop, program);
@@ -148,7 +149,7 @@ fn same_as_without(form: Form, name: &str, source: &str, expected: &[&str]) {
     }
 }
 
-fn alone(shop: &Workshop, program: &Path) -> Output {
+fn alone(shop: &RecordingFolder, program: &Path) -> Output {
     let without = Command::new(program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     assert!(!without.stdout.is_empty(), "{without:?}");
     without
@@ -162,7 +163,7 @@ fn same(recorded: &Output, without: &Output, when: &str) {
 
 /// Runs a program without and under the recorder of executed lines, and expects the same executed lines of each function each time.
 fn lines_are_the_same(name: &str, source: &str, expected: &[&str]) {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile(name, source, &["-g"]);
     let without = alone(&shop, &program);
     let mut first = None;

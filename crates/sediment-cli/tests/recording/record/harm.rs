@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that a recorder harms easily: they end as they do without it, and nothing is left in them.
 
-use super::forms::Form;
+use super::forms::BuildForm;
 use super::{
-    Running, Workshop, assert_untouched, code, compilers, err, number_in, patience, programs, repeated,
-    repeated_alone, repeats, rounds, text,
+    RecordingFolder, Running, assert_untouched, code, compilers, err, number_in, patience, programs,
+    repeated, repeated_alone, repeats, rounds, text,
 };
 use libtest_mimic::Trial;
 use std::fs::Permissions;
@@ -26,10 +26,10 @@ pub fn cases() -> Vec<Trial> {
             program_that_becomes_unreadable_runs_on,
         ),
         repeated("code_that_is_unmapped_harms_no_program", &compiler, || {
-            code_is_unmapped(Form::Whole, &UNMAPPED);
+            code_is_unmapped(BuildForm::Whole, &UNMAPPED);
         }),
         repeated("blocks_that_are_unmapped_harm_no_program", compilers::COMPILERS[0].needs, || {
-            code_is_unmapped(Form::Mapped, &[&["--overhead", "40%"]]);
+            code_is_unmapped(BuildForm::Mapped, &[&["--overhead", "40%"]]);
         }),
         case("unreadable_programs_go_on", &another_user, unreadable_programs_go_on),
         case("programs_that_give_up_rights_go_on", &another_user, programs_that_give_up_rights_go_on),
@@ -57,8 +57,8 @@ const UNMAPPED: [&[&str]; 4] = [
 ];
 
 /// Data in the place of code that a program unmapped by itself: it has the bytes of breakpoints, and is not taken for them.
-fn code_is_unmapped(form: Form, all: &[&[&str]]) {
-    let shop = Workshop::new();
+fn code_is_unmapped(form: BuildForm, all: &[&[&str]]) {
+    let shop = RecordingFolder::new();
     let built = form.build(&shop, "unmaps", &programs::unmaps());
     let libraries =
         ["one.so", "two.so"].map(|name| shop.compile(name, &programs::library(), &["-shared", "-fPIC"]));
@@ -89,7 +89,7 @@ fn code_is_unmapped(form: Form, all: &[&[&str]]) {
 /// A program on the recorder's processor has as many as without it, wherever it asks: itself, in a thread, a child, another program, and
 /// after it has chosen one itself. What the kernel says of it, which it can read, tells that it was there.
 fn programs_do_not_see_the_recorders_processor() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let functions: String = (0..200)
         .map(|index| format!("__attribute__((noinline)) void p{index}(void) {{ asm volatile(\"\"); }}\n"))
         .collect();
@@ -193,8 +193,8 @@ int main(int count, char **words) {{
     )
 }
 
-fn shop_of_loads() -> (Workshop, PathBuf) {
-    let shop = Workshop::new();
+fn shop_of_loads() -> (RecordingFolder, PathBuf) {
+    let shop = RecordingFolder::new();
     for name in ["libone.so", "libtwo.so"] {
         shop.compile(name, LIBRARY, &["-shared", "-fPIC", "-O0"]);
     }
@@ -232,7 +232,7 @@ fn let_go_while_it_loads() {
 }
 
 /// The recorder as a user who may not read what others run; files of the shop are for all.
-fn as_another_user(shop: &Workshop, command: &[&str]) -> Command {
+fn as_another_user(shop: &RecordingFolder, command: &[&str]) -> Command {
     std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
     // Others may not enter the folders that root builds in.
     let sediment = shop.path().join("sediment");
@@ -247,7 +247,7 @@ fn as_another_user(shop: &Workshop, command: &[&str]) -> Command {
 }
 
 /// As the root of a container, who may not trace what has other rights.
-fn without_the_right_to_trace(shop: &Workshop, command: &[&str]) -> Command {
+fn without_the_right_to_trace(shop: &RecordingFolder, command: &[&str]) -> Command {
     let mut record = Command::new("setpriv");
     record.args(["--bounding-set", "-sys_ptrace", env!("CARGO_BIN_EXE_sediment"), "record"]);
     record.args(["-o", "recorded.gv", "--method", "breakpoints", "--"]).args(command);
@@ -303,7 +303,7 @@ int main(int count, char **words) {
 "#;
 
 fn program_that_becomes_unreadable_runs_on() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("unreadable", UNREADABLE, &[]);
     for arguments in [&[text(&program)][..], &[text(&program), "directly"]] {
         for _ in 0..repeats() {
@@ -321,7 +321,7 @@ fn program_that_becomes_unreadable_runs_on() {
 }
 
 fn unreadable_programs_go_on() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let hidden = shop.compile("hidden", "int main(void) { return 3; }", &[]);
     std::fs::set_permissions(&hidden, Permissions::from_mode(0o711)).unwrap();
     let script = format!("{}; test $? = 3 && exit 23", text(&hidden));
@@ -331,7 +331,7 @@ fn unreadable_programs_go_on() {
 }
 
 fn programs_that_give_up_rights_go_on() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "id", "-u"];
     let recorded = output_in_time(without_the_right_to_trace(&shop, &drop));
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), "65534\n", "{}", err(&recorded));
@@ -358,19 +358,19 @@ int main(int count, char **words) {
 "#;
 
 /// Starts the busy program, and a recorder of it; the recorder and the process.
-fn busy_and_recorded(shop: &Workshop) -> (Running, Running, i32) {
+fn busy_and_recorded(shop: &RecordingFolder) -> (Running, Running, i32) {
     let (busy, process) = busy(shop);
     (busy, recorded(shop, process), process)
 }
 
-fn busy(shop: &Workshop) -> (Running, i32) {
+fn busy(shop: &RecordingFolder) -> (Running, i32) {
     let program = shop.compile("busy", BUSY, &[]);
     let place = shop.path().join("busy.pid");
     let busy = Running(Command::new(program).arg(&place).stdin(Stdio::null()).spawn().unwrap());
     (busy, number_in(&place))
 }
 
-fn recorded(shop: &Workshop, process: i32) -> Running {
+fn recorded(shop: &RecordingFolder, process: i32) -> Running {
     let mut record = shop.record(&["--pid", &process.to_string(), "--seconds", "50"], &[]);
     let recorder = Running(record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     // It stands behind a tracer and has breakpoints.
@@ -390,7 +390,7 @@ fn traced_by(process: i32) -> String {
 
 /// Worth its time: a signal that was forgotten leaves breakpoints in a process that runs on, and ends it.
 fn every_signal_takes_the_breakpoints_out() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let (_busy, process) = busy(&shop);
     let is_let_go = |ended: &Output, signal: &str| {
         assert_eq!(code(ended), 0, "{signal}: {}", err(ended));
@@ -421,7 +421,7 @@ fn every_signal_takes_the_breakpoints_out() {
 }
 
 fn a_killed_front_lets_the_program_go() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let (busy, mut recorder, process) = busy_and_recorded(&shop);
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
@@ -437,7 +437,7 @@ fn a_killed_front_lets_the_program_go() {
 }
 
 fn code_that_is_writable_is_left_alone() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     // A counter in the same pages as functions: whoever writes pages back loses counts.
     let source = r#"
 static volatile long counter = 1;
@@ -488,7 +488,7 @@ void _start(void) {
 }
 
 fn a_file_that_is_replaced_is_one_loss() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let script = "for i in 1 2; do printf 'int f%d(int x) { return x + %d; } int main(void) { return f%d(0); }' $i $i $i > try.c; \
                   cc -O0 -Wl,--build-id try.c -o try && ./try; echo $?; done; exit 32";
     let recorded = shop.record(&[], &["sh", "-c", script]).output().unwrap();
@@ -500,7 +500,7 @@ fn a_file_that_is_replaced_is_one_loss() {
 }
 
 fn code_may_be_unexecutable_for_a_moment() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     for name in ["libone.so", "libtwo.so"] {
         shop.compile(name, LIBRARY, &["-shared", "-fPIC", "-O0"]);
     }
@@ -530,7 +530,7 @@ int main(void) {
 }
 
 fn no_breakpoint_inside_an_instruction() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let source = r#"
 #include <stdio.h>
 void counted(int *);
@@ -561,7 +561,7 @@ int main(void) {
 }
 
 fn first_thread_has_ended() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let source = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -594,7 +594,7 @@ int main(int count, char **words) {
 }
 
 fn breakpoints_keep_to_their_memory() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded = shop.record(&["--startup", "--max-memory", "32K"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 7, "{}", err(&recorded));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The other means of recording: chosen, taken where they are the best, and ended by the interrupt key.
 
-use super::forms::Form;
-use super::{Running, Workshop, calls, code, compilers, err, number_in, programs, text, wait};
+use super::forms::BuildForm;
+use super::{RecordingFolder, Running, calls, code, compilers, err, number_in, programs, text, wait};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn sediment() -> Command {
 }
 
 fn other_means_can_be_chosen() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &["-fno-omit-frame-pointer"]);
     let record = |method: &str| {
         let mut record = sediment();
@@ -81,7 +81,7 @@ fn worker() -> String {
 }
 
 fn the_interrupt_key_ends_every_recording() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);
     let place = shop.path().join("worker.pid");
     for method in ["breakpoints", "perf-stacks", "valgrind"] {
@@ -119,7 +119,7 @@ fn the_whole_machine_is_recorded() {
     if !allowed.status.success() {
         return support::skip_on_this_machine("this user may not record the whole machine");
     }
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("worker", &worker(), &["-fno-omit-frame-pointer"]);
     let place = shop.path().join("worker.pid");
     let worker = Running(Command::new(&program).arg(&place).stdout(Stdio::null()).spawn().unwrap());
@@ -142,7 +142,7 @@ fn is_default(doctor: &str, means: &str) -> bool {
 
 /// A machine with branch records, by a stand-in for perf that says what one has recorded.
 fn branch_records_are_taken_where_they_are() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded_there = root().join("tests/golden/read/perf-script/branches-by-name/input");
     let run = with_perf_of(&shop, &recorded_there);
@@ -157,7 +157,7 @@ fn branch_records_are_taken_where_they_are() {
 
 /// perf 6.12 where /sys is not mounted: it records nothing, and succeeds.
 fn a_perf_without_events_is_not_taken() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     // Header: sizes of itself and of an event; places of no events, of eight bytes of records, of no event types; no features.
     let numbers: [u64; 12] = [104, 152, 104, 0, 104, 8, 0, 0, 0, 0, 0, 0];
@@ -174,7 +174,7 @@ fn a_perf_without_events_is_not_taken() {
 }
 
 /// Runs sediment beside a stand-in for perf, whose recordings are copies of a file.
-fn with_perf_of(shop: &Workshop, recorded: &Path) -> impl Fn(&[&str]) -> Output {
+fn with_perf_of(shop: &RecordingFolder, recorded: &Path) -> impl Fn(&[&str]) -> Output {
     let script = format!(
         "[ \"$branches\" = any_call,u ] || exit 1\n\"$@\"\nended=$?\ncp '{}' \"$output\"\nexit $ended\n",
         recorded.display()
@@ -185,7 +185,7 @@ fn with_perf_of(shop: &Workshop, recorded: &Path) -> impl Fn(&[&str]) -> Output 
 
 /// Runs commands beside a stand-in for perf: a script of the shell that has the program and its arguments, and in variables which perf it
 /// is, the event, the output, and whether branches or stacks are asked for.
-fn beside_perf(shop: &Workshop, script: &str) -> impl Fn(&[&str]) -> Output + use<> {
+fn beside_perf(shop: &RecordingFolder, script: &str) -> impl Fn(&[&str]) -> Output + use<> {
     let perf = format!(
         "#!/bin/sh\n[ \"$1\" = --version ] && {{ echo perf version 6.1.0; exit; }}\nkind=$1\n\
          while [ $# -gt 0 ] && [ \"$1\" != -- ]; do\n\
@@ -207,7 +207,7 @@ fn beside_perf(shop: &Workshop, script: &str) -> impl Fn(&[&str]) -> Output + us
 /// Machines without branch records, which count cycles or do not, by stand-ins for perf. Where breakpoints are forbidden, samples are taken
 /// by the event that doctor gives as reason.
 fn samples_are_of_cycles_where_these_are_counted() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let sandbox = shop.compile("sandbox", crate::sandbox::SANDBOX, &[]);
     let stacks = root().join("tests/golden/read/perf-script/call-chains/input");
@@ -262,8 +262,8 @@ fn samples_tell_blocks() {
         __attribute__((noinline)) long step(long x) { if (x % 3) return x * 7 + 1; return x / 3; }\n\
         __attribute__((noinline)) long work(long n) { long s = 1; for (long i = 0; i < n; i++) s = step(s + i) & 0xffffff; return s; }\n\
         int main(void) { printf(\"%ld\\n\", work(160000000)); return 7; }\n";
-    let shop = Workshop::new();
-    let built = Form::Mapped.build(&shop, "steps", source);
+    let shop = RecordingFolder::new();
+    let built = BuildForm::Mapped.build(&shop, "steps", source);
     let without = Command::new(&built.program).output().unwrap();
     let mut record = sediment();
     // Samples enough of a program that runs for a second or two.

@@ -24,7 +24,7 @@ mod traced;
 mod trampolines;
 
 use crate::running::{code, err};
-use forms::Form;
+use forms::BuildForm;
 use libtest_mimic::Trial;
 use programs::FUNCTIONS;
 use std::cell::Cell;
@@ -67,13 +67,13 @@ pub(crate) fn cases() -> Vec<Trial> {
         long("calls_come_in_runs", &compiler, calls_come_in_runs),
         repeated("libraries_loaded_late_are_recorded", &compiler, libraries_loaded_late_are_recorded),
         repeated("a_server_is_recorded_under_load", &compiler, || {
-            a_server_is_recorded_under_load(Form::Whole)
+            a_server_is_recorded_under_load(BuildForm::Whole)
         }),
         repeated("a_stripped_server_is_recorded_under_load", &strips, || {
-            a_server_is_recorded_under_load(Form::Stripped)
+            a_server_is_recorded_under_load(BuildForm::Stripped)
         }),
         repeated("blocks_of_a_server_are_recorded_under_load", compilers::COMPILERS[0].needs, || {
-            a_server_is_recorded_under_load(Form::Mapped)
+            a_server_is_recorded_under_load(BuildForm::Mapped)
         }),
         repeated(
             "a_program_that_runs_on_is_left_as_it_was",
@@ -153,9 +153,9 @@ fn repeated_alone(name: &str, needs: &[Need], run: impl FnOnce() + Send + 'stati
     }
 }
 
-struct Workshop(tempfile::TempDir);
+struct RecordingFolder(tempfile::TempDir);
 
-impl Workshop {
+impl RecordingFolder {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -230,7 +230,7 @@ const RUNTIME: [&str; 5] =
     ["frame_dummy", "register_tm_clones", "deregister_tm_clones", "atexit", "call_weak_fn"];
 
 fn first_uses_stand_in_their_order() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 7, "{}", err(&recorded));
@@ -266,7 +266,7 @@ fn rates_tell_frequent_from_rare() {
             printf(\"%ld\\n\", sum);\n\
             return 0;\n\
         }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("rates", source, &[]);
     // The truth is 30,000 and 1,500. Few windows have seen either, so one recording of three may be far off.
     let estimates = || {
@@ -309,7 +309,7 @@ fn calls_come_in_runs() {
             printf(\"%ld\\n\", sum);\n\
             return 0;\n\
         }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("runs", source, &[]);
     let counted = rounds(12_000_000);
     let without = Command::new(&program).arg(&counted).output().unwrap();
@@ -331,7 +331,7 @@ fn calls_come_in_runs() {
 }
 
 fn libraries_loaded_late_are_recorded() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let library = shop.compile("library.so", &programs::library(), &["-shared", "-fPIC"]);
     let program = shop.compile("loads", &programs::loads(), &["-ldl"]);
     let without = Command::new(&program).arg(&library).output().unwrap();
@@ -410,10 +410,10 @@ fn assert_untouched(process: i32) {
     assert!(compared > 100_000, "only {compared} bytes of code");
 }
 
-fn a_server_is_recorded_under_load(form: Form) {
+fn a_server_is_recorded_under_load(form: BuildForm) {
     /// A process that has ended meanwhile: no process has so large a number.
     const ENDED: &str = "4194304";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let server = form.build(&shop, "server", &programs::server());
     let program = &server.program;
     let place = shop.path().join("server.pid");
@@ -440,7 +440,7 @@ fn a_server_is_recorded_under_load(form: Form) {
 
 /// A server whose work is done by processes that run already, and by some that it starts while it is recorded.
 fn processes_below_a_process_are_recorded_too() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("postmaster", &programs::postmaster(), &[]);
     let place = shop.path().join("postmaster.pid");
     for repeat in 0..repeats() {
@@ -481,7 +481,7 @@ fn callers_that_do_not_call_are_marked() {
         __attribute__((naked, noinline)) int by_jump(void) {\n\
         \x20   __asm__(\"lea 1f(%rip), %rax; push %rax; jmp landed; .skip 8, 0x90; 1: ret\"); }\n\
         int main(void) { printf(\"%d\\n\", by_jump()); return 0; }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("jumps", source, &[]);
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_eq!((code(&recorded), recorded.stdout.as_slice()), (0, &b"5\n"[..]), "{}", err(&recorded));
@@ -498,7 +498,7 @@ fn callers_that_do_not_call_are_marked() {
 }
 
 fn a_program_that_runs_on_is_left_as_it_was() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
     for repeat in 0..repeats() {
@@ -557,7 +557,7 @@ fn traced(process: i32) -> bool {
 
 /// The key reaches the program too, as both are of one group; here it ends by it.
 fn the_interrupt_key_keeps_what_was_recorded() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("server", &programs::server(), &[]);
     let place = shop.path().join("server.pid");
     let mut record = shop.record(&[], &[text(&program), text(&place)]);
@@ -572,7 +572,7 @@ fn the_interrupt_key_keeps_what_was_recorded() {
 }
 
 fn a_compiler_is_recorded_through_its_driver() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     std::fs::write(shop.path().join("input.c"), programs::plain()).unwrap();
     let compile = ["cc", "-O2", "-c", "input.c", "-o"];
     let without =
@@ -598,7 +598,7 @@ fn a_recording_may_end_at_the_first_output() {
         __attribute__((noinline)) void before(void) { __asm__ volatile(\"\"); }\n\
         __attribute__((noinline)) void after(void) { __asm__ volatile(\"\"); }\n\
         int main(void) { before(); puts(\"ready\"); fflush(stdout); after(); puts(\"done\"); return 0; }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("ready", source, &[]);
     let recorded = shop.record(&["--startup", "--until", "OUTPUT"], &[text(&program)]).output().unwrap();
     assert_eq!(recorded.stdout, b"ready\ndone\n", "{}", err(&recorded));
@@ -609,7 +609,7 @@ fn a_recording_may_end_at_the_first_output() {
 
 fn static_programs_are_recorded() {
     for (name, flags) in [("static", &["-static"][..]), ("static-pie", &["-static-pie", "-fPIE"])] {
-        let shop = Workshop::new();
+        let shop = RecordingFolder::new();
         let program = shop.compile(name, &programs::plain(), flags);
         let recorded = shop.record(&[], &[text(&program)]).output().unwrap();
         assert_eq!(code(&recorded), 7, "{name}: {}", err(&recorded));
@@ -626,7 +626,7 @@ fn excluded_files_get_no_breakpoints() {
             printf(\"%u\\n\", sum + checked()); fflush(stdout);\n\
             if (count > 2 && sum + 3 != strtoul(words[1], 0, 10)) { if (*words[2] == 'a') abort(); return 9; }\n\
             return 0; }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("checksum", source, &[]);
     let without = Command::new(&program).output().unwrap();
     for choice in [["--exclude", "checksum"], ["--only", "libc*"]] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles of installed packages: made-up ones in folders of their own, as dpkg and rpm keep them, and this machine's C library.
 
-use super::{Workshop, calls, code, err, firsts, programs, text};
+use super::{RecordingFolder, calls, code, err, firsts, programs, text};
 use libtest_mimic::Trial;
 use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
@@ -47,7 +47,7 @@ fn sediment() -> Command {
 
 /// Collects a package below `root` from a run of a program.
 fn collect(
-    shop: &Workshop,
+    shop: &RecordingFolder,
     package: &str,
     options: &[&str],
     program: &Path,
@@ -63,7 +63,7 @@ fn collect(
 }
 
 fn of_a_package_only_its_own_functions_are_collected() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
     for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
         std::fs::create_dir_all(at(folder)).unwrap();
@@ -138,7 +138,7 @@ fn of_a_package_only_its_own_functions_are_collected() {
 
 /// Others than root are refused before anything is recorded or written.
 fn only_root_collects_all() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     std::fs::set_permissions(shop.path(), Permissions::from_mode(0o777)).unwrap();
     // Others may not enter the folders that root builds in.
     let sediment = shop.path().join("sediment");
@@ -161,7 +161,7 @@ fn lines_of_summary(said: &str, file: &str) -> usize {
 
 fn files_of_many_libraries_are_told_in_ten_lines() {
     const LIBRARIES: usize = 9;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
     for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin", "usr/lib"] {
         std::fs::create_dir_all(at(folder)).unwrap();
@@ -223,7 +223,7 @@ fn answer(listener: &std::net::TcpListener, status: &str) -> String {
 }
 
 fn a_profile_is_sent_only_where_that_is_asked_for() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
     for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
         std::fs::create_dir_all(at(folder)).unwrap();
@@ -274,7 +274,7 @@ fn a_profile_is_sent_only_where_that_is_asked_for() {
 /// A real package, built and installed by rpm below a folder: program and library by way of links, the database where another
 /// distribution than this keeps it.
 fn packages_of_rpm_are_collected() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let at = |path: &str| shop.path().join("root").join(path);
     let main = "#include <stdio.h>\nlong library_call(long);\n\
         __attribute__((noinline)) long own(long x) { return library_call(x) + 1; }\n\
@@ -336,7 +336,7 @@ fn packages_of_rpm_are_collected() {
 
 /// The original's command, on what perf recorded of a program that works in the C library.
 fn recordings_become_profiles_of_a_package() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
         static int compare(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }\n\
         int main(void) {\n    enum { LINES = 20000 };\n    static char *lines[LINES]; static char text[LINES][24];\n\

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that may not be recorded: refused with a hint, or warned about before they run.
 
-use super::{Running, Workshop, code, err, number_in, patience, programs, text};
+use super::{RecordingFolder, Running, code, err, number_in, patience, programs, text};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 fn unrecordable_programs_are_refused() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     // Nothing is recorded that could not be kept.
     let plain = shop.compile("plain", &programs::plain(), &[]);
     std::fs::create_dir(shop.path().join("folder")).unwrap();
@@ -54,7 +54,7 @@ fn unrecordable_programs_are_refused() {
 }
 
 fn a_sandbox_that_forbids_tracing_is_named() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let sandbox = shop.compile("sandbox", crate::sandbox::SANDBOX, &[]);
     let program = shop.compile("plain", &programs::plain(), &[]);
     let sediment = env!("CARGO_BIN_EXE_sediment");
@@ -72,7 +72,7 @@ fn a_sandbox_that_forbids_tracing_is_named() {
 
 /// A program with the bit that gives it the rights of its owner, recorded by somebody who is not root.
 fn programs_with_other_rights_are_refused_or_warned_about() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("plain", &programs::plain(), &[]);
     let folder = shop.path();
     let done = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");

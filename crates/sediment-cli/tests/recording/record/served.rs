@@ -2,7 +2,7 @@
 //! Programs that serve their own files or memory, and would wait for themselves if the recorder waited for them; and a program that puts a
 //! copy of its code into memory that it shares.
 
-use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
+use super::{RecordingFolder, Running, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -139,7 +139,7 @@ int main(int count, char **words) {
 "#;
 
 fn served_files() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let server = shop.compile("server", &[SERVER, RUNS_SERVED].concat(), &["-w"]);
     let source = "__attribute__((noinline)) int f(int x) { return x + 1; } int main(int count, char **words) { return f(count) + f(3); }";
     let served = shop.compile("served", source, &[]);
@@ -196,7 +196,7 @@ fn late_memory() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the program has an instruction of x86-64");
     }
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("late", &[SERVER, READS_LATE].concat(), &["-w"]);
     let [file, place, number] = ["file", "place", "number"].map(|name| shop.path().join(name));
     std::fs::create_dir(&place).unwrap();
@@ -267,7 +267,7 @@ fn served_memory() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the program has an instruction of x86-64");
     }
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("serves", SERVES_MEMORY, &["-pthread", "-w"]);
     if Command::new(&program).arg("0").status().unwrap().code() == Some(NOT_HERE) {
         return support::skip_on_this_machine("userfaultfd is not allowed");
@@ -325,7 +325,7 @@ int main(void) {
 "#;
 
 fn shared_copy() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("copies", COPIES, &[]);
     let alone = Command::new(&program).output().unwrap();
     assert_eq!(code(&alone), 6);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that use SIGTRAP before they are recorded: they get no breakpoints, and that is said.
 
-use super::{Running, Workshop, assert_untouched, code, err, firsts, number_in, text};
+use super::{RecordingFolder, Running, assert_untouched, code, err, firsts, number_in, text};
 use libtest_mimic::Trial;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -49,7 +49,7 @@ int main(int count, char **words) {
 
 fn running_programs() {
     for (how, expected) in [("handles", "2 0\n"), ("blocks", "0 1\n")] {
-        let shop = Workshop::new();
+        let shop = RecordingFolder::new();
         let place = shop.path().join("place");
         let program = shop.compile("waits", WAITS, &[]);
         let mut waits = Command::new(&program);
@@ -76,7 +76,7 @@ fn running_programs() {
 
 /// Programs ignore what those ignored that started them.
 fn inherited_use() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("waits", WAITS, &[]);
     let place = shop.path().join("place");
     let script = format!("trap '' TRAP; {} {} ignores </dev/null; exit 9", text(&program), text(&place));
@@ -90,7 +90,7 @@ fn inherited_use() {
 
 /// Programs of Go are known by their sections. What they start is recorded.
 fn runtime_of_go() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let source = r#"
 #include <unistd.h>
 __attribute__((section(".go.buildinfo"), used)) static const char built[16] = "built";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Starts under `--method call-sites`: plans that are kept, memory that is opened early, and bounds of memory.
 
-use super::{Workshop, call_sites::KINDS, code, err, text};
+use super::{RecordingFolder, call_sites::KINDS, code, err, text};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// Records a program in a shop that has a cache of its own.
-fn record(shop: &Workshop, options: &[&str], command: &[&str]) -> Output {
+fn record(shop: &RecordingFolder, options: &[&str], command: &[&str]) -> Output {
     let mut record = super::call_sites::record(shop, options, command);
     record.env("XDG_CACHE_HOME", shop.path().join("caches")).output().unwrap()
 }
 
-fn plans(shop: &Workshop) -> Vec<PathBuf> {
+fn plans(shop: &RecordingFolder) -> Vec<PathBuf> {
     let folder = shop.path().join("caches/sediment");
     let all = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
     let mut all: Vec<PathBuf> = all.collect();
@@ -38,7 +38,7 @@ fn plans(shop: &Workshop) -> Vec<PathBuf> {
 }
 
 fn kept_plans() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let profile = |when: &str| {
         let recorded = record(&shop, &["--exact"], &[text(&program)]);
@@ -78,7 +78,7 @@ fn kept_plans() {
 
 /// Processes that run the same program one after the other, and at once, and load a library again.
 fn shared_stubs() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let library = "__attribute__((noinline)) long inner(long x) { return x + 1; }\nlong outer(long x) { return inner(x) + inner(x); }\n";
     let library =
         shop.compile("library.so", library, &["-O1", "-shared", "-fPIC", "-fno-ipa-icf", "-fno-inline"]);
@@ -140,7 +140,7 @@ fn hides() {
             return sum == 0;
         }
     "#;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("hides", source, &["-O1", "-no-pie"]);
     std::fs::set_permissions(shop.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     // Where the program under test is, another user may not look.
@@ -157,7 +157,7 @@ fn hides() {
 }
 
 fn memory() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kinds", KINDS, &["-O2"]);
     let said = |most: &str| {
         let recorded = record(&shop, &["--max-memory", most], &[text(&program)]);
@@ -172,7 +172,7 @@ fn memory() {
 }
 
 fn rough() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let profile = |quality: &str| {
         let text = format!(
             "digraph Callgraph {{\n  graph [sediment=2, source=\"a\", unit=calls, total=9, inputs=1{quality}];\n  \"a\" -> \"b\" [count=9];\n}}\n"

@@ -2,7 +2,8 @@
 //! Stripped programs: recorded by addresses, resolved by every kind of debug file, collected from packages.
 
 use super::{
-    Running, Workshop, assert_untouched, code, err, number_in, programs, repeated, repeats, seconds, text,
+    RecordingFolder, Running, assert_untouched, code, err, number_in, programs, repeated, repeats, seconds,
+    text,
 };
 use crate::running::sediment;
 use libtest_mimic::Trial;
@@ -40,7 +41,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// A program whose functions are all local but `main`, with its build-id, and a stripped copy in a folder of its own.
-fn built(shop: &Workshop, flags: &[&str]) -> (PathBuf, PathBuf) {
+fn built(shop: &RecordingFolder, flags: &[&str]) -> (PathBuf, PathBuf) {
     let source =
         programs::plain().replace("__attribute__((noinline)) long", "__attribute__((noinline)) static long");
     let whole = shop.compile("plain", &source, &[&["-g", "-Wl,--build-id"], flags].concat());
@@ -73,7 +74,7 @@ fn calls_of(profile: &Profile) -> BTreeMap<(String, String), u128> {
     calls
 }
 
-fn recorded(shop: &Workshop, program: &Path, to: &str) -> Profile {
+fn recorded(shop: &RecordingFolder, program: &Path, to: &str) -> Profile {
     let done = shop.record(&["--startup", "--only", "plain"], &[text(program)]).output().unwrap();
     assert_eq!(code(&done), 7, "{}", err(&done));
     let to = shop.path().join(to);
@@ -83,7 +84,7 @@ fn recorded(shop: &Workshop, program: &Path, to: &str) -> Profile {
 
 /// Without `.eh_frame`, functions begin where its index says so.
 fn the_index_of_unwind_tables_suffices() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let (_, stripped) = built(&shop, &[]);
     let by_tables = calls_of(&recorded(&shop, &stripped, "tables.gv"));
     let folder = shop.path().join("index");
@@ -95,7 +96,7 @@ fn the_index_of_unwind_tables_suffices() {
 }
 
 fn every_debug_file_names() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let (whole, stripped) = built(&shop, &[]);
     let expected = calls_of(&recorded(&shop, &whole, "whole.gv"));
@@ -145,7 +146,7 @@ fn every_debug_file_names() {
 }
 
 fn a_debug_file_that_dwz_has_packed_names_as_well() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let (whole, stripped) = built(&shop, &["-gdwarf-4"]);
     let expected = calls_of(&recorded(&shop, &whole, "whole.gv"));
     recorded(&shop, &stripped, "nameless.gv");
@@ -159,7 +160,7 @@ fn a_debug_file_that_dwz_has_packed_names_as_well() {
 }
 
 fn files_of_other_builds_are_refused() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let (whole, stripped) = built(&shop, &[]);
     recorded(&shop, &stripped, "nameless.gv");
@@ -193,7 +194,7 @@ fn files_of_other_builds_are_refused() {
 
 /// `merge --into --against`: an address is in the build whose build-id the profile has, or nowhere.
 fn addresses_are_held_against_their_own_build() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let (whole, stripped) = built(&shop, &[]);
     recorded(&shop, &stripped, "nameless.gv");
@@ -233,7 +234,7 @@ fn addresses_are_held_against_their_own_build() {
 }
 
 fn commands_say_what_they_do_with_addresses() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let (whole, stripped) = built(&shop, &[]);
     recorded(&shop, &stripped, "nameless.gv");
@@ -256,7 +257,7 @@ fn commands_say_what_they_do_with_addresses() {
 }
 
 fn stripped_packages_scripts_and_services_are_collected() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let at = |path: &str| folder.join("root").join(path);
     for path in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin"] {
@@ -324,7 +325,7 @@ fn stripped_packages_scripts_and_services_are_collected() {
 }
 
 /// A service, by a made-up answer of its manager.
-fn a_running_service_is_collected(shop: &Workshop, path: &str) {
+fn a_running_service_is_collected(shop: &RecordingFolder, path: &str) {
     let folder = shop.path();
     let installed = folder.join("root/usr/bin/served");
     let served = shop.compile("served", &programs::server(), &["-Wl,--build-id"]);
@@ -352,7 +353,7 @@ fn a_running_service_is_collected(shop: &Workshop, path: &str) {
 
 /// Two stripped programs of one name in one recording: an address could be of either, so only named functions are kept, and that is said.
 fn two_builds_of_one_name() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let folder = shop.path();
     let mut programs = Vec::new();
     for number in ["1", "2"] {
@@ -385,7 +386,7 @@ fn two_builds_of_one_name() {
     }
 }
 
-fn recorded_as_one(shop: &Workshop, program: &Path) {
+fn recorded_as_one(shop: &RecordingFolder, program: &Path) {
     let done = shop.record(&["--startup", "--only", "two"], &[text(program)]).output().unwrap();
     assert_eq!(code(&done), 0, "{}", err(&done));
     let profile = read(&shop.path().join("recorded.gv"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs whose waits, ends, descriptors and limits tracing alone would change, without any breakpoint.
 
-use super::{Running, Workshop, assert_untouched, code, err, number_in, repeated, repeats, text};
+use super::{RecordingFolder, Running, assert_untouched, code, err, number_in, repeated, repeats, text};
 use libtest_mimic::Trial;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -134,7 +134,7 @@ fn waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
     }
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("waits", WAITS, &[]);
     for options in [&[][..], &["--startup"], &["--startup", "--trampolines"]] {
         let recorded = shop.record(options, &[text(&program)]).output().unwrap();
@@ -149,7 +149,7 @@ fn attached_waits() {
     if !cfg!(target_arch = "x86_64") {
         return support::skip_on_this_machine("the kernel does not let a call begin again there");
     }
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("waits", WAITS, &[]);
     let place = shop.path().join("place");
     let mut waits = Command::new(program);
@@ -182,7 +182,7 @@ int main(int count, char **words) {
 
 /// A shell waits for what it started, and lets that go on, or all of its job; somebody else lets the program alone go on.
 fn stopped_job() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("stops", STOPS, &[]);
     let place = shop.path().join("place");
     for _ in 0..repeats() {
@@ -229,7 +229,7 @@ int main(int count, char **words) {
 /// A terminal's stop, which the program ignores; a stop of the whole job that only the front is continued from; and a stop by a thread
 /// that is not the first: the program stays stopped until somebody lets it go on.
 fn job_of_a_program() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("job", JOB, &["-pthread"]);
     let place = shop.path().join("place");
     for _ in 0..repeats() {
@@ -289,7 +289,7 @@ int main(void) {
     return 5;
 }
 "#;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("ends", source, &[]);
     for options in [&[][..], &["--startup"]] {
         let recorded = shop.record(options, &[text(&program)]).output().unwrap();
@@ -301,7 +301,7 @@ int main(void) {
 /// Descriptors that the program inherits are closed once it closes them, though the recorder runs on.
 fn descriptors() {
     let source = "#include <unistd.h>\nint main(void) { char end; alarm(40); write(3, \"ready\", 5); close(3); return 4 + read(0, &end, 1); }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("tells", source, &["-w"]);
     let record = shop.record(&["--startup"], &[text(&program)]);
     let words = std::iter::once(record.get_program()).chain(record.get_args());
@@ -319,7 +319,7 @@ fn descriptors() {
 
 fn real_time_signal() {
     let source = "#include <signal.h>\n#include <unistd.h>\nint main(void) { kill(getpid(), SIGRTMIN + 2); pause(); }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("signalled", source, &[]);
     let recorded = shop.record(&["--startup"], &[text(&program)]).output().unwrap();
     assert_eq!(code(&recorded), 128 + 36, "{}", err(&recorded));
@@ -327,7 +327,7 @@ fn real_time_signal() {
 
 /// Many short programs, of which each keeps to the limit, but not all that the recorder does for them.
 fn limit_of_processor_time() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let script = "i=0; while [ $i -lt 1500 ]; do cat /dev/null; i=$((i+1)); done; echo done; exit 3";
     let recorded = shop.record(&["--startup"], &["sh", "-c", script]);
     let mut limited = Command::new("prlimit");
@@ -340,7 +340,7 @@ fn limit_of_processor_time() {
 
 fn search_for_leaks() {
     let source = "#include <stdio.h>\n#include <stdlib.h>\nint main(void) { free(malloc(9)); puts(\"well\"); return 6; }\n";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("leaks", source, &["-fsanitize=address"]);
     let script = format!("{}; exit 7", text(&program));
     let searched = shop.record(&["--startup"], &["sh", "-c", &script]).output().unwrap();

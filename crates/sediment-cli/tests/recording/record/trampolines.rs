@@ -2,8 +2,8 @@
 //! `record --startup --trampolines`: what breakpoints record is recorded, and the program runs as without.
 
 use super::{
-    Running, Workshop, code, err, firsts, number_in, patience, programs, repeated, repeated_alone, repeats,
-    text,
+    RecordingFolder, Running, code, err, firsts, number_in, patience, programs, repeated, repeated_alone,
+    repeats, text,
 };
 use libtest_mimic::Trial;
 use std::path::{Path, PathBuf};
@@ -79,7 +79,7 @@ fn trampolines_record_what_breakpoints_do() {
         "#include <stdio.h>\n#include <string.h>\n{functions}{LOOKS}\
          int main(void) {{ long s = 1; for (int i = 0; i < 20000; i++) {{ {calls} }} looks(); printf(\"%ld\\n\", s); return 7; }}"
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     for flags in [&[][..], &["-fcf-protection"], &["-no-pie"], &["-O0"]] {
         let program = shop.compile("many", &source, flags);
         let without = Command::new(&program).output().unwrap();
@@ -122,7 +122,7 @@ fn switches() {
          static long waits(void) {{ struct rusage used; getrusage(RUSAGE_SELF, &used); return used.ru_nvcsw; }}\n\
          int main(void) {{ long s = waits(), before = waits(); {calls} long more = waits() - before; looks(); printf(\"%ld\\n\", more); return s == 0; }}"
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     for flags in [&[][..], &["-fno-omit-frame-pointer"]] {
         let program = shop.compile("switches", &source, flags);
         let listing = Command::new("objdump").arg("-d").arg(&program).output().unwrap();
@@ -144,7 +144,7 @@ fn switches() {
 /// A program is the same, and so is its profile, by breakpoints and by jumps. Worth its time: jumps that outlive a thread or process are executed as
 /// other code.
 fn same_as_by_breakpoints(name: &str, source: &str) {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile(name, source, &[]);
     let without = Command::new(&program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     let mut names = Vec::new();
@@ -205,7 +205,7 @@ int main(void) {{
 }}
 "#
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("faults", &source, &[]);
     let without = Command::new(&program).output().unwrap();
     assert!(
@@ -246,7 +246,7 @@ int main(void) {{
 }}
 "#
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("kept", &source, &[]);
     let without = Command::new(&program).output().unwrap();
     for _ in 0..times {
@@ -275,7 +275,7 @@ int main() {{
 }}
 "#
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let file = shop.path().join("throws.cc");
     std::fs::write(&file, source).unwrap();
     let program = shop.path().join("throws");
@@ -295,7 +295,7 @@ fn limited_programs_have_no_trampolines() {
         "#include <stdio.h>\n#include <string.h>\n{LOOKS}\n__attribute__((noinline)) int f(int x) {{ return x + 1; }}\n\
          int main(int count, char **words) {{ printf(\"%d\\n\", f(count)); looks(); return 0; }}"
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("limited", &source, &[]);
     let filter = format!("exec {}", text(&shop.compile("filter", crate::sandbox::SANDBOX, &[])));
     let limits = ["exec", "ulimit -v 4000000; exec", "ulimit -f 100000; exec", &filter];
@@ -321,7 +321,7 @@ fn jumps_give_way_before_code_is_writable() {
          void *page = mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);\n\
          mprotect(page, 4096, PROT_READ | PROT_WRITE);\n\
          printf(\"%x %x\\n\", before, now()); return f(1) != 1234570; }";
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("heard", source, &["-O2", "-fcf-protection=none"]);
     let of_musl = shop.path().join("of-musl");
     let mut compile = Command::new("musl-gcc");
@@ -370,7 +370,7 @@ fn no_page_is_writable_and_executable() {
          int main(int count, char **words) {{ long s = 1;\n\
          FILE *file = fopen(words[1], \"w\"); fprintf(file, \"%d\\n\", getpid()); fclose(file);\n{calls} printf(\"%ld\\n\", s); return 6; }}"
     );
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     shop.compile("libone.so", &programs::library(), &["-shared", "-fPIC"]);
     let program = shop.compile("slow", &source, &["-ldl"]);
     let place = shop.path().join("slow.pid");
@@ -424,7 +424,7 @@ int main(void) {
 "#;
 
 fn stopped_at_their_beginning() {
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("stops", STOPS, &["-w"]);
     for _ in 0..repeats() {
         let recorded = shop.record(&OPTIONS, &[text(&program)]).output().unwrap();
@@ -499,7 +499,7 @@ fn frozen_at_its_beginning() {
     let Some(group) = ControlGroup::new() else {
         return support::skip_on_this_machine("no control group of version 2 can be made");
     };
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let program = shop.compile("freezes", FREEZES, &["-w"]);
     for _ in 0..repeats() {
         let mut record = shop.record(&OPTIONS, &[text(&program), text(&group.0)]);

@@ -3,7 +3,7 @@
 
 use super::{code, err, eval, fails, lines};
 use libtest_mimic::Trial;
-use sediment_core::binary::{Binary, Files};
+use sediment_core::binary::{Binary, NoFiles};
 use std::path::Path;
 use support::{Need, case, ignored, linker_folder};
 
@@ -38,20 +38,6 @@ __attribute__((noinline)) int first(int x) { return x + 1; }
 __attribute__((noinline)) int second(int x) { return first(x) ^ 5; }
 int main(void) { printf(\"%d\\n\", third(second(LEVEL))); return 0; }
 ";
-
-struct NoFiles;
-
-impl Files for NoFiles {
-    fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
-        None
-    }
-    fn debug_file_by_link(&self, _: &[u8], _: u32) -> Option<Vec<u8>> {
-        None
-    }
-    fn binary(&self, _: &str, _: Option<&str>) -> Option<Vec<u8>> {
-        None
-    }
-}
 
 /// Names and addresses of the program's own functions, by address.
 fn functions(path: &Path) -> Vec<(u64, String)> {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Blocks: from a program whose line table numbers them, by a recording, to one whose blocks lie as they ran.
 
-use crate::compilers::{COMPILERS, Compiler, Runs};
+use crate::compilers::{COMPILERS, Compiler, CompilerHost};
 use crate::gcc_plugin::odd::has_cold_part;
 use crate::gcc_plugin::{has, read};
 use crate::running::{done, err, sediment};
 use sediment_core::binary::{Binary, NoFiles};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::profile::FunctionKey;
-use sediment_order::report::layout::{self, Heat, ProfiledFunction};
+use sediment_order::report::layout::{self, ProfileByName, ProfiledFunction};
 use std::fmt::Write as _;
 use std::process::Command;
 use tempfile::TempDir;
@@ -324,7 +324,7 @@ fn cold_parts_are_drawn_without_heat(folder: &TempDir) {
     let binary = Binary::parse(&bytes, &NoFiles).unwrap();
     let key = FunctionKey::new(None, b"work", None).unwrap();
     let profiled = ProfiledFunction { weight: 7, group: GroupKind::Hot, first: None };
-    let heat = Heat::of([(&key, profiled)].into_iter());
+    let heat = ProfileByName::of([(&key, profiled)].into_iter());
     let layout = layout::linked("used", &binary, &heat);
     let drawn = |name: &str| layout.functions.iter().find(|function| function.name == name).unwrap();
     let (hot, cold) = (drawn("work"), drawn("work.cold"));
@@ -461,7 +461,7 @@ pub fn functions_of_groups_are_split_in_their_group(gcc: &'static Compiler) {
     for units in
         [["one.o", "two.o"], ["one-plain.o", "two.o"], ["one.o", "two-plain.o"], ["two.o", "one-plain.o"]]
     {
-        let linkers: &[&str] = if gcc.runs == Runs::Here { &["bfd", "gold"] } else { &["bfd"] };
+        let linkers: &[&str] = if gcc.runs == CompilerHost::Here { &["bfd", "gold"] } else { &["bfd"] };
         for linker in linkers {
             at(&[&units[..], &["main.o", &format!("-fuse-ld={linker}"), "-o", "used"]].concat());
             for arguments in [&[][..], &["thrown"]] {

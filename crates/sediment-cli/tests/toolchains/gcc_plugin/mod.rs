@@ -13,7 +13,7 @@ mod together;
 mod tools;
 mod whole;
 
-use crate::compilers::{COMPILERS, Compiler, Runs};
+use crate::compilers::{COMPILERS, Compiler, CompilerHost};
 use crate::running::{done, err, sediment};
 use libtest_mimic::Trial;
 use std::io::Write;
@@ -54,10 +54,10 @@ Both::Both() {}
 __attribute__((noinline)) const char *Both::name() { return 0; }
 ";
 
-type Case = (&'static str, fn(&'static Compiler));
+type PluginCase = (&'static str, fn(&'static Compiler));
 
 /// With every compiler.
-const OF_ALL: &[Case] = &[
+const OF_ALL: &[PluginCase] = &[
     ("units_become_a_profile_of_the_program", units_become_a_profile_of_the_program),
     ("virtual_calls_templates_thunks_and_other_names", virtual_calls_templates_thunks_and_other_names),
     ("link_time_optimisation", link_time_optimisation),
@@ -638,7 +638,7 @@ fn a_problem_is_a_note(gcc: &Compiler) {
 
 /// This system's plugin in the compiler of the Debian 13 tree.
 fn of_another_gcc(gcc: &Compiler) {
-    let other = COMPILERS.iter().find(|other| matches!(other.runs, Runs::InTree(_))).unwrap();
+    let other = COMPILERS.iter().find(|other| matches!(other.runs, CompilerHost::InTree(_))).unwrap();
     let folder = sources(other);
     let plugin = gcc.plugin();
     std::fs::copy(plugin.strip_prefix("-fplugin=").unwrap(), folder.path().join("sediment.so")).unwrap();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs after a finished one, and training commands that are short.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::process::Command;
 use support::{Need, case, long};
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Trial> {
 
 /// make would find its programs up to date. A run in a copy then leaves the tree as it is, and a tree that was moved can be put back.
 fn a_finished_run_in_place_begins_again() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CFLAGS=-O1 && cp -p toy kept");
     let in_place = ["--in-place", "--train", "./toy", "--json"];
     project.shell("rm toy program.o 2>/dev/null; cp -p kept toy; touch program.c");
@@ -45,7 +45,7 @@ fn a_finished_run_in_place_begins_again() {
 
 /// In place, the next run finds the same obstacle, and none once the compiler is called by its name.
 fn a_run_without_sections_begins_again() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let gcc = support::program("gcc").unwrap();
     let options = ["--in-place", "--train", "./toy; ./toy", "--json"];
     let compiler = format!("CC={}", gcc.display());
@@ -63,7 +63,7 @@ fn a_run_without_sections_begins_again() {
 
 /// A second run says that it begins again, and one with another folder does not copy the first one's.
 fn a_finished_run_begins_again() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let run = |options: &[&str]| {
         let output = project.run(options, &["make"]);
         assert_eq!(code(&output), 0, "{}", err(&output));
@@ -95,7 +95,7 @@ fn a_finished_run_begins_again() {
 
 /// A training command or one to measure is corrected without another build.
 fn other_commands_take_the_build_that_is_there() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("echo 9 >../input");
     let builds = || std::fs::read_to_string(project.path("../builds")).unwrap().lines().count();
     let log = project.path("../builds");
@@ -130,7 +130,7 @@ fn other_commands_take_the_build_that_is_there() {
 
 /// A small program has more functions of the compiler's start files than of its own. That is no fault of the build.
 fn start_files_lack_no_sections() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("echo 'int main(void) { return 0; }' >program.c");
     let run = project.run(&["--train", "./toy", "--json"], &["make"]);
     assert_eq!(code(&run), 0, "{}", err(&run));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds and training commands that fail, never end, leave servers behind or are interrupted.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use crate::sandbox::SANDBOX;
 use libtest_mimic::Trial;
 use std::process::{Command, Stdio};
@@ -31,7 +31,13 @@ pub fn cases() -> Vec<Trial> {
 
 /// Checks the exit code of a run that fails, and the data in its message.
 #[track_caller]
-fn fails(project: &Project, options: &[&str], build: &[&str], expected: i32, data: &[&str]) -> String {
+fn fails(
+    project: &OptimizedProject,
+    options: &[&str],
+    build: &[&str],
+    expected: i32,
+    data: &[&str],
+) -> String {
     let output = project.run(options, build);
     let said = err(&output);
     assert_eq!(code(&output), expected, "{said}");
@@ -44,14 +50,14 @@ fn fails(project: &Project, options: &[&str], build: &[&str], expected: i32, dat
 }
 
 fn a_build_that_fails() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::write(project.path("program.c"), "int main(void) { return missing; }\n").unwrap();
     let data = ["building.log", "no-such-program: not found"];
     fails(&project, &["--train", "./toy"], &["no-such-program"], 1, &data);
 }
 
 fn a_training_command_that_fails() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let first = ["(`./toy; exit 3`)", "exit code 3", "training-1.log"];
     fails(&project, &["--train", "./toy; exit 3"], &["make"], 1, &first);
     let second = ["after: build; changed: --train\n", "(`./no-such-program`)", "training-1.log"];
@@ -59,19 +65,19 @@ fn a_training_command_that_fails() {
 }
 
 fn a_training_command_that_never_ends() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let options = ["--train", "./toy; sleep 1000", "--timeout", "3"];
     fails(&project, &options, &["make"], 1, &["sleep 1000", " 3 s", "--timeout"]);
 }
 
 fn a_training_command_of_another_program() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     fails(&project, &["--train", "ls"], &["make"], 1, &[": toy\n"]);
 }
 
 /// The tree's own program is not the one that is built in the copy.
 fn a_training_command_of_another_build() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1");
     let toy = format!("'{}'", project.path("toy").canonicalize().unwrap().display());
     fails(&project, &["--train", &toy], &["make"], 1, &[".sediment/tree/toy: ", &toy, "build-id"]);
@@ -86,7 +92,7 @@ fn a_training_command_of_another_build() {
 
 /// In a copy, that is the working folder.
 fn a_build_that_writes_above_its_folder() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let train = ["--train", "./toy"];
     let linked = [".sediment/toy: ", "--in-place"];
     fails(&project, &train, &["make && gcc -o ../toy program.o"], 1, &linked);
@@ -101,7 +107,7 @@ fn a_build_that_writes_above_its_folder() {
 fn a_compiler_called_by_its_path() {
     let gcc = support::program("gcc").unwrap();
     let compiler = format!("CC={}", gcc.display());
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     fails(&project, &["--train", "./toy"], &["make", &compiler], 1, &["toy: ", "-ffunction-sections"]);
     // One object of several.
     let own = "int other(int, char **);\nint main(int count, char **words) { return other(count, words); }\n";
@@ -121,7 +127,7 @@ fn a_compiler_called_by_its_path() {
 
 /// Then no compiler is to blame.
 fn a_build_with_an_order_of_its_own() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let own = "SECTIONS { .text.own : { *(.text.main) } } INSERT BEFORE .text;\n";
     std::fs::write(project.path("own.ld"), own).unwrap();
     let build = ["make", "LDFLAGS=-Wl,-T,own.ld"];
@@ -130,12 +136,12 @@ fn a_build_with_an_order_of_its_own() {
 }
 
 fn a_build_without_symbols() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     fails(&project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1, &[" toy\n", "install -s"]);
 }
 
 fn a_server_that_was_left_running() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let train = "./toy; setsid sleep 1000 > /dev/null 2>&1 &";
     let report = project.optimize(&["--train", train, "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
@@ -144,7 +150,7 @@ fn a_server_that_was_left_running() {
 
 /// Starts a run, interrupts it as soon as a file of its working folder is there, and lets it continue.
 fn interrupted(file: &str, train: &str, build: &[&str], done: &str) {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let run = project
         .command(&["--train", train, "--json"], build)
         .stdout(Stdio::piped())
@@ -177,7 +183,7 @@ fn an_interrupted_second_build_continues() {
 }
 
 fn a_folder_of_someone_else() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::create_dir(project.path("mine")).unwrap();
     std::fs::write(project.path("mine/letter"), "dear").unwrap();
     fails(&project, &["--work", "mine", "--train", "./toy"], &["make"], 2, &["/mine: ", "--work DIR"]);
@@ -186,7 +192,7 @@ fn a_folder_of_someone_else() {
 
 /// That is said before the build.
 fn a_machine_that_cannot_record() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::write(project.path("../sandbox.c"), SANDBOX).unwrap();
     project.shell("gcc -o ../sandbox ../sandbox.c");
     let command = project.command(&["--train", "./toy", "--startup", "./toy"], &["make"]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files and processes of the user, which nothing may change, end or lose.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-fn refused(project: &Project, options: &[&str], data: &[&str]) {
+fn refused(project: &OptimizedProject, options: &[&str], data: &[&str]) {
     let before = project.files();
     let output = project.run(&[options, &["--train", "./toy"]].concat(), &["make"]);
     assert!(code(&output) == 2 && data.iter().all(|word| err(&output).contains(word)), "{}", err(&output));
@@ -40,7 +40,7 @@ fn refused(project: &Project, options: &[&str], data: &[&str]) {
 }
 
 fn working_folders_of_others_stay() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::create_dir_all(project.path("data/keep")).unwrap();
     for state in ["{\"mine\":1}", "", "{\"sediment-optimize\":999}"] {
         std::fs::write(project.path("data/state.json"), state).unwrap();
@@ -56,7 +56,7 @@ fn working_folders_of_others_stay() {
 
 /// A later run in a copy does not make them forgotten.
 fn the_first_originals_come_back() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && chmod 2755 toy");
     let before = std::fs::read(project.path("toy")).unwrap();
     project.shell("cp toy kept && make clean && cp -p kept toy && chmod 2755 toy");
@@ -71,7 +71,7 @@ fn the_first_originals_come_back() {
 
 /// Nothing is removed or put back by halves.
 fn a_damaged_list_is_an_error() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let kept = |name: &str| project.path(".sediment/saved").join(name);
     project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
     for name in ["list.json", "added.json"] {
@@ -90,7 +90,7 @@ fn a_damaged_list_is_an_error() {
 
 /// The working folder may come with the sources, from a stranger.
 fn saved_files_go_nowhere_else() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::create_dir_all(project.path(".sediment/saved")).unwrap();
     std::fs::write(project.path("../victim"), "dear").unwrap();
     std::fs::write(project.path(".sediment/saved/0"), "changed").unwrap();
@@ -111,7 +111,7 @@ fn saved_files_go_nowhere_else() {
 }
 
 fn links_into_the_tree_lead_into_the_copy() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let tree = project.path("").canonicalize().unwrap();
     std::fs::create_dir(tree.join("out")).unwrap();
     std::fs::write(tree.join("out/toy"), "mine").unwrap();
@@ -121,7 +121,7 @@ fn links_into_the_tree_lead_into_the_copy() {
 }
 
 fn links_by_absolute_paths_are_an_error() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let toy = project.path("").canonicalize().unwrap().join("absolute");
     let build = format!("make && gcc -o '{}' *.o", toy.display());
     let output = project.run(&["--train", "./toy"], &[&build]);
@@ -131,7 +131,7 @@ fn links_by_absolute_paths_are_an_error() {
 
 /// A shell may have started some, and then become the command.
 fn older_processes_go_on() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let line =
         "sleep 300 >/dev/null 2>&1 & echo $! >../sleeper; exec \"$0\" optimize --train ./toy --json -- make";
     let done = Command::new("sh")
@@ -147,7 +147,7 @@ fn older_processes_go_on() {
 
 /// As Go's cache of modules makes them.
 fn read_only_folders_are_removed() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let build = "make && mkdir -p cache/module && touch cache/module/file && chmod -R a-w cache";
     project.optimize(&["--train", "./toy", "--json"], &[build]);
     project.optimize(&["--train", "./toy", "--json"], &["make"]);
@@ -158,7 +158,7 @@ fn read_only_folders_are_removed() {
 
 /// A checked-in program that is equal to what the first build links.
 fn expected_results_stay() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC='gcc -ffunction-sections' && mkdir golden && cp -p toy golden/ && make clean");
     let golden = std::fs::read(project.path("golden/toy")).unwrap();
     let options = ["--in-place", "--train", "./toy", "--ship", "order", "--json"];
@@ -182,7 +182,7 @@ fn expected_results_stay() {
 }
 
 fn folders_that_a_build_removes_come_back() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && mkdir -p out/bin && mv toy out/bin/older && make clean");
     let older = std::fs::read(project.path("out/bin/older")).unwrap();
     project.optimize(&["--in-place", "--train", "./toy", "--json"], &["rm -rf out; make"]);
@@ -193,7 +193,7 @@ fn folders_that_a_build_removes_come_back() {
 
 /// A name of the program outside the tree, as of an installed one.
 fn hard_links_are_not_written_through() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && ln toy ../installed && rm program.o && touch program.c");
     let installed = std::fs::read(project.path("../installed")).unwrap();
     project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
@@ -212,7 +212,7 @@ fn undone_in_a_member_of_a_workspace() {
         ("member/src/main.rs", "fn main() {}\n"),
         (".sediment/state.json", state),
     ];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let project = OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
     let program = project.path("../cargo-sediment");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), &program).unwrap();
     let undone = Command::new(program)
@@ -226,7 +226,7 @@ fn undone_in_a_member_of_a_workspace() {
 
 /// A linker puts its output in their place.
 fn symbolic_links_to_programs_come_back() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && mv toy ../installed && ln -s ../installed toy && rm program.o && touch program.c");
     let installed = std::fs::read(project.path("../installed")).unwrap();
     project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make -B"]);
@@ -238,7 +238,7 @@ fn symbolic_links_to_programs_come_back() {
 
 /// To open one is to wait for ever.
 fn pipes_in_the_tree_are_not_opened() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("mkfifo pipe pipe.o && ln -s pipe link");
     project.optimize(&["--in-place", "--train", "./toy", "--json"], &["make"]);
     assert_eq!(code(&project.run(&["--undo"], &[])), 0);

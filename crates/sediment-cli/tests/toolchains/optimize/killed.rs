@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs that were killed, and trees that changed before they continue.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -24,14 +24,14 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// A project with a program of an earlier build, and the bytes of that.
-fn built() -> (Project, Vec<u8>) {
-    let project = Project::of(Kind::Make);
+fn built() -> (OptimizedProject, Vec<u8>) {
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1 && rm program.o && touch program.c");
     let toy = std::fs::read(project.path("toy")).unwrap();
     (project, toy)
 }
 
-fn start(project: &Project, options: &[&str], build: &[&str]) -> Child {
+fn start(project: &OptimizedProject, options: &[&str], build: &[&str]) -> Child {
     project.command(options, build).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
@@ -44,7 +44,7 @@ fn wait_for(what: &str, is_there: impl Fn() -> bool) {
 }
 
 /// Kills a run, and what it started in the project.
-fn kill(project: &Project, mut run: Child) {
+fn kill(project: &OptimizedProject, mut run: Child) {
     run.kill().unwrap();
     run.wait().unwrap();
     for process in project.processes() {
@@ -57,7 +57,7 @@ fn kill(project: &Project, mut run: Child) {
 const SLEEPS: &str = "test ! -e .sediment-run-toy || test -e ../go-on || sleep 1000; ./toy";
 const IN_PLACE: [&str; 6] = ["--in-place", "--train", "./toy", "--measure", SLEEPS, "--json"];
 
-fn killed_in_simulation() -> (Project, Vec<u8>) {
+fn killed_in_simulation() -> (OptimizedProject, Vec<u8>) {
     let (project, toy) = built();
     let project = project.with_valgrind();
     let run = start(&project, &IN_PLACE, &["make"]);
@@ -72,14 +72,14 @@ fn killed_in_simulation() -> (Project, Vec<u8>) {
 }
 
 /// Checks that nothing of ours is left in the tree, and that its program runs.
-fn is_clean(project: &Project) {
+fn is_clean(project: &OptimizedProject) {
     let names: Vec<String> = project.files().into_keys().collect();
     assert!(!names.iter().any(|name| name.starts_with(".sediment-")), "{names:?}");
     assert!(std::fs::read(project.path("toy")).unwrap().starts_with(b"\x7fELF"));
     project.shell("./toy");
 }
 
-fn undo(project: &Project, toy: &[u8]) {
+fn undo(project: &OptimizedProject, toy: &[u8]) {
     let undone = project.run(&["--undo"], &[]);
     assert_eq!(code(&undone), 0, "{}", err(&undone));
     is_clean(project);
@@ -142,7 +142,7 @@ fn originals_survive_a_kill_at_each_step() {
 
 /// It may still write into the tree.
 fn processes_of_a_killed_run_are_named() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let build = "test -e ../../../go-on || sleep 1000; make";
     let mut run = start(&project, &["--train", "./toy"], &[build]);
     wait_for("build", || project.path(".sediment/building.log").exists());
@@ -164,7 +164,7 @@ fn processes_of_a_killed_run_are_named() {
 }
 
 /// Interrupts a run in place while it trains.
-fn interrupted_in_training(project: &Project, options: &[&str]) {
+fn interrupted_in_training(project: &OptimizedProject, options: &[&str]) {
     let run = start(project, options, &["make"]);
     wait_for("training", || project.path(".sediment/training-1.log").exists());
     assert!(Command::new("kill").args(["-INT", &run.id().to_string()]).status().unwrap().success());
@@ -173,7 +173,7 @@ fn interrupted_in_training(project: &Project, options: &[&str]) {
 }
 
 fn an_edited_source_begins_again() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let options = ["--in-place", "--train", "test -e ../go-on || sleep 1000; ./toy", "--json"];
     interrupted_in_training(&project, &options);
     let source = std::fs::read_to_string(project.path("program.c")).unwrap();
@@ -187,7 +187,7 @@ fn an_edited_source_begins_again() {
 
 /// Into the tree, too: that is no change of its sources.
 fn a_training_command_may_write() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let train = "echo written > result.txt; test -e ../go-on || sleep 1000; ./toy";
     let options = ["--in-place", "--train", train, "--json", "--keep-profile", "toy.gv", "--ship", "order"];
     interrupted_in_training(&project, &options);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `--pgo`: levels that are built by a compiler's counts, and the choice between them.
 
-use crate::optimize::project::{Project, code, err};
+use crate::optimize::project::{OptimizedProject, code, err};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use support::{Need, case, root};
@@ -57,10 +57,10 @@ int main(int count, char **words)
 }
 ";
 
-fn project() -> Project {
+fn project() -> OptimizedProject {
     let makefile = "work: work.o\n\t$(CC) -o $@ work.o\nwork.o: work.c\n\t$(CC) -O2 -g -c work.c\n";
     let files = [("work.c", WORK), ("Makefile", makefile)];
-    Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind()
+    OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind()
 }
 
 fn levels_are_built_and_compared() {
@@ -153,7 +153,8 @@ fn main() {
 }
 ";
     let files = [("Cargo.toml", manifest), ("build.rs", build), ("src/main.rs", work)];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
+    let project =
+        OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
     let files = project.files();
     let words = ["--pgo", "--ship", "counters", "--train", "target/release/toy", "--json"];
     let report = project.optimize(&words, &["cargo", "build", "--release", "--offline"]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Measurements of commands, and what commands leave behind.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -56,7 +56,7 @@ fn layouts_differ_by_padding_alone(linker: &str) {
     );
     let makefile = format!("toy: toy.c\n\t$(CC) -O1 -fuse-ld={linker} -Wl,--gc-sections -o $@ toy.c\n");
     let files = [("toy.c".to_owned(), functions + &main), ("Makefile".to_owned(), makefile)];
-    let project = Project::new(&files);
+    let project = OptimizedProject::new(&files);
     let report = project.optimize(&["--train", "./toy", "--json"], &["make"]);
     assert!(report["outputs"][0]["not_ordered"].is_null(), "{report}");
     let mut orders = Vec::new();
@@ -84,7 +84,7 @@ const SPINS: &str = "i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done";
 
 /// The program's own misses are told from those of the shell and of tools that the command runs.
 fn misses_in_a_folder_with_a_blank() {
-    let project = Project::of(Kind::Make).with_valgrind();
+    let project = OptimizedProject::of(ProjectKind::Make).with_valgrind();
     let misses = |measure: &str| {
         let report = project.optimize(&["--train", "./toy", "--measure", measure, "--json"], &["make"]);
         report["measured"][0]["simulated"]["itlb"]["before"].as_u64().unwrap_or_else(|| panic!("{report}"))
@@ -94,7 +94,7 @@ fn misses_in_a_folder_with_a_blank() {
 }
 
 fn daemons_count() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let measure = format!("./toy; setsid sh -c '{SPINS}' >/dev/null 2>&1 & sleep 0.4");
     let report = project.optimize(&["--train", "./toy", "--measure", &measure, "--json"], &["make"]);
     let seconds = report["measured"][0]["cpu_time"]["before_seconds"].as_f64().unwrap();
@@ -117,7 +117,7 @@ exit $code
 "#;
 
 fn cycles_decide_where_perf_counts_them() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let perf = project.path("../bin/perf");
     std::fs::write(&perf, COUNTS_CYCLES).unwrap();
     std::fs::set_permissions(&perf, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -128,7 +128,7 @@ fn cycles_decide_where_perf_counts_them() {
 }
 
 fn daemons_end_with_an_interrupted_measurement() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let measure = "setsid sleep 300 >/dev/null 2>&1 & touch ../../../begun; sleep 300";
     let mut run = project.command(&["--train", "./toy", "--measure", measure, "--json"], &["make"]);
     let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -144,7 +144,7 @@ fn daemons_end_with_an_interrupted_measurement() {
 }
 
 fn outputs_of_one_name_have_a_page_each() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let build = "make && mkdir -p a b && gcc -o a/twin *.o && gcc -Wl,-z,now -o b/../b/twin *.o";
     let report = project.optimize(&["--train", "a/twin; b/twin", "--json"], &[build]);
     let outputs = report["outputs"].as_array().unwrap();
@@ -169,7 +169,7 @@ fn commands_that_differ_are_not_judged() {
         return x == 9 || (count > 1 && words[1][0] == 'f' && distance < 48); }\n";
     let makefile = "toy: toy.c\n\t$(CC) -O1 -falign-functions=16 -o $@ toy.c\n";
     let files = [("toy.c", source), ("Makefile", makefile)];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    let project = OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned())));
     let shrinks = "n=$(cat ../../../n || echo 300000); echo $((n * 3 / 4)) >../../../n; i=0; while [ $i -lt $n ]; do i=$((i+1)); done; ./toy";
     let measured = [
         "--train",
@@ -194,7 +194,7 @@ fn commands_that_differ_are_not_judged() {
 }
 
 fn links_out_of_the_tree_lead_there() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     std::fs::create_dir(project.path("../shared")).unwrap();
     std::fs::write(project.path("../shared/text"), "shared").unwrap();
     std::fs::create_dir(project.path("folder")).unwrap();

@@ -11,9 +11,9 @@ mod pasted;
 mod project;
 mod recipes;
 
-use crate::projects::Kind;
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
-use project::{Project, code, err};
+use project::{OptimizedProject, code, err};
 use support::{Need, case, long};
 
 pub(crate) fn cases() -> Vec<Trial> {
@@ -58,7 +58,7 @@ fn good_input() -> Vec<Trial> {
 }
 
 fn make_in_a_folder_with_a_blank() {
-    let project = Project::of(Kind::Make).with_valgrind();
+    let project = OptimizedProject::of(ProjectKind::Make).with_valgrind();
     let before = project.files();
     let options = ["--train", "./toy", "--keep-profile", "../kept.gv", "--json"];
     let report = project.optimize(&options, &["make"]);
@@ -83,7 +83,7 @@ fn make_in_a_folder_with_a_blank() {
 
 /// Takes long, as configure runs twice. The wrapper is tested with Autotools in each run of the tests, and libraries with Meson and Ninja.
 fn autotools_with_a_library() {
-    let project = Project::of(Kind::Autotools);
+    let project = OptimizedProject::of(ProjectKind::Autotools);
     let build = "autoreconf -fi && ./configure && make";
     let report = project.optimize(&["--train", "./toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1.0.0", "toy"]);
@@ -91,14 +91,14 @@ fn autotools_with_a_library() {
 }
 
 fn cmake_with_a_library() {
-    let project = Project::of(Kind::CMake);
+    let project = OptimizedProject::of(ProjectKind::CMake);
     let build = "cmake -S . -B build && cmake --build build";
     let report = project.optimize(&["--train", "build/toy", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1.0", "toy"]);
 }
 
 fn cmake_with_ninja() {
-    let project = Project::of(Kind::CMake);
+    let project = OptimizedProject::of(ProjectKind::CMake);
     let build = "cmake -G Ninja -S . -B build && ninja -C build";
     let report = project.optimize(&["--train", "build/toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1.0", "toy"]);
@@ -106,7 +106,7 @@ fn cmake_with_ninja() {
 }
 
 fn meson_with_a_library() {
-    let project = Project::of(Kind::Meson);
+    let project = OptimizedProject::of(ProjectKind::Meson);
     let build = "test -d build || meson setup build; ninja -C build";
     let report = project.optimize(&["--train", "build/toy", "--ship", "order", "--json"], &[build]);
     project.is_ordered(&report, &["libtoy.so.1", "toy"]);
@@ -115,7 +115,7 @@ fn meson_with_a_library() {
 
 fn cargo_project() {
     let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2021\"\n\n[profile.release]\nstrip = true\n\n[workspace]\n";
-    let project = Project::new(&[
+    let project = OptimizedProject::new(&[
         ("Cargo.toml".to_owned(), manifest.to_owned()),
         ("src/main.rs".to_owned(), project::RUST.to_owned()),
     ]);
@@ -130,7 +130,7 @@ fn cargo_project() {
 }
 
 fn start_and_training_together() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let words = ["--train", "./toy", "--startup", "./toy", "--ship", "order", "--json"];
     let report = project.optimize(&words, &["make"]);
     project.is_ordered(&report, &["toy"]);
@@ -142,7 +142,7 @@ fn start_and_training_together() {
 fn a_start_that_is_best_as_linked() {
     let makefile = "start: start.c\n\t$(CC) -O2 -falign-functions=1 -o $@ start.c\n";
     let files = [("start.c", crate::projects::start(0)), ("Makefile", makefile.to_owned())];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text))).with_valgrind();
+    let project = OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text))).with_valgrind();
     let report = project.optimize(&["--startup", "./start", "--ship", "order", "--json"], &["make"]);
     assert_eq!(report["verdict"]["code"], "nothing-to-gain", "{report}");
     let [output] = report["outputs"].as_array().unwrap().as_slice() else { panic!("{report}") };
@@ -153,7 +153,7 @@ fn a_start_that_is_best_as_linked() {
 }
 
 fn built_in_place_and_undone() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1");
     let before = std::fs::read(project.path("toy")).unwrap();
     project.shell("make clean && make CC=gcc CFLAGS=-O1 && rm program.o");
@@ -179,7 +179,7 @@ fn built_in_place_and_undone() {
 }
 
 fn earlier_objects_are_not_taken() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     project.shell("make CC=gcc CFLAGS=-O1");
     let report = project.optimize(&["--train", "./toy", "--json"], &["make"]);
     project.is_ordered(&report, &["toy"]);
@@ -187,7 +187,7 @@ fn earlier_objects_are_not_taken() {
 
 /// It lies on PATH under the compilers' names, and looks for the compiler in the rest of PATH.
 fn ccache_in_front_of_the_compilers() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let ccache = "#!/bin/sh\nown=${0%/*}\nIFS=:\nfor folder in $PATH; do\n\
         test \"$folder\" = \"$own\" || ! test -x \"$folder/${0##*/}\" || exec \"$folder/${0##*/}\" \"$@\"\ndone\nexit 1\n";
     std::fs::create_dir(project.path("../masks")).unwrap();
@@ -222,7 +222,8 @@ fn misses_are_priced_and_time_decides() {
     );
     let makefile = "hot: hot.c\n\t$(CC) -O1 -o $@ hot.c\n";
     let files = [("hot.c", text.as_str()), ("Makefile", makefile)];
-    let project = Project::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
+    let project =
+        OptimizedProject::new(&files.map(|(name, text)| (name.to_owned(), text.to_owned()))).with_valgrind();
     let report = project.optimize(&["--train", "./hot", "--json"], &["make"]);
     let measured = &report["measured"][0];
     assert!(measured["worth_percent"]["gained"].as_f64() > Some(0.5), "{report}");

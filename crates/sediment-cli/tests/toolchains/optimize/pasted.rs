@@ -2,7 +2,7 @@
 //! The recipe of `optimize` for each build system and level, pasted into a copy of the project: its own build makes the shipped code.
 
 use super::levels::WORK;
-use super::project::{Project, code, err};
+use super::project::{OptimizedProject, code, err};
 use super::recipes::paste_text;
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -143,9 +143,10 @@ const SPEC: BuildFiles = BuildFiles {
 /// Optimizes a project, and pastes the recipe of each level into a copy.
 fn pasted(of: &BuildFiles) {
     let files = of.files.iter().chain(&[("work.c", WORK)]);
-    let project =
-        Project::new(&files.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect::<Vec<_>>())
-            .with_valgrind();
+    let project = OptimizedProject::new(
+        &files.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect::<Vec<_>>(),
+    )
+    .with_valgrind();
     project.shell("test ! -f debian/rules || chmod +x debian/rules");
     symlink(env!("CARGO_BIN_EXE_sediment"), project.path("../bin/sediment")).unwrap();
     // Without a blank in it.

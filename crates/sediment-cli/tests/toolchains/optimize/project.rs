@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A project in a folder with a blank in its name, and `sediment optimize` in it.
 
-use crate::projects::Kind;
+use crate::projects::ProjectKind;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-pub struct Project(tempfile::TempDir);
+pub struct OptimizedProject(tempfile::TempDir);
 
 /// What is found as valgrind where no misses are to be simulated, which would take most of a test's time.
 const NO_VALGRIND: &str = "bin/valgrind";
 
-impl Project {
+impl OptimizedProject {
     pub fn new(files: &[(String, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -32,7 +32,7 @@ impl Project {
         self
     }
 
-    pub fn of(kind: Kind) -> Self {
+    pub fn of(kind: ProjectKind) -> Self {
         Self::new(&crate::projects::files(kind))
     }
 

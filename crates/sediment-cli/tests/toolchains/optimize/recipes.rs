@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `optimize` prints to add to a build, pasted into the project.
 
-use super::project::{Project, code, err};
-use crate::projects::Kind;
+use super::project::{OptimizedProject, code, err};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn texts(value: &Value) -> String {
 }
 
 /// Pastes the recipe of a report into the project, builds it, and checks that so many outputs are linked in order.
-pub fn paste(project: &Project, report: &Value, build: &str, outputs: usize) {
+pub fn paste(project: &OptimizedProject, report: &Value, build: &str, outputs: usize) {
     let recipe = &report["recipe"];
     let bin = project.path("../bin");
     let _ = std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_sediment"), bin.join("sediment"));
@@ -79,7 +79,7 @@ pub fn paste_text(folder: &Path, recipe: &Value, build: &str) {
 }
 
 fn a_package_gets_the_profile() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let control = "Source: toy\nBuild-Depends: debhelper-compat (= 13)\nMaintainer: A <a@b.example>\n\nPackage: toy\nArchitecture: any\nDescription: toy\n";
     let rules = "#!/usr/bin/make -f\n%:\n\tdh $@\n";
     std::fs::create_dir(project.path("debian")).unwrap();
@@ -98,7 +98,7 @@ fn a_package_gets_the_profile() {
 
 /// What a command line does not say is taken from the file, which `--init` writes of one.
 fn a_project_file_is_written_and_read() {
-    let project = Project::of(Kind::Make);
+    let project = OptimizedProject::of(ProjectKind::Make);
     let options = ["--init", "--train", "./toy \"a\"", "--level", "order", "--keep-profile", "toy.gv"];
     let written = project.run(&options, &["make"]);
     assert_eq!(code(&written), 0, "{}", err(&written));

@@ -42,15 +42,15 @@ impl Mark {
 
 /// A block, and the line it begins on, from 1.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct PageBlock {
     pub mark: Mark,
     pub line: usize,
     pub text: String,
 }
 
 /// The indented blocks of a page, those within list items too, with what stands in front of them.
-pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
-    let mut blocks: Vec<Block> = Vec::new();
+pub fn blocks(page: &str) -> Result<Vec<PageBlock>, String> {
+    let mut blocks: Vec<PageBlock> = Vec::new();
     let mut mark: Option<Mark> = None;
     // The indent of the open block, and the blank lines behind its last line.
     let mut open: Option<(usize, usize)> = None;
@@ -68,7 +68,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
             open = Some((of, 0));
         } else if indent >= 4 && after_blank {
             let mark = mark.take().ok_or_else(|| format!("line {number}: a block without a mark: {text}"))?;
-            blocks.push(Block { mark, line: number, text: format!("{text}\n") });
+            blocks.push(PageBlock { mark, line: number, text: format!("{text}\n") });
             open = Some((indent, 0));
         } else {
             open = None;
@@ -77,7 +77,7 @@ pub fn blocks(page: &str) -> Result<Vec<Block>, String> {
                 match Mark::read(comment) {
                     Some(Mark::Before) => {
                         let text = format!("{}\n", &comment["before: ".len()..]);
-                        blocks.push(Block { mark: Mark::Before, line: number, text });
+                        blocks.push(PageBlock { mark: Mark::Before, line: number, text });
                     }
                     read => mark = read.or(mark),
                 }

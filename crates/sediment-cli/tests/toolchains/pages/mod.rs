@@ -5,9 +5,9 @@
 mod blocks;
 mod place;
 
-use blocks::{Block, Mark, blocks, commands};
+use blocks::{Mark, PageBlock, blocks, commands};
 use libtest_mimic::Trial;
-use place::Place;
+use place::PageFolder;
 use std::sync::{Arc, OnceLock};
 use support::{Need, case, long, root};
 
@@ -62,7 +62,7 @@ const LONG: [&str; 9] = [
 
 pub(crate) fn cases() -> Vec<Trial> {
     let pages = pages();
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(SharedFolders::default());
     let to_run = |page: &&String| blocks_of(page).iter().any(|block| block.mark == Mark::Run);
     let mut cases: Vec<Trial> = pages
         .iter()
@@ -98,23 +98,23 @@ fn pages() -> Vec<String> {
     pages
 }
 
-fn blocks_of(page: &str) -> Vec<Block> {
+fn blocks_of(page: &str) -> Vec<PageBlock> {
     let text = std::fs::read_to_string(root().join("docs").join(page)).unwrap();
     blocks(&text).unwrap_or_else(|why| panic!("docs/{page}: {why}"))
 }
 
 /// Made once for all pages that need it.
 #[derive(Default)]
-struct Shared {
+struct SharedFolders {
     /// The folder of the tutorial for C, without the experiment at its end.
-    tutorial: OnceLock<Place>,
+    tutorial: OnceLock<PageFolder>,
     plugin: OnceLock<tempfile::TempDir>,
 }
 
-impl Shared {
-    fn after_the_c_tutorial(&self) -> &Place {
+impl SharedFolders {
+    fn after_the_c_tutorial(&self) -> &PageFolder {
         self.tutorial.get_or_init(|| {
-            let place = Place::new();
+            let place = PageFolder::new();
             let mut blocks = blocks_of(C_TUTORIAL);
             blocks.retain(|block| !is_experiment(block));
             place.run(C_TUTORIAL, &blocks, &[]);
@@ -123,13 +123,13 @@ impl Shared {
     }
 }
 
-fn is_experiment(block: &Block) -> bool {
+fn is_experiment(block: &PageBlock) -> bool {
     block.text.starts_with("sediment eval")
 }
 
 /// Worth its time: what a page tells its reader to type is what this project promises.
-fn is_run_as_written(page: &str, shared: &Shared) {
-    let place = Place::new();
+fn is_run_as_written(page: &str, shared: &SharedFolders) {
+    let place = PageFolder::new();
     let mut blocks = blocks_of(page);
     if page == C_TUTORIAL {
         blocks.retain(is_experiment);

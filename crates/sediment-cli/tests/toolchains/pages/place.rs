@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A folder in which sediment's packages seem to be installed: a home, and the databases of the package managers.
 
-use super::blocks::{Block, Mark};
+use super::blocks::{Mark, PageBlock};
 use std::fmt::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ pub fn built_plugin() -> tempfile::TempDir {
     folder
 }
 
-pub struct Place(tempfile::TempDir);
+pub struct PageFolder(tempfile::TempDir);
 
-impl Place {
+impl PageFolder {
     pub fn new() -> Self {
         let place = Self(tempfile::tempdir().unwrap());
         for folder in ["bin", "home/work", "perl/Debian/Debhelper/Sequence", "gcc"] {
@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// Copies what another place has in its working folder.
-    pub fn go_on_from(&self, other: &Place) {
+    pub fn go_on_from(&self, other: &PageFolder) {
         let from = other.path("home/work/.");
         let copied = Command::new("cp").arg("-a").args([from, self.path("home/work")]).status().unwrap();
         assert!(copied.success());
@@ -129,9 +129,9 @@ impl Place {
     }
 
     /// Runs the blocks of a page in one shell, with variables that commands before them need; the error names the block.
-    pub fn run(&self, page: &str, blocks: &[Block], variables: &[(&str, &Path)]) {
+    pub fn run(&self, page: &str, blocks: &[PageBlock], variables: &[(&str, &Path)]) {
         let mut script = String::from("set -eu\n");
-        for Block { mark, line, text } in blocks {
+        for PageBlock { mark, line, text } in blocks {
             let _ = writeln!(script, "echo '== docs/{page}:{line}' >&2");
             match mark {
                 Mark::Run | Mark::Before => script += text,

@@ -3,7 +3,7 @@
 //! the profile knows.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -102,7 +102,7 @@ fn profile(parts: &[&str]) -> String {
 
 /// Compares the two orders of a link, and returns them.
 fn agree(profiles: &[String], settings: &str, options: &[&str]) -> Vec<(String, Option<String>)> {
-    let build = Build::new();
+    let build = BuildFolder::new();
     if !settings.is_empty() {
         std::fs::write(build.path("profiles/sediment.conf"), settings).unwrap();
         std::fs::write(build.path("profiles/prog.order"), older()).unwrap();

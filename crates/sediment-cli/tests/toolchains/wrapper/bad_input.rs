@@ -3,7 +3,7 @@
 //! gives the reason.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// The program's bytes as they are without the wrapper.
-fn unordered(build: &Build) -> Vec<u8> {
+fn unordered(build: &BuildFolder) -> Vec<u8> {
     let output = build.link(
         Command::new("gcc")
             .current_dir(build.0.path())
@@ -36,7 +36,7 @@ fn unordered(build: &Build) -> Vec<u8> {
 }
 
 /// Checks that the link equals one without the wrapper, and says this.
-fn left(build: &Build, output: &Output, expected: &[u8], word: &str) {
+fn left(build: &BuildFolder, output: &Output, expected: &[u8], word: &str) {
     let said = said(output);
     assert!(output.status.success(), "{word}: {said}");
     assert!(said.contains(word), "{word}: {said}");
@@ -47,7 +47,7 @@ fn left(build: &Build, output: &Output, expected: &[u8], word: &str) {
 }
 
 fn wrong_profiles() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let expected = unordered(&build);
     let wrong: &[(&str, &str)] = &[
         ("digraph {", "prog.prof"),
@@ -82,7 +82,7 @@ fn wrong_profiles() {
 
 /// By somebody who is not root, who may read everything.
 fn unreadable() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let expected = unordered(&build);
     // Others may not enter the folders that root builds in.
     for name in ["ld", "ld.bfd"] {
@@ -137,7 +137,7 @@ fn unreadable() {
 }
 
 fn versions_ago() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let path = build.path("profiles/prog.prof");
     let mut text = std::fs::read_to_string(&path).unwrap();
     for (turn, (name, _, _)) in crate::build::hot().into_iter().enumerate() {
@@ -178,7 +178,7 @@ fn options_that_move_code() {
         &[&lld, "-fuse-ld=lld", "-Wl,--icf=all", "-Wl,--gc-sections"],
         &[&lld, "-fuse-ld=lld", "-Wl,-z,keep-text-section-prefix"],
     ];
-    let build = Build::new();
+    let build = BuildFolder::new();
     for options in rows {
         let output = build.link(build.compiler("gcc").args(*options).args(["-o", "prog"]));
         assert!(output.status.success() && output.stderr.is_empty(), "{options:?}: {}", said(&output));
@@ -210,7 +210,7 @@ fn two_orders() {
         (format!("{} -fuse-ld=lld", in_folder(&lld)), None, "--symbol-ordering-file", "a03\nb03\n"),
     ];
     for (words, linker, option, text) in rows {
-        let build = Build::new();
+        let build = BuildFolder::new();
         for name in ["own", "other"] {
             std::fs::write(build.path(name), text).unwrap();
         }
@@ -247,7 +247,7 @@ fn two_orders() {
 
 /// Between configure, which links as well, and the link that counts.
 fn removed() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     let expected = std::fs::read(build.path("prog")).unwrap();
     std::fs::remove_dir_all(build.path("log")).unwrap();
@@ -261,7 +261,7 @@ fn removed() {
         let order = sediment(&build, &["gen_link_order", "-l", "gnu-ld-script", "prog"]);
         assert!(order.status.success(), "{}", said(&order));
         let option = format!("-Wl,-T,{}", String::from_utf8(order.stdout).unwrap().trim_end());
-        move |build: &Build| {
+        move |build: &BuildFolder| {
             let mut compiler = Command::new("gcc");
             compiler.current_dir(build.0.path()).args(["-O2", "-w", "-fuse-ld=bfd", "-o", "prog", &option]);
             build.link(&mut compiler)

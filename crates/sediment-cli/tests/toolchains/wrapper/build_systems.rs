@@ -3,8 +3,8 @@
 //! says and by nothing else. Every file that is linked lies in its order.
 
 use super::sediment;
-use crate::build::{Build, said};
-use crate::projects::Kind;
+use crate::build::{BuildFolder, said};
+use crate::projects::ProjectKind;
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -32,14 +32,14 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// A project in a folder of its own, beside the wrapper, the profile and the log.
-struct Project {
-    build: Build,
+struct BuildSystemProject {
+    build: BuildFolder,
     files: Vec<(String, String)>,
 }
 
-impl Project {
+impl BuildSystemProject {
     fn new(files: Vec<(String, String)>, profile: &str) -> Self {
-        let build = Build::new();
+        let build = BuildFolder::new();
         std::fs::remove_file(build.path("profiles/prog.prof")).unwrap();
         std::fs::write(build.path("profiles/toy.gv"), profile).unwrap();
         for (name, text) in &files {
@@ -50,7 +50,7 @@ impl Project {
         Self { build, files }
     }
 
-    fn of(kind: Kind) -> Self {
+    fn of(kind: ProjectKind) -> Self {
         Self::new(crate::projects::files(kind), &crate::projects::profile(kind))
     }
 
@@ -138,7 +138,7 @@ impl Project {
 const FLAGS: &str = "-O2 -ffunction-sections";
 
 fn plain_make() {
-    let project = Project::of(Kind::Make);
+    let project = BuildSystemProject::of(ProjectKind::Make);
     let compiler = format!("CC=gcc {}", project.wrapper());
     let flags = format!("CFLAGS={FLAGS}");
     project.step("make", &["install", &compiler, &flags], &[]);
@@ -149,17 +149,17 @@ fn plain_make() {
 fn make_that_calls_ld() {
     let makefile = "libtoy.so.1: library.o\n\t$(LD) -shared -soname libtoy.so.1 -o $@ library.o\n\
         library.o: library.c\n\t$(CC) $(CFLAGS) -fPIC -c -o $@ library.c\n";
-    let mut files = crate::projects::files(Kind::Autotools);
+    let mut files = crate::projects::files(ProjectKind::Autotools);
     files.retain(|(name, _)| name == "library.c");
     files.push(("Makefile".to_owned(), makefile.to_owned()));
-    let project = Project::new(files, &crate::projects::profile(Kind::Autotools));
+    let project = BuildSystemProject::new(files, &crate::projects::profile(ProjectKind::Autotools));
     let linker = format!("LD={}", project.build.path("wrapper/ld").display());
     project.step("make", &[&linker, &format!("CFLAGS={FLAGS}")], &[]);
     project.is_ordered(&["libtoy.so.1"]);
 }
 
 fn autotools_and_libtool() {
-    let project = Project::of(Kind::Autotools);
+    let project = BuildSystemProject::of(ProjectKind::Autotools);
     project.step("autoreconf", &["-fi"], &[]);
     let compiler = format!("CC=gcc {}", project.wrapper());
     project.step("./configure", &["--prefix=/usr", &compiler, &format!("CFLAGS={FLAGS}")], &[]);
@@ -171,9 +171,9 @@ fn autotools_and_libtool() {
 }
 
 fn by_cmake() {
-    let flags = |project: &Project| format!("{} {FLAGS}", project.wrapper());
+    let flags = |project: &BuildSystemProject| format!("{} {FLAGS}", project.wrapper());
     for by_environment in [false, true] {
-        let project = Project::of(Kind::CMake);
+        let project = BuildSystemProject::of(ProjectKind::CMake);
         let prepare = ["-S", ".", "-B", "build", "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_INSTALL_LIBDIR=lib"];
         if by_environment {
             let flags = flags(&project);
@@ -191,7 +191,7 @@ fn by_cmake() {
 
 fn by_meson() {
     for by_environment in [true, false] {
-        let project = Project::of(Kind::Meson);
+        let project = BuildSystemProject::of(ProjectKind::Meson);
         let prepare = ["setup", "--prefix=/usr", "--libdir=lib", "build"];
         if by_environment {
             let compiler = format!("gcc {}", project.wrapper());
@@ -216,7 +216,7 @@ fn with_sediment_on_path() -> [(&'static str, String); 2] {
 
 /// The function of dist/cmake orders the targets that it names, and links again when the profile changes.
 fn by_cmake_module() {
-    let mut files = crate::projects::files(Kind::CMake);
+    let mut files = crate::projects::files(ProjectKind::CMake);
     let module = std::fs::read_to_string(support::root().join("dist/cmake/Sediment.cmake")).unwrap();
     for (name, text) in &mut files {
         if name == "CMakeLists.txt" {
@@ -224,8 +224,8 @@ fn by_cmake_module() {
         }
     }
     files.push(("Sediment.cmake".to_owned(), module));
-    files.push(("toy.gv".to_owned(), crate::projects::profile(Kind::CMake)));
-    let project = Project::new(files, &crate::projects::profile(Kind::CMake));
+    files.push(("toy.gv".to_owned(), crate::projects::profile(ProjectKind::CMake)));
+    let project = BuildSystemProject::new(files, &crate::projects::profile(ProjectKind::CMake));
     let variables = with_sediment_on_path();
     let variables = [0, 1].map(|index| (variables[index].0, variables[index].1.as_str()));
     let prepare = ["-S", ".", "-B", "build", "-DCMAKE_INSTALL_PREFIX=/usr", "-DCMAKE_INSTALL_LIBDIR=lib"];
@@ -246,7 +246,7 @@ fn by_cmake_module() {
 
 /// The dependency of dist/meson orders the targets that have it.
 fn by_meson_dependency() {
-    let mut files = crate::projects::files(Kind::Meson);
+    let mut files = crate::projects::files(ProjectKind::Meson);
     let snippet = std::fs::read_to_string(support::root().join("dist/meson/meson.build")).unwrap();
     for (name, text) in &mut files {
         if name == "meson.build" {
@@ -257,8 +257,8 @@ fn by_meson_dependency() {
         }
     }
     files.push(("sediment/meson.build".to_owned(), snippet));
-    files.push(("toy.gv".to_owned(), crate::projects::profile(Kind::Meson)));
-    let project = Project::new(files, &crate::projects::profile(Kind::Meson));
+    files.push(("toy.gv".to_owned(), crate::projects::profile(ProjectKind::Meson)));
+    let project = BuildSystemProject::new(files, &crate::projects::profile(ProjectKind::Meson));
     let variables = with_sediment_on_path();
     let variables = [0, 1].map(|index| (variables[index].0, variables[index].1.as_str()));
     project.step("meson", &["setup", "--prefix=/usr", "--libdir=lib", "build"], &variables);
@@ -292,7 +292,7 @@ fn by_cargo() {
     let manifest = "[package]\nname = \"toy\"\nversion = \"1.0.0\"\nedition = \"2024\"\n\n[workspace]\n";
     let files = [("Cargo.toml", manifest), ("src/main.rs", &text)];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
-    let project = Project::new(files, &crate::projects::profile(Kind::Make));
+    let project = BuildSystemProject::new(files, &crate::projects::profile(ProjectKind::Make));
     let target = project.build.path("project/target").display().to_string();
     let flags = format!("-Clinker-features=-lld -Clink-arg={}", project.wrapper());
     let build = ["build", "--release", "--offline"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small program for each cell of the table of compilers and linkers in docs/proofs/linkers.md: ordered, verified, and the same.
 
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
@@ -71,7 +71,7 @@ impl Cell {
     }
 
     fn check(self) {
-        let build = if self.cxx { Build::cxx() } else { Build::new() };
+        let build = if self.cxx { BuildFolder::cxx() } else { BuildFolder::new() };
         let output = self.link(&build);
         if self.compiler != "clang-19" && self.lto.is_some() && self.linker.0 == "lld" {
             // lld knows nothing of what GCC leaves to its own plugin.
@@ -99,7 +99,7 @@ impl Cell {
         }
     }
 
-    fn link(self, build: &Build) -> Output {
+    fn link(self, build: &BuildFolder) -> Output {
         let in_tree = self.compiler == "gcc-14";
         let program = match (self.compiler, self.cxx) {
             ("gcc", false) => "gcc".to_owned(),
@@ -150,7 +150,7 @@ impl Cell {
 }
 
 /// A linker of this system, run with the C library of the tree.
-fn in_the_tree(build: &Build, path: &str) -> String {
+fn in_the_tree(build: &BuildFolder, path: &str) -> String {
     let script = build.path("linker");
     let folders = "/usr/lib/x86_64-linux-gnu:/host/usr/lib/x86_64-linux-gnu:/host/usr/lib/llvm-19/lib";
     let text =
@@ -163,7 +163,7 @@ fn in_the_tree(build: &Build, path: &str) -> String {
 /// By a linker that knows no order of functions, and calls itself by this name.
 fn joined(linker: &str, name: &str) {
     for cxx in [false, true] {
-        let build = if cxx { Build::cxx() } else { Build::new() };
+        let build = if cxx { BuildFolder::cxx() } else { BuildFolder::new() };
         let ending = if cxx { "cc" } else { "c" };
         let program = if cxx { "g++" } else { "gcc" };
         let link = |more: &[&str]| {

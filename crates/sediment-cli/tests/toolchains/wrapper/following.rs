@@ -3,7 +3,7 @@
 //! debuggers and packagers' tools find their way in what was ordered.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::process::Command;
 use support::{Need, case};
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Trial> {
     ]
 }
 
-fn compile(build: &Build) {
+fn compile(build: &BuildFolder) {
     let status = Command::new("gcc")
         .current_dir(build.0.path())
         .args(["-O2", "-w", "-g", "-ffunction-sections", "-c", "a.c", "b.c", "main.c"])
@@ -34,7 +34,7 @@ fn compile(build: &Build) {
 }
 
 fn renamed() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     // In the version that was profiled, all_a was called everything_a, and b07 had another name that tells nothing.
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
     let text = text.replace("\"all_a\"", "\"everything_a\"").replace("\"b07\"", "\"strange\"");
@@ -55,7 +55,7 @@ fn renamed() {
 
 /// The same by the code of a linked file, with and without debug information; told to `order` and to `verify`.
 fn renamed_by_binary(compiler: &str) {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
     let text = text.replace("\"all_a\"", "\"everything_a\"").replace("\"b07\"", "\"strange\"");
     let text = text.replace("\"everything_a\" -> \"everything_a\"", "\"main\" -> \"everything_a\"");
@@ -101,7 +101,7 @@ fn renamed_by_binary(compiler: &str) {
 }
 
 fn by_binary() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     compile(&build);
     let link = |order: &[&str], output: &str| {
         let linked = Command::new("gcc")
@@ -129,7 +129,7 @@ fn by_binary() {
 }
 
 fn debuggers() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     compile(&build);
     let linked = build.compiler("gcc").args(["-g", "a.o", "b.o", "main.o", "-o", "prog"]).output().unwrap();
     assert!(linked.status.success(), "{}", said(&linked));
@@ -183,7 +183,7 @@ fn debuggers() {
 }
 
 fn call_graph() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     compile(&build);
     let lld = format!("-B{}", support::linker_folder("lld").unwrap().display());
     let link = |more: &[&str], output: &str| {
@@ -210,7 +210,7 @@ fn call_graph() {
 
 /// Names of the profile's functions in Rust, except local ones.
 fn rust() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let mut text = "use std::hint::black_box;\n".to_owned();
     let mut calls = [String::new(), String::new()];
     for (name, _, _) in crate::build::hot() {

@@ -3,7 +3,7 @@
 //! it should.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -43,7 +43,7 @@ fn fifo(path: &Path) {
 }
 
 /// Links the program through the wrapper, within a time.
-fn guarded_link(build: &Build) -> Output {
+fn guarded_link(build: &BuildFolder) -> Output {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", LONGEST, "gcc", "-O2", "-w", "-ffunction-sections", "-o", "prog"]);
     command.args(["a.c", "b.c", "main.c"]).arg(format!("-B{}", build.path("wrapper").display()));
@@ -56,7 +56,7 @@ fn guarded_link(build: &Build) -> Output {
 
 fn pipes_among_profiles() {
     for name in ["another.gv", "another.prof", "map"] {
-        let build = Build::new();
+        let build = BuildFolder::new();
         fifo(&build.path("profiles").join(name));
         let output = guarded_link(&build);
         assert_eq!(build.last()["outcome"], "ordered", "{name}");
@@ -72,19 +72,19 @@ fn pipes_among_profiles() {
         );
     }
     for target in ["/dev/zero", "/dev/tty", "/proc/kmsg"] {
-        let build = Build::new();
+        let build = BuildFolder::new();
         symlink(target, build.path("profiles/another.gv")).unwrap();
         guarded_link(&build);
         assert_eq!(build.last()["outcome"], "ordered", "{target}");
     }
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::remove_file(build.path("profiles/prog.prof")).unwrap();
     fifo(&build.path("profiles/prog.prof"));
     let output = guarded_link(&build);
     assert_eq!(build.last()["outcome"], "left");
     assert!(said(&output).contains("/prog.prof: "), "{}", said(&output));
     // Longer than is read in each link, without a byte on the disk.
-    let build = Build::new();
+    let build = BuildFolder::new();
     let file = std::fs::File::create(build.path("profiles/another.gv")).unwrap();
     file.set_len(1 << 40).unwrap();
     let output = guarded_link(&build);
@@ -97,7 +97,7 @@ fn pipes_among_profiles() {
 }
 
 fn pipes_in_the_log() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     fifo(&build.path("log/links.jsonl"));
     let output = guarded_link(&build);
     assert!(said(&output).contains("SEDIMENT_LOG: "), "{}", said(&output));
@@ -115,7 +115,7 @@ fn pipes_in_the_log() {
 }
 
 /// A linker by the name that SEDIMENT_LD gives, that is not there for the link itself.
-fn linker(build: &Build, text: &str) -> std::path::PathBuf {
+fn linker(build: &BuildFolder, text: &str) -> std::path::PathBuf {
     let path = build.path("linker");
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -129,7 +129,7 @@ fn private_folders() {
     let wild = "[ \"$1\" = --version ] && { echo 'Wild version 0.8.0'; exit; }";
     for (before, expected) in [("", "700\n600\n"), (wild, "700\n")] {
         for umask in ["000", "002", "022", "077"] {
-            let build = Build::new();
+            let build = BuildFolder::new();
             std::fs::create_dir(build.path("temporary")).unwrap();
             let path = linker(&build, &format!("{before}\n{look}\nexec ld.bfd \"$@\""));
             let script = "umask $1; shift; exec \"$@\"";
@@ -162,7 +162,7 @@ fn private_folders() {
         }
     }
     // What strips copies for `verify --same-as`.
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     std::fs::create_dir(build.path("tools")).unwrap();
     let tool = build.path("tools/objcopy");
@@ -187,7 +187,7 @@ fn private_folders() {
 }
 
 /// A direct link of the program's objects, by a linker that fails with an order.
-fn direct(build: &Build, before: &str, words: &str) -> Output {
+fn direct(build: &BuildFolder, before: &str, words: &str) -> Output {
     let path = linker(build, "case \" $* \" in *sediment-*) exit 3;; esac; exec ld.bfd \"$@\"");
     let script = format!(
         "{before}timeout -k 1 {LONGEST} wrapper/ld.bfd -e main --unresolved-symbols=ignore-all -o prog a.o b.o main.o {words}"
@@ -197,8 +197,8 @@ fn direct(build: &Build, before: &str, words: &str) -> Output {
     run(command.env("PROF_DIR", build.path("profiles")).env_remove("SEDIMENT_LOG"))
 }
 
-pub fn with_objects() -> Build {
-    let build = Build::new();
+pub fn with_objects() -> BuildFolder {
+    let build = BuildFolder::new();
     let mut compiler = build.compiler("gcc");
     done(compiler.args(["-ffunction-sections", "-c", "a.c", "b.c", "main.c"]));
     build
@@ -334,7 +334,7 @@ fn whole_log() {
 }
 
 fn links_in_the_log() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     let order = build.last()["order"].as_str().unwrap().to_owned();
     for name in [order.as_str(), "log/links.jsonl"] {
@@ -358,7 +358,7 @@ fn links_in_the_log() {
 /// A name that would be a line of its own, of a profile, an output, and what is verified.
 fn newlines() {
     const NAME: &str = "nl\nforged: 100.00 % of the calls in the profile placed as ordered";
-    let build = Build::new();
+    let build = BuildFolder::new();
     let profile = format!("profiles/{NAME}.prof");
     std::fs::copy(build.path("profiles/prog.prof"), build.path(&profile)).unwrap();
     std::fs::copy(build.path("profiles/prog.prof"), build.path("profiles/again.gv")).unwrap();

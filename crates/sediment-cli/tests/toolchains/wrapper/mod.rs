@@ -13,7 +13,7 @@ mod starts;
 mod takeover;
 mod threshold;
 
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -39,8 +39,8 @@ pub(crate) fn cases() -> Vec<Trial> {
         let needs = [Need::Program(compiler), Need::Program(emulator)];
         cases.push(case(&format!("cross_{target}"), &needs, || cross(target, emulator)));
     }
-    type Row<'a> = (&'a str, &'a [Need], fn());
-    let rows: &[Row<'_>] = &[
+    type WrapperCase<'a> = (&'a str, &'a [Need], fn());
+    let rows: &[WrapperCase<'_>] = &[
         ("without_a_profile_the_link_is_the_same", &[gcc], without_a_profile),
         ("same_named_locals_are_placed_apart", &[gcc], same_named_locals),
         ("tests_of_configure_are_passed_through", &[gcc], configure_tests),
@@ -78,7 +78,7 @@ const CROSS: &[(&str, &str)] = &[
 
 fn cross(target: &str, emulator: &str) {
     for more in [&[][..], &["-flto"]] {
-        let build = Build::new();
+        let build = BuildFolder::new();
         let output = build.link(build.compiler(&format!("{target}-gcc")).args(more).args(["-o", "prog"]));
         assert!(output.status.success() && output.stderr.is_empty(), "{}", said(&output));
         let last = build.last();
@@ -101,7 +101,7 @@ fn cross(target: &str, emulator: &str) {
 
 /// A profile names a constructor as complete or as base, and its section may be called the other way.
 fn constructors() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let classes = ["One", "Two", "Six", "Ten"];
     let mut code = "static volatile int sink;\n#define FN __attribute__((noinline, noclone))\n".to_owned();
     let mut used = String::new();
@@ -138,7 +138,7 @@ fn constructors() {
 }
 
 fn without_a_profile() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let plain = Command::new("gcc")
         .current_dir(build.0.path())
         .args(["-O2", "-w", "-ffunction-sections", "a.c", "b.c", "main.c", "-o", "plain"])
@@ -170,7 +170,7 @@ fn without_a_profile() {
 }
 
 fn same_named_locals() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     let order = std::fs::read_to_string(build.last()["order"].as_str().unwrap()).unwrap();
     let same_named_locals: Vec<&str> =
@@ -181,7 +181,7 @@ fn same_named_locals() {
 }
 
 fn configure_tests() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     build.profile("conftest.prof", "conftest", "");
     for name in ["conftest", "cmTC_1a2b3"] {
         assert!(build.link(build.compiler("gcc").args(["-o", name])).status.success());
@@ -190,14 +190,14 @@ fn configure_tests() {
 }
 
 fn objects() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let output = build.link(build.compiler("gcc").args(["-r", "-nostdlib", "-o", "prog"]));
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(build.last()["outcome"], "left");
 }
 
 /// A linker by the name that SEDIMENT_LD gives: GNU ld behind a script.
-fn script(build: &Build, text: &str) -> OsString {
+fn script(build: &BuildFolder, text: &str) -> OsString {
     use std::os::unix::fs::PermissionsExt as _;
     let path = build.path("linker");
     std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -206,7 +206,7 @@ fn script(build: &Build, text: &str) -> OsString {
 }
 
 fn failing_linker() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let linker = script(
         &build,
         "case \" $* \" in *' -T '*) echo 'no such luck' >&2; exit 3;; esac; exec ld.bfd \"$@\"",
@@ -220,7 +220,7 @@ fn failing_linker() {
 }
 
 fn failing_link() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::write(build.path("main.c"), "int nowhere(void);\nint main(void) { return nowhere(); }\n")
         .unwrap();
     let output = build.link_prog();
@@ -232,7 +232,7 @@ fn failing_link() {
 fn unable_linker() {
     let rows: [(&str, &[&str]); 2] = [("Acme", &[]), ("Wild", &["-Wl,--gc-sections"])];
     for (name, options) in rows {
-        let build = Build::new();
+        let build = BuildFolder::new();
         let version = format!("{name} 0.8.0 (compatible with GNU linkers)");
         let text = format!("[ \"$1\" = --version ] && {{ echo '{version}'; exit; }}; exec ld.bfd \"$@\"");
         let mut compiler = build.compiler("gcc");
@@ -246,7 +246,7 @@ fn unable_linker() {
 }
 
 fn two_wrappers() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::create_dir(build.path("second")).unwrap();
     std::fs::copy(env!("CARGO_BIN_EXE_sediment"), build.path("second/ld")).unwrap();
     let output = build.link(
@@ -266,7 +266,7 @@ fn two_wrappers() {
 }
 
 fn called_directly() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(
         build
             .compiler("gcc")
@@ -291,7 +291,7 @@ fn called_directly() {
 }
 
 fn rules() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::rename(build.path("profiles/prog.prof"), build.path("profiles/else.prof")).unwrap();
     build.profile("libprog.so.1.prof", "libprog.so.1", "");
     let output = build.link(build.compiler("gcc").args([
@@ -317,7 +317,7 @@ fn rules() {
 }
 
 fn clones() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let text = std::fs::read_to_string(build.path("profiles/prog.prof")).unwrap();
     // The profiled build had cloned one function, and another not that this one has as a clone alone.
     std::fs::write(
@@ -331,7 +331,7 @@ fn clones() {
     assert!(build.placed() >= 99.0, "{}", build.placed());
 }
 
-fn sediment(build: &Build, arguments: &[&str]) -> Output {
+fn sediment(build: &BuildFolder, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sediment"));
     command
         .args(arguments)
@@ -342,7 +342,7 @@ fn sediment(build: &Build, arguments: &[&str]) -> Output {
 }
 
 fn gen_link_order() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::create_dir(build.path("elsewhere")).unwrap();
     build.profile("given.gv", "prog", "");
     let link = |order: &[&str]| -> Vec<String> {
@@ -398,7 +398,7 @@ fn gen_link_order() {
 }
 
 fn verify_log() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     assert!(build.link(build.compiler("gcc").args(["-o", "elsewhere"])).status.success());
     let output = sediment(&build, &["verify", "--log", "log", "--min-coverage", "99"]);
@@ -417,7 +417,7 @@ fn verify_log() {
 }
 
 fn missed_links() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     let log = format!(
         "make: Entering directory '{0}'\ngcc -B{0}/wrapper a.o -o prog\ngcc -shared a.o -o libx.so\nld -o y a.o\n",

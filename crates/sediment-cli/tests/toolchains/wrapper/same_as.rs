@@ -2,7 +2,7 @@
 //! `verify --same-as`: an ordered file and an unordered one are the same, to the tools of packagers, too; and whatever is not is found.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use serde_json::Value;
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Trial> {
 const HARDENED: [&str; 4] = ["-g", "-fcf-protection", "-Wl,-z,relro,-z,now", "-Wl,--build-id=sha1"];
 
 /// Links the program without the wrapper.
-fn plain(build: &Build, arguments: &[&str], output: &str) {
+fn plain(build: &BuildFolder, arguments: &[&str], output: &str) {
     let output = build.link(
         Command::new("gcc").current_dir(build.0.path()).args(["-O2", "-w", "-o", output]).args(arguments),
     );
@@ -30,8 +30,8 @@ fn plain(build: &Build, arguments: &[&str], output: &str) {
 }
 
 /// A program in its order, and as `base` without one.
-fn ordered() -> Build {
-    let build = Build::new();
+fn ordered() -> BuildFolder {
+    let build = BuildFolder::new();
     let output = build.link(build.compiler("gcc").args(HARDENED).args(["-o", "prog"]));
     assert!(output.status.success(), "{}", said(&output));
     assert_eq!(build.last()["outcome"], "ordered");

@@ -2,7 +2,7 @@
 //! Links by recordings of starts: every goal is compared with the program as the linker makes it without an order.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use crate::projects::{CALLED, start};
 use libtest_mimic::Trial;
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 /// A program of this kind, and a recording of its start.
-fn program(build: &Build, between: usize) {
+fn program(build: &BuildFolder, between: usize) {
     std::fs::write(build.path("start.c"), start(between)).unwrap();
     let mut profile = String::from(
         "digraph Callgraph {\n  graph [sediment=2, source=\"breakpoints (first uses) without call counts or own cost\", unit=calls, total=600];\n  subgraph cluster0 {\n    graph [label=\"start\"];\n    \"main\" [first=0];\n",
@@ -36,7 +36,7 @@ fn program(build: &Build, between: usize) {
 }
 
 /// Links without padding between functions, so that an order, which is estimated with it, cannot be denser.
-fn link(build: &Build, through_wrapper: bool, more: &[&str]) -> Output {
+fn link(build: &BuildFolder, through_wrapper: bool, more: &[&str]) -> Output {
     let mut compiler = build.compiler("gcc");
     if !through_wrapper {
         compiler.env_remove("PROF_DIR");
@@ -46,7 +46,7 @@ fn link(build: &Build, through_wrapper: bool, more: &[&str]) -> Output {
 }
 
 fn best_as_linked() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     program(&build, 0);
     assert!(link(&build, false, &[]).status.success());
     let plain = std::fs::read(build.path("start")).unwrap();
@@ -66,7 +66,7 @@ fn best_as_linked() {
 }
 
 fn scattered() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     program(&build, 4096);
     let linked = link(&build, true, &[]);
     assert!(linked.status.success() && linked.stderr.is_empty(), "{}", said(&linked));
@@ -80,7 +80,7 @@ fn scattered() {
 
 /// The linker leaves no names to compare with.
 fn stripped() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     program(&build, 0);
     let linked = link(&build, true, &["-s"]);
     assert!(linked.status.success() && linked.stderr.is_empty(), "{}", said(&linked));
@@ -88,7 +88,7 @@ fn stripped() {
 }
 
 fn failing() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     program(&build, 0);
     let plain = link(&build, false, &["-Wl,--no-such-option"]);
     let linked = link(&build, true, &["-Wl,--no-such-option"]);

@@ -2,7 +2,7 @@
 //! The linker that would have run without the wrapper runs, in a process as it would have had.
 
 use super::harmless::{LONGEST, done, run, with_objects};
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -96,7 +96,7 @@ int main(int count, char **words) {
 "#;
 
 /// A folder with both programs: the first as `called`, the second as `tools/ld`.
-fn programs(build: &Build, called: &[&str]) {
+fn programs(build: &BuildFolder, called: &[&str]) {
     std::fs::create_dir(build.path("tools")).unwrap();
     for (name, text, output) in [("caller", CALLER, "caller"), ("stand-in", STAND_IN, "tools/ld")] {
         std::fs::write(build.path(&format!("{name}.c")), text).unwrap();
@@ -119,7 +119,7 @@ fn says(path: &Path, name: &str) {
 }
 
 fn the_same_linker() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     let callers = ["make", "bash", "timeout", "rustc", "clang", "x86_64-linux-gnu-clang++-19", "collect2"];
     let called: Vec<String> = callers.iter().map(|name| format!("compiler/{name}")).collect();
     programs(&build, &called.iter().map(String::as_str).collect::<Vec<_>>());
@@ -178,7 +178,7 @@ fn the_same_linker() {
 
 /// Two copies of the wrapper before a linker, before each other, and alone.
 fn copies() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     programs(&build, &["collect2"]);
     for name in ["one", "two"] {
         std::fs::create_dir(build.path(name)).unwrap();
@@ -220,7 +220,7 @@ fn copies() {
 }
 
 fn as_it_was() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     programs(&build, &["collect2"]);
     std::fs::create_dir(build.path("none")).unwrap();
     let state = build.path("tools/state");

@@ -3,7 +3,7 @@
 //! files that were installed under another name, and profiles that stand in two files.
 
 use super::sediment;
-use crate::build::{Build, said};
+use crate::build::{BuildFolder, said};
 use libtest_mimic::Trial;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -22,7 +22,7 @@ pub fn cases() -> Vec<Trial> {
 }
 
 fn settings() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::write(build.path("profiles/sediment.conf"), "sediment = 1\nmin-coverage = 50\n").unwrap();
     assert!(build.link_prog().status.success());
     assert_eq!(verify(&build, &[]).0, 0);
@@ -41,7 +41,7 @@ fn settings() {
 }
 
 fn damaged_settings() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     std::fs::create_dir(build.path("debian")).unwrap();
     for (settings, line, found) in [
         ("sediment = 1\nengines = 2\n", ":2: ", "\"engines = 2\""),
@@ -68,7 +68,7 @@ fn damaged_settings() {
 }
 
 /// The code, and all that was said.
-fn verify(build: &Build, more: &[&str]) -> (i32, String) {
+fn verify(build: &BuildFolder, more: &[&str]) -> (i32, String) {
     let output = sediment(build, &[&["verify", "--log", "log"], more].concat());
     (output.status.code().unwrap(), all_of(&output))
 }
@@ -77,14 +77,14 @@ fn all_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &said(output)
 }
 
-fn copy(build: &Build, from: &str, to: &str) {
+fn copy(build: &BuildFolder, from: &str, to: &str) {
     let to = build.path(to);
     std::fs::create_dir_all(to.parent().unwrap()).unwrap();
     std::fs::copy(build.path(from), to).unwrap();
 }
 
 fn unplaced() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     let without_sections = |name: &str| {
         build.profile(&format!("{name}.prof"), name, "");
@@ -149,7 +149,7 @@ fn unplaced() {
 }
 
 /// Outputs that are of no profile, though names or functions of theirs are.
-fn others_have_no_threshold(build: &Build) {
+fn others_have_no_threshold(build: &BuildFolder) {
     // A library of a name like another's, which has nothing of that, is no version of it.
     build.profile("kit.gv", "libkit3.13.so.1.0", "");
     std::fs::write(build.path("stub.c"), "int stub;\n").unwrap();
@@ -173,7 +173,7 @@ fn others_have_no_threshold(build: &Build) {
 }
 
 fn renamed() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     assert!(build.link_prog().status.success());
     std::fs::write(build.path("other.c"), "int main(void) { return 3; }\n").unwrap();
     assert!(build.compiler("gcc").args(["other.c", "-o", "other"]).status().unwrap().success());
@@ -209,7 +209,7 @@ fn renamed() {
 }
 
 fn two_profiles() {
-    let build = Build::new();
+    let build = BuildFolder::new();
     build.profile("new.gv", "prog", "");
     build.profile("old.gv", "prog", "");
     let name = |path: &serde_json::Value| {

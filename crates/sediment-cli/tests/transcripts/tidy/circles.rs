@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A module, as the names that lead to it from the crate's root.
-type Module = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// Which file or folder uses which beside it, by the folder that has both.
-pub type Uses = BTreeMap<Module, BTreeMap<String, BTreeSet<String>>>;
+pub type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 /// Reads the modules of a crate.
 pub fn uses(source: &Path) -> Uses {
@@ -18,9 +18,9 @@ pub fn uses(source: &Path) -> Uses {
     uses_of(&files.iter().map(|path| (module(source, path), code_of(&read(path)))).collect())
 }
 
-fn uses_of(files: &BTreeMap<Module, String>) -> Uses {
+fn uses_of(files: &BTreeMap<ModulePath, String>) -> Uses {
     // What a mod.rs hands on: the name, and the module that has it.
-    let mut handed_on: BTreeMap<Module, Module> = BTreeMap::new();
+    let mut handed_on: BTreeMap<ModulePath, ModulePath> = BTreeMap::new();
     for (here, code) in files {
         for path in paths(code, here) {
             let there = longest(files, &path);
@@ -77,9 +77,9 @@ pub fn circles(uses: &Uses) -> Vec<String> {
 }
 
 /// The module that a file is.
-fn module(source: &Path, path: &Path) -> Module {
+fn module(source: &Path, path: &Path) -> ModulePath {
     let inside = path.strip_prefix(source).unwrap().with_extension("");
-    let mut module: Module =
+    let mut module: ModulePath =
         inside.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
     if module.last().is_some_and(|last| ["mod", "lib", "main"].contains(&last.as_str())) {
         module.pop();
@@ -88,7 +88,7 @@ fn module(source: &Path, path: &Path) -> Module {
 }
 
 /// The longest beginning of a path that is a module.
-fn longest<'a>(files: &BTreeMap<Module, String>, path: &'a [String]) -> &'a [String] {
+fn longest<'a>(files: &BTreeMap<ModulePath, String>, path: &'a [String]) -> &'a [String] {
     let lengths = (0..=path.len()).rev();
     lengths.map(|length| &path[..length]).find(|beginning| files.contains_key(*beginning)).unwrap_or_default()
 }

@@ -104,7 +104,7 @@ fn figures(text: &str) -> Vec<Figure> {
 }
 
 /// A row of a table, a list item, a paragraph or a line of a terminal, in a proof.
-struct Row<'a> {
+struct ProofEntry<'a> {
     /// The headings above it; the page's title above the first section alone.
     headings: Vec<&'a str>,
     /// Of a table.
@@ -112,7 +112,7 @@ struct Row<'a> {
     text: String,
 }
 
-impl Row<'_> {
+impl ProofEntry<'_> {
     /// A word is a heading above the row, a cell of it, or stands in its text between other signs than those of names.
     fn has(&self, word: &str) -> bool {
         self.headings.contains(&word)
@@ -127,8 +127,8 @@ impl Row<'_> {
 }
 
 /// The rows of a proof. Versions of tools and hashes of inputs are none.
-fn rows(proof: &str) -> Vec<Row<'_>> {
-    let mut rows: Vec<Row> = Vec::new();
+fn rows(proof: &str) -> Vec<ProofEntry<'_>> {
+    let mut rows: Vec<ProofEntry> = Vec::new();
     let mut headings: Vec<(usize, &str)> = Vec::new();
     let (mut open, mut fenced) = (false, false);
     for line in proof.split("\n## Made with").next().unwrap_or_default().lines() {
@@ -154,7 +154,7 @@ fn rows(proof: &str) -> Vec<Row<'_>> {
             let cells = cells.map(Iterator::collect::<Vec<_>>);
             open = cells.is_none();
             let headings = headings.iter().map(|(_, text)| *text).collect();
-            rows.push(Row { headings, cells, text });
+            rows.push(ProofEntry { headings, cells, text });
         }
     }
     rows
@@ -177,7 +177,7 @@ impl<'a> Quote<'a> {
         let mut quote = Self { name, figures: BTreeSet::new(), wrong: Vec::new() };
         for key in title.split(';').map(str::trim).filter(|key| !key.is_empty()) {
             let words: Vec<&str> = key.split(" + ").map(str::trim).collect();
-            let fitting: Vec<&Row> =
+            let fitting: Vec<&ProofEntry> =
                 all.iter().filter(|row| words.iter().all(|word| row.has(word))).collect();
             if fitting.len() != 1 {
                 quote.wrong.push(format!("{} rows of {name} are \"{key}\"", fitting.len()));

@@ -7,7 +7,7 @@
 
 mod moved;
 
-use super::{Beginning, Believed, Flow, Isa, LONGEST_CALL, Reference, StubTarget, word};
+use super::{Beginning, Believed, CodeReference, Flow, Isa, LONGEST_CALL, StubTarget, word};
 
 /// x86-64.
 pub const X86_64: Isa = Isa {
@@ -72,11 +72,11 @@ fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
     while let Some(rest) = code.get(at..).filter(|rest| rest.len() >= 5) {
         let address = start.wrapping_add(at as u64);
         let (reference, length) = match rest {
-            [0xe8, ..] => (relative(rest, address, 5).map(Reference::Call), 5),
-            [0xe9, ..] => (relative(rest, address, 5).map(Reference::Jump), 5),
+            [0xe8, ..] => (relative(rest, address, 5).map(CodeReference::Call), 5),
+            [0xe9, ..] => (relative(rest, address, 5).map(CodeReference::Jump), 5),
             // lea register, [rip + distance]
             [0x48 | 0x4c, 0x8d, modrm, ..] if modrm & 0xc7 == 0x05 => {
-                (relative(rest, address, 7).map(Reference::Taken), 7)
+                (relative(rest, address, 7).map(CodeReference::Taken), 7)
             }
             _ => (None, 1),
         };
@@ -84,16 +84,16 @@ fn each_reference(code: &[u8], start: u64, believed: &mut Believed) {
     }
 }
 
-fn call_before(before: &[u8], return_address: u64) -> Option<Reference> {
+fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
     if let Some(call @ [0xe8, ..]) = before.last_chunk::<5>() {
-        return relative(call, return_address.wrapping_sub(5), 5).map(Reference::Call);
+        return relative(call, return_address.wrapping_sub(5), 5).map(CodeReference::Call);
     }
     let ends_in = |length: &usize| {
         let code = &before[before.len() - length..];
         let calls = code[0] == 0xff && operation(code[1]) == 2;
         calls && instruction(code).is_some_and(|(whole, _)| whole == *length)
     };
-    (2..=before.len().min(LONGEST_CALL as usize)).find(ends_in).map(|_| Reference::IndirectCall)
+    (2..=before.len().min(LONGEST_CALL as usize)).find(ends_in).map(|_| CodeReference::IndirectCall)
 }
 
 /// The operation that a ModRM byte chooses among those of an opcode.
@@ -103,7 +103,7 @@ fn operation(modrm: u8) -> u8 {
 
 /// Operands behind an opcode.
 #[derive(Clone, Copy)]
-enum Form {
+enum OperandForm {
     Invalid,
     /// This many bytes.
     Plain(usize),
@@ -171,9 +171,9 @@ fn instruction(code: &[u8]) -> Option<(usize, bool)> {
             at += bytes + 1;
             vector(map, *code.get(at - 1)?)
         }
-        0xb8..=0xbf if wide => Form::Plain(8),
-        0xa0..=0xa3 => Form::Plain(if short_address { 4 } else { 8 }),
-        0xe8 | 0xe9 => Form::Plain(4),
+        0xb8..=0xbf if wide => OperandForm::Plain(8),
+        0xa0..=0xa3 => OperandForm::Plain(if short_address { 4 } else { 8 }),
+        0xe8 | 0xe9 => OperandForm::Plain(4),
         _ => one_byte(opcode),
     };
     let word = if short_operand && !wide { 2 } else { 4 };
@@ -189,11 +189,11 @@ fn instruction(code: &[u8]) -> Option<(usize, bool)> {
         Some(at + 1 + behind_modrm(modrm, code.get(at + 1).copied())? + operand)
     };
     let length = match form {
-        Form::Invalid => return None,
-        Form::Plain(bytes) => at + bytes,
-        Form::Word => at + word,
-        Form::ModRm(bytes) => modrm_and(bytes)?,
-        Form::ModRmWord => modrm_and(word)?,
+        OperandForm::Invalid => return None,
+        OperandForm::Plain(bytes) => at + bytes,
+        OperandForm::Word => at + word,
+        OperandForm::ModRm(bytes) => modrm_and(bytes)?,
+        OperandForm::ModRmWord => modrm_and(word)?,
     };
     (length <= code.len()).then_some((length, ends))
 }
@@ -210,33 +210,33 @@ fn behind_modrm(modrm: u8, next: Option<u8>) -> Option<usize> {
     Some(usize::from(scaled) + distance)
 }
 
-fn one_byte(opcode: u8) -> Form {
+fn one_byte(opcode: u8) -> OperandForm {
     match opcode {
         0x00..=0x3f => match opcode & 7 {
-            0..=3 => Form::ModRm(0),
-            4 => Form::Plain(1),
-            5 => Form::Word,
-            _ => Form::Invalid,
+            0..=3 => OperandForm::ModRm(0),
+            4 => OperandForm::Plain(1),
+            5 => OperandForm::Word,
+            _ => OperandForm::Invalid,
         },
-        0x50..=0x5f | 0x90..=0x99 | 0x9b..=0x9f | 0xa4..=0xa7 | 0xaa..=0xaf => Form::Plain(0),
-        0xc3 | 0xc9 | 0xcb | 0xd7 | 0xf5 | 0xf8 | 0xf9 | 0xfc | 0xfd => Form::Plain(0),
-        0x63 | 0x84..=0x8f | 0xd0..=0xd3 | 0xd8..=0xdf | 0xf6 | 0xf7 | 0xfe | 0xff => Form::ModRm(0),
-        0x68 | 0xa9 | 0xb8..=0xbf => Form::Word,
-        0x69 | 0x81 | 0xc7 => Form::ModRmWord,
-        0x6a | 0x70..=0x7f | 0xa8 | 0xb0..=0xb7 | 0xcd | 0xe0..=0xe3 | 0xeb => Form::Plain(1),
-        0x6b | 0x80 | 0x83 | 0xc0 | 0xc1 | 0xc6 => Form::ModRm(1),
-        0xc2 | 0xca => Form::Plain(2),
-        0xc8 => Form::Plain(3),
-        _ => Form::Invalid,
+        0x50..=0x5f | 0x90..=0x99 | 0x9b..=0x9f | 0xa4..=0xa7 | 0xaa..=0xaf => OperandForm::Plain(0),
+        0xc3 | 0xc9 | 0xcb | 0xd7 | 0xf5 | 0xf8 | 0xf9 | 0xfc | 0xfd => OperandForm::Plain(0),
+        0x63 | 0x84..=0x8f | 0xd0..=0xd3 | 0xd8..=0xdf | 0xf6 | 0xf7 | 0xfe | 0xff => OperandForm::ModRm(0),
+        0x68 | 0xa9 | 0xb8..=0xbf => OperandForm::Word,
+        0x69 | 0x81 | 0xc7 => OperandForm::ModRmWord,
+        0x6a | 0x70..=0x7f | 0xa8 | 0xb0..=0xb7 | 0xcd | 0xe0..=0xe3 | 0xeb => OperandForm::Plain(1),
+        0x6b | 0x80 | 0x83 | 0xc0 | 0xc1 | 0xc6 => OperandForm::ModRm(1),
+        0xc2 | 0xca => OperandForm::Plain(2),
+        0xc8 => OperandForm::Plain(3),
+        _ => OperandForm::Invalid,
     }
 }
 
 /// Behind 0x0f.
-fn two_byte(opcode: u8) -> Form {
+fn two_byte(opcode: u8) -> OperandForm {
     match opcode {
-        0x05 | 0x0b | 0x31 | 0x33 | 0x77 | 0xa0..=0xa2 | 0xa8 | 0xa9 | 0xc8..=0xcf => Form::Plain(0),
-        0x0f | 0x3a | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => Form::ModRm(1),
-        0x80..=0x8f => Form::Plain(4),
+        0x05 | 0x0b | 0x31 | 0x33 | 0x77 | 0xa0..=0xa2 | 0xa8 | 0xa9 | 0xc8..=0xcf => OperandForm::Plain(0),
+        0x0f | 0x3a | 0x70..=0x73 | 0xa4 | 0xac | 0xba | 0xc2 | 0xc4..=0xc6 => OperandForm::ModRm(1),
+        0x80..=0x8f => OperandForm::Plain(4),
         0x01
         | 0x0d
         | 0x10..=0x1f
@@ -253,18 +253,18 @@ fn two_byte(opcode: u8) -> Form {
         | 0xbb..=0xc1
         | 0xc3
         | 0xc7
-        | 0xd0..=0xff => Form::ModRm(0),
-        _ => Form::Invalid,
+        | 0xd0..=0xff => OperandForm::ModRm(0),
+        _ => OperandForm::Invalid,
     }
 }
 
 /// Behind a VEX or EVEX prefix.
-fn vector(map: u8, opcode: u8) -> Form {
+fn vector(map: u8, opcode: u8) -> OperandForm {
     match (map, opcode) {
-        (1, 0x77) => Form::Plain(0),
-        (1, 0x70..=0x73 | 0xc2 | 0xc4..=0xc6) | (3, _) => Form::ModRm(1),
-        (1 | 2 | 5 | 6, _) => Form::ModRm(0),
-        _ => Form::Invalid,
+        (1, 0x77) => OperandForm::Plain(0),
+        (1, 0x70..=0x73 | 0xc2 | 0xc4..=0xc6) | (3, _) => OperandForm::ModRm(1),
+        (1 | 2 | 5 | 6, _) => OperandForm::ModRm(0),
+        _ => OperandForm::Invalid,
     }
 }
 
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn callers_are_told_by_their_calls() {
-        use Reference::{Call, IndirectCall};
+        use CodeReference::{Call, IndirectCall};
         assert_eq!(call_before(&[0x90, 0x90, 0xe8, 0xfb, 0xff, 0xff, 0xff], 0x1007), Some(Call(0x1002)));
         assert_eq!(call_before(&[0, 0, 0, 0, 0, 0xff, 0xd0], 7), Some(IndirectCall));
         assert_eq!(call_before(&[0, 0xff, 0x15, 1, 2, 3, 4], 7), Some(IndirectCall));

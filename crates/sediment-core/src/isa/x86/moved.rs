@@ -7,7 +7,7 @@
 //! notice nothing; shadow stacks do.
 
 use super::{Prefixes, instruction, operation, word};
-use crate::isa::{Branches, Detour, JUMP, Movable, Targets};
+use crate::isa::{Detour, IndirectJumps, JUMP, Movable, Targets};
 
 /// Instructions that can give way to a jump.
 pub(super) const DETOUR: Detour = Detour { jump, movable, moved, branches, any_branch };
@@ -24,7 +24,7 @@ fn distance(end: u64, to: u64) -> Option<[u8; 4]> {
 
 /// Kind of an instruction that may be executed elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MovableKind {
     /// The same everywhere.
     Plain,
     /// With a distance of four bytes to data, at this offset in it.
@@ -40,10 +40,10 @@ enum Kind {
 }
 
 /// Length and kind of the instruction that code begins with; None where it may not be executed elsewhere.
-fn kind(code: &[u8]) -> Option<(usize, Kind)> {
+fn kind(code: &[u8]) -> Option<(usize, MovableKind)> {
     let (length, _) = instruction(code)?;
     let code = &code[..length];
-    let plain = Some((length, Kind::Plain));
+    let plain = Some((length, MovableKind::Plain));
     if is_nop(code) || matches!(code, [0x64, 0x48 | 0x4c, 0x8b, modrm, 0x25, ..] if modrm & 0xc7 == 0x04) {
         return plain; // the last reads a variable of the thread, as the stack protector does
     }
@@ -53,18 +53,20 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
     at += usize::from(rex.is_some());
     let last = |bytes: usize| code.get(length - bytes..);
     match *code.get(at)? {
-        0xc3 if rex.is_none() => Some((length, Kind::Return)),
+        0xc3 if rex.is_none() => Some((length, MovableKind::Return)),
         _ if vector && code.get(at) != Some(&0x0f) => None,
-        0xeb => Some((length, Kind::Jump((last(1)?[0] as i8).into(), None))),
-        0xe8 if rex.is_none() => Some((length, Kind::Call(word(last(4)?)? as i32))),
-        0xe9 => Some((length, Kind::Jump(word(last(4)?)? as i32, None))),
-        opcode @ 0x70..=0x7f => Some((length, Kind::Jump((last(1)?[0] as i8).into(), Some(opcode & 15)))),
+        0xeb => Some((length, MovableKind::Jump((last(1)?[0] as i8).into(), None))),
+        0xe8 if rex.is_none() => Some((length, MovableKind::Call(word(last(4)?)? as i32))),
+        0xe9 => Some((length, MovableKind::Jump(word(last(4)?)? as i32, None))),
+        opcode @ 0x70..=0x7f => {
+            Some((length, MovableKind::Jump((last(1)?[0] as i8).into(), Some(opcode & 15))))
+        }
         0x50..=0x5f | 0x68 | 0x6a | 0x98 | 0x99 | 0xa8 | 0xa9 | 0xb0..=0xbf => plain,
         opcode @ 0x00..=0x3f if matches!(opcode & 7, 4 | 5) => plain,
         0x0f => {
             let (second, modrm) = (*code.get(at + 1)?, code.get(at + 2).copied());
             if matches!(second, 0x80..=0x8f) && !vector {
-                return Some((length, Kind::Jump(word(last(4)?)? as i32, Some(second & 15))));
+                return Some((length, MovableKind::Jump(word(last(4)?)? as i32, Some(second & 15))));
             }
             let moves = matches!(second, 0x10 | 0x11 | 0x14..=0x16 | 0x28 | 0x29 | 0x40..=0x4f | 0x54..=0x57)
                 || matches!(
@@ -74,16 +76,16 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
                 || matches!(second, 0xd6 | 0xef);
             match modrm? & 0xc7 {
                 _ if !moves => None,
-                0x05 => Some((length, Kind::Relative(at + 2 + 1))),
+                0x05 => Some((length, MovableKind::Relative(at + 2 + 1))),
                 _ => plain,
             }
         }
         0x8d => match code.get(at + 1)? & 0xc7 {
-            0x05 => Some((length, Kind::Relative(at + 2))),
+            0x05 => Some((length, MovableKind::Relative(at + 2))),
             _ => plain,
         },
         // jmp [rip + distance]
-        0xff if code.get(at + 1) == Some(&0x25) => Some((length, Kind::RelativeJump(at + 2))),
+        0xff if code.get(at + 1) == Some(&0x25) => Some((length, MovableKind::RelativeJump(at + 2))),
         opcode @ (0x00..=0x3f
         | 0x63
         | 0x69
@@ -109,7 +111,7 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
             };
             match modrm & 0xc7 {
                 _ if other => None,
-                0x05 => Some((length, Kind::Relative(at + 2))),
+                0x05 => Some((length, MovableKind::Relative(at + 2))),
                 _ => plain,
             }
         }
@@ -119,7 +121,7 @@ fn kind(code: &[u8]) -> Option<(usize, Kind)> {
 
 /// True for an instruction that could be executed elsewhere: a system call, a repeated one, or one that shows the flags could not.
 pub(super) fn steps(code: &[u8]) -> bool {
-    kind(code).is_some_and(|(length, kind)| kind != Kind::Jump(-(length as i32), None))
+    kind(code).is_some_and(|(length, kind)| kind != MovableKind::Jump(-(length as i32), None))
 }
 
 /// True for an instruction that does nothing.
@@ -141,9 +143,13 @@ fn movable(code: &[u8], size: usize) -> Option<Movable> {
     while length < JUMP && !ends {
         begins |= u8::from(length > 0) << length;
         let (more, kind) = kind(code.get(length..size.min(code.len()))?)?;
-        calls = matches!(kind, Kind::Call(_));
-        plain &= matches!(kind, Kind::Plain | Kind::Return);
-        ends = calls || matches!(kind, Kind::Return | Kind::Jump(_, None) | Kind::RelativeJump(_));
+        calls = matches!(kind, MovableKind::Call(_));
+        plain &= matches!(kind, MovableKind::Plain | MovableKind::Return);
+        ends = calls
+            || matches!(
+                kind,
+                MovableKind::Return | MovableKind::Jump(_, None) | MovableKind::RelativeJump(_)
+            );
         length += more;
     }
     // Behind the end, the jump may cover what nobody executes.
@@ -161,15 +167,15 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
         let end = from.wrapping_add((at + length) as u64);
         let here = to.wrapping_add((out.len() - begun) as u64);
         match kind {
-            Kind::Plain | Kind::Return => out.extend_from_slice(&code[at..at + length]),
-            Kind::Relative(place) | Kind::RelativeJump(place) => {
+            MovableKind::Plain | MovableKind::Return => out.extend_from_slice(&code[at..at + length]),
+            MovableKind::Relative(place) | MovableKind::RelativeJump(place) => {
                 let target = end.wrapping_add_signed((word(code.get(at + place..)?)? as i32).into());
                 let distance = distance(here.wrapping_add(length as u64), target)?;
                 out.extend_from_slice(&code[at..at + place]);
                 out.extend_from_slice(&distance);
                 out.extend_from_slice(&code[at + place + distance.len()..at + length]);
             }
-            Kind::Call(far) => {
+            MovableKind::Call(far) => {
                 let target = end.wrapping_add_signed(far.into());
                 let [a, b, c, d, high @ ..] = end.to_le_bytes();
                 out.extend_from_slice(&[0x68, a, b, c, d]); // push the low half, with its sign
@@ -177,7 +183,7 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
                 out.extend_from_slice(&high);
                 out.extend_from_slice(&jump(here.wrapping_add(5 + 8), target)?);
             }
-            Kind::Jump(far, condition) => {
+            MovableKind::Jump(far, condition) => {
                 let target = end.wrapping_add_signed(far.into());
                 if let Some(condition) = condition {
                     out.extend_from_slice(&[0x0f, 0x80 | condition]);
@@ -192,14 +198,14 @@ fn moved(code: &[u8], from: u64, to: u64, out: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> Branches {
-    let mut found = Branches::default();
+fn branches(code: &[u8], address: u64, target: &mut Targets<'_>) -> IndirectJumps {
+    let mut found = IndirectJumps::default();
     let mut at = 0;
     while at < code.len() {
         let Some((length, _)) = instruction(&code[at..]) else {
             // What is no instruction may be data, with code behind it: any byte may begin a jump.
             (at..code.len()).for_each(|at| any_branch(&code[at..], address.wrapping_add(at as u64), target));
-            return Branches { unknown: true, ..found };
+            return IndirectJumps { unknown: true, ..found };
         };
         let whole = &code[at..at + length];
         let prefixes = Prefixes::of(whole, true).map_or(0, |prefixes| prefixes.length);

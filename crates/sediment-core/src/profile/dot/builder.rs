@@ -5,8 +5,8 @@
 //! defaults refer to it, so that a default of ten megabytes costs the same for one edge as for a million.
 
 use super::error_at;
-use super::graph::{Graph, NONE, Node, Slot, Slots, SlotsOf, Subgraph, Value};
-use super::lexer::{Id, Keyword, Lexer, Token, undirected};
+use super::graph::{DotGraph, DotNode, DotSubgraph, DotValue, NONE, Slot, Slots, SlotsOf};
+use super::lexer::{DotToken, Id, Keyword, Lexer, undirected};
 use super::vocabulary::{Edges, Graphs, Nodes};
 use crate::error::{Error, ErrorCode, Result};
 use crate::profile::push;
@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 /// Verdict on a value: the code and the text of what is wrong with it.
-pub(super) type Checked = std::result::Result<(), (ErrorCode, String)>;
+pub(super) type ValueCheck = std::result::Result<(), (ErrorCode, String)>;
 
 /// Subgraphs in one another; `dot` gives up at some 3,300.
 const DEEPEST: usize = 10_000;
@@ -31,17 +31,17 @@ const DEEPEST: usize = 10_000;
 /// With the line of what is not DOT, not directed, or multiplies beyond measure.
 pub(in crate::profile) fn read<'a>(
     bytes: &'a [u8],
-    check: impl Fn(&Value<'a>) -> Checked,
-) -> Result<Graph<'a>> {
+    check: impl Fn(&DotValue<'a>) -> ValueCheck,
+) -> Result<DotGraph<'a>> {
     read_by(bytes, check, true)
 }
 
 /// [`read`], with or without a way of its own for plain statements.
 pub(super) fn read_by<'a>(
     bytes: &'a [u8],
-    check: impl Fn(&Value<'a>) -> Checked,
+    check: impl Fn(&DotValue<'a>) -> ValueCheck,
     plain: bool,
-) -> Result<Graph<'a>> {
+) -> Result<DotGraph<'a>> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(Error::new(ErrorCode::TooLarge, "a profile of 4 GiB or more"));
     }
@@ -75,7 +75,7 @@ impl Defaults {
     };
 
     /// These where they say something, else those of the graph around.
-    fn over(&self, around: &Self, graph: &mut Graph<'_>) -> Self {
+    fn over(&self, around: &Self, graph: &mut DotGraph<'_>) -> Self {
         fn pick<const N: usize>(own: &[Slot; N], around: &[Slot; N]) -> [Slot; N] {
             std::array::from_fn(|place| if own[place] == NONE { around[place] } else { own[place] })
         }
@@ -91,7 +91,7 @@ impl Defaults {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum DotElement {
     Node,
     Edge,
     Graph,
@@ -108,7 +108,7 @@ pub(super) enum Piece {
 
 /// An open graph or subgraph.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct OpenGraph {
     /// [`NONE`] for the graph itself.
     subgraph: u32,
     /// Slots in [`Builder::defaults`]: all that hold here, and those given here.
@@ -129,13 +129,13 @@ pub(super) struct Assignment<'a> {
 
 pub(super) struct Builder<'a, 'c> {
     pub(super) lexer: Lexer<'a>,
-    check: &'c dyn Fn(&Value<'a>) -> Checked,
-    pub(super) graph: Graph<'a>,
+    check: &'c dyn Fn(&DotValue<'a>) -> ValueCheck,
+    pub(super) graph: DotGraph<'a>,
     pub(super) strict: bool,
     plain: bool,
-    token: Token<'a>,
+    token: DotToken<'a>,
     pub(super) offset: usize,
-    pub(super) frames: Vec<Frame>,
+    pub(super) frames: Vec<OpenGraph>,
     pub(super) defaults: Vec<Defaults>,
     pub(super) assignments: Vec<Assignment<'a>>,
     /// Nodes by id: the table holds their numbers alone.
@@ -156,13 +156,13 @@ pub(super) struct Builder<'a, 'c> {
 }
 
 impl<'a, 'c> Builder<'a, 'c> {
-    fn new(bytes: &'a [u8], check: &'c dyn Fn(&Value<'a>) -> Checked) -> Self {
+    fn new(bytes: &'a [u8], check: &'c dyn Fn(&DotValue<'a>) -> ValueCheck) -> Self {
         // Each value has its `=`; a text full of them shall not ask for more than twice its length.
         let values = memchr::memchr_iter(b'=', bytes).count().min(bytes.len() / 16);
         Self {
             lexer: Lexer::new(bytes),
             check,
-            graph: Graph {
+            graph: DotGraph {
                 bytes,
                 nodes: Vec::new(),
                 edges: Vec::new(),
@@ -179,7 +179,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             },
             strict: false,
             plain: true,
-            token: Token::End,
+            token: DotToken::End,
             offset: 0,
             frames: Vec::new(),
             defaults: vec![Defaults::NOTHING],
@@ -204,7 +204,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     fn at(&self, mark: u8) -> bool {
-        self.token == Token::Mark(mark)
+        self.token == DotToken::Mark(mark)
     }
 
     fn expect(&mut self, mark: u8, what: &str) -> Result<()> {
@@ -215,7 +215,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     fn expected(&self, what: &str) -> Error {
-        if self.token == Token::End {
+        if self.token == DotToken::End {
             return self
                 .lexer
                 .error(self.offset, format!("expected {what}, but the file ends"))
@@ -228,28 +228,28 @@ impl<'a, 'c> Builder<'a, 'c> {
     fn header(&mut self) -> Result<()> {
         const HINT: &str = "a profile begins with `digraph`; to convert a profiler's output: sediment import";
         self.advance()?;
-        if self.token == Token::End {
+        if self.token == DotToken::End {
             return Err(Error::at_line(1, "empty file; expected a profile")
                 .with_code(ErrorCode::EmptyInput)
                 .with_hint(HINT));
         }
-        if self.token == Token::Keyword(Keyword::Strict) {
+        if self.token == DotToken::Keyword(Keyword::Strict) {
             self.strict = true;
             self.advance()?;
         }
         match self.token {
-            Token::Keyword(Keyword::Digraph) => self.advance()?,
-            Token::Keyword(Keyword::Graph) => {
+            DotToken::Keyword(Keyword::Digraph) => self.advance()?,
+            DotToken::Keyword(Keyword::Graph) => {
                 return Err(undirected(self.lexer.error(self.offset, "an undirected graph")));
             }
-            Token::End => return Err(self.expected("`digraph`")),
+            DotToken::End => return Err(self.expected("`digraph`")),
             _ => return Err(self.expected("`digraph`").with_hint(HINT)),
         }
-        if matches!(self.token, Token::Id(_)) {
+        if matches!(self.token, DotToken::Id(_)) {
             self.advance()?;
         }
         self.expect(b'{', "`{` after `digraph`")?;
-        self.frames.push(Frame {
+        self.frames.push(OpenGraph {
             subgraph: NONE,
             holding: 0,
             own: 0,
@@ -261,7 +261,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     fn footer(&mut self) -> Result<()> {
-        if self.token == Token::End {
+        if self.token == DotToken::End {
             return Ok(());
         }
         let message = "text after the end of the graph";
@@ -275,13 +275,15 @@ impl<'a, 'c> Builder<'a, 'c> {
         while let Some(frame) = self.frames.last() {
             let continues = !frame.pieces.is_empty();
             match &self.token {
-                Token::Mark(b'}') => self.close()?,
-                Token::Mark(b';') if !continues => self.advance()?,
-                Token::Mark(b'{') | Token::Keyword(Keyword::Subgraph) => self.open()?,
-                Token::Keyword(Keyword::Node) if !continues => self.default_statement(Kind::Node)?,
-                Token::Keyword(Keyword::Edge) if !continues => self.default_statement(Kind::Edge)?,
-                Token::Keyword(Keyword::Graph) if !continues => self.default_statement(Kind::Graph)?,
-                Token::Id(_) => {
+                DotToken::Mark(b'}') => self.close()?,
+                DotToken::Mark(b';') if !continues => self.advance()?,
+                DotToken::Mark(b'{') | DotToken::Keyword(Keyword::Subgraph) => self.open()?,
+                DotToken::Keyword(Keyword::Node) if !continues => self.default_statement(DotElement::Node)?,
+                DotToken::Keyword(Keyword::Edge) if !continues => self.default_statement(DotElement::Edge)?,
+                DotToken::Keyword(Keyword::Graph) if !continues => {
+                    self.default_statement(DotElement::Graph)?
+                }
+                DotToken::Id(_) => {
                     if continues || !self.plain || !self.plain_statements()? {
                         self.name()?;
                     }
@@ -294,7 +296,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     /// `node`, `edge` or `graph` with defaults for what follows.
-    fn default_statement(&mut self, kind: Kind) -> Result<()> {
+    fn default_statement(&mut self, kind: DotElement) -> Result<()> {
         self.advance()?;
         if !self.at(b'[') {
             return Err(self.expected("`[` after `node`, `edge` or `graph`"));
@@ -310,7 +312,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         if begins && self.at(b'=') {
             self.assignments.clear();
             self.assignment(id.text)?;
-            return self.set_defaults(Kind::Graph);
+            return self.set_defaults(DotElement::Graph);
         }
         let node = self.node(id.text, offset);
         for _ in 0..2 {
@@ -328,16 +330,16 @@ impl<'a, 'c> Builder<'a, 'c> {
         let Some(frame) = self.frames.last_mut() else { return Ok(()) };
         push(&mut frame.pieces, piece);
         match (&self.token, piece) {
-            (Token::Arrow, _) => {
+            (DotToken::Arrow, _) => {
                 if let Piece::Node(node) = piece {
                     self.last_tail = node;
                 }
                 push(&mut frame.pieces, Piece::Arrow(self.offset as u32));
                 self.advance()
             }
-            (Token::Mark(b','), Piece::Node(_)) => {
+            (DotToken::Mark(b','), Piece::Node(_)) => {
                 self.advance()?;
-                if matches!(self.token, Token::Id(_)) {
+                if matches!(self.token, DotToken::Id(_)) {
                     Ok(())
                 } else {
                     Err(self.expected("a node after `,`"))
@@ -358,9 +360,9 @@ impl<'a, 'c> Builder<'a, 'c> {
             self.edges(&pieces)?;
         } else {
             if let [Piece::Subgraph(_)] = pieces[..] {
-                self.assigned::<0>(Kind::Node);
+                self.assigned::<0>(DotElement::Node);
             }
-            let slots = self.assigned::<{ Nodes::COUNT }>(Kind::Node);
+            let slots = self.assigned::<{ Nodes::COUNT }>(DotElement::Node);
             for piece in &pieces {
                 if let Piece::Node(node) = piece {
                     self.graph.node_slots.overwrite(&mut self.graph.nodes[*node as usize].slots, &slots);
@@ -377,9 +379,9 @@ impl<'a, 'c> Builder<'a, 'c> {
     /// `[subgraph [id]] {`
     fn open(&mut self) -> Result<()> {
         let mut name = None;
-        if self.token == Token::Keyword(Keyword::Subgraph) {
+        if self.token == DotToken::Keyword(Keyword::Subgraph) {
             self.advance()?;
-            if matches!(self.token, Token::Id(_)) {
+            if matches!(self.token, DotToken::Id(_)) {
                 name = Some(self.take_id("a name")?.1.text);
             }
         }
@@ -397,7 +399,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             name.as_ref().and_then(|name| self.subgraphs_by_name.get(&(parent, name.clone())).copied());
         let subgraph = known.unwrap_or_else(|| {
             let number = self.graph.subgraphs.len() as u32;
-            let subgraph = Subgraph {
+            let subgraph = DotSubgraph {
                 parent,
                 cluster: name.as_ref().is_some_and(|name| name.starts_with(b"cluster")),
                 slots: self.defaults[holding as usize].graphs,
@@ -412,7 +414,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             number
         });
         let own = self.graph.subgraphs[subgraph as usize].own;
-        let mut frame = Frame {
+        let mut frame = OpenGraph {
             subgraph,
             holding,
             own,
@@ -449,7 +451,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     fn take_id(&mut self, what: &str) -> Result<(u32, Id<'a>)> {
-        let Token::Id(id) = &mut self.token else { return Err(self.expected(what)) };
+        let DotToken::Id(id) = &mut self.token else { return Err(self.expected(what)) };
         let id = Id { text: std::mem::take(&mut id.text), html: id.html };
         let offset = self.offset as u32;
         self.advance()?;
@@ -478,7 +480,7 @@ impl<'a, 'c> Builder<'a, 'c> {
         self.expect(b'=', "`=` after the name of an attribute")?;
         let (offset, id) = self.take_id("the value of an attribute")?;
         let slot = self.graph.values.len() as u32;
-        self.graph.values.push(Value { text: id.text, html: id.html, offset });
+        self.graph.values.push(DotValue { text: id.text, html: id.html, offset });
         self.assignments.push(Assignment { name, slot });
         Ok(())
     }
@@ -491,14 +493,14 @@ impl<'a, 'c> Builder<'a, 'c> {
     }
 
     /// The assignments as slots of one kind of object; those that no profile has are counted.
-    pub(super) fn assigned<const N: usize>(&mut self, kind: Kind) -> [Slot; N] {
+    pub(super) fn assigned<const N: usize>(&mut self, kind: DotElement) -> [Slot; N] {
         let mut slots = [NONE; N];
         let mut assignments = std::mem::take(&mut self.assignments);
         for Assignment { name, slot } in assignments.drain(..) {
             let (place, given) = match kind {
-                Kind::Node => (Nodes::place(&name), &mut self.graph.given_to_nodes[..]),
-                Kind::Edge => (Edges::place(&name), &mut self.graph.given_to_edges[..]),
-                Kind::Graph => (Graphs::place(&name), &mut self.graph.given_to_graphs[..]),
+                DotElement::Node => (Nodes::place(&name), &mut self.graph.given_to_nodes[..]),
+                DotElement::Edge => (Edges::place(&name), &mut self.graph.given_to_edges[..]),
+                DotElement::Graph => (Graphs::place(&name), &mut self.graph.given_to_graphs[..]),
             };
             match place.filter(|place| *place < N) {
                 Some(place) => {
@@ -513,11 +515,11 @@ impl<'a, 'c> Builder<'a, 'c> {
         slots
     }
 
-    fn set_defaults(&mut self, kind: Kind) -> Result<()> {
+    fn set_defaults(&mut self, kind: DotElement) -> Result<()> {
         let mut defaults = Defaults::NOTHING;
         let subgraph = self.frames.last().map_or(NONE, |frame| frame.subgraph);
         match kind {
-            Kind::Node => {
+            DotElement::Node => {
                 // Part of every profile that is written, for the eye alone.
                 let values = &self.graph.values;
                 self.assignments.retain(|given| {
@@ -525,8 +527,8 @@ impl<'a, 'c> Builder<'a, 'c> {
                 });
                 defaults.nodes = self.assigned(kind);
             }
-            Kind::Edge => defaults.edges = self.assigned(kind),
-            Kind::Graph if subgraph == NONE => {
+            DotElement::Edge => defaults.edges = self.assigned(kind),
+            DotElement::Graph if subgraph == NONE => {
                 let slots = self.assigned::<{ Graphs::COUNT }>(kind);
                 overwrite(&mut self.graph.attributes, &slots);
                 defaults.graphs.copy_from_slice(&slots[..Graphs::OF_CLUSTERS]);
@@ -537,7 +539,7 @@ impl<'a, 'c> Builder<'a, 'c> {
                     })?;
                 }
             }
-            Kind::Graph => {
+            DotElement::Graph => {
                 defaults.graphs = self.assigned(kind);
                 overwrite(&mut self.graph.subgraphs[subgraph as usize].slots, &defaults.graphs);
             }
@@ -564,7 +566,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             return self.list(self.last_tail);
         }
         let holding = self.frames.last().map_or(0, |frame| frame.holding);
-        let Self { graph: Graph { nodes, .. }, nodes_by_id, hashing, .. } = self;
+        let Self { graph: DotGraph { nodes, .. }, nodes_by_id, hashing, .. } = self;
         let next = nodes.len() as u32;
         let known = nodes_by_id.entry(
             hashing.hash_one(&id),
@@ -576,7 +578,7 @@ impl<'a, 'c> Builder<'a, 'c> {
             Entry::Vacant(place) => {
                 place.insert(next);
                 let slots = self.defaults[holding as usize].of_nodes;
-                push(nodes, Node { id, offset, slots, cluster: NONE });
+                push(nodes, DotNode { id, offset, slots, cluster: NONE });
                 next
             }
         };
@@ -586,7 +588,7 @@ impl<'a, 'c> Builder<'a, 'c> {
     /// Lists a node in the subgraph that is open.
     fn list(&mut self, node: u32) -> u32 {
         match self.frames.last() {
-            Some(Frame { subgraph: NONE, .. }) | None => {}
+            Some(OpenGraph { subgraph: NONE, .. }) | None => {}
             Some(frame) => push(&mut self.listing, (node, frame.subgraph)),
         }
         node

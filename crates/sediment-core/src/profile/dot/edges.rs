@@ -4,8 +4,8 @@
 //! An end that is a subgraph or a list is all of its nodes. Such a product can be far larger than its text, so the edges made,
 //! and the entries looked through to make them, are bounded by [`Builder::limit`].
 
-use super::builder::{Builder, Kind, Piece};
-use super::graph::{Edge, NONE, Slot, SlotsOf};
+use super::builder::{Builder, DotElement, Piece};
+use super::graph::{DotEdge, NONE, Slot, SlotsOf};
 use super::vocabulary::Edges;
 use crate::error::Result;
 use crate::profile::push;
@@ -20,7 +20,7 @@ impl<'a> Builder<'a, '_> {
     /// An edge from each node of every end to each node of the next.
     pub(super) fn edges(&mut self, pieces: &[Piece]) -> Result<()> {
         let key = self.take_key();
-        let given = self.assigned::<{ Edges::COUNT }>(Kind::Edge);
+        let given = self.assigned::<{ Edges::COUNT }>(DotElement::Edge);
         let holding = self.frames.last().map_or(0, |frame| frame.holding);
         let slots = self.graph.edge_slots.merged(self.defaults[holding as usize].of_edges, &given);
         let mut tails: Vec<u32> = Vec::new();
@@ -83,7 +83,7 @@ impl<'a> Builder<'a, '_> {
                 return;
             }
         }
-        push(&mut self.graph.edges, Edge { tail, head, offset, slots });
+        push(&mut self.graph.edges, DotEdge { tail, head, offset, slots });
     }
 
     /// The nodes of a subgraph, each once.

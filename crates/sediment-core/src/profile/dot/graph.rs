@@ -7,9 +7,9 @@ use crate::error::Error;
 use crate::profile::push;
 use std::borrow::Cow;
 
-/// The text of an attribute and where it stands.
+/// Text of an attribute with its offset in the file.
 #[derive(Debug, Clone)]
-pub(in crate::profile) struct Value<'a> {
+pub(in crate::profile) struct DotValue<'a> {
     pub(in crate::profile) text: Cow<'a, [u8]>,
     /// It is HTML: a backslash in it is drawn as one.
     pub(in crate::profile) html: bool,
@@ -85,7 +85,7 @@ impl<const N: usize> Slots<N> {
 }
 
 #[derive(Debug)]
-pub(in crate::profile) struct Node<'a> {
+pub(in crate::profile) struct DotNode<'a> {
     pub(in crate::profile) id: Cow<'a, [u8]>,
     /// Where it is first named.
     pub(in crate::profile) offset: u32,
@@ -94,7 +94,7 @@ pub(in crate::profile) struct Node<'a> {
 }
 
 #[derive(Debug)]
-pub(in crate::profile) struct Edge {
+pub(in crate::profile) struct DotEdge {
     pub(in crate::profile) tail: u32,
     pub(in crate::profile) head: u32,
     pub(in crate::profile) offset: u32,
@@ -103,15 +103,15 @@ pub(in crate::profile) struct Edge {
 
 /// A digraph, as far as a profile needs it.
 #[derive(Debug)]
-pub(in crate::profile) struct Graph<'a> {
+pub(in crate::profile) struct DotGraph<'a> {
     pub(super) bytes: &'a [u8],
-    pub(in crate::profile) nodes: Vec<Node<'a>>,
-    pub(in crate::profile) edges: Vec<Edge>,
-    pub(super) values: Vec<Value<'a>>,
+    pub(in crate::profile) nodes: Vec<DotNode<'a>>,
+    pub(in crate::profile) edges: Vec<DotEdge>,
+    pub(super) values: Vec<DotValue<'a>>,
     pub(super) node_slots: Slots<{ Nodes::COUNT }>,
     pub(super) edge_slots: Slots<{ Edges::COUNT }>,
     pub(super) attributes: [Slot; Graphs::COUNT],
-    pub(super) subgraphs: Vec<Subgraph>,
+    pub(super) subgraphs: Vec<DotSubgraph>,
     /// Number of attributes, given once or as a default, that no profile has; and the name of the first.
     pub(in crate::profile) foreign: u64,
     pub(in crate::profile) first_foreign: Cow<'a, [u8]>,
@@ -122,7 +122,7 @@ pub(in crate::profile) struct Graph<'a> {
 }
 
 #[derive(Debug)]
-pub(super) struct Subgraph {
+pub(super) struct DotSubgraph {
     pub(super) parent: u32,
     pub(super) cluster: bool,
     pub(super) slots: [Slot; Graphs::OF_CLUSTERS],
@@ -133,33 +133,33 @@ pub(super) struct Subgraph {
     pub(super) earlier: Vec<(u32, u32)>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> DotGraph<'a> {
     /// An attribute of a node; a text without letters is none, as in Graphviz, but for what identifies a function.
-    pub(in crate::profile) fn of_node(&self, node: &Node<'a>, attribute: Nodes) -> Option<&Value<'a>> {
+    pub(in crate::profile) fn of_node(&self, node: &DotNode<'a>, attribute: Nodes) -> Option<&DotValue<'a>> {
         self.values.get(self.node_slots.of(node.slots)[attribute as usize] as usize)
     }
 
-    pub(in crate::profile) fn of_edge(&self, edge: &Edge, attribute: Edges) -> Option<&Value<'a>> {
+    pub(in crate::profile) fn of_edge(&self, edge: &DotEdge, attribute: Edges) -> Option<&DotValue<'a>> {
         self.values.get(self.edge_slots.of(edge.slots)[attribute as usize] as usize)
     }
 
-    pub(in crate::profile) fn of_graph(&self, attribute: Graphs) -> Option<&Value<'a>> {
+    pub(in crate::profile) fn of_graph(&self, attribute: Graphs) -> Option<&DotValue<'a>> {
         self.values.get(self.attributes[attribute as usize] as usize)
     }
 
     /// The cluster with a label that a node belongs to, by its number.
-    pub(in crate::profile) fn cluster_of(&self, node: &Node<'a>) -> Option<u32> {
+    pub(in crate::profile) fn cluster_of(&self, node: &DotNode<'a>) -> Option<u32> {
         (node.cluster != NONE).then_some(node.cluster)
     }
 
     /// The numbers of the clusters with a label, in the order in which they were first opened.
     pub(in crate::profile) fn clusters(&self) -> impl Iterator<Item = u32> {
         let labelled =
-            |subgraph: &Subgraph| subgraph.cluster && subgraph.slots[Graphs::Label as usize] != NONE;
+            |subgraph: &DotSubgraph| subgraph.cluster && subgraph.slots[Graphs::Label as usize] != NONE;
         (0..self.subgraphs.len() as u32).filter(move |number| labelled(&self.subgraphs[*number as usize]))
     }
 
-    pub(in crate::profile) fn of_cluster(&self, cluster: u32, attribute: Graphs) -> Option<&Value<'a>> {
+    pub(in crate::profile) fn of_cluster(&self, cluster: u32, attribute: Graphs) -> Option<&DotValue<'a>> {
         let slots = &self.subgraphs[cluster as usize].slots;
         slots.get(attribute as usize).and_then(|slot| self.values.get(*slot as usize))
     }
@@ -181,7 +181,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-impl Graph<'_> {
+impl DotGraph<'_> {
     /// Gives each node the cluster it belongs to: the first that lists it, and of the clusters in that one again the first;
     /// where that has no label, the nearest around it that has one, if any.
     ///
@@ -219,7 +219,7 @@ impl Graph<'_> {
     }
 
     /// For each subgraph, itself or the nearest one around it that is so; [`NONE`] where none is.
-    fn nearest(&self, is_so: impl Fn(&Subgraph) -> bool) -> Vec<u32> {
+    fn nearest(&self, is_so: impl Fn(&DotSubgraph) -> bool) -> Vec<u32> {
         let mut nearest = Vec::with_capacity(self.subgraphs.len());
         // A subgraph comes after the one around it.
         for (number, subgraph) in self.subgraphs.iter().enumerate() {

@@ -26,7 +26,7 @@ pub(super) struct Id<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Token<'a> {
+pub(super) enum DotToken<'a> {
     /// One of `{ } [ ] = ; , :`.
     Mark(u8),
     /// `->`.
@@ -64,25 +64,27 @@ impl<'a> Lexer<'a> {
     }
 
     /// The next token and the offset of its first byte.
-    pub(super) fn next(&mut self) -> Result<(usize, Token<'a>)> {
+    pub(super) fn next(&mut self) -> Result<(usize, DotToken<'a>)> {
         self.skip_blanks()?;
         let start = self.at;
-        let Some(first) = self.peek(0) else { return Ok((start, Token::End)) };
+        let Some(first) = self.peek(0) else { return Ok((start, DotToken::End)) };
         let token = match first {
             b'{' | b'}' | b'[' | b']' | b'=' | b';' | b',' | b':' => {
                 self.at += 1;
-                Token::Mark(first)
+                DotToken::Mark(first)
             }
-            b'"' => Token::Id(Id { text: self.quoted()?, html: false }),
-            b'<' => Token::Id(Id { text: Cow::Borrowed(self.html()?), html: true }),
+            b'"' => DotToken::Id(Id { text: self.quoted()?, html: false }),
+            b'<' => DotToken::Id(Id { text: Cow::Borrowed(self.html()?), html: true }),
             b'-' if self.peek(1) == Some(b'>') => {
                 self.at += 2;
-                Token::Arrow
+                DotToken::Arrow
             }
             b'-' if self.peek(1) == Some(b'-') => {
                 return Err(undirected(self.error(start, "an undirected edge in a call graph")));
             }
-            b'-' | b'.' | b'0'..=b'9' => Token::Id(Id { text: Cow::Borrowed(self.number()?), html: false }),
+            b'-' | b'.' | b'0'..=b'9' => {
+                DotToken::Id(Id { text: Cow::Borrowed(self.number()?), html: false })
+            }
             _ if is_letter(first) => self.word(),
             _ => return Err(self.error(start, "a byte that is not part of the DOT language")),
         };
@@ -221,12 +223,12 @@ impl<'a> Lexer<'a> {
         count
     }
 
-    fn word(&mut self) -> Token<'a> {
+    fn word(&mut self) -> DotToken<'a> {
         let rest = self.rest();
         let length = rest.iter().take_while(|byte| is_letter(**byte) || byte.is_ascii_digit()).count();
         self.at += length;
         let word = &rest[..length];
-        keyword(word).map_or(Token::Id(Id { text: Cow::Borrowed(word), html: false }), Token::Keyword)
+        keyword(word).map_or(DotToken::Id(Id { text: Cow::Borrowed(word), html: false }), DotToken::Keyword)
     }
 }
 
@@ -271,8 +273,8 @@ mod tests {
         let mut found = Vec::new();
         loop {
             match lexer.next().unwrap().1 {
-                Token::Id(id) => found.push(String::from_utf8(id.text.into_owned()).unwrap()),
-                Token::End => return found,
+                DotToken::Id(id) => found.push(String::from_utf8(id.text.into_owned()).unwrap()),
+                DotToken::End => return found,
                 other => panic!("{other:?}"),
             }
         }
@@ -327,7 +329,7 @@ mod tests {
             let mut lexer = Lexer::new(text.as_bytes());
             let error = loop {
                 match lexer.next() {
-                    Ok((_, Token::End)) => panic!("{text:?} was read"),
+                    Ok((_, DotToken::End)) => panic!("{text:?} was read"),
                     Ok(_) => {}
                     Err(error) => break error,
                 }

@@ -14,7 +14,7 @@ mod plain;
 mod vocabulary;
 
 pub(super) use builder::read;
-pub(super) use graph::{Edge, Graph, Node, Value};
+pub(super) use graph::{DotEdge, DotGraph, DotNode, DotValue};
 pub(super) use vocabulary::{Edges, Graphs, Nodes};
 
 use crate::error::Error;

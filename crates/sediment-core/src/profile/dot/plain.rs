@@ -10,7 +10,7 @@
 //! the reader of tokens, from its first byte: the meaning of a file, its errors and their lines do not depend on this module.
 
 use super::builder::Builder;
-use super::graph::{NONE, Slot, Value};
+use super::graph::{DotValue, NONE, Slot};
 use super::lexer::is_keyword;
 use super::vocabulary::{Edges, Nodes};
 use crate::error::Result;
@@ -40,12 +40,12 @@ impl Given {
 }
 
 /// Position in the text; None where it goes on otherwise.
-struct Cursor<'a> {
+struct PlainCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl PlainCursor<'_> {
     fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -127,7 +127,7 @@ struct Statement {
     head: Option<(u32, Span)>,
 }
 
-fn statement(cursor: &mut Cursor, given: &mut Given) -> Option<Statement> {
+fn statement(cursor: &mut PlainCursor, given: &mut Given) -> Option<Statement> {
     let tail = cursor.quoted()?;
     cursor.skip(|byte| byte == b' ');
     let arrow = cursor.at as u32;
@@ -151,7 +151,7 @@ fn statement(cursor: &mut Cursor, given: &mut Given) -> Option<Statement> {
 impl<'a> Builder<'a, '_> {
     /// Reads statements from the token on, as long as they are plain. False if there was none.
     pub(super) fn plain_statements(&mut self) -> Result<bool> {
-        let mut cursor = Cursor { bytes: self.graph.bytes, at: self.offset };
+        let mut cursor = PlainCursor { bytes: self.graph.bytes, at: self.offset };
         let mut given = Given::default();
         let mut end = None;
         while let Some(found) = statement(&mut cursor, &mut given) {
@@ -197,7 +197,7 @@ impl<'a> Builder<'a, '_> {
         for (place, text, offset) in &given.all[..given.count] {
             slots[usize::from(*place)] = self.graph.values.len() as u32;
             let text = self.text_of(*text);
-            self.graph.values.push(Value { text, html: false, offset: *offset });
+            self.graph.values.push(DotValue { text, html: false, offset: *offset });
         }
         slots
     }

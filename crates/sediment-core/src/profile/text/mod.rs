@@ -14,7 +14,7 @@ mod write;
 use crate::skipped::{Reason, Skipped};
 pub use write::print;
 
-use super::dot::{self, Value};
+use super::dot::{self, DotValue};
 use super::{FunctionIndex, FunctionKey, Profile, acceptable, base_name};
 use crate::error::{ErrorCode, Result};
 use std::collections::BTreeSet;
@@ -38,7 +38,7 @@ pub fn parse(bytes: &[u8]) -> Result<(Profile, Skipped)> {
 }
 
 /// The version that a graph names.
-fn version(value: &Value) -> std::result::Result<u128, (ErrorCode, String)> {
+fn version(value: &DotValue) -> std::result::Result<u128, (ErrorCode, String)> {
     match super::arithmetic::integer(&value.text) {
         Ok(known) if (1..=u128::from(VERSION)).contains(&known) => Ok(known),
         Ok(newer) if newer > 0 => Err((
@@ -59,9 +59,9 @@ pub(super) fn entries(list: &BTreeSet<String>) -> BTreeSet<&str> {
     list.iter().flat_map(|entry| entry.split(LIST_SEPARATOR)).filter(|entry| !entry.is_empty()).collect()
 }
 
-/// The function that a node stands for, or why it stands for none.
+/// The function of a node, or the reason why a node has none.
 #[derive(Debug, Clone)]
-enum Reading {
+enum NodeMeaning {
     Function(FunctionIndex),
     /// It is a PLT stub that leads to this function, which is added with its first edge.
     Stub(Box<FunctionKey>),

@@ -4,10 +4,10 @@
 //! The id of a node is its name with `@VERSION` behind it, the label of its first cluster its DSO, and the label of an edge its
 //! weight: a decimal share, or the lines of gprof2dot, `12.34%` and `567×`. PLT stubs stand in for what they lead to.
 
-use super::{Reading, base_name};
+use super::{NodeMeaning, base_name};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer};
-use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
+use crate::profile::dot::{DotEdge, DotGraph, DotNode, DotValue, Edges, Graphs, Nodes};
 use crate::profile::{FunctionIndex, FunctionKey, Profile, SHARE_TOTAL, WeightUnit, acceptable};
 use crate::skipped::{Reason, Skipped};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const DECIMALS: i64 = 15;
 const STUB: &[u8] = b"@plt";
 const UNRESOLVED: &[u8] = b"offset_0x";
 
-pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
+pub(super) fn read(graph: &DotGraph) -> Result<(Profile, Skipped)> {
     let (mut profile, mut skipped) = (Profile::default(), Skipped::default());
     if graph.nodes.is_empty() {
         return Err(Error::at_line(1, "the graph has no functions")
@@ -46,7 +46,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
             skipped.add(Reason::EdgeWithoutEnd, amount, &graph.nodes[edge.tail as usize].id);
             continue;
         };
-        let through_stub = matches!(tail, Reading::Stub(_)) || matches!(head, Reading::Stub(_));
+        let through_stub = matches!(tail, NodeMeaning::Stub(_)) || matches!(head, NodeMeaning::Stub(_));
         if through_stub && caller == callee {
             skipped.add(Reason::StubOfItself, amount, &profile.key(caller).name);
             continue;
@@ -63,7 +63,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
 }
 
 /// Counts foreign attributes: those of later versions, and unknown ones.
-fn count_foreign(graph: &Graph, skipped: &mut Skipped) {
+fn count_foreign(graph: &DotGraph, skipped: &mut Skipped) {
     skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
     let given = [
         (
@@ -87,7 +87,7 @@ fn count_foreign(graph: &Graph, skipped: &mut Skipped) {
 
 /// The DSO of each cluster; the inner None is a label that cannot stand in a profile.
 fn read_clusters<'g>(
-    graph: &'g Graph,
+    graph: &'g DotGraph,
     profile: &mut Profile,
     skipped: &mut Skipped,
 ) -> HashMap<u32, Option<&'g [u8]>> {
@@ -107,18 +107,18 @@ fn read_clusters<'g>(
 }
 
 fn read_nodes(
-    graph: &Graph,
+    graph: &DotGraph,
     dsos: &HashMap<u32, Option<&[u8]>>,
     profile: &mut Profile,
     skipped: &mut Skipped,
-) -> Vec<Reading> {
+) -> Vec<NodeMeaning> {
     // The one DSO that defines a name; None where several do.
     let mut defining: HashMap<&[u8], Option<&[u8]>> = HashMap::new();
     let mut readings = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let name = name_of(node);
         if is_stub(node) {
-            readings.push(Reading::LeftOut);
+            readings.push(NodeMeaning::LeftOut);
             continue;
         }
         let dso = match graph.cluster_of(node).and_then(|cluster| dsos.get(&cluster)) {
@@ -134,12 +134,12 @@ fn read_nodes(
                         *known = None;
                     }
                 }
-                readings.push(Reading::Function(profile.function(key)));
+                readings.push(NodeMeaning::Function(profile.function(key)));
             }
             None => {
                 let example = graph.lost_name(name, node.offset, skipped.items(Reason::UnacceptableName));
                 skipped.add(Reason::UnacceptableName, 0, &example);
-                readings.push(Reading::LeftOut);
+                readings.push(NodeMeaning::LeftOut);
             }
         }
     }
@@ -150,33 +150,33 @@ fn read_nodes(
             continue;
         }
         match FunctionKey::new(defining.get(name).copied().flatten(), name, None) {
-            Some(key) => *reading = Reading::Stub(Box::new(key)),
+            Some(key) => *reading = NodeMeaning::Stub(Box::new(key)),
             None => skipped.add(Reason::UnacceptableName, 0, name),
         }
     }
     readings
 }
 
-fn name_of<'g>(node: &'g Node) -> &'g [u8] {
+fn name_of<'g>(node: &'g DotNode) -> &'g [u8] {
     &node.id[..memchr::memchr(b'@', &node.id).unwrap_or(node.id.len())]
 }
 
-fn is_stub(node: &Node) -> bool {
+fn is_stub(node: &DotNode) -> bool {
     node.id.ends_with(STUB)
 }
 
-fn end(reading: &Reading, profile: &mut Profile) -> Option<FunctionIndex> {
+fn end(reading: &NodeMeaning, profile: &mut Profile) -> Option<FunctionIndex> {
     match reading {
-        Reading::Function(function) => Some(*function),
-        Reading::Stub(key) => Some(match profile.find(key) {
+        NodeMeaning::Function(function) => Some(*function),
+        NodeMeaning::Stub(key) => Some(match profile.find(key) {
             Some(function) => function,
             None => profile.function((**key).clone()),
         }),
-        Reading::LeftOut => None,
+        NodeMeaning::LeftOut => None,
     }
 }
 
-struct Weights {
+struct EdgeWeights {
     /// None where no edge has a weight.
     unit: Option<WeightUnit>,
     sum: u128,
@@ -184,9 +184,9 @@ struct Weights {
     of_edges: Vec<u128>,
 }
 
-fn read_weights(graph: &Graph, skipped: &mut Skipped) -> Result<Weights> {
-    let mut weights = Weights { unit: None, sum: 0, of_edges: Vec::new() };
-    let mut bare: Option<&Edge> = None;
+fn read_weights(graph: &DotGraph, skipped: &mut Skipped) -> Result<EdgeWeights> {
+    let mut weights = EdgeWeights { unit: None, sum: 0, of_edges: Vec::new() };
+    let mut bare: Option<&DotEdge> = None;
     for edge in &graph.edges {
         let label = graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
         let weight = label.map(|label| read_label(graph, label, skipped)).transpose()?.flatten();
@@ -212,7 +212,11 @@ fn read_weights(graph: &Graph, skipped: &mut Skipped) -> Result<Weights> {
 }
 
 /// The weight that an edge's label gives, if the label gives more than a percentage.
-fn read_label(graph: &Graph, label: &Value, skipped: &mut Skipped) -> Result<Option<(WeightUnit, u128)>> {
+fn read_label(
+    graph: &DotGraph,
+    label: &DotValue,
+    skipped: &mut Skipped,
+) -> Result<Option<(WeightUnit, u128)>> {
     let fault = |fault: NumberFault| {
         graph.error(label.offset, format!("the label of an edge {}", fault.message())).with_found(&label.text)
     };

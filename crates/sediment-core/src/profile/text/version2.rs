@@ -4,9 +4,9 @@
 use super::{LIST_SEPARATOR, accepted, base_name, words};
 use crate::error::{Error, Result};
 use crate::profile::arithmetic::{NumberFault, decimal, integer, scaled};
-use crate::profile::blocks::Blocks;
-use crate::profile::counters::Counters;
-use crate::profile::dot::{Edge, Edges, Graph, Graphs, Node, Nodes, Value};
+use crate::profile::blocks::BlockCounts;
+use crate::profile::counters::ArcCounters;
+use crate::profile::dot::{DotEdge, DotGraph, DotNode, DotValue, Edges, Graphs, Nodes};
 use crate::profile::quality::RecordingQuality;
 use crate::profile::{
     EdgeFacts, FunctionFacts, FunctionIndex, FunctionKey, Millionths, Profile, WeightUnit, acceptable,
@@ -22,10 +22,10 @@ const DECIMALS: i64 = 6;
 const SHARE_DECIMALS: i64 = 15;
 const SHARE: u128 = crate::profile::SHARE_TOTAL;
 
-pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
+pub(super) fn read(graph: &DotGraph) -> Result<(Profile, Skipped)> {
     let mut skipped = Skipped::default();
     skipped.add_many(Reason::ForeignAttribute, graph.foreign, 0, &graph.first_foreign);
-    let reader = Reader { graph };
+    let reader = Version2Reader { graph };
     let mut profile = reader.header(&mut skipped)?;
     reader.clusters(&mut profile, &mut skipped)?;
     let functions = reader.nodes(&mut profile, &mut skipped)?;
@@ -34,7 +34,7 @@ pub(super) fn read(graph: &Graph) -> Result<(Profile, Skipped)> {
 }
 
 /// The error for an edge that says nothing where others do.
-pub(super) fn without_weight(graph: &Graph, edge: &Edge) -> Error {
+pub(super) fn without_weight(graph: &DotGraph, edge: &DotEdge) -> Error {
     let name = |node: u32| {
         let id = &graph.nodes[node as usize].id;
         String::from_utf8_lossy(&id[..id.len().min(4 * 60)]).chars().take(60).collect::<String>()
@@ -45,23 +45,23 @@ pub(super) fn without_weight(graph: &Graph, edge: &Edge) -> Error {
         .with_hint("add a `label`, `count`, `near` or `static`, or remove the edge")
 }
 
-struct Reader<'g, 'a> {
-    graph: &'g Graph<'a>,
+struct Version2Reader<'g, 'a> {
+    graph: &'g DotGraph<'a>,
 }
 
-impl Reader<'_, '_> {
-    fn fault(&self, value: &Value, message: &str) -> Error {
+impl Version2Reader<'_, '_> {
+    fn fault(&self, value: &DotValue, message: &str) -> Error {
         let error = self.graph.error(value.offset, message);
         if value.text.is_empty() { error } else { error.with_found(&value.text) }
     }
 
-    fn integer(&self, value: Option<&Value>, name: &str) -> Result<Option<u128>> {
+    fn integer(&self, value: Option<&DotValue>, name: &str) -> Result<Option<u128>> {
         let Some(value) = value else { return Ok(None) };
         let fault = |fault: NumberFault| self.fault(value, &format!("`{name}` {}", fault.message()));
         integer(&value.text).map(Some).map_err(fault)
     }
 
-    fn small_integer(&self, value: Option<&Value>, name: &str) -> Result<Option<u64>> {
+    fn small_integer(&self, value: Option<&DotValue>, name: &str) -> Result<Option<u64>> {
         let number = self.integer(value, name)?;
         match (number.map(u64::try_from), value) {
             (None, _) => Ok(None),
@@ -72,7 +72,7 @@ impl Reader<'_, '_> {
     }
 
     /// A number in the profile's unit.
-    fn amount(&self, value: Option<&Value>, name: &str, unit: WeightUnit) -> Result<Option<u128>> {
+    fn amount(&self, value: Option<&DotValue>, name: &str, unit: WeightUnit) -> Result<Option<u128>> {
         let number = self.integer(value, name)?;
         match (number, value) {
             (Some(_), Some(value)) if !unit.holds([number]) => {
@@ -82,18 +82,18 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn estimate(&self, value: Option<&Value>) -> Result<Option<Millionths>> {
+    fn estimate(&self, value: Option<&DotValue>) -> Result<Option<Millionths>> {
         self.decimal(value, "static")
     }
 
-    fn decimal(&self, value: Option<&Value>, name: &str) -> Result<Option<Millionths>> {
+    fn decimal(&self, value: Option<&DotValue>, name: &str) -> Result<Option<Millionths>> {
         let Some(value) = value else { return Ok(None) };
         let fault = |fault: NumberFault| self.fault(value, &format!("`{name}` {}", fault.message()));
         decimal(&value.text, DECIMALS).map(|number| Some(Millionths(number))).map_err(fault)
     }
 
     /// A number from 0 to 1.
-    fn quality(&self, value: Option<&Value>, name: &str) -> Result<Option<Millionths>> {
+    fn quality(&self, value: Option<&DotValue>, name: &str) -> Result<Option<Millionths>> {
         let share = self.decimal(value, name)?;
         match value {
             Some(value) if share > Some(Millionths(1_000_000)) => {
@@ -103,31 +103,31 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn blocks(&self, value: Option<&Value>) -> Result<Option<Box<Blocks>>> {
+    fn blocks(&self, value: Option<&DotValue>) -> Result<Option<Box<BlockCounts>>> {
         let Some(value) = value.filter(|value| !value.text.is_empty()) else { return Ok(None) };
-        Blocks::parse(&value.text)
+        BlockCounts::parse(&value.text)
             .map(|blocks| Some(Box::new(blocks)))
             .map_err(|what| self.fault(value, &what))
     }
 
-    fn counters(&self, value: Option<&Value>) -> Result<Option<Box<Counters>>> {
+    fn counters(&self, value: Option<&DotValue>) -> Result<Option<Box<ArcCounters>>> {
         let Some(value) = value.filter(|value| !value.text.is_empty()) else { return Ok(None) };
-        Counters::parse(&value.text)
+        ArcCounters::parse(&value.text)
             .map(|counters| Some(Box::new(counters)))
             .map_err(|what| self.fault(value, &what))
     }
 
     fn word<T: Copy, const N: usize>(
         &self,
-        value: Option<&Value>,
+        value: Option<&DotValue>,
         name: &str,
-        words: &words::Words<T, N>,
+        words: &words::Spellings<T, N>,
     ) -> Result<Option<T>> {
         let Some(value) = value else { return Ok(None) };
         words::value(words, name, &value.text).map(Some).map_err(|message| self.fault(value, &message))
     }
 
-    fn flag(&self, value: Option<&Value>, name: &str) -> Result<bool> {
+    fn flag(&self, value: Option<&DotValue>, name: &str) -> Result<bool> {
         match value.map(|value| (&*value.text, value)) {
             None | Some((b"0", _)) => Ok(false),
             Some((b"1", _)) => Ok(true),
@@ -143,7 +143,7 @@ impl Reader<'_, '_> {
                 skipped.add(Reason::ForeignAttribute, 0, Graphs::spelling(attribute as usize));
             }
         }
-        let mut list = |value: Option<&Value>| -> BTreeSet<String> {
+        let mut list = |value: Option<&DotValue>| -> BTreeSet<String> {
             let Some(value) = value else { return BTreeSet::new() };
             match std::str::from_utf8(&value.text) {
                 Ok(text) => text
@@ -257,7 +257,7 @@ impl Reader<'_, '_> {
         Ok(functions)
     }
 
-    fn facts(&self, node: &Node, unit: WeightUnit, skipped: &mut Skipped) -> Result<FunctionFacts> {
+    fn facts(&self, node: &DotNode, unit: WeightUnit, skipped: &mut Skipped) -> Result<FunctionFacts> {
         let given = |attribute| self.graph.of_node(node, attribute);
         Ok(FunctionFacts {
             size: self.small_integer(given(Nodes::Size), "size")?,
@@ -327,7 +327,7 @@ impl Reader<'_, '_> {
     }
 
     /// The share that an edge's label names, in units of 10^-15.
-    fn share(&self, edge: &Edge) -> Result<Option<u128>> {
+    fn share(&self, edge: &DotEdge) -> Result<Option<u128>> {
         let label = self.graph.of_edge(edge, Edges::Label).filter(|value| !value.text.is_empty());
         let Some(label) = label else { return Ok(None) };
         decimal(&label.text, SHARE_DECIMALS)
@@ -335,7 +335,7 @@ impl Reader<'_, '_> {
             .map_err(|fault| self.fault(label, &format!("the label of an edge {}", fault.message())))
     }
 
-    fn edge_facts(&self, edge: &Edge, label: Option<u128>, profile: &Profile) -> Result<EdgeFacts> {
+    fn edge_facts(&self, edge: &DotEdge, label: Option<u128>, profile: &Profile) -> Result<EdgeFacts> {
         let given = |attribute| self.graph.of_edge(edge, attribute);
         let mut facts = EdgeFacts {
             count: self.amount(given(Edges::Count), "count", profile.unit)?,
@@ -362,7 +362,13 @@ impl Reader<'_, '_> {
 }
 
 /// Sets what is said of a DSO; two clusters with one label must say the same.
-fn agree(reader: &Reader, known: &mut Option<String>, said: String, value: &Value, name: &str) -> Result<()> {
+fn agree(
+    reader: &Version2Reader,
+    known: &mut Option<String>,
+    said: String,
+    value: &DotValue,
+    name: &str,
+) -> Result<()> {
     if known.as_ref().is_some_and(|known| *known != said) {
         return Err(reader.fault(value, &format!("two clusters with the same label have different `{name}`")));
     }

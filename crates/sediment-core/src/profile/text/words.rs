@@ -5,15 +5,15 @@ use crate::profile::blocks::BlockUnit;
 use crate::profile::{CallKind, Heat, WeightUnit};
 
 /// Values with their spelling in a file.
-pub(in crate::profile) type Words<T, const N: usize> = [(T, &'static str); N];
+pub(in crate::profile) type Spellings<T, const N: usize> = [(T, &'static str); N];
 
-pub(in crate::profile) const UNITS: Words<WeightUnit, 2> =
+pub(in crate::profile) const UNITS: Spellings<WeightUnit, 2> =
     [(WeightUnit::Calls, "calls"), (WeightUnit::Share, "share")];
-pub(in crate::profile) const BLOCK_UNITS: Words<BlockUnit, 2> =
+pub(in crate::profile) const BLOCK_UNITS: Spellings<BlockUnit, 2> =
     [(BlockUnit::Executions, "executions"), (BlockUnit::Samples, "samples")];
-pub(in crate::profile) const HEATS: Words<Heat, 4> =
+pub(in crate::profile) const HEATS: Spellings<Heat, 4> =
     [(Heat::Hot, "hot"), (Heat::Startup, "startup"), (Heat::Exit, "exit"), (Heat::Cold, "cold")];
-pub(in crate::profile) const KINDS: Words<CallKind, 4> = [
+pub(in crate::profile) const KINDS: Spellings<CallKind, 4> = [
     (CallKind::Direct, "direct"),
     (CallKind::Indirect, "indirect"),
     (CallKind::Thunk, "thunk"),
@@ -22,7 +22,7 @@ pub(in crate::profile) const KINDS: Words<CallKind, 4> = [
 
 /// Spelling of a value.
 pub(in crate::profile) fn spelling<T: PartialEq, const N: usize>(
-    words: &Words<T, N>,
+    words: &Spellings<T, N>,
     value: T,
 ) -> &'static str {
     words.iter().find(|(known, _)| *known == value).map_or("", |(_, spelling)| spelling)
@@ -30,7 +30,7 @@ pub(in crate::profile) fn spelling<T: PartialEq, const N: usize>(
 
 /// The value that is spelled so; what is wrong where there is none.
 pub(in crate::profile) fn value<T: Copy, const N: usize>(
-    words: &Words<T, N>,
+    words: &Spellings<T, N>,
     attribute: &str,
     text: &[u8],
 ) -> Result<T, String> {

@@ -29,7 +29,7 @@ pub fn print(profile: &Profile) -> String {
 }
 
 /// A function that can be written.
-struct Function<'p> {
+struct WritableFunction<'p> {
     index: FunctionIndex,
     key: &'p FunctionKey,
     id: Cow<'p, str>,
@@ -38,7 +38,7 @@ struct Function<'p> {
 }
 
 /// Those that can be written, by id.
-fn functions(profile: &Profile) -> Vec<Function<'_>> {
+fn functions(profile: &Profile) -> Vec<WritableFunction<'_>> {
     identity::ids(profile)
         .into_iter()
         .filter_map(|(id, index)| {
@@ -46,7 +46,7 @@ fn functions(profile: &Profile) -> Vec<Function<'_>> {
             let parts = [Some(&key.name), key.dso.as_ref(), key.file.as_ref()];
             let fit = parts.into_iter().flatten().all(|part| acceptable(part.as_bytes()).is_some());
             let quoted = escape::dot(&id).filter(|_| fit)?;
-            Some(Function { index, key, id, quoted })
+            Some(WritableFunction { index, key, id, quoted })
         })
         .collect()
 }
@@ -136,10 +136,10 @@ fn list(attributes: &mut Attributes, name: &str, list: &BTreeSet<String>) {
     }
 }
 
-fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
+fn clusters(text: &mut String, profile: &Profile, functions: &[WritableFunction]) {
     let labels: Vec<&String> =
         profile.dsos.keys().filter(|label| acceptable(label.as_bytes()).is_some()).collect();
-    let mut members: Vec<Vec<&Function>> = vec![Vec::new(); labels.len()];
+    let mut members: Vec<Vec<&WritableFunction>> = vec![Vec::new(); labels.len()];
     for function in functions {
         if let Some(dso) = &function.key.dso {
             if let Ok(position) = labels.binary_search(&dso) {
@@ -167,7 +167,7 @@ fn clusters(text: &mut String, profile: &Profile, functions: &[Function]) {
     }
 }
 
-fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function) {
+fn node(text: &mut String, indent: &str, profile: &Profile, function: &WritableFunction) {
     let FunctionKey { dso, name, file } = function.key;
     let facts = profile.facts(function.index);
     text.push_str(indent);
@@ -205,7 +205,7 @@ fn node(text: &mut String, indent: &str, profile: &Profile, function: &Function)
     text.push_str(";\n");
 }
 
-fn edges(text: &mut String, profile: &Profile, functions: &[Function]) {
+fn edges(text: &mut String, profile: &Profile, functions: &[WritableFunction]) {
     let mut rank = vec![None; profile.function_count()];
     for (position, function) in functions.iter().enumerate() {
         rank[function.index.index()] = Some(position as u32);

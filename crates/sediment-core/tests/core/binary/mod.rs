@@ -10,12 +10,12 @@ use std::ops::Range;
 use support::elf_writer::{CODE_ADDRESS, CODE_OFFSET, Elf, Function, STUB};
 
 #[derive(Default)]
-struct DebugFiles {
+struct TestDebugFiles {
     by_build_id: Option<Vec<u8>>,
     by_link: Option<Vec<u8>>,
 }
 
-impl Files for DebugFiles {
+impl Files for TestDebugFiles {
     fn debug_file_by_build_id(&self, _: &str) -> Option<Vec<u8>> {
         self.by_build_id.clone()
     }
@@ -141,7 +141,7 @@ fn a_build_id_is_a_note_of_that_type() {
 #[test]
 fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
     let debug = debug_file().bytes();
-    let by_build_id = DebugFiles { by_build_id: Some(debug.clone()), ..DebugFiles::default() };
+    let by_build_id = TestDebugFiles { by_build_id: Some(debug.clone()), ..TestDebugFiles::default() };
     let found = Binary::parse(&stripped().bytes(), &by_build_id).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DebugFile);
     assert_eq!(functions(&found), [("all", CODE_ADDRESS + 16, Some("a.c"))]);
@@ -149,17 +149,17 @@ fn a_stripped_file_finds_its_symbols_where_the_debugger_does() {
 
     // The debug file of another build is none.
     let other = Elf { build_id: vec![1; 20], ..debug_file() };
-    let files = DebugFiles { by_build_id: Some(other.bytes()), ..DebugFiles::default() };
+    let files = TestDebugFiles { by_build_id: Some(other.bytes()), ..TestDebugFiles::default() };
     let found = Binary::parse(&stripped().bytes(), &files).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DynamicSymbols);
     assert_eq!(functions(&found), [("exported", CODE_ADDRESS, None)]);
 
     // By link, the checksum decides: this is the one of nine digits, which are no ELF file.
     let linked = Elf { debug_link: Some(("x.debug".to_owned(), 0xcbf4_3926)), ..stripped() };
-    let files = DebugFiles { by_link: Some(b"123456789".to_vec()), ..DebugFiles::default() };
+    let files = TestDebugFiles { by_link: Some(b"123456789".to_vec()), ..TestDebugFiles::default() };
     let error = Binary::parse(&linked.bytes(), &files).unwrap_err();
     assert!(error.code() == ErrorCode::NotElf && error.to_string().contains("123456789"), "{error}");
-    let files = DebugFiles { by_link: Some(debug), ..DebugFiles::default() };
+    let files = TestDebugFiles { by_link: Some(debug), ..TestDebugFiles::default() };
     let found = Binary::parse(&linked.bytes(), &files).unwrap();
     assert_eq!(found.symbols_from, SymbolSource::DynamicSymbols, "its checksum is another");
 

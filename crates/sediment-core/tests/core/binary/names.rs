@@ -2,8 +2,8 @@
 //! Spellings of symbols and sections.
 
 use sediment_core::binary::names::{
-    SectionGroup, Symbol, function_of_section, is_clone_of, other_structor, sections, split_from, stem,
-    symbol, without_lto_number,
+    PrintedSymbol, SectionGroup, function_of_section, is_clone_of, other_structor, sections, split_from,
+    stem, symbol, without_lto_number,
 };
 
 #[test]
@@ -58,7 +58,7 @@ fn printed_symbols_are_taken_apart() {
         ("func@0x1g", "func", false, false),
     ];
     for (printed, name, plt, unresolved) in rows {
-        let expected = Symbol { name: name.as_bytes(), plt: *plt, unresolved: *unresolved };
+        let expected = PrintedSymbol { name: name.as_bytes(), plt: *plt, unresolved: *unresolved };
         assert_eq!(symbol(printed.as_bytes()), expected, "{printed}");
     }
 }

@@ -2,7 +2,7 @@
 //! Which cluster of a profile belongs to a file: rules, and names that real packages produce.
 
 use sediment_core::binary::{Binary, BinaryFunction, SymbolSource};
-use sediment_core::matching::identity::Rule::{self, FileName, Functions, NameWithoutVersion, Soname};
+use sediment_core::matching::identity::MatchRule::{self, FileName, Functions, NameWithoutVersion, Soname};
 use sediment_core::matching::identity::{Match, by_map, by_name, dso_of, read_map};
 use sediment_core::profile::{FunctionKey, Profile};
 
@@ -46,16 +46,16 @@ fn profile(clusters: &[(&str, &[&str])]) -> Profile {
 
 /// Description, soname, file name and functions of a case, the DSOs of the profile with theirs, and the expected
 /// match.
-type Case = (
+type MatchCase = (
     &'static str,
     Option<&'static str>,
     &'static str,
     &'static [&'static str],
     &'static [(&'static str, &'static [&'static str])],
-    Option<(&'static str, Rule)>,
+    Option<(&'static str, MatchRule)>,
 );
 
-const CASES: &[Case] = &[
+const CASES: &[MatchCase] = &[
     (
         "soname before file name",
         Some("libpq.so.5"),
@@ -155,9 +155,10 @@ fn each_rule_finds_its_cluster() {
 }
 
 /// Soname, name of the file that is linked, labels of the profiles, and what is found.
-type Package = (Option<&'static str>, &'static str, &'static [&'static str], Option<(&'static str, Rule)>);
+type PackageCase =
+    (Option<&'static str>, &'static str, &'static [&'static str], Option<(&'static str, MatchRule)>);
 
-const PACKAGES: &[Package] = &[
+const PACKAGES: &[PackageCase] = &[
     // PostgreSQL 15 and 17
     (Some("libpq.so.5"), "libpq.so.5.15", &["libpq.so.5", "postgres"], Some(("libpq.so.5", Soname))),
     (None, "libpq.so.5.17", &["libpq.so.5.15"], Some(("libpq.so.5.15", NameWithoutVersion))),
@@ -320,7 +321,7 @@ fn the_very_file_is_known_by_its_build_id() {
     let mut profile = profile(&[("a.out", &[]), ("prog", &["a"])]);
     profile.dso_mut("prog").build_id = Some("4c0f".to_owned());
     let found = dso_of(&profile, &binary(None, Some("4c0f"), &[]), "a.out");
-    assert_eq!(found, Some(Match { label: "prog".to_owned(), rule: Rule::BuildId }));
+    assert_eq!(found, Some(Match { label: "prog".to_owned(), rule: MatchRule::BuildId }));
     let other = dso_of(&profile, &binary(None, Some("77"), &[]), "a.out");
     assert_eq!(other, Some(Match { label: "a.out".to_owned(), rule: FileName }));
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions under new names.
 
-use sediment_core::binary::code::Code;
-use sediment_core::binary::objects::{ObjectFunction, ObjectPath, Objects};
+use sediment_core::binary::code::BuildCode;
+use sediment_core::binary::objects::{InputObjects, ObjectFunction, ObjectPath};
 use sediment_core::matching::renamed::renamings;
 use sediment_core::profile::{FunctionKey, Profile};
 
 /// Functions of two objects, each with its size and what it refers to.
-fn objects(functions: &[(&str, usize, u64, &[&str])]) -> Objects {
-    let mut objects = Objects::default();
+fn objects(functions: &[(&str, usize, u64, &[&str])]) -> InputObjects {
+    let mut objects = InputObjects::default();
     objects.paths = ["a.o", "b.o"].map(|path| ObjectPath::File(path.to_owned())).to_vec();
     for (from, (name, path, size, mentions)) in functions.iter().enumerate() {
         objects.functions.push(ObjectFunction {
@@ -47,7 +47,7 @@ fn profile(calls: &[(&str, &str)]) -> Profile {
 
 fn found(calls: &[(&str, &str)], functions: &[(&str, usize, u64, &[&str])]) -> Vec<(String, String)> {
     let objects = objects(functions);
-    let renamings = renamings(&profile(calls), None, &Code::of_objects(&objects).unwrap());
+    let renamings = renamings(&profile(calls), None, &BuildCode::of_objects(&objects).unwrap());
     renamings.into_iter().map(|renaming| (renaming.old, renaming.new)).collect()
 }
 
@@ -113,5 +113,5 @@ fn weak_evidence_moves_nothing() {
     // A function that the profile knows is nobody's new name; and nothing is known of inputs that do not show their code.
     let mut lto = objects(&[("main", 0, 100, &["x"]), ("x", 0, 100, &["seek", "check"])]);
     lto.unknown = 1;
-    assert!(Code::of_objects(&lto).is_none());
+    assert!(BuildCode::of_objects(&lto).is_none());
 }

@@ -3,7 +3,7 @@
 
 use sediment_core::profile::text::parse;
 use sediment_core::skipped::Reason;
-use sediment_core::{Error, ErrorCode, Location};
+use sediment_core::{Error, ErrorCode, ErrorLocation};
 
 fn error(text: &str) -> Error {
     match parse(text.as_bytes()) {
@@ -36,7 +36,7 @@ fn an_error_says_what_is_wrong_and_where() {
         ("digraph {\n sediment=two a }", 2, "two"),
     ] {
         let error = error(text);
-        assert_eq!(error.location(), Some(Location::Line(line)), "{error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Line(line)), "{error}");
         assert!(error.to_string().contains(found), "{error}");
     }
 }
@@ -71,7 +71,7 @@ fn numbers_of_version_2_are_checked() {
     ] {
         let text = format!("digraph {{ sediment=2\ntotal=10\n{statement}\n}}");
         let error = error(&text);
-        assert_eq!(error.location(), Some(Location::Line(3)), "{error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Line(3)), "{error}");
         assert!(error.to_string().contains(named), "{error}");
     }
 }
@@ -86,7 +86,7 @@ fn clusters_of_one_label_must_agree() {
     };
     for (first, second) in [("build_id=ab12", "build_id=cd34"), ("package=\"x-1\"", "package=\"x-2\"")] {
         let error = error(&with(first, second));
-        assert_eq!(error.location(), Some(Location::Line(3)), "{error}");
+        assert_eq!(error.location(), Some(ErrorLocation::Line(3)), "{error}");
         assert!(error.to_string().contains(first.split('=').next().unwrap()), "{error}");
     }
     for (first, second) in [("build_id=ab12", "build_id=AB12"), ("build_id=ab12", ""), ("", "build_id=ab12")]
@@ -154,7 +154,7 @@ fn nesting_without_end_costs_no_stack() {
 fn edges_of_subgraphs_cannot_multiply_beyond_measure() {
     let many: String = (0..3000).map(|number| format!("n{number} ")).collect();
     let error = error(&format!("digraph {{\n {{ {many} }} ->\n {{ {many} }} }}"));
-    assert_eq!(error.location(), Some(Location::Line(2)), "{error}");
+    assert_eq!(error.location(), Some(ErrorLocation::Line(2)), "{error}");
     assert!(error.to_string().contains("69761"), "{error}");
     let (profile, _) = parse(b"digraph { { a b c } -> { d e f } }").unwrap();
     assert_eq!(profile.edge_count(), 9);

@@ -4,8 +4,8 @@
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
-use sediment_core::profile::blocks::{Blocks, GraphCounts};
-use sediment_core::profile::counters::{Counted, Counters, Variant};
+use sediment_core::profile::blocks::{BlockCounts, GraphCounts};
+use sediment_core::profile::counters::{ArcCounters, CounterVariant, VariantCounts};
 use sediment_core::profile::values::Top;
 use sediment_core::profile::{
     CallKind, DsoFacts, EdgeFacts, FunctionFacts, FunctionKey, Heat, Millionths, Profile, SHARE_TOTAL,
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A profile as lists, which can be put together in any order.
 #[derive(Debug, Clone)]
-pub(crate) struct Parts {
+pub(crate) struct ProfileParts {
     pub source: BTreeSet<String>,
     pub unit: WeightUnit,
     pub total: u128,
@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub edges: Vec<(usize, usize, EdgeFacts)>,
 }
 
-impl Parts {
+impl ProfileParts {
     /// The profile, put together in an order that depends on `turn`.
     pub(crate) fn profile(&self, turn: usize) -> Profile {
         let mut profile = Profile::default();
@@ -128,11 +128,11 @@ fn function_facts(unit: WeightUnit) -> impl Strategy<Value = FunctionFacts> {
 const STRIPPED: &str = "b";
 
 /// Counts of one or two graphs.
-fn blocks() -> impl Strategy<Value = Blocks> {
+fn blocks() -> impl Strategy<Value = BlockCounts> {
     let graph =
         (0..3u32, vec((1..9u32, 1..1000u128), 0..5), vec(1..9u32, 0..3), vec((1..9u32, any::<u16>()), 0..4));
     vec(graph, 1..3).prop_map(|graphs| {
-        let mut blocks = Blocks::default();
+        let mut blocks = BlockCounts::default();
         for (hash, seen, unknown, signatures) in graphs {
             blocks.add(hash, GraphCounts { seen, unknown, signatures }).unwrap();
         }
@@ -141,17 +141,13 @@ fn blocks() -> impl Strategy<Value = Blocks> {
 }
 
 /// Counts of arcs of up to two units.
-fn counters() -> impl Strategy<Value = Counters> {
-    let variant = (base(), 0..2u32, 0..2u32, 0..2u32).prop_map(|(unit, functions, line, graph)| Variant {
-        unit,
-        functions,
-        line,
-        graph,
-    });
+fn counters() -> impl Strategy<Value = ArcCounters> {
+    let variant = (base(), 0..2u32, 0..2u32, 0..2u32)
+        .prop_map(|(unit, functions, line, graph)| CounterVariant { unit, functions, line, graph });
     vec((variant, vec((prop_oneof![Just(0), 1..1000u128], 0..4u32), 0..5)), 1..3).prop_map(|variants| {
-        let mut counters = Counters::default();
+        let mut counters = ArcCounters::default();
         for (variant, runs) in variants {
-            let mut counted = Counted::default();
+            let mut counted = VariantCounts::default();
             for (count, number) in runs {
                 counted.arcs.extend(count, number).unwrap();
                 counted.values.bits.extend(count, number).unwrap();
@@ -182,7 +178,7 @@ fn key() -> impl Strategy<Value = FunctionKey> {
 }
 
 /// A profile of one unit.
-pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = Parts> {
+pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = ProfileParts> {
     let cluster = (option::of(prop::sample::select(vec!["00ff", "ab12cd"])), option::of(text())).prop_map(
         |(build_id, package)| DsoFacts { build_id: build_id.map(str::to_owned), package, unresolved: false },
     );
@@ -211,12 +207,12 @@ pub(crate) fn parts_in(unit: WeightUnit) -> impl Strategy<Value = Parts> {
             // What is counted is part of all that was seen.
             let most = edges.iter().filter_map(|(_, _, facts)| facts.count).max();
             let total = total.max(most.unwrap_or(0));
-            Parts { source, unit, total, arch, inputs, clusters, functions, edges }
+            ProfileParts { source, unit, total, arch, inputs, clusters, functions, edges }
         },
     )
 }
 
 /// A profile of either unit.
-pub(crate) fn parts() -> impl Strategy<Value = Parts> {
+pub(crate) fn parts() -> impl Strategy<Value = ProfileParts> {
     prop_oneof![parts_in(WeightUnit::Calls), parts_in(WeightUnit::Share)]
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Properties of every profile and every input.
 
-use super::generated::{Parts, parts, parts_in};
+use super::generated::{ProfileParts, parts, parts_in};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sediment_core::profile::merge::{Weight, into_shares, merge};
@@ -29,7 +29,7 @@ fn weight() -> impl Strategy<Value = Weight> {
 }
 
 /// Without what a split of a recording cannot carry: `affinity` and `samples` are shares of sums that stand in the whole alone.
-fn only_counts(mut parts: Parts) -> Parts {
+fn only_counts(mut parts: ProfileParts) -> ProfileParts {
     for (_, facts) in &mut parts.functions {
         facts.samples = None;
     }

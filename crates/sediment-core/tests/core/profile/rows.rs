@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Profiles as rows of a table: sums of rows make the merged profile.
 
-use super::generated::{Parts, parts};
+use super::generated::{ProfileParts, parts};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sediment_core::profile::merge::{Weight, merge};
-use sediment_core::profile::rows::{Assembly, Kind, Row, rows};
+use sediment_core::profile::rows::{Assembly, ProfileRow, RowKind, rows};
 use sediment_core::profile::text::print;
 use sediment_core::profile::{FunctionKey, Profile};
 use std::collections::BTreeMap;
 
 /// Subject of a row as a table has it, by the names of its functions.
-type Subject = (Kind, Option<FunctionKey>, Option<FunctionKey>, String);
+type Subject = (RowKind, Option<FunctionKey>, Option<FunctionKey>, String);
 
 /// A subject with the sum of its weights and its lowest rank.
-type Group = (Subject, Option<u128>, Option<u64>);
+type SubjectSums = (Subject, Option<u128>, Option<u64>);
 
 /// Sums of the weights and lowest ranks by subject, as a query engine makes them.
-fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment_core::Result<Vec<Group>> {
+fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment_core::Result<Vec<SubjectSums>> {
     let mut groups: BTreeMap<Subject, (Option<u128>, Option<u64>)> = BTreeMap::new();
     for profile in profiles {
         for row in rows(profile) {
@@ -36,18 +36,18 @@ fn grouped<'p>(profiles: impl IntoIterator<Item = &'p Profile>) -> sediment_core
     Ok(groups.into_iter().map(|(subject, (weight, first))| (subject, weight, first)).collect())
 }
 
-fn assembled(rows: Vec<Group>) -> sediment_core::Result<Profile> {
+fn assembled(rows: Vec<SubjectSums>) -> sediment_core::Result<Profile> {
     let mut assembly = Assembly::default();
     for ((kind, function, callee, detail), weight, first) in rows {
         let [function, callee] =
             [function, callee].map(|key| key.map(|key| assembly.profile().function(key)));
-        assembly.add(&Row { kind, function, callee, detail, weight, first })?;
+        assembly.add(&ProfileRow { kind, function, callee, detail, weight, first })?;
     }
     assembly.finish()
 }
 
 /// Counters of instrumentation have no rows.
-fn without_counters(mut parts: Parts) -> Parts {
+fn without_counters(mut parts: ProfileParts) -> ProfileParts {
     for (_, facts) in &mut parts.functions {
         facts.counters = None;
     }
@@ -80,37 +80,43 @@ proptest! {
 
 #[test]
 fn kinds_are_spelled_once() {
-    for (kind, text) in Kind::ALL {
-        assert_eq!((kind.text(), Kind::parse(text)), (text, Some(kind)));
+    for (kind, text) in RowKind::ALL {
+        assert_eq!((kind.text(), RowKind::parse(text)), (text, Some(kind)));
     }
-    assert!(Kind::Block.is_of_blocks() && !Kind::Near.is_of_blocks());
+    assert!(RowKind::Block.is_of_blocks() && !RowKind::Near.is_of_blocks());
 }
 
 #[test]
 fn rows_of_no_profile_are_errors() {
     for (kind, detail) in [
-        (Kind::Library, "build_id=1"),
-        (Kind::Library, "build_id=1g package=p\tlib"),
-        (Kind::Library, "package=p\t../lib"),
-        (Kind::Library, "package=\"\tlib"),
-        (Kind::Source, "two\nlines"),
-        (Kind::Arch, ""),
-        (Kind::Function, "alias=a\\"),
-        (Kind::Function, "size=x"),
-        (Kind::Function, "power=1"),
-        (Kind::Call, "kind=often"),
-        (Kind::Block, "8f3a90c1"),
-        (Kind::Signature, "8f3a90c1:1@"),
-        (Kind::BlocksTotal, "meters"),
+        (RowKind::Library, "build_id=1"),
+        (RowKind::Library, "build_id=1g package=p\tlib"),
+        (RowKind::Library, "package=p\t../lib"),
+        (RowKind::Library, "package=\"\tlib"),
+        (RowKind::Source, "two\nlines"),
+        (RowKind::Arch, ""),
+        (RowKind::Function, "alias=a\\"),
+        (RowKind::Function, "size=x"),
+        (RowKind::Function, "power=1"),
+        (RowKind::Call, "kind=often"),
+        (RowKind::Block, "8f3a90c1"),
+        (RowKind::Signature, "8f3a90c1:1@"),
+        (RowKind::BlocksTotal, "meters"),
     ] {
         let mut assembly = Assembly::default();
         let function = Some(assembly.profile().function(FunctionKey::new(None, b"f", None).unwrap()));
-        let row =
-            Row { kind, function, callee: function, detail: detail.to_owned(), weight: Some(1), first: None };
+        let row = ProfileRow {
+            kind,
+            function,
+            callee: function,
+            detail: detail.to_owned(),
+            weight: Some(1),
+            first: None,
+        };
         assert!(assembly.add(&row).is_err(), "{kind:?} {detail}");
     }
-    let call = Row {
-        kind: Kind::Call,
+    let call = ProfileRow {
+        kind: RowKind::Call,
         function: None,
         callee: None,
         detail: String::new(),

@@ -2,7 +2,7 @@
 //! The text of a source: read as it was written.
 
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{self, Callers, OwnCost, TimeOrder},
 };
 
@@ -19,12 +19,12 @@ fn a_source_is_read_as_it_was_written() {
         ("a ()", "a ()", "", &[]),
         ("", "", "", &[]),
     ] {
-        let source = Source::from(text);
-        assert_eq!(source, Source::new(name, event, unknown));
+        let source = ProfileSource::from(text);
+        assert_eq!(source, ProfileSource::new(name, event, unknown));
         assert_eq!(source.to_string(), text);
     }
     for unknown in Unknown::ALL {
-        let source = Source::new("a tool", "", &[*unknown, OwnCost]);
-        assert_eq!(Source::from(source.to_string().as_str()), source);
+        let source = ProfileSource::new("a tool", "", &[*unknown, OwnCost]);
+        assert_eq!(ProfileSource::from(source.to_string().as_str()), source);
     }
 }

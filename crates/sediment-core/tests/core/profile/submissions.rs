@@ -3,7 +3,7 @@
 
 use sediment_core::error::ErrorKind;
 use sediment_core::profile::merge::{self, Weight};
-use sediment_core::profile::submissions::{Coverage, Submission, coverage, grow};
+use sediment_core::profile::submissions::{BuildCoverage, Submission, coverage, grow};
 use sediment_core::profile::{EdgeFacts, FunctionKey, Profile};
 
 fn key(name: &str) -> FunctionKey {
@@ -74,7 +74,7 @@ fn coverage_is_of_the_files_that_were_built() {
     let main = profile.find(&key("main")).unwrap();
     profile.edge_mut(main, elsewhere).count = Some(100);
     let is_there = |key: &FunctionKey| (key.dso.as_deref() == Some("app")).then(|| key.name != "gone");
-    assert_eq!(coverage(&profile, &is_there), Coverage { belongs: 38_462, there: Some(750_000) });
-    assert_eq!(coverage(&profile, &|_| None), Coverage { belongs: 0, there: None });
-    assert_eq!(coverage(&Profile::default(), &|_| Some(true)), Coverage { belongs: 0, there: None });
+    assert_eq!(coverage(&profile, &is_there), BuildCoverage { belongs: 38_462, there: Some(750_000) });
+    assert_eq!(coverage(&profile, &|_| None), BuildCoverage { belongs: 0, there: None });
+    assert_eq!(coverage(&Profile::default(), &|_| Some(true)), BuildCoverage { belongs: 0, there: None });
 }

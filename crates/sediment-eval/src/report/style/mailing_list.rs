@@ -2,7 +2,7 @@
 //! A numbered list of builds with mean, sigma and improvement, as measurements are reported on mailing lists; below it Student's t of
 //! every build against the baseline, and of every two others: the comparison that such lists leave to the eye.
 
-use super::super::document::Table;
+use super::super::document::ReportTable;
 use super::super::figures::NONE;
 use super::super::text::aligned;
 use super::{builds, name, nothing, printed_p, unpaired_note, verdict_lines};
@@ -33,7 +33,7 @@ pub(super) fn mailing_list(analysis: &Analysis, workload: &WorkloadAnalysis) -> 
         text.push('\n');
     }
     text.push_str("\nStudent's t, each build against the baseline and every other:\n\n");
-    let mut table = Table::new(&["build", "against", "#t", "#df", "#p"]);
+    let mut table = ReportTable::new(&["build", "against", "#t", "#df", "#p"]);
     for comparison in found.comparisons.iter().flatten().chain(&workload.pairs) {
         if analysis.variants[comparison.variant].probe.is_none() {
             table.row(student(analysis, comparison));

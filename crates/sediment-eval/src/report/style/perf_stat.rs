@@ -2,7 +2,7 @@
 //! Blocks as `perf stat -r` prints them, one for each build, with the ratios it derives and the standard error of every mean; and
 //! below them what the pair of blocks leaves to the reader: change, Welch's t and p of every counter.
 
-use super::super::document::Table;
+use super::super::document::ReportTable;
 use super::super::figures::{NONE, thousands};
 use super::super::text::aligned;
 use super::{
@@ -153,8 +153,13 @@ fn derived(event: &str, mean: f64, of: &dyn Fn(&str) -> Option<f64>, analysis: &
     notes
 }
 
-fn changes(analysis: &Analysis, workload: &WorkloadAnalysis, counters: &[usize], variant: usize) -> Table {
-    let mut table = Table::new(&["counter", "#change", "#Welch t", "#df", "#p", "#adjusted p"]);
+fn changes(
+    analysis: &Analysis,
+    workload: &WorkloadAnalysis,
+    counters: &[usize],
+    variant: usize,
+) -> ReportTable {
+    let mut table = ReportTable::new(&["counter", "#change", "#Welch t", "#df", "#p", "#adjusted p"]);
     let ratios = (0..analysis.metrics.len()).filter(|at| {
         analysis.metrics[*at].kind == MetricKind::Derived
             && workload.metrics[*at].comparisons[variant].is_some()

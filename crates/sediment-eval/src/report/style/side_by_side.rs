@@ -4,7 +4,7 @@
 //! The published tables show sums over a run of fixed length, in which a faster build does more work. So rows per unit of work
 //! follow where work is counted: they can turn a table round.
 
-use super::super::document::Table;
+use super::super::document::ReportTable;
 use super::super::figures::{NONE, p_value};
 use super::super::text::aligned;
 use super::{builds, change, find, moments, name, nothing, per_cent, verdict_lines};
@@ -76,7 +76,7 @@ fn table(
     if tested {
         columns.push("#p");
     }
-    let mut table = Table::new(&columns);
+    let mut table = ReportTable::new(&columns);
     for at in rows(analysis, workload) {
         let found = &workload.metrics[at];
         if shown.iter().all(|variant| moments(found, *variant).is_none()) {

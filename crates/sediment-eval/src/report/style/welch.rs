@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Means with improvement, Welch's t, its degrees of freedom and p for every metric, and the coefficients of variation, tested too.
 
-use super::super::document::Table;
+use super::super::document::ReportTable;
 use super::super::figures::{NONE, value};
 use super::super::text::aligned;
 use super::{builds, change, moments, name, nothing, per_cent, printed_p, unpaired_note, verdict_lines};
@@ -39,7 +39,7 @@ pub(super) fn welch(analysis: &Analysis, workload: &WorkloadAnalysis) -> Result<
     Ok(text)
 }
 
-fn means(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], variant: usize) -> Table {
+fn means(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], variant: usize) -> ReportTable {
     let tests: Vec<Option<f64>> = shown
         .iter()
         .map(|at| {
@@ -60,7 +60,7 @@ fn means(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], vari
         "#p",
         "#p, Holm",
     ];
-    let mut table = Table::new(&titles);
+    let mut table = ReportTable::new(&titles);
     for (at, p) in shown.iter().zip(tests) {
         let found = &workload.metrics[*at];
         let welch = found.comparisons[variant].as_ref().and_then(|comparison| comparison.welch);
@@ -81,8 +81,8 @@ fn means(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], vari
     table
 }
 
-fn spreads(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], variant: usize) -> Table {
-    let mut table = Table::new(&[
+fn spreads(analysis: &Analysis, workload: &WorkloadAnalysis, shown: &[usize], variant: usize) -> ReportTable {
+    let mut table = ReportTable::new(&[
         "coefficient of variation",
         &format!("#{}", name(analysis, variant)),
         &format!("#{}", name(analysis, analysis.baseline)),

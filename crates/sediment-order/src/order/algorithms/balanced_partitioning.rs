@@ -33,7 +33,7 @@
 //! chance on the Mersenne Twister. So orders are not equal; how good they are is compared in tests/toolchain/starts.rs. lld also begins a
 //! utility node wherever the bytes used so far have doubled, and splits code by the linker's relocations.
 
-use super::{Options, starts};
+use super::{AlgorithmOptions, starts};
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_core::random::Generator;
 use std::cmp::Reverse;
@@ -48,7 +48,7 @@ const LEFT_OUT: u64 = 10;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let times = starts::times(graph.len(), options.starts);
     let by_first_use = starts::by_time(graph.len(), options.starts);
     let (early, others): (Vec<FunctionId>, Vec<FunctionId>) =
@@ -86,9 +86,9 @@ fn partitioned(functions: Vec<FunctionId>, utilities: &[Vec<u64>]) -> Vec<Functi
         }
     }
     let counts = |utility: &&u64| (2..=functions.len() as u32 / 2).contains(&having[*utility]);
-    let mut members: Vec<Member> = functions
+    let mut members: Vec<PartitionMember> = functions
         .iter()
-        .map(|function| Member {
+        .map(|function| PartitionMember {
             function: *function,
             left: false,
             saving: 0,
@@ -103,7 +103,7 @@ fn partitioned(functions: Vec<FunctionId>, utilities: &[Vec<u64>]) -> Vec<Functi
     members.into_iter().map(|member| member.function).collect()
 }
 
-struct Member {
+struct PartitionMember {
     function: FunctionId,
     left: bool,
     saving: i64,
@@ -118,7 +118,7 @@ struct Sides {
 }
 
 /// Puts the members of a part, which come in the order as given, into their final order.
-fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms) {
+fn divide(members: &mut [PartitionMember], depth: u32, part: u64, logarithms: &Logarithms) {
     if members.len() <= 1 || depth >= DEPTH {
         return;
     }
@@ -141,7 +141,7 @@ fn divide(members: &mut [Member], depth: u32, part: u64, logarithms: &Logarithms
 }
 
 /// Drops utility nodes that one or all of the members have, numbers the others, and counts their members.
-fn number_utilities(members: &mut [Member]) -> Vec<Sides> {
+fn number_utilities(members: &mut [PartitionMember]) -> Vec<Sides> {
     let mut having: HashMap<u64, usize> = HashMap::new();
     for member in members.iter() {
         for utility in &member.utilities {
@@ -168,7 +168,7 @@ fn number_utilities(members: &mut [Member]) -> Vec<Sides> {
 
 /// One round; how many members changed sides.
 fn exchange(
-    members: &mut [Member],
+    members: &mut [PartitionMember],
     utilities: &mut [Sides],
     chance: &mut Generator,
     logarithms: &Logarithms,
@@ -252,7 +252,7 @@ mod tests {
         let starts: Vec<Vec<FunctionId>> =
             starts.iter().map(|start| start.iter().copied().map(FunctionId).collect()).collect();
         let graph = CallGraph::new(vec![16; functions], vec![0; functions], Vec::new()).unwrap();
-        let options = Options { starts: &starts, code_shingles, ..Options::default() };
+        let options = AlgorithmOptions { starts: &starts, code_shingles, ..AlgorithmOptions::default() };
         order(&graph, &options).iter().map(|function| function.0).collect()
     }
 

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Baselines that the other algorithms must beat: the order as given, and chance.
 
-use super::Options;
+use super::AlgorithmOptions;
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use sediment_core::random::Generator;
 
 /// The order of the ids: the linker's own, where ids follow the addresses of a binary.
 #[must_use]
-pub(super) fn input(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn input(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     graph.ids().collect()
 }
 
-/// A shuffle that depends on [`Options::seed`] and the number of functions alone (Fisher–Yates).
+/// A shuffle that depends on [`AlgorithmOptions::seed`] and the number of functions alone (Fisher–Yates).
 #[must_use]
-pub(super) fn random(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn random(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let mut order: Vec<FunctionId> = graph.ids().collect();
     let mut numbers = Generator::new(options.seed);
     for remaining in (2..=order.len()).rev() {
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn a_shuffle_is_its_seed() {
         let graph = CallGraph::new(vec![16; 100], vec![0; 100], Vec::new()).unwrap();
-        let shuffled = |seed| random(&graph, &Options { seed, ..Options::default() });
+        let shuffled = |seed| random(&graph, &AlgorithmOptions { seed, ..AlgorithmOptions::default() });
         assert_eq!(shuffled(7), shuffled(7));
         assert_ne!(shuffled(7), shuffled(8));
         let mut sorted = shuffled(7);

@@ -28,7 +28,7 @@
 //! does not list, stand last, by id. Fed the same numbering and weights, the orders are equal
 //! (tests/toolchain/layout.rs).
 
-use super::Options;
+use super::AlgorithmOptions;
 use super::chains::{ChainId, Chains};
 use crate::model::addresses::clamp_sizes;
 use sediment_core::callgraph::{CallGraph, FunctionId};
@@ -49,7 +49,7 @@ struct MainCaller {
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let weights = incoming_weights(graph);
     let callers = main_callers(graph);
     let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &weights);

@@ -22,7 +22,7 @@
 //! 3. Chains by falling density.
 //!
 //! Each join looks again at the calls of the joined chain alone: O(a · m · log m) in the worst case for m edges and a
-//! the most functions a chain may have, and far less on graphs that arise. [`Options::most_looks`] bounds it: once the
+//! the most functions a chain may have, and far less on graphs that arise. [`AlgorithmOptions::most_looks`] bounds it: once the
 //! looks are used up, a joined chain remembers only the 256 neighbours whose calls are worth most side by side.
 //!
 //! **Ties.** A pair of chains has a caller's side: that of the first call between them, edges taken by (caller, callee).
@@ -30,7 +30,7 @@
 //! pair within 1e-8: the chain with the lower first function goes first. Equal densities: the lower first function.
 //! When the chains of a pair are joined and both call a third chain, the calls of the caller's side come first.
 //!
-//! **Settings.** The 16, 2048, ¼, ¼ and 128 above are the defaults of [`Settings`].
+//! **Settings.** The 16, 2048, ¼, ¼ and 128 above are the defaults of [`CdsortParameters`].
 //!
 //! **Source.** S. Pupyrev's cache-directed sort as lld does it from version 18 on (`--call-graph-profile-sort=cdsort`, its
 //! default); LLVM's D152834 and llvm-project#68638. It succeeded hfsort+.
@@ -42,7 +42,7 @@
 //! gains that are equal on paper may then be taken in the other order. tests/toolchain/layout.rs compares the orders.
 
 use super::chains::{ChainId, Chains};
-use super::{Looks, Options};
+use super::{AlgorithmOptions, Looks};
 use crate::model::{addresses::clamp_sizes, closeness};
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use std::cmp::Reverse;
@@ -50,7 +50,7 @@ use std::collections::BinaryHeap;
 
 /// Parameters; the defaults are those above, and lld's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
+pub struct CdsortParameters {
     /// Pages that the modelled cache holds: the 16 of miss(d). lld: `-cdsort-cache-entries`.
     pub cache_entries: u32,
     /// Bytes of a page of the modelled cache: the 2048 of miss(d). lld: `-cdsort-cache-size`.
@@ -58,7 +58,7 @@ pub struct Settings {
     /// By which power calls lose worth with their distance, in sixteenths, which are exact by square roots: 4 for the ¼ of D^-¼; at
     /// most 32 count. lld: `-cdsort-distance-power`.
     pub distance_sixteenths: u8,
-    /// Weight of the pages against the distances; a value that is no number from 0 on counts as 0. lld:
+    /// Weight of the pages against the distances; a negative value or NaN counts as 0. lld:
     /// `-cdsort-frequency-scale`.
     pub frequency_scale: f64,
     /// The most functions that a chain may have. lld: `-cdsort-max-chain-size`.
@@ -68,7 +68,7 @@ pub struct Settings {
     pub prune_ratio: u32,
 }
 
-impl Settings {
+impl CdsortParameters {
     /// lld's.
     pub const LLD: Self = Self {
         cache_entries: 16,
@@ -80,7 +80,7 @@ impl Settings {
     };
 }
 
-impl Default for Settings {
+impl Default for CdsortParameters {
     fn default() -> Self {
         Self::LLD
     }
@@ -97,7 +97,7 @@ const NONE: u32 = u32::MAX;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let mut clustering = Clustering::new(graph, options.cdsort, Looks::of(options));
     clustering.join_while_it_gains();
     clustering.order()
@@ -106,7 +106,7 @@ pub fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
 /// Calls from one function to another; and, where it is the first of its list, a link: all calls between two chains, in
 /// either direction. The chain of the first call's caller is the link's caller's side.
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct LinkedCall {
     caller: FunctionId,
     callee: FunctionId,
     /// The next call of the same link, or [`NONE`].
@@ -132,7 +132,7 @@ struct Neighbour {
 
 /// Fields of a chain that a possible merge reads, side by side in memory.
 #[derive(Debug, Clone, Copy)]
-struct Side {
+struct ChainSide {
     size: u64,
     weight: u64,
     /// n · miss(d).
@@ -142,7 +142,7 @@ struct Side {
 
 /// Gain of merging the chains of a link.
 #[derive(Debug, Clone, Copy)]
-struct Gain {
+struct MergeGain {
     score: f64,
     /// True if the caller's side goes behind.
     reversed: bool,
@@ -150,8 +150,8 @@ struct Gain {
 
 /// A join that gains something. The largest is the next to be made, unless one of its chains was joined since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    /// The bits of the gain: those of positive numbers ascend as the numbers do.
+struct MergeCandidate {
+    /// The bits of the gain: the bits of positive numbers ascend as the numbers do.
     gain: u64,
     /// The first functions of the caller's side and of the other.
     firsts: Reverse<(FunctionId, FunctionId)>,
@@ -165,11 +165,11 @@ struct Candidate {
 }
 
 struct Clustering {
-    settings: Settings,
+    settings: CdsortParameters,
     looks: Looks,
     chains: Chains,
     /// By chain.
-    sides: Vec<Side>,
+    sides: Vec<ChainSide>,
     /// By chain: itself, or the chain that it was joined to. Apart from the sides, because it is looked at most and alone.
     joined_to: Vec<ChainId>,
     /// By chain: where it is among the neighbours being united, or [`NONE`].
@@ -183,11 +183,11 @@ struct Clustering {
     neighbours: Vec<Vec<Neighbour>>,
     /// n(f) by function.
     counts: Vec<u64>,
-    calls: Vec<Call>,
+    calls: Vec<LinkedCall>,
     /// By chain: the joins it proposed when it arose, less those that are among the candidates or were.
-    proposals: Vec<BinaryHeap<Candidate>>,
+    proposals: Vec<BinaryHeap<MergeCandidate>>,
     /// The best proposal of each chain that has one.
-    candidates: BinaryHeap<Candidate>,
+    candidates: BinaryHeap<MergeCandidate>,
     joins: u32,
     /// T.
     total_calls: f64,
@@ -197,12 +197,12 @@ struct Clustering {
 }
 
 impl Clustering {
-    fn new(graph: &CallGraph, settings: Settings, looks: Looks) -> Self {
+    fn new(graph: &CallGraph, settings: CdsortParameters, looks: Looks) -> Self {
         let scale = settings.frequency_scale;
         let frequency_scale = if scale.is_finite() { scale.max(0.0) } else { 0.0 };
-        let settings = Settings { frequency_scale, ..settings };
+        let settings = CdsortParameters { frequency_scale, ..settings };
         let nearness = Nearness::new(settings.distance_sixteenths);
-        let Weights { given, counts } = Weights::of(graph);
+        let CallWeights { given, counts } = CallWeights::of(graph);
         let sizes: Vec<u64> = clamp_sizes(graph.sizes()).iter().map(|&size| size.max(1)).collect();
         let total_size =
             sizes.iter().zip(&given).filter(|(_, given)| **given > 0).map(|(size, _)| size).sum();
@@ -243,7 +243,7 @@ impl Clustering {
             starts[caller] += starts[caller - 1];
         }
         for index in 0..calls.len() {
-            let Call { caller, callee, .. } = calls[index];
+            let LinkedCall { caller, callee, .. } = calls[index];
             if callee > caller {
                 continue;
             }
@@ -270,7 +270,7 @@ impl Clustering {
             self.neighbours[function].reserve_exact(called + calling);
         }
         for index in 0..self.calls.len() {
-            let Call { caller, callee, next, last, .. } = self.calls[index];
+            let LinkedCall { caller, callee, next, last, .. } = self.calls[index];
             if last != NONE {
                 let [caller, callee] = [caller, callee].map(ChainId::of_single);
                 let second = (next != NONE).then_some(next as usize);
@@ -346,9 +346,9 @@ impl Clustering {
         all_ends.extend(hopeful.iter().map(|&(link, _)| self.ends(link)));
         let mut proposals = Vec::new();
         for (&(link, pages), &ends) in hopeful.iter().zip(&all_ends) {
-            let Gain { score, reversed } = self.gain(link, ends, pages);
+            let MergeGain { score, reversed } = self.gain(link, ends, pages);
             if score > EPSILON {
-                proposals.push(Candidate {
+                proposals.push(MergeCandidate {
                     gain: score.to_bits(),
                     firsts: Reverse(ends.map(|chain| self.chains.first(chain)).into()),
                     link,
@@ -369,7 +369,7 @@ impl Clustering {
     }
 
     /// Joins the two chains of a candidate.
-    fn join(&mut self, best: &Candidate) {
+    fn join(&mut self, best: &MergeCandidate) {
         let [caller, callee] = self.ends(best.link);
         let mut neighbours = self.unite_neighbours(caller, callee);
         self.joins += 1;
@@ -451,7 +451,7 @@ impl Clustering {
     }
 
     /// Gain of merging the two chains of a link, and their order.
-    fn gain(&self, link: u32, ends: [ChainId; 2], pages: f64) -> Gain {
+    fn gain(&self, link: u32, ends: [ChainId; 2], pages: f64) -> MergeGain {
         let [caller_size, callee_size] = ends.map(|chain| self.sides[chain.index()].size);
         let scale = caller_size.min(callee_size) as f64;
         let [forward, reversed] = self.gain_of_calls(link, ends[0], caller_size, callee_size).map(|calls| {
@@ -463,7 +463,7 @@ impl Clustering {
         } else {
             reversed > forward + EPSILON
         };
-        Gain { score: if take_reversed { reversed } else { forward }, reversed: take_reversed }
+        MergeGain { score: if take_reversed { reversed } else { forward }, reversed: take_reversed }
     }
 
     /// Σ w · (D^-¼ − Z^-¼) with the caller's side in front, and with it behind.
@@ -499,10 +499,10 @@ impl Clustering {
         call.weight * self.nearness.of(in_front.min(behind)) * ROUNDING
     }
 
-    fn side(&self, chain: ChainId) -> Side {
+    fn side(&self, chain: ChainId) -> ChainSide {
         let (size, weight) = (self.chains.size(chain), self.chains.weight(chain));
         let misses = self.expected_misses(weight, size);
-        Side { size, weight, misses, length: self.chains.length(chain) }
+        ChainSide { size, weight, misses, length: self.chains.length(chain) }
     }
 
     /// n · miss(n / s).
@@ -568,14 +568,14 @@ fn power(base: f64, exponent: u32) -> f64 {
 }
 
 /// The weights of the functions, by id.
-struct Weights {
+struct CallWeights {
     /// g: calls from others.
     given: Vec<u64>,
     /// n: the same, but no less than the calls to others.
     counts: Vec<u64>,
 }
 
-impl Weights {
+impl CallWeights {
     fn of(graph: &CallGraph) -> Self {
         let mut incoming = vec![0u64; graph.len()];
         let mut outgoing = vec![0u64; graph.len()];
@@ -599,12 +599,12 @@ impl Weights {
 }
 
 /// The calls between different functions, by (caller, callee).
-fn calls(graph: &CallGraph) -> Vec<Call> {
+fn calls(graph: &CallGraph) -> Vec<LinkedCall> {
     let sizes = clamp_sizes(graph.sizes());
     let between_two = graph.edges().iter().filter(|edge| edge.caller != edge.callee);
     (0u32..)
         .zip(between_two)
-        .map(|(index, edge)| Call {
+        .map(|(index, edge)| LinkedCall {
             caller: edge.caller,
             callee: edge.callee,
             next: NONE,

@@ -30,7 +30,7 @@ impl ChainId {
 }
 
 #[derive(Debug, Clone)]
-struct Member {
+struct ChainMember {
     chain: ChainId,
     next: u32,
     /// Where the function starts, on the scale on which the chain starts at its `start`.
@@ -50,7 +50,7 @@ struct Chain {
 /// All functions of a graph, each in exactly one chain.
 #[derive(Debug, Clone)]
 pub(super) struct Chains {
-    members: Vec<Member>,
+    members: Vec<ChainMember>,
     chains: Vec<Chain>,
 }
 
@@ -59,8 +59,9 @@ impl Chains {
     ///
     /// The sizes together must stay below 2^62 and the weights below 2^64 (see [`crate::model::addresses::clamp_sizes`]).
     pub(super) fn singletons(sizes: &[u64], weights: &[u64]) -> Self {
-        let members =
-            (0..sizes.len() as u32).map(|id| Member { chain: ChainId(id), next: NONE, place: 0 }).collect();
+        let members = (0..sizes.len() as u32)
+            .map(|id| ChainMember { chain: ChainId(id), next: NONE, place: 0 })
+            .collect();
         let chains = (0u32..)
             .zip(sizes.iter().zip(weights))
             .map(|(id, (&size, &weight))| Chain { first: id, last: id, length: 1, size, weight, start: 0 })
@@ -149,7 +150,7 @@ impl Chains {
         functions.reverse();
         let mut place = 0;
         for (function, next) in functions.iter().zip(functions[1..].iter().map(|next| next.0).chain([NONE])) {
-            self.members[function.index()] = Member { chain: id, next, place };
+            self.members[function.index()] = ChainMember { chain: id, next, place };
             place += sizes[function.index()] as i64;
         }
         let chain = &mut self.chains[id.index()];

@@ -17,11 +17,11 @@
 //! **Where it differs.** GCC takes the time from one counter for the whole program and one run; here there may be several, and
 //! the earliest counts: as in LLVM's balanced partitioning before it begins.
 
-use super::{Options, starts};
+use super::{AlgorithmOptions, starts};
 use sediment_core::callgraph::{CallGraph, FunctionId};
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     starts::by_time(graph.len(), options.starts)
 }

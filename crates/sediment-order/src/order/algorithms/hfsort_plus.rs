@@ -17,7 +17,7 @@
 //!    functions.
 //! 3. Chains by falling n / s.
 //!
-//! O(m · a · log m) for m edges and chains of at most a functions. Step 2 ends early where [`Options::most_looks`] are used up.
+//! O(m · a · log m) for m edges and chains of at most a functions. Step 2 ends early where [`AlgorithmOptions::most_looks`] are used up.
 //!
 //! **Ties.** Equal weights in step 1: by (caller, callee). Equal gains: the lower first functions of the two chains, lower one
 //! first. Both orders alike: the chain with the lower first function in front. Equal densities: the lower first function.
@@ -29,7 +29,7 @@
 //! orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
 
 use super::chains::{ChainId, Chains};
-use super::{Looks, Options};
+use super::{AlgorithmOptions, Looks};
 use crate::model::Geometry;
 use crate::model::addresses::clamp_sizes;
 use sediment_core::callgraph::{CallGraph, FunctionId};
@@ -44,8 +44,8 @@ const LONGEST_CHAIN: u32 = 128;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
-    let mut pages = Pages::new(graph);
+pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
+    let mut pages = PageChains::new(graph);
     pages.join_what_nearly_always_follows(graph);
     pages.join_while_it_gains(Looks::of(options));
     let chains = &pages.chains;
@@ -53,16 +53,16 @@ pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId>
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Call {
+struct ChainCall {
     caller: FunctionId,
     callee: FunctionId,
     weight: f64,
     offset: u64,
 }
 
-struct Pages {
+struct PageChains {
     chains: Chains,
-    calls: Vec<Call>,
+    calls: Vec<ChainCall>,
     /// Which calls lead between two chains, by chain and chain.
     between: Vec<BTreeMap<u32, Vec<u32>>>,
     /// By chain: the weight of its short calls.
@@ -73,19 +73,19 @@ struct Pages {
 }
 
 /// A join that gains something: gain as bits, which ascend as positive numbers do; first functions and ages of both.
-type Candidate = (u64, Reverse<(FunctionId, FunctionId)>, u32, u32);
+type JoinCandidate = (u64, Reverse<(FunctionId, FunctionId)>, u32, u32);
 
-impl Pages {
+impl PageChains {
     fn new(graph: &CallGraph) -> Self {
         let sizes: Vec<u64> = clamp_sizes(graph.sizes()).iter().map(|size| (*size).max(1)).collect();
         let [incoming, outgoing] = sums(graph);
         let counts: Vec<u64> =
             (0..graph.len()).map(|id| incoming[id].max(outgoing[id]).max(graph.weights()[id])).collect();
-        let calls: Vec<Call> = graph
+        let calls: Vec<ChainCall> = graph
             .edges()
             .iter()
             .filter(|edge| edge.caller != edge.callee)
-            .map(|edge| Call {
+            .map(|edge| ChainCall {
                 caller: edge.caller,
                 callee: edge.callee,
                 weight: edge.weight as f64,
@@ -149,7 +149,7 @@ impl Pages {
     }
 
     /// Puts the joins of a chain that gain among the candidates; those to later chains alone where all do so.
-    fn propose(&self, chain: ChainId, candidates: &mut BinaryHeap<Candidate>, later_alone: bool) {
+    fn propose(&self, chain: ChainId, candidates: &mut BinaryHeap<JoinCandidate>, later_alone: bool) {
         for &other in self.between[chain.index()].keys() {
             let other = self.chains.chain_of(FunctionId(other));
             let [mine, theirs] = [chain, other].map(|chain| self.chains.first(chain));

@@ -15,7 +15,7 @@ mod original;
 mod pettis_hansen;
 mod starts;
 
-use sediment_core::callgraph::{CallGraph, FunctionId, Group, GroupKind, Order};
+use sediment_core::callgraph::{CallGraph, FunctionId, GroupKind, Order, OrderGroup};
 
 /// One way to order the functions of a call graph.
 #[derive(Debug, Clone, Copy)]
@@ -27,10 +27,10 @@ pub struct Algorithm {
     /// Input that it needs. Without it, the order stays as given.
     pub input: AlgorithmInput,
     /// Orders all functions of the graph: a permutation of its ids.
-    pub run: fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>,
+    pub run: fn(&CallGraph, &AlgorithmOptions<'_>) -> Vec<FunctionId>,
 }
 
-/// The looks of [`Options::most_looks`] that are left.
+/// The looks of [`AlgorithmOptions::most_looks`] that are left.
 #[derive(Debug, Clone, Copy)]
 struct Looks(u64);
 
@@ -38,7 +38,7 @@ impl Looks {
     /// Factor of a look at neighbours that are kept in maps, against those in lists.
     const THROUGH_MAPS: usize = 32;
 
-    fn of(options: &Options<'_>) -> Self {
+    fn of(options: &AlgorithmOptions<'_>) -> Self {
         Self(options.most_looks.unwrap_or(u64::MAX))
     }
 
@@ -56,7 +56,7 @@ impl Looks {
 pub enum AlgorithmInput {
     /// The call graph.
     Calls,
-    /// [`Options::starts`], and of functions in none [`Options::code_shingles`].
+    /// [`AlgorithmOptions::starts`], and of functions in none [`AlgorithmOptions::code_shingles`].
     Starts,
 }
 
@@ -68,7 +68,7 @@ impl PartialEq for Algorithm {
 
 /// Parameters of algorithms, and further inputs; each algorithm uses those that concern it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Options<'a> {
+pub struct AlgorithmOptions<'a> {
     /// Seed of the algorithms that draw random numbers.
     pub seed: u64,
     /// Limit of the neighbours of merged chains that CDSort, hfsort+ and Pettis-Hansen look at before they settle for
@@ -77,7 +77,7 @@ pub struct Options<'a> {
     /// merge of its chain. None: no limit.
     pub most_looks: Option<u64>,
     /// Parameters of CDSort.
-    pub cdsort: cdsort::Settings,
+    pub cdsort: cdsort::CdsortParameters,
     /// Recorded starts: of each, functions in the order of their first use. Ids that the graph does not have, and repeated
     /// ones, count for nothing.
     pub starts: &'a [Vec<FunctionId>],
@@ -128,13 +128,13 @@ pub const ALGORITHMS: &[&Algorithm] = &[
     RANDOM,
 ];
 
-type Run = fn(&CallGraph, &Options<'_>) -> Vec<FunctionId>;
+type AlgorithmFunction = fn(&CallGraph, &AlgorithmOptions<'_>) -> Vec<FunctionId>;
 
-const fn by_calls(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
+const fn by_calls(name: &'static str, summary: &'static str, run: AlgorithmFunction) -> Algorithm {
     Algorithm { name, summary, input: AlgorithmInput::Calls, run }
 }
 
-const fn by_starts(name: &'static str, summary: &'static str, run: Run) -> Algorithm {
+const fn by_starts(name: &'static str, summary: &'static str, run: AlgorithmFunction) -> Algorithm {
     Algorithm { name, summary, input: AlgorithmInput::Starts, run }
 }
 
@@ -160,7 +160,7 @@ pub fn grouped(graph: &CallGraph, functions: Vec<FunctionId>) -> Order {
         groups: groups
             .into_iter()
             .filter(|(_, functions)| !functions.is_empty())
-            .map(|(kind, functions)| Group { kind, functions })
+            .map(|(kind, functions)| OrderGroup { kind, functions })
             .collect(),
     }
 }

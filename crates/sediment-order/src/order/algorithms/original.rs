@@ -23,7 +23,7 @@
 //! for the one that was called; lists a function that calls itself twice; and drops functions without calls. Here
 //! they are followed, listed once, and listed last.
 
-use super::Options;
+use super::AlgorithmOptions;
 use super::chains::Chains;
 use crate::model::addresses::clamp_sizes;
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
@@ -31,7 +31,7 @@ use std::cmp::Reverse;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, _: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, _: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let mut calls: Vec<&CallEdge> = graph.edges().iter().filter(|edge| edge.caller != edge.callee).collect();
     calls.sort_by_key(|edge| Reverse(edge.weight));
     let mut chains = Chains::singletons(&clamp_sizes(graph.sizes()), &vec![0; graph.len()]);

@@ -14,7 +14,7 @@
 //! 3. Chains by falling density.
 //!
 //! O(m · n · log n) for n functions and m edges in the worst case, far less on graphs that arise. Step 2 ends early where
-//! [`Options::most_looks`] are used up.
+//! [`AlgorithmOptions::most_looks`] are used up.
 //!
 //! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after, then the
 //! other; a joined chain is named after the lower, and begins with the part of that name. Of the four ways: the first reversed, so that
@@ -30,7 +30,7 @@
 //! one is turned.
 
 use super::chains::{ChainId, Chains};
-use super::{Looks, Options};
+use super::{AlgorithmOptions, Looks};
 use crate::model::addresses::clamp_sizes;
 use sediment_core::callgraph::{CallGraph, FunctionId};
 use std::cmp::Reverse;
@@ -41,7 +41,7 @@ const LARGEST_CHAIN: u64 = 1 << 20;
 
 /// Orders all functions of the graph.
 #[must_use]
-pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
+pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let mut pairs = Pairs::new(graph);
     let mut looks = Looks::of(options);
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =

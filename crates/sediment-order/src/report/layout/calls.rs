@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 /// A function as the ends of calls name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CallEnd {
     /// By its place among the functions of the program's heat.
     Ours(u32),
-    /// By its place in [`Calls::elsewhere`].
+    /// By its place in [`ProfileCalls::elsewhere`].
     Elsewhere(u32),
 }
 
@@ -26,11 +26,11 @@ pub(super) struct Elsewhere<'a> {
 
 /// The calls.
 #[derive(Debug, Clone, Default)]
-pub struct Calls<'a> {
+pub struct ProfileCalls<'a> {
     /// Functions of other DSOs, by key.
     pub(super) elsewhere: Vec<Elsewhere<'a>>,
     /// Caller, callee and count, heaviest first.
-    pub(super) edges: Vec<(End, End, u128)>,
+    pub(super) edges: Vec<(CallEnd, CallEnd, u128)>,
     /// Calls into each function of the program.
     pub(super) weights: Vec<u128>,
     /// Counts of all edges.
@@ -40,7 +40,7 @@ pub struct Calls<'a> {
 /// More calls make a page slow to load; the heaviest are the ones that matter.
 const MOST_EDGES: usize = 80_000;
 
-impl<'a> Calls<'a> {
+impl<'a> ProfileCalls<'a> {
     /// Of a profile, whose functions of the program are `ours`: those of its heat, in the same order.
     #[must_use]
     pub fn of(profile: &'a Profile, ours: &[FunctionKey]) -> Self {
@@ -59,8 +59,8 @@ impl<'a> Calls<'a> {
             });
         }
         let end = |function: FunctionIndex| match ids.get(&function) {
-            Some(id) => Some(End::Ours(*id)),
-            None => others.get(&function).copied().map(End::Elsewhere),
+            Some(id) => Some(CallEnd::Ours(*id)),
+            None => others.get(&function).copied().map(CallEnd::Elsewhere),
         };
         for (caller, callee, facts) in profile.edges() {
             let (Some(count), Some(from), Some(to)) = (facts.count, end(caller), end(callee)) else {
@@ -70,8 +70,8 @@ impl<'a> Calls<'a> {
                 continue;
             }
             let weight = match to {
-                End::Ours(id) => &mut calls.weights[id as usize],
-                End::Elsewhere(at) => &mut calls.elsewhere[at as usize].weight,
+                CallEnd::Ours(id) => &mut calls.weights[id as usize],
+                CallEnd::Elsewhere(at) => &mut calls.elsewhere[at as usize].weight,
             };
             *weight = weight.saturating_add(count);
             calls.total = calls.total.saturating_add(count);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Share of all calls in the heaviest pages: one line for each layout.
 
-use super::pages::Pages;
+use super::pages::CodePages;
 use sediment_core::escape;
 use std::fmt::Write as _;
 
@@ -20,7 +20,7 @@ const LINEAR: u64 = 400;
 const SMALL_PART: u64 = 5;
 
 /// The picture of both.
-pub(super) fn curve(sides: [(&str, &Pages); 2]) -> String {
+pub(super) fn curve(sides: [(&str, &CodePages); 2]) -> String {
     let most = sides.iter().map(|(_, pages)| pages.holding(0.9999, 1)).max().unwrap_or(0).max(8);
     let hot = sides.iter().map(|(_, pages)| pages.holding(0.99, 1)).min().unwrap_or(0);
     let is_log = most > LINEAR || most > SMALL_PART * hot.max(4);

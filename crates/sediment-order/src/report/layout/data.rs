@@ -5,16 +5,16 @@
 //! other DSOs. Heat of the program's own is their part of the calls into it. Calls are counts, in units so large that the script's
 //! numbers hold them.
 
-use super::calls::{End, parts};
+use super::calls::{CallEnd, parts};
 use super::map::shown;
-use super::{Function, Layout, PAGE, Program};
+use super::{Layout, LayoutFunction, PAGE, ReportedProgram};
 use sediment_core::callgraph::GroupKind;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
 /// Numbers of functions, and the data.
-pub(super) struct Data {
+pub(super) struct PageData {
     /// By number in the layout after: number in the data.
     pub(super) after: Vec<u32>,
     /// Caller, callee and calls.
@@ -93,9 +93,9 @@ struct SideData {
 /// Longest name in characters.
 const LONGEST: usize = 240;
 
-pub(super) fn data(program: &Program<'_>) -> Data {
+pub(super) fn data(program: &ReportedProgram<'_>) -> PageData {
     let before = &program.before.functions;
-    let mut functions: Vec<&Function<'_>> = before.iter().collect();
+    let mut functions: Vec<&LayoutFunction<'_>> = before.iter().collect();
     let after = numbers_after(&mut functions, &program.after.functions);
     let of_program = functions.len();
     let total = before.iter().map(|function| u128::from(super::pages::weight(function))).sum::<u128>();
@@ -129,9 +129,9 @@ pub(super) fn data(program: &Program<'_>) -> Data {
     // A power of two that divides all counts, so that their sum fits 53 bits.
     let shift = (u128::BITS - program.calls.total.leading_zeros()).saturating_sub(53);
     let scaled = |count: u128| (count >> shift).max(u128::from(count > 0)) as u64;
-    let number = |end: End| match end {
-        End::Ours(id) => by_id.get(&id).copied(),
-        End::Elsewhere(at) => Some(of_program as u32 + at),
+    let number = |end: CallEnd| match end {
+        CallEnd::Ours(id) => by_id.get(&id).copied(),
+        CallEnd::Elsewhere(at) => Some(of_program as u32 + at),
     };
     let mut edges: Vec<(u32, u32, u64)> = program
         .calls
@@ -173,11 +173,11 @@ pub(super) fn data(program: &Program<'_>) -> Data {
         objects,
         object_runs,
     };
-    Data { after, edges, names, json: json!(data) }
+    PageData { after, edges, names, json: json!(data) }
 }
 
 /// Other DSOs, with their number of functions.
-fn elsewhere(program: &Program<'_>) -> Vec<(String, usize)> {
+fn elsewhere(program: &ReportedProgram<'_>) -> Vec<(String, usize)> {
     let dsos = program.calls.elsewhere.chunk_by(|a, b| a.dso == b.dso);
     dsos.map(|functions| (shown(functions[0].dso, LONGEST), functions.len())).collect()
 }
@@ -211,7 +211,10 @@ fn linkage_names<'f>(names: impl Iterator<Item = &'f str>, shown: &[String]) -> 
 }
 
 /// Numbers of the functions after. Those of a name are taken for those of the same name before, in turn.
-fn numbers_after<'f>(functions: &mut Vec<&'f Function<'f>>, after: &'f [Function<'f>]) -> Vec<u32> {
+fn numbers_after<'f>(
+    functions: &mut Vec<&'f LayoutFunction<'f>>,
+    after: &'f [LayoutFunction<'f>],
+) -> Vec<u32> {
     let mut by_name: HashMap<(&str, Option<u32>), Vec<u32>> = HashMap::new();
     for (at, function) in functions.iter().enumerate().rev() {
         by_name.entry((function.name, function.id)).or_default().push(at as u32);
@@ -250,7 +253,7 @@ fn side(layout: &Layout<'_>, numbers: Option<&[u32]>) -> SideData {
 }
 
 /// Names of object files, and runs of one more than the index of a name (0 for unknown) and length.
-fn objects(program: &Program<'_>, functions: &[&Function<'_>]) -> (Vec<String>, Vec<usize>) {
+fn objects(program: &ReportedProgram<'_>, functions: &[&LayoutFunction<'_>]) -> (Vec<String>, Vec<usize>) {
     let mut names: Vec<String> = Vec::new();
     let mut known: HashMap<&str, usize> = HashMap::new();
     let mut runs: Vec<usize> = Vec::new();

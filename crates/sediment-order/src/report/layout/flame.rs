@@ -8,7 +8,7 @@
 //! widest [`MOST`] are drawn. **Ties** are by number. Inferno draws stacks, which a profile does not have, and its licence (CDDL-1.0) is not
 //! among those of this project.
 
-use super::data::Data;
+use super::data::PageData;
 use super::pages::{class, percent};
 use sediment_core::escape;
 use std::fmt::Write as _;
@@ -69,9 +69,9 @@ impl Tree {
             (0..functions as u32).filter(|at| !callees[*at as usize].is_empty()).collect();
         begins.sort_by_cached_key(|at| (is_called[*at as usize], std::cmp::Reverse(made(at)), *at));
         let mut tree = Self { vertices: vec![Vertex::default(); functions], roots: Vec::new() };
-        let mut state = vec![Walk::Unseen; functions];
+        let mut state = vec![WalkState::Unseen; functions];
         for begin in begins {
-            if state[begin as usize] == Walk::Unseen {
+            if state[begin as usize] == WalkState::Unseen {
                 tree.roots.push(begin);
                 tree.walk(begin, &callees, &mut state);
             }
@@ -80,24 +80,24 @@ impl Tree {
     }
 
     /// Adds what a function reaches; widths are known where the walk leaves it.
-    fn walk(&mut self, begin: u32, callees: &[Vec<(u32, u64)>], state: &mut [Walk]) {
+    fn walk(&mut self, begin: u32, callees: &[Vec<(u32, u64)>], state: &mut [WalkState]) {
         let mut way: Vec<OnWay> = vec![(begin, 0)];
-        state[begin as usize] = Walk::OnWay;
+        state[begin as usize] = WalkState::OnWay;
         while let Some((function, seen)) = way.last_mut() {
             let function = *function;
             let Some((to, count)) = callees[function as usize].get(*seen).copied() else {
-                state[function as usize] = Walk::Done;
+                state[function as usize] = WalkState::Done;
                 way.pop();
                 continue;
             };
             *seen += 1;
-            if state[to as usize] == Walk::OnWay {
+            if state[to as usize] == WalkState::OnWay {
                 continue;
             }
             self.vertices[function as usize].callees.push((to, count as f64));
             self.vertices[to as usize].calls += count as f64;
-            if state[to as usize] == Walk::Unseen {
-                state[to as usize] = Walk::OnWay;
+            if state[to as usize] == WalkState::Unseen {
+                state[to as usize] = WalkState::OnWay;
                 way.push((to, 0));
             }
         }
@@ -185,7 +185,7 @@ impl Tree {
 
 /// State of a function in the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walk {
+enum WalkState {
     Unseen,
     OnWay,
     Done,
@@ -199,7 +199,7 @@ fn widest(mut bars: Vec<Bar>) -> Vec<Bar> {
 }
 
 /// The picture; None without calls.
-pub(super) fn flame(data: &Data) -> Option<String> {
+pub(super) fn flame(data: &PageData) -> Option<String> {
     let mut tree = Tree::of(data.names.len(), &data.edges);
     tree.measure();
     let bars = widest(tree.bars());

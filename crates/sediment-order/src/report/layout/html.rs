@@ -6,12 +6,12 @@ use super::data::data;
 use super::first_uses::{first_uses, pages_touched};
 use super::flame::flame;
 use super::map::map;
-use super::pages::{Pages, STEPS};
+use super::pages::{CodePages, STEPS};
 use super::treemap::treemap;
 use super::zoom::zoom;
-use super::{Layout, MeasuredMisses, Program, Report, tables};
+use super::{Layout, LayoutReport, MeasuredMisses, ReportedProgram, tables};
 use maud::{Markup, PreEscaped, html};
-use sediment_core::page::{Page, Text, data as embedded};
+use sediment_core::page::{HtmlPage, Text, data as embedded};
 use sediment_core::plural::counted;
 
 const STYLE: &str = include_str!("layout.css");
@@ -19,14 +19,14 @@ const SCRIPT: &str = include_str!("layout.js");
 
 /// A report as one HTML file.
 #[must_use]
-pub fn html(report: &Report<'_>) -> String {
+pub fn html(report: &LayoutReport<'_>) -> String {
     let several = report.programs.len() > 1;
     let body = html! {
         header { "\n"
             p class="kicker" { "Layout" @if !report.date.is_empty() { " · " (report.date) } } "\n"
             h1 { bdi { (Text(&report.title)) } } "\n"
             @for program in &report.programs {
-                @let pages = [Pages::of(&program.before), Pages::of(&program.after)];
+                @let pages = [CodePages::of(&program.before), CodePages::of(&program.after)];
                 p class="verdict" {
                     @if several { strong { bdi { (Text(&program.name)) } ": " } }
                     (Text(report.time.as_ref().unwrap_or(&program.verdict)))
@@ -64,14 +64,14 @@ pub fn html(report: &Report<'_>) -> String {
     };
     let style = format!("{STYLE}{}", report.evaluation.as_ref().map_or("", |(_, style)| style));
     let title = format!("Layout of {}", report.title);
-    Page { title: &title, style: &style, script: SCRIPT, body: &body.into_string() }.html()
+    HtmlPage { title: &title, style: &style, script: SCRIPT, body: &body.into_string() }.html()
 }
 
 /// Search and what is selected: nothing without the script, which shows it.
 const PANEL: &str = include_str!("panel.html");
 
-fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool) -> Markup {
-    let pages = [Pages::of(&program.before), Pages::of(&program.after)];
+fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, several: bool) -> Markup {
+    let pages = [CodePages::of(&program.before), CodePages::of(&program.after)];
     let layouts = [&program.before, &program.after];
     let numbers = data(program);
     let of_side = [None, Some(numbers.after.as_slice())];
@@ -141,8 +141,8 @@ fn program(program: &Program<'_>, at: usize, report: &Report<'_>, several: bool)
 
 /// The pages that hold nearly all calls, before and after, and the misses.
 pub(super) fn headline(
-    program: &Program<'_>,
-    pages: &[Pages; 2],
+    program: &ReportedProgram<'_>,
+    pages: &[CodePages; 2],
     measured: Option<MeasuredMisses>,
 ) -> String {
     let [before, after] = [0, 1].map(|side: usize| pages[side].holding(0.99, 1));
@@ -172,7 +172,7 @@ fn change(ratio: f64) -> String {
 }
 
 /// Names and values, folded.
-fn facts(program: &Program<'_>) -> Markup {
+fn facts(program: &ReportedProgram<'_>) -> Markup {
     let placed = program.placed.map(|parts| {
         let share = format!("{:.2} % of the weight placed as ordered", (parts / 100) as f64 / 100.0);
         ("verify".to_owned(), share)

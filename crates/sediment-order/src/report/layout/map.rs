@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The bird's-eye view: every page of a layout as a square, coloured by heat, in rows of 128 KiB.
 
-use super::pages::{Page, Pages, bytes, class, percent, weight};
+use super::pages::{CodePage, CodePages, bytes, class, percent, weight};
 use super::{Layout, PAGE};
 use sediment_core::demangle::demangled;
 use sediment_core::escape;
@@ -22,7 +22,7 @@ const NAMED: usize = 3;
 const LABEL_ROWS: u64 = 1;
 
 /// The picture of one layout, which names each page's functions.
-pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
+pub(super) fn map(layout: &Layout<'_>, pages: &CodePages) -> String {
     let (shapes, height) = shapes(layout, pages, true);
     let title = escape::svg(&layout.title);
     format!(
@@ -31,7 +31,7 @@ pub(super) fn map(layout: &Layout<'_>, pages: &Pages) -> String {
 }
 
 /// The shapes of the picture of one layout, and its height.
-pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (String, u64) {
+pub(super) fn shapes(layout: &Layout<'_>, pages: &CodePages, is_named: bool) -> (String, u64) {
     let last = pages.pages.keys().next_back().map_or(0, |last| last / ROW);
     // Rows are aligned in memory, so that lines for huge pages can be drawn.
     let skew = pages.base / PAGE % ROW;
@@ -40,7 +40,7 @@ pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (Str
     let mut row = 0;
     while row <= last + 1 {
         let numbers = (row * ROW).saturating_sub(skew)..((row + 1) * ROW).saturating_sub(skew);
-        let here: Vec<(u64, &Page)> =
+        let here: Vec<(u64, &CodePage)> =
             pages.pages.range(numbers.clone()).map(|(n, page)| (*n, page)).collect();
         if here.iter().all(|(_, page)| page.share <= 0.0) {
             let until = next_with_heat(pages, numbers.start, skew).unwrap_or(last + 2);
@@ -82,7 +82,7 @@ pub(super) fn shapes(layout: &Layout<'_>, pages: &Pages, is_named: bool) -> (Str
 }
 
 /// The first row from this page on that has heat.
-fn next_with_heat(pages: &Pages, from: u64, skew: u64) -> Option<u64> {
+fn next_with_heat(pages: &CodePages, from: u64, skew: u64) -> Option<u64> {
     let hot = pages.pages.range(from..).find(|(_, page)| page.share > 0.0);
     hot.map(|(number, _)| (number + skew) / ROW)
 }
@@ -115,9 +115,9 @@ fn mark(svg: &mut String, row: u64, y: u64, first_row: u64) {
 }
 
 /// The pages of a row; neighbours without heat are one shape. A layout names the functions of those with heat.
-fn cells(svg: &mut String, names: Option<&Layout<'_>>, here: &[(u64, &Page)], skew: u64, y: u64) {
+fn cells(svg: &mut String, names: Option<&Layout<'_>>, here: &[(u64, &CodePage)], skew: u64, y: u64) {
     let of_one_shape =
-        |a: &(u64, &Page), b: &(u64, &Page)| a.1.share <= 0.0 && b.1.share <= 0.0 && a.0 + 1 == b.0;
+        |a: &(u64, &CodePage), b: &(u64, &CodePage)| a.1.share <= 0.0 && b.1.share <= 0.0 && a.0 + 1 == b.0;
     for run in here.chunk_by(of_one_shape) {
         let x = LEFT + (run[0].0 + skew) % ROW * STEP;
         let width = STEP * run.len() as u64 - (STEP - CELL);
@@ -137,8 +137,8 @@ fn cells(svg: &mut String, names: Option<&Layout<'_>>, here: &[(u64, &Page)], sk
     }
 }
 
-fn title(layout: &Layout<'_>, number: u64, page: &Page) -> String {
-    let mut functions: Vec<&super::Function<'_>> =
+fn title(layout: &Layout<'_>, number: u64, page: &CodePage) -> String {
+    let mut functions: Vec<&super::LayoutFunction<'_>> =
         page.functions.iter().map(|at| &layout.functions[*at as usize]).collect();
     let count = functions.len();
     functions.sort_by(|a, b| weight(b).cmp(&weight(a)).then(a.address.cmp(&b.address)));

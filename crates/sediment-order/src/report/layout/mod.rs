@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A layout as a picture: functions on their pages, with their heat, before and after; one HTML file that needs nothing else.
 //!
-//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws a [`Report`] of them. The
+//! [`linked`] takes a layout from an ELF file, [`predicted`] from an order of its functions, [`html()`] draws a [`LayoutReport`] of them. The
 //! pictures are in the file, so that it can be read without script; the script searches them by the data of each program. A page's
 //! heat is the share of all calls that its functions have; the calls of a function are spread evenly over its bytes, as nothing is
 //! known of its inside. So that the file stays small whatever the program: rows of pages without heat are joined, neighbours
@@ -20,7 +20,7 @@ mod tables;
 mod treemap;
 mod zoom;
 
-pub use calls::Calls;
+pub use calls::ProfileCalls;
 pub use html::html;
 pub(super) use pages::{HEAT_COLOURS, heat_step, percent};
 pub use picture::picture;
@@ -51,7 +51,7 @@ pub struct ProfiledFunction {
 
 /// A function with its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function<'a> {
+pub struct LayoutFunction<'a> {
     /// Linkage name.
     pub name: &'a str,
     /// Address of its first byte.
@@ -60,7 +60,7 @@ pub struct Function<'a> {
     pub size: u64,
     /// None: the profile does not have it.
     pub seen: Option<ProfiledFunction>,
-    /// Its place among the functions of [`Heat`], where it has one.
+    /// Its place among the functions of [`ProfileByName`], where it has one.
     pub id: Option<u32>,
 }
 
@@ -70,12 +70,12 @@ pub struct Layout<'a> {
     /// Heading of the layout: text from the caller, escaped where it is drawn.
     pub title: String,
     /// The functions, one for each address.
-    pub functions: Vec<Function<'a>>,
+    pub functions: Vec<LayoutFunction<'a>>,
 }
 
 /// A program or library in a report.
 #[derive(Debug, Clone, Default)]
-pub struct Program<'a> {
+pub struct ReportedProgram<'a> {
     /// Any text.
     pub name: String,
     /// The layout to start from.
@@ -85,7 +85,7 @@ pub struct Program<'a> {
     /// The object file or compilation unit of functions by their address before.
     pub objects: HashMap<u64, String>,
     /// Calls of the profile.
-    pub calls: Calls<'a>,
+    pub calls: ProfileCalls<'a>,
     /// Predicted instruction TLB misses after, as a ratio of those before.
     pub misses: Option<f64>,
     /// Is it worth while, in a sentence; any text.
@@ -123,11 +123,11 @@ pub struct MeasuredMisses {
 
 /// All that a page shows.
 #[derive(Debug, Clone, Default)]
-pub struct Report<'a> {
+pub struct LayoutReport<'a> {
     /// Any text.
     pub title: String,
     /// Programs in the order of the page.
-    pub programs: Vec<Program<'a>>,
+    pub programs: Vec<ReportedProgram<'a>>,
     /// Instruction TLB misses of an experiment.
     pub measured: Option<MeasuredMisses>,
     /// Time saved, as a sentence; any text. None: it was not measured.
@@ -136,7 +136,7 @@ pub struct Report<'a> {
     pub evaluation: Option<(String, &'static str)>,
     /// Sentences on how the page was made; any text.
     pub notes: Vec<String>,
-    /// Date, as it is shown.
+    /// Date, as text.
     pub date: String,
     /// Number of the heaviest pages that are drawn function by function.
     pub most_pages: usize,
@@ -144,11 +144,11 @@ pub struct Report<'a> {
 
 /// Profile data by the name of a function and, where several have that name, its file.
 #[derive(Debug, Clone, Default)]
-pub struct Heat<'a> {
+pub struct ProfileByName<'a> {
     by_name: HashMap<&'a str, Vec<(&'a FunctionKey, u32, ProfiledFunction)>>,
 }
 
-impl<'a> Heat<'a> {
+impl<'a> ProfileByName<'a> {
     /// Of these functions.
     pub fn of(functions: impl Iterator<Item = (&'a FunctionKey, ProfiledFunction)>) -> Self {
         let mut heat = Self::default();
@@ -167,18 +167,18 @@ impl<'a> Heat<'a> {
 
 /// The layout of a linked file. Of several names at one address the heaviest stands for all.
 #[must_use]
-pub fn linked<'a>(title: &str, binary: &'a Binary, heat: &Heat<'_>) -> Layout<'a> {
-    let mut functions: Vec<Function<'a>> = Vec::new();
+pub fn linked<'a>(title: &str, binary: &'a Binary, heat: &ProfileByName<'_>) -> Layout<'a> {
+    let mut functions: Vec<LayoutFunction<'a>> = Vec::new();
     for function in &binary.functions {
         let found = heat.find(&function.name, function.file.as_deref());
-        let here = Function {
+        let here = LayoutFunction {
             name: &function.name,
             address: function.address,
             size: function.size.min(LARGEST),
             seen: found.map(|(_, seen)| seen),
             id: found.map(|(id, _)| id),
         };
-        let weight = |function: &Function<'_>| function.seen.map(|seen| seen.weight);
+        let weight = |function: &LayoutFunction<'_>| function.seen.map(|seen| seen.weight);
         match functions.last_mut() {
             Some(last) if last.address == here.address => {
                 let size = last.size.max(here.size);
@@ -217,7 +217,7 @@ pub fn predicted<'a, 'n>(
             let function = before.functions[at].clone();
             let address = end.next_multiple_of(ALIGNMENT);
             end = address.saturating_add(function.size);
-            Function { address, ..function }
+            LayoutFunction { address, ..function }
         })
         .collect();
     Layout { title: title.to_owned(), functions }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The pages of a layout with the calls and functions on each, and the steps of heat that pictures are drawn in.
 
-use super::{Function, Layout, PAGE};
+use super::{Layout, LayoutFunction, PAGE};
 use std::collections::BTreeMap;
 
 /// A page that holds code.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Page {
+pub(super) struct CodePage {
     /// Its share of all calls.
     pub(super) share: f64,
     /// The functions that lie on it at least in part, by address: indices of the layout.
@@ -15,20 +15,20 @@ pub(super) struct Page {
 
 /// The pages of a layout, by number from the first.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pages {
+pub(super) struct CodePages {
     /// Address of the first page.
     pub(super) base: u64,
-    pub(super) pages: BTreeMap<u64, Page>,
+    pub(super) pages: BTreeMap<u64, CodePage>,
 }
 
 /// Limit of the pages of a function that are counted.
 const MOST_PAGES: u64 = 1 << 14;
 
-impl Pages {
+impl CodePages {
     pub(super) fn of(layout: &Layout<'_>) -> Self {
         let base = layout.functions.first().map_or(0, |function| function.address / PAGE);
         let total: f64 = layout.functions.iter().map(|function| weight(function) as f64).sum();
-        let mut pages: BTreeMap<u64, Page> = BTreeMap::new();
+        let mut pages: BTreeMap<u64, CodePage> = BTreeMap::new();
         for (at, function) in layout.functions.iter().enumerate() {
             let size = function.size.clamp(1, MOST_PAGES * PAGE);
             let end = function.address.saturating_add(size);
@@ -44,8 +44,8 @@ impl Pages {
     }
 
     /// The pages with heat, the heaviest first.
-    pub(super) fn by_heat(&self) -> Vec<(u64, &Page)> {
-        let mut hot: Vec<(u64, &Page)> = self
+    pub(super) fn by_heat(&self) -> Vec<(u64, &CodePage)> {
+        let mut hot: Vec<(u64, &CodePage)> = self
             .pages
             .iter()
             .filter(|(_, page)| page.share > 0.0)
@@ -76,7 +76,7 @@ impl Pages {
 }
 
 /// Calls into a function; 0 where nothing is known of it.
-pub(super) fn weight(function: &Function<'_>) -> u64 {
+pub(super) fn weight(function: &LayoutFunction<'_>) -> u64 {
     function.seen.map_or(0, |seen| seen.weight)
 }
 

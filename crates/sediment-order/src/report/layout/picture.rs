@@ -6,8 +6,8 @@
 
 use super::html::headline;
 use super::map::{LEFT, WIDTH, shapes};
-use super::pages::{Pages, STEPS};
-use super::{Program, Report};
+use super::pages::{CodePages, STEPS};
+use super::{LayoutReport, ReportedProgram};
 use sediment_core::escape;
 use sediment_core::page::PALETTE;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ const RULES: &str = ".h1{fill:var(--h1)}.h2{fill:var(--h2)}.h3{fill:var(--h3)}.h
 
 /// The pages of each program before and after, as an SVG file.
 #[must_use]
-pub fn picture(report: &Report<'_>) -> String {
+pub fn picture(report: &LayoutReport<'_>) -> String {
     let mut drawn = String::new();
     let mut titles = Vec::new();
     let mut y = 0;
@@ -48,9 +48,9 @@ pub fn picture(report: &Report<'_>) -> String {
 }
 
 /// A program's headline, its part of the picture, and the height of that.
-fn maps(program: &Program<'_>, report: &Report<'_>) -> (String, String, u64) {
+fn maps(program: &ReportedProgram<'_>, report: &LayoutReport<'_>) -> (String, String, u64) {
     let sides = [(&program.before, "before"), (&program.after, "after")];
-    let pages = sides.map(|(layout, _)| Pages::of(layout));
+    let pages = sides.map(|(layout, _)| CodePages::of(layout));
     let measured = report.measured.filter(|_| report.programs.len() == 1);
     let mut title = format!("{}: {}", program.name, headline(program, &pages, measured));
     if title.chars().count() > LONGEST_HEADLINE {

@@ -2,9 +2,9 @@
 //! Tables of a program: pages by share of the calls, groups, heaviest functions and those that the compiler split.
 
 use super::map::shown;
-use super::pages::{Pages, bytes, percent, weight};
+use super::pages::{CodePages, bytes, percent, weight};
 use super::zoom::group_name;
-use super::{Layout, PAGE, Program, SplitFunction};
+use super::{Layout, PAGE, ReportedProgram, SplitFunction};
 use maud::{Markup, html};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::page::Text;
@@ -26,7 +26,7 @@ pub(super) fn labelled(text: &str, of: Option<&str>) -> String {
 }
 
 /// A table of the pages that hold each share of the calls. `of`: the program, where a page has several.
-pub(super) fn pages_by_share(pages: &[Pages; 2], of: Option<&str>) -> Markup {
+pub(super) fn pages_by_share(pages: &[CodePages; 2], of: Option<&str>) -> Markup {
     let titles =
         ["4 KiB", "2 MiB"].map(|size| ["before", "after"].map(|when| format!("pages of {size}, {when}")));
     let titles = ["share of all calls".to_owned()].into_iter().chain(titles.into_iter().flatten());
@@ -61,8 +61,8 @@ pub(super) fn groups(after: &Layout<'_>, of: Option<&str>) -> Markup {
 
 /// The functions with the most calls, with their pages in both layouts. `numbers`: those of the functions after in the data.
 pub(super) fn heaviest(
-    program: &Program<'_>,
-    pages: &[Pages; 2],
+    program: &ReportedProgram<'_>,
+    pages: &[CodePages; 2],
     numbers: &[u32],
     of: Option<&str>,
 ) -> Markup {
@@ -76,7 +76,7 @@ pub(super) fn heaviest(
         (0..program.before.functions.len()).filter(|at| weight(&program.before.functions[*at]) > 0).collect();
     heaviest.sort_by_key(|at| std::cmp::Reverse(weight(&program.before.functions[*at])));
     heaviest.truncate(HEAVIEST);
-    let page = |address: u64, side: &Pages| (address.saturating_sub(side.base) / PAGE).to_string();
+    let page = |address: u64, side: &CodePages| (address.saturating_sub(side.base) / PAGE).to_string();
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(Text(&labelled("Heaviest functions", of))) {
             table class="functions" { "\n"

@@ -4,7 +4,7 @@
 //! **Tiles** are laid out in rows that are as square as possible (Bruls, Huizing, van Wijk: Squarified Treemaps, 2000), first the libraries, then
 //! the object files of each. Both are sorted by size and, on a tie, by name.
 
-use super::Program;
+use super::ReportedProgram;
 use super::calls::parts;
 use super::map::shown;
 use super::pages::{bytes, class, percent};
@@ -41,7 +41,7 @@ impl Tile {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Area {
+struct TileArea {
     x: f64,
     y: f64,
     width: f64,
@@ -49,10 +49,10 @@ struct Area {
 }
 
 /// A library or program with the sum of its tiles, and its object files; the one without a name is of small ones.
-type Library<'a> = (&'a str, Tile, Vec<(Option<&'a str>, Tile)>);
+type LibraryTiles<'a> = (&'a str, Tile, Vec<(Option<&'a str>, Tile)>);
 
 /// Libraries with profiled code, the largest first.
-fn libraries<'a>(program: &'a Program<'_>) -> Vec<Library<'a>> {
+fn libraries<'a>(program: &'a ReportedProgram<'_>) -> Vec<LibraryTiles<'a>> {
     let mut libraries: BTreeMap<&str, BTreeMap<&str, Tile>> = BTreeMap::new();
     for function in &program.before.functions {
         let Some(seen) = function.seen else { continue };
@@ -84,20 +84,20 @@ fn libraries<'a>(program: &'a Program<'_>) -> Vec<Library<'a>> {
 }
 
 /// The picture; None where nothing was profiled.
-pub(super) fn treemap(program: &Program<'_>) -> Option<String> {
+pub(super) fn treemap(program: &ReportedProgram<'_>) -> Option<String> {
     let rows = libraries(program);
     if rows.is_empty() {
         return None;
     }
     let total = program.calls.total.max(1);
-    let whole = Area { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT };
+    let whole = TileArea { x: 0.0, y: 0.0, width: WIDTH, height: HEIGHT };
     let mut svg = String::new();
     let sizes: Vec<f64> = rows.iter().map(|(_, sum, _)| sum.bytes as f64).collect();
     for ((name, sum, objects), area) in rows.iter().zip(squarified(&sizes, whole)) {
         let dso = if name.is_empty() { "no library" } else { name };
         let has_title = area.height > 2.5 * TITLE && area.width > 40.0 && objects.len() > 1;
         let inner = match has_title {
-            true => Area { y: area.y + TITLE, height: area.height - TITLE, ..area },
+            true => TileArea { y: area.y + TITLE, height: area.height - TITLE, ..area },
             false => area,
         };
         if has_title {
@@ -169,7 +169,7 @@ fn label(svg: &mut String, class: &str, text: &str, x: f64, y: f64, width: f64) 
 }
 
 /// An area for each size, which are descending, in rows along the shorter side.
-fn squarified(sizes: &[f64], whole: Area) -> Vec<Area> {
+fn squarified(sizes: &[f64], whole: TileArea) -> Vec<TileArea> {
     let mut areas = Vec::with_capacity(sizes.len());
     let mut left = whole;
     let mut rest: f64 = sizes.iter().sum();
@@ -193,8 +193,8 @@ fn squarified(sizes: &[f64], whole: Area) -> Vec<Area> {
         for size in &sizes[at..end] {
             let length = size / sum * side;
             areas.push(match left.width < left.height {
-                true => Area { x: left.x + along, y: left.y, width: length, height: thick },
-                false => Area { x: left.x, y: left.y + along, width: thick, height: length },
+                true => TileArea { x: left.x + along, y: left.y, width: length, height: thick },
+                false => TileArea { x: left.x, y: left.y + along, width: thick, height: length },
             });
             along += length;
         }
@@ -210,12 +210,12 @@ fn squarified(sizes: &[f64], whole: Area) -> Vec<Area> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Area, squarified};
+    use super::{TileArea, squarified};
 
     #[test]
     fn tiles_have_the_areas_of_their_sizes_and_fill_the_whole() {
         let sizes = [6.0, 6.0, 4.0, 3.0, 2.0, 2.0, 1.0];
-        let areas = squarified(&sizes, Area { x: 0.0, y: 0.0, width: 6.0, height: 4.0 });
+        let areas = squarified(&sizes, TileArea { x: 0.0, y: 0.0, width: 6.0, height: 4.0 });
         for (size, area) in sizes.iter().zip(&areas) {
             assert!((area.width * area.height - size).abs() < 1e-9, "{area:?}");
             assert!(area.x + area.width < 6.0 + 1e-9 && area.y + area.height < 4.0 + 1e-9);

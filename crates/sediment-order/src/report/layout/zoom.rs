@@ -2,8 +2,8 @@
 //! The heaviest pages, each a line of 4 KiB with its functions.
 
 use super::map::{short, tail};
-use super::pages::{Pages, bytes, class, percent, weight};
-use super::{Function, Layout, PAGE};
+use super::pages::{CodePages, bytes, class, percent, weight};
+use super::{Layout, LayoutFunction, PAGE};
 use sediment_core::callgraph::GroupKind;
 use sediment_core::escape;
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ const LEAST_LETTERS: usize = 5;
 
 /// The heaviest pages of a layout, at most `most`, by address.
 /// `numbers`: those of its functions in the data of the script, where they are not their positions.
-pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize, numbers: Option<&[u32]>) -> String {
+pub(super) fn zoom(layout: &Layout<'_>, pages: &CodePages, most: usize, numbers: Option<&[u32]>) -> String {
     let total = layout.functions.iter().map(|function| weight(function) as f64).sum::<f64>().max(1.0);
     let mut chosen: Vec<u64> = pages.by_heat().into_iter().take(most).map(|(number, _)| number).collect();
     chosen.sort_unstable();
@@ -51,7 +51,7 @@ pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize, numbers: Opt
             LEFT + WIDE + 6.0,
             if page.share >= 0.0001 { percent(page.share) } else { "< 0.01 %".to_owned() },
         );
-        let line = Line { start: pages.base + number * PAGE, y, total };
+        let line = PageLine { start: pages.base + number * PAGE, y, total };
         functions(&mut svg, layout, &page.functions, line, numbers);
     }
     let ticks: String = (0..=4)
@@ -71,14 +71,20 @@ pub(super) fn zoom(layout: &Layout<'_>, pages: &Pages, most: usize, numbers: Opt
 
 /// A page as a line of the picture.
 #[derive(Clone, Copy)]
-struct Line {
+struct PageLine {
     start: u64,
     y: f64,
     total: f64,
 }
 
-fn functions(svg: &mut String, layout: &Layout<'_>, on_page: &[u32], line: Line, numbers: Option<&[u32]>) {
-    let Line { start, y, total } = line;
+fn functions(
+    svg: &mut String,
+    layout: &Layout<'_>,
+    on_page: &[u32],
+    line: PageLine,
+    numbers: Option<&[u32]>,
+) {
+    let PageLine { start, y, total } = line;
     let place =
         |address: u64| LEFT + WIDE * (address.clamp(start, start + PAGE) - start) as f64 / PAGE as f64;
     let mut drawn_to = LEFT;
@@ -118,7 +124,7 @@ fn functions(svg: &mut String, layout: &Layout<'_>, on_page: &[u32], line: Line,
     }
 }
 
-fn title(function: &Function<'_>, share: f64) -> String {
+fn title(function: &LayoutFunction<'_>, share: f64) -> String {
     let mut text = format!("{}, {}", short(function.name), bytes(function.size));
     match function.seen {
         None => text += ", not in the profile",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Orders in groups for start-up and steady state.
 
-use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, Group, GroupKind};
+use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId, GroupKind, OrderGroup};
 use sediment_order::order::{AIMS, Aim, GroupingInput, arrange};
 
 /// Six functions: 0 and 1 call each other often, 2 and 3 ran once at the start, 4 once at no known time, 5 never.
@@ -16,7 +16,7 @@ fn input() -> (CallGraph, Vec<Option<u64>>) {
 fn arranged(graph: &CallGraph, first: &[Option<u64>], aim: Aim) -> Vec<(GroupKind, Vec<u32>)> {
     let sequence: Vec<FunctionId> = graph.ids().collect();
     let order = arrange(&GroupingInput { graph, first }, &sequence, aim);
-    let ids = |group: Group| (group.kind, group.functions.into_iter().map(|id| id.0).collect());
+    let ids = |group: OrderGroup| (group.kind, group.functions.into_iter().map(|id| id.0).collect());
     order.groups.into_iter().map(ids).collect()
 }
 

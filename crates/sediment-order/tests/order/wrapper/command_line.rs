@@ -2,7 +2,7 @@
 //! A linker's command line, as far as an order needs it.
 
 use sediment_order::wrapper::command_line::{
-    Incomplete, Input, LinkLine, MOST_RESPONSE_FILES, Response, read,
+    IncompleteLine, LinkInput, LinkLine, MOST_RESPONSE_FILES, Response, read,
 };
 use std::ffi::{OsStr, OsString};
 
@@ -25,8 +25,8 @@ fn paths(line: &LinkLine) -> Vec<String> {
     line.inputs
         .iter()
         .map(|input| match input {
-            Input::Path(path) => path.to_string_lossy().into_owned(),
-            Input::Library(name) => format!("-l{}", name.to_string_lossy()),
+            LinkInput::Path(path) => path.to_string_lossy().into_owned(),
+            LinkInput::Library(name) => format!("-l{}", name.to_string_lossy()),
         })
         .collect()
 }
@@ -130,13 +130,13 @@ fn response_files() {
 #[test]
 fn response_files_without_an_end() {
     let rows = [
-        ("@itself", 1, Some(Incomplete::TooLong)),
+        ("@itself", 1, Some(IncompleteLine::TooLong)),
         ("@many", 12, None),
-        ("@many", 13, Some(Incomplete::TooLong)),
+        ("@many", 13, Some(IncompleteLine::TooLong)),
         ("@words", 5, None),
-        ("@words", 6, Some(Incomplete::TooLong)),
+        ("@words", 6, Some(IncompleteLine::TooLong)),
         ("@gone", MOST_RESPONSE_FILES + 1, None),
-        ("@pipe", 1, Some(Incomplete::ReadOnce("pipe".into()))),
+        ("@pipe", 1, Some(IncompleteLine::ReadOnce("pipe".into()))),
     ];
     for (word, times, expected) in rows {
         assert_eq!(line(&vec![word; times]).incomplete, expected, "{word} {times} times");

@@ -6,31 +6,31 @@ use sediment_core::error::{Error, ErrorCode, Result};
 /// The oldest and the latest major version of GCC whose files are read. Lengths are in bytes since version 12.
 const VERSIONS: std::ops::RangeInclusive<u32> = 12..=16;
 
-/// Bytes that are left, and where they stand in the file.
+/// Rest of a file with its offset.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(super) struct GcovCursor<'a> {
     left: &'a [u8],
     offset: u64,
     is_big_endian: bool,
 }
 
 /// Beginning of both kinds of files.
-pub(super) struct Header {
+pub(super) struct GcovHeader {
     /// Identity of the compilation.
     pub(super) stamp: u32,
 }
 
-/// A record: its tag, its length as it stands there, and its content.
-pub(super) struct Record<'a> {
+/// A record: its tag, its length field, and its content.
+pub(super) struct GcovRecord<'a> {
     pub(super) tag: u32,
     /// Below 0: as many bytes of zeros, which are not in the file.
     pub(super) length: i32,
-    pub(super) content: Cursor<'a>,
+    pub(super) content: GcovCursor<'a>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> GcovCursor<'a> {
     /// Reads the header of a file that begins with this magic number on a little-endian machine.
-    pub(super) fn open(bytes: &'a [u8], magic: [u8; 4]) -> Result<(Self, Header)> {
+    pub(super) fn open(bytes: &'a [u8], magic: [u8; 4]) -> Result<(Self, GcovHeader)> {
         let is_big_endian = bytes.get(..magic.len()) != Some(&magic[..]);
         let mut cursor = Self { left: bytes, offset: 0, is_big_endian };
         cursor.word("the magic number")?;
@@ -38,7 +38,7 @@ impl<'a> Cursor<'a> {
         supported(version)?;
         let stamp = cursor.word("the stamp")?;
         cursor.word("the checksum")?;
-        Ok((cursor, Header { stamp }))
+        Ok((cursor, GcovHeader { stamp }))
     }
 
     pub(super) fn offset(&self) -> u64 {
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next record; None at the end of the file.
-    pub(super) fn record(&mut self) -> Result<Option<Record<'a>>> {
+    pub(super) fn record(&mut self) -> Result<Option<GcovRecord<'a>>> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -92,7 +92,7 @@ impl<'a> Cursor<'a> {
         let length = self.word("the length of a record")? as i32;
         let (offset, is_big_endian) = (self.offset, self.is_big_endian);
         let left = self.bytes(usize::try_from(length).unwrap_or(0), "a record")?;
-        Ok(Some(Record { tag, length, content: Self { left, offset, is_big_endian } }))
+        Ok(Some(GcovRecord { tag, length, content: Self { left, offset, is_big_endian } }))
     }
 }
 

@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counts of a unit's functions (`.gcda`), as libgcov writes them at the end of a run, or adds them to an earlier one's.
 
-use super::cursor::Cursor;
-use super::units::{Function, Place, Units};
-use super::{Reader, cursor};
+use super::cursor::GcovCursor;
+use super::units::{GcdaFunction, GcovIdentity, Units};
+use super::{GcovFileKind, cursor};
 use sediment_core::error::{Error, Result};
-use sediment_core::profile::counters::Counted;
-use sediment_core::profile::runs::Runs;
+use sediment_core::profile::counters::VariantCounts;
+use sediment_core::profile::runs::RunLengthCounts;
 use sediment_core::profile::values::{Top, Tops};
 use sediment_core::skipped::{Reason, Skipped};
 
-pub(super) const READER: Reader = Reader { magic: *b"adcg", extension: "gcda", read };
+pub(super) const READER: GcovFileKind = GcovFileKind { magic: *b"adcg", extension: "gcda", read };
 
 const FUNCTION: u32 = 0x0100_0000;
 const ARCS: u32 = 0x01a1_0000;
 
 fn read(bytes: &[u8], name: &str, units: &mut Units, skipped: &mut Skipped) -> Result<()> {
-    let (mut cursor, header) = Cursor::open(bytes, READER.magic)?;
-    let mut functions: Vec<Function> = Vec::new();
+    let (mut cursor, header) = GcovCursor::open(bytes, READER.magic)?;
+    let mut functions: Vec<GcdaFunction> = Vec::new();
     let mut place = None;
     while let Some(record) = cursor.record()? {
         if record.tag == FUNCTION {
             place = place_of(record)?;
-            functions.extend(place.map(|place| Function { place, counted: Some(Counted::default()) }));
+            functions
+                .extend(place.map(|place| GcdaFunction { place, counted: Some(VariantCounts::default()) }));
         } else if let (Some(kind), Some(_), Some(function)) =
-            (Kind::of(record.tag), place, functions.last_mut())
+            (CounterKind::of(record.tag), place, functions.last_mut())
         {
             let counted = function.counted.take();
             function.counted = counted.map(|counted| kind.read(record, counted)).transpose()?.flatten();
@@ -40,7 +41,7 @@ fn read(bytes: &[u8], name: &str, units: &mut Units, skipped: &mut Skipped) -> R
 
 /// Kinds of counters that are kept. Not among them are the most frequent callees of indirect calls: they are numbers that hash paths.
 #[derive(Clone, Copy)]
-enum Kind {
+enum CounterKind {
     Arcs,
     Interval,
     Power,
@@ -50,7 +51,7 @@ enum Kind {
     First,
 }
 
-impl Kind {
+impl CounterKind {
     fn of(tag: u32) -> Option<Self> {
         Some(match tag.checked_sub(ARCS)? {
             0 => Self::Arcs,
@@ -65,14 +66,18 @@ impl Kind {
     }
 
     /// Adds the record of a function; None where counts of its arcs wrapped. Other values that did are as not measured.
-    fn read(self, record: cursor::Record<'_>, mut counted: Counted) -> Result<Option<Counted>> {
+    fn read(
+        self,
+        record: cursor::GcovRecord<'_>,
+        mut counted: VariantCounts,
+    ) -> Result<Option<VariantCounts>> {
         if let Self::Tops = self {
             counted.values.tops = tops(record)?;
             return Ok(Some(counted));
         }
         let runs = runs(record)?;
         if let Self::Arcs = self {
-            return Ok(runs.map(|arcs| Counted { arcs, ..counted }));
+            return Ok(runs.map(|arcs| VariantCounts { arcs, ..counted }));
         }
         let values = &mut counted.values;
         let place = match self {
@@ -88,17 +93,17 @@ impl Kind {
 }
 
 /// The identity of a function; None where the linker took another unit's copy of it.
-fn place_of(record: cursor::Record<'_>) -> Result<Option<Place>> {
+fn place_of(record: cursor::GcovRecord<'_>) -> Result<Option<GcovIdentity>> {
     let mut content = record.content;
     if content.is_empty() {
         return Ok(None);
     }
-    Place::read(&mut content).map(Some)
+    GcovIdentity::read(&mut content).map(Some)
 }
 
 /// Counts; None where one went beyond 63 bits, as it does where code or a race subtracts.
-fn runs(record: cursor::Record<'_>) -> Result<Option<Runs>> {
-    let mut runs = Runs::default();
+fn runs(record: cursor::GcovRecord<'_>) -> Result<Option<RunLengthCounts>> {
+    let mut runs = RunLengthCounts::default();
     let mut content = record.content;
     check_length(record.length, content)?;
     if record.length < 0 {
@@ -115,7 +120,7 @@ fn runs(record: cursor::Record<'_>) -> Result<Option<Runs>> {
 }
 
 /// The most frequent values of statements: of each its executions, the number of values, and values with their counts.
-fn tops(record: cursor::Record<'_>) -> Result<Tops<u64>> {
+fn tops(record: cursor::GcovRecord<'_>) -> Result<Tops<u64>> {
     let mut content = record.content;
     check_length(record.length, content)?;
     // Two counters for a statement that was not executed.
@@ -138,7 +143,7 @@ fn tops(record: cursor::Record<'_>) -> Result<Tops<u64>> {
     Ok(tops)
 }
 
-fn check_length(length: i32, content: Cursor<'_>) -> Result<()> {
+fn check_length(length: i32, content: GcovCursor<'_>) -> Result<()> {
     if length % 8 != 0 {
         return Err(Error::at_offset(content.offset(), "the length of counters is no multiple of 8"));
     }

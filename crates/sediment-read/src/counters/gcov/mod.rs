@@ -15,7 +15,7 @@ mod notes;
 mod units;
 mod use_file;
 
-pub use units::{Place, Units};
+pub use units::{GcovIdentity, Units};
 pub use use_file::{HEADER, counters};
 
 use sediment_core::error::Result;
@@ -25,15 +25,15 @@ use sediment_core::skipped::Skipped;
 const INSTRUMENTED: &str = "gcc -fprofile-generate";
 
 /// One kind of file.
-struct Reader {
-    /// The first four bytes of a file of a little-endian machine; those of a big-endian one are reversed.
+struct GcovFileKind {
+    /// The first four bytes of a file of a little-endian machine; reversed for a big-endian one.
     magic: [u8; 4],
     extension: &'static str,
     read: fn(&[u8], &str, &mut Units, &mut Skipped) -> Result<()>,
 }
 
 /// The kinds of files.
-const READERS: &[Reader] = &[data::READER, notes::READER];
+const READERS: &[GcovFileKind] = &[data::READER, notes::READER];
 
 /// Extension of the files with the names of functions.
 pub const NOTES: &str = "gcno";
@@ -41,9 +41,9 @@ pub const NOTES: &str = "gcno";
 /// Number of bytes by which a file is recognised.
 pub const HEAD: usize = 4;
 
-fn reader(head: &[u8]) -> Option<&'static Reader> {
+fn reader(head: &[u8]) -> Option<&'static GcovFileKind> {
     let head: [u8; HEAD] = head.get(..HEAD)?.try_into().ok()?;
-    let is_it = |reader: &&Reader| head == reader.magic || head.iter().rev().eq(reader.magic.iter());
+    let is_it = |reader: &&GcovFileKind| head == reader.magic || head.iter().rev().eq(reader.magic.iter());
     READERS.iter().find(is_it)
 }
 

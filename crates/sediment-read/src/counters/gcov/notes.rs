@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of a unit's functions (`.gcno`), as the compiler writes them with `-ftest-coverage`.
 
-use super::Reader;
-use super::cursor::Cursor;
-use super::units::{Named, Place, Units};
+use super::GcovFileKind;
+use super::cursor::GcovCursor;
+use super::units::{GcnoFunction, GcovIdentity, Units};
 use sediment_core::error::Result;
 use sediment_core::skipped::Skipped;
 
-pub(super) const READER: Reader = Reader { magic: *b"oncg", extension: super::NOTES, read };
+pub(super) const READER: GcovFileKind = GcovFileKind { magic: *b"oncg", extension: super::NOTES, read };
 
 const FUNCTION: u32 = 0x0100_0000;
 
 fn read(bytes: &[u8], name: &str, units: &mut Units, _: &mut Skipped) -> Result<()> {
-    let (mut cursor, header) = Cursor::open(bytes, READER.magic)?;
+    let (mut cursor, header) = GcovCursor::open(bytes, READER.magic)?;
     cursor.string("the folder of the compilation")?;
     cursor.word("a flag")?;
     let mut functions = Vec::new();
     while let Some(record) = cursor.record()? {
         if record.tag == FUNCTION {
             let mut content = record.content;
-            let place = Place::read(&mut content)?;
+            let place = GcovIdentity::read(&mut content)?;
             let name = content.string("the name of a function")?.to_vec();
             content.word("a flag")?;
             let source = content.string("the name of a source file")?.to_vec();
-            functions.push(Named { place, name, source });
+            functions.push(GcnoFunction { place, name, source });
         }
     }
     units.add_notes(name, header.stamp, functions);

@@ -5,12 +5,12 @@
 //! stamp: those names are taken of which most functions fit. A function is global if its number is that of its name, as GCC computes it;
 //! the numbers of others hash paths, too.
 
-use super::cursor::Cursor;
-use crate::static_graph::Symbols;
+use super::cursor::GcovCursor;
+use crate::static_graph::LinkedSymbols;
 use sediment_core::binary::Binary;
 use sediment_core::error::{Error, ErrorCode, Result};
-use sediment_core::profile::counters::{Counted, Variant};
-use sediment_core::profile::source::{Source, Unknown};
+use sediment_core::profile::counters::{CounterVariant, VariantCounts};
+use sediment_core::profile::source::{ProfileSource, Unknown};
 use sediment_core::profile::{FunctionKey, Profile, base_name};
 use sediment_core::skipped::{Reason, Skipped};
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 /// A function as GCC identifies it in both kinds of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct GcovIdentity {
     /// Number of the function.
     ident: u32,
     /// Checksum of its place in the source file.
@@ -27,44 +27,44 @@ pub struct Place {
     graph: u32,
 }
 
-impl Place {
+impl GcovIdentity {
     /// Reads the first words of a function's record.
-    pub(super) fn read(content: &mut Cursor<'_>) -> Result<Self> {
+    pub(super) fn read(content: &mut GcovCursor<'_>) -> Result<Self> {
         let mut word = || content.word("the identity of a function");
         Ok(Self { ident: word()?, line: word()?, graph: word()? })
     }
 }
 
 /// A function and its counts.
-pub(super) struct Function {
-    pub(super) place: Place,
+pub(super) struct GcdaFunction {
+    pub(super) place: GcovIdentity,
     /// None where they wrapped.
-    pub(super) counted: Option<Counted>,
+    pub(super) counted: Option<VariantCounts>,
 }
 
 /// A function and its name.
-pub(super) struct Named {
-    pub(super) place: Place,
+pub(super) struct GcnoFunction {
+    pub(super) place: GcovIdentity,
     pub(super) name: Vec<u8>,
     pub(super) source: Vec<u8>,
 }
 
 /// Names of the functions of one compilation.
 struct Notes {
-    functions: BTreeMap<Place, Vec<u8>>,
+    functions: BTreeMap<GcovIdentity, Vec<u8>>,
     unit: Vec<u8>,
     checksum: u32,
 }
 
 /// Counts of one file.
-struct Data {
+struct GcdaCounts {
     name: String,
     stamp: u32,
-    functions: Vec<Function>,
+    functions: Vec<GcdaFunction>,
 }
 
-impl Data {
-    fn counted(&self) -> impl Iterator<Item = (&Place, &Counted)> {
+impl GcdaCounts {
+    fn counted(&self) -> impl Iterator<Item = (&GcovIdentity, &VariantCounts)> {
         self.functions.iter().filter_map(|function| Some((&function.place, function.counted.as_ref()?)))
     }
 }
@@ -73,7 +73,7 @@ impl Data {
 #[derive(Default)]
 pub struct Units {
     notes: BTreeMap<u32, Vec<Notes>>,
-    data: Vec<Data>,
+    data: Vec<GcdaCounts>,
 }
 
 impl Units {
@@ -88,7 +88,7 @@ impl Units {
         (reader.read)(bytes, name, self, skipped)
     }
 
-    pub(super) fn add_notes(&mut self, name: &str, stamp: u32, functions: Vec<Named>) {
+    pub(super) fn add_notes(&mut self, name: &str, stamp: u32, functions: Vec<GcnoFunction>) {
         let unit = unit_of(name, &functions);
         let mut names: Vec<&[u8]> = functions.iter().map(|function| plain(&function.name)).collect();
         names.sort_unstable();
@@ -98,8 +98,8 @@ impl Units {
         self.notes.entry(stamp).or_default().push(notes);
     }
 
-    pub(super) fn add_data(&mut self, name: &str, stamp: u32, functions: Vec<Function>) {
-        self.data.push(Data { name: name.to_owned(), stamp, functions });
+    pub(super) fn add_data(&mut self, name: &str, stamp: u32, functions: Vec<GcdaFunction>) {
+        self.data.push(GcdaCounts { name: name.to_owned(), stamp, functions });
     }
 
     /// Number of files with counts.
@@ -115,8 +115,9 @@ impl Units {
     pub fn profile(&self, binaries: &[(String, Binary)], skipped: &mut Skipped) -> Result<Profile> {
         let mut profile = Profile::default();
         let unknown = [Unknown::CallCounts, Unknown::TimeOrder];
-        profile.source.insert(Source::new(super::INSTRUMENTED, "", &unknown).to_string());
-        let symbols: Vec<_> = binaries.iter().map(|(label, binary)| Symbols::new(binary, label)).collect();
+        profile.source.insert(ProfileSource::new(super::INSTRUMENTED, "", &unknown).to_string());
+        let symbols: Vec<_> =
+            binaries.iter().map(|(label, binary)| LinkedSymbols::new(binary, label)).collect();
         for (label, binary) in binaries {
             profile.arch.extend(binary.arch.clone());
             profile.dso_mut(label).build_id.clone_from(&binary.build_id);
@@ -138,7 +139,8 @@ impl Units {
                 };
                 let mut found = symbols.iter().filter_map(|symbols| symbols.find(&meant));
                 let key = found.next().filter(|_| found.next().is_none());
-                let Some(unit) = Variant::new(&notes.unit, notes.checksum, place.line, place.graph) else {
+                let Some(unit) = CounterVariant::new(&notes.unit, notes.checksum, place.line, place.graph)
+                else {
                     skipped.add(Reason::UnacceptableName, 0, &notes.unit);
                     continue;
                 };
@@ -160,7 +162,7 @@ impl Units {
     }
 
     /// The names of the compilation whose counts these are.
-    fn notes_of(&self, data: &Data) -> Option<&Notes> {
+    fn notes_of(&self, data: &GcdaCounts) -> Option<&Notes> {
         let fitting = |notes: &Notes| {
             data.functions.iter().filter(|function| notes.functions.contains_key(&function.place)).count()
         };
@@ -176,7 +178,7 @@ fn plain(name: &[u8]) -> &[u8] {
 
 /// Base name of the source file of a unit: that from which the name of its notes was made (`sort.gcno`, `prog-sort.gcno`, `sort.c.gcno`),
 /// else the one of most functions, headers last.
-fn unit_of(notes: &str, functions: &[Named]) -> Vec<u8> {
+fn unit_of(notes: &str, functions: &[GcnoFunction]) -> Vec<u8> {
     let notes = base_name(notes.as_bytes());
     let stem = notes.strip_suffix(b".gcno").unwrap_or(notes);
     let mut sources: BTreeMap<&[u8], usize> = BTreeMap::new();
@@ -229,10 +231,13 @@ mod tests {
     #[test]
     fn a_unit_has_the_name_of_its_source() {
         let of = |notes: &str, sources: &[&str]| {
-            let place = Place { ident: 1, line: 1, graph: 1 };
-            let named =
-                |source: &&str| Named { place, name: b"f".to_vec(), source: source.as_bytes().to_vec() };
-            let functions: Vec<Named> = sources.iter().map(named).collect();
+            let place = GcovIdentity { ident: 1, line: 1, graph: 1 };
+            let named = |source: &&str| GcnoFunction {
+                place,
+                name: b"f".to_vec(),
+                source: source.as_bytes().to_vec(),
+            };
+            let functions: Vec<GcnoFunction> = sources.iter().map(named).collect();
             String::from_utf8(unit_of(notes, &functions)).unwrap_or_default()
         };
         assert_eq!(

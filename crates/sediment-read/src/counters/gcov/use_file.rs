@@ -7,7 +7,7 @@
 
 use super::INSTRUMENTED;
 use sediment_core::profile::Profile;
-use sediment_core::profile::counters::Counters;
+use sediment_core::profile::counters::ArcCounters;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,10 +25,10 @@ const LARGEST: u128 = u32::MAX as u128;
 pub fn counters(profile: &Profile) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     // A unit does not know which program it becomes part of: functions of one name and file are one, whatever their DSO.
-    let mut functions: BTreeMap<String, Counters> = BTreeMap::new();
+    let mut functions: BTreeMap<String, ArcCounters> = BTreeMap::new();
     for function in profile.functions() {
         let Some(counters) = &profile.facts(function).counters else { continue };
-        let mut counters = Counters::clone(counters);
+        let mut counters = ArcCounters::clone(counters);
         counters.retain(|variant| variant.llvm().is_none());
         if counters.is_empty() {
             continue;
@@ -39,7 +39,7 @@ pub fn counters(profile: &Profile) -> (String, Skipped) {
             skipped.add(Reason::CountersBeyond, 0, &key.name);
         }
     }
-    let largest = functions.values().map(Counters::largest).max().unwrap_or(0);
+    let largest = functions.values().map(ArcCounters::largest).max().unwrap_or(0);
     let divisor = largest.div_ceil(LARGEST).max(1);
     let scale =
         |count: u128| -> Result<u128, std::convert::Infallible> { Ok((count / divisor).max(count.min(1))) };

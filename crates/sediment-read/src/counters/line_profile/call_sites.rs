@@ -9,7 +9,7 @@ const SHARE: u128 = 1_000_000_000_000;
 
 /// A line of a calling function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Caller<'a> {
+pub struct CallingLine<'a> {
     /// Its name, as the compiler's own profiles have it.
     pub name: &'a str,
     /// Its first line; 0 where unknown.
@@ -29,7 +29,13 @@ pub struct CallSites {
 
 impl CallSites {
     /// Adds calls; those of a caller without a first line cannot be found again, and are not kept.
-    pub fn add(&mut self, caller: Caller<'_>, callee: &str, callee_start_line: u32, weight: u128) -> bool {
+    pub fn add(
+        &mut self,
+        caller: CallingLine<'_>,
+        callee: &str,
+        callee_start_line: u32,
+        weight: u128,
+    ) -> bool {
         if caller.start_line == 0 || weight == 0 {
             return false;
         }
@@ -126,7 +132,7 @@ mod tests {
     fn sites(calls: &[(&str, u32, &str, u128)]) -> CallSites {
         let mut sites = CallSites::default();
         for (caller, line, callee, weight) in calls {
-            let caller = Caller { name: caller, start_line: 10, line: *line };
+            let caller = CallingLine { name: caller, start_line: 10, line: *line };
             assert!(sites.add(caller, callee, 20, *weight));
         }
         sites
@@ -162,7 +168,7 @@ mod tests {
     #[test]
     fn a_caller_without_a_first_line_is_not_kept() {
         let mut sites = CallSites::default();
-        assert!(!sites.add(Caller { name: "a", start_line: 0, line: 3 }, "b", 1, 7));
+        assert!(!sites.add(CallingLine { name: "a", start_line: 0, line: 3 }, "b", 1, 7));
         assert!(sites.is_empty());
     }
 }

@@ -58,10 +58,10 @@ fn known_as(name: &str) -> Option<&str> {
 }
 
 fn file(times: &BTreeMap<&str, u64>) -> Vec<u8> {
-    let mut out = Words::default();
+    let mut out = GcovWriter::default();
     out.words(&[MAGIC, VERSION, 0]);
     write_summary(&mut out, times.len() as u64);
-    let mut text = Words::default();
+    let mut text = GcovWriter::default();
     text.word(0);
     text.length(times.len() + 1);
     for name in std::iter::once(&"").chain(times.keys()) {
@@ -69,7 +69,7 @@ fn file(times: &BTreeMap<&str, u64>) -> Vec<u8> {
         text.word(NO_PATH);
     }
     out.section(NAMES, &text);
-    let mut code = Words::default();
+    let mut code = GcovWriter::default();
     code.length(times.len());
     for (name, time) in (1..).zip(times.values()) {
         code.count(1);
@@ -80,14 +80,14 @@ fn file(times: &BTreeMap<&str, u64>) -> Vec<u8> {
     }
     out.section(FUNCTIONS, &code);
     out.words(&[MODULES, 0, 0]);
-    let mut sets = Words::default();
+    let mut sets = GcovWriter::default();
     sets.words(&[0; 3 * WORKING_SETS]);
     out.section(WORKING_SET, &sets);
     out.0
 }
 
 /// The summary of so many functions, each with one position that ran once.
-fn write_summary(out: &mut Words, functions: u64) {
+fn write_summary(out: &mut GcovWriter, functions: u64) {
     let any = functions.min(1);
     out.word(SUMMARY);
     for count in [functions, any, any, functions, functions, CUTOFFS.len() as u64] {
@@ -102,9 +102,9 @@ fn write_summary(out: &mut Words, functions: u64) {
 
 /// Bytes of a file.
 #[derive(Default)]
-struct Words(Vec<u8>);
+struct GcovWriter(Vec<u8>);
 
-impl Words {
+impl GcovWriter {
     fn word(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }

@@ -16,7 +16,7 @@ pub fn default_pgo(sites: &CallSites) -> Vec<u8> {
     let largest = sites.calls().map(|(.., weight)| weight).max().unwrap_or(0);
     let scaled =
         |weight: u128| if largest > LARGEST { (weight / (largest / LARGEST + 1)).max(1) } else { weight };
-    let mut tables = Tables::default();
+    let mut tables = GoTables::default();
     let (samples, count) = (tables.string("samples"), tables.string("count"));
     let mut file = Vec::new();
     let mut kind = Vec::new();
@@ -41,7 +41,7 @@ pub fn default_pgo(sites: &CallSites) -> Vec<u8> {
 
 /// The tables that samples refer to, by ids from 1, strings from 0.
 #[derive(Default)]
-struct Tables {
+struct GoTables {
     strings: BTreeMap<String, u64>,
     in_order: Vec<String>,
     functions: BTreeMap<String, u64>,
@@ -49,7 +49,7 @@ struct Tables {
     rows: Vec<(u32, Vec<u8>)>,
 }
 
-impl Tables {
+impl GoTables {
     fn string(&mut self, text: &str) -> u64 {
         if self.in_order.is_empty() {
             // The first is empty by definition.

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 /// A place in a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Site {
+pub struct LinePosition {
     /// Line, counted from the function's first.
     pub offset: u32,
     /// Number of the compiler for code of one line that runs apart; 0 for none.
     pub discriminator: u32,
 }
 
-impl Site {
+impl LinePosition {
     /// The place of a line of a function. Lines are counted in 16 bits, as LLVM does: a line before the first wraps.
     #[must_use]
     pub fn of(line: u32, first: u32, discriminator: u32) -> Self {
@@ -26,16 +26,16 @@ pub struct Body {
     /// Calls of it.
     pub head: u64,
     /// Executions of each place.
-    pub counts: BTreeMap<Site, u64>,
+    pub counts: BTreeMap<LinePosition, u64>,
     /// Calls out of it.
-    pub calls: BTreeMap<(Site, String), u64>,
+    pub calls: BTreeMap<(LinePosition, String), u64>,
     /// Inlined functions, by the place of the call.
-    pub inlined: BTreeMap<(Site, String), Body>,
+    pub inlined: BTreeMap<(LinePosition, String), Body>,
 }
 
 impl Body {
     /// Raises the executions of a place: of several instructions the one that was executed most counts.
-    pub fn raise(&mut self, site: Site, count: u64) {
+    pub fn raise(&mut self, site: LinePosition, count: u64) {
         let known = self.counts.entry(site).or_default();
         *known = (*known).max(count);
     }
@@ -65,12 +65,12 @@ impl Body {
 
 /// Executions by function.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines {
+pub struct LineCounts {
     /// The functions that have code of their own, by name.
     pub functions: BTreeMap<String, Body>,
 }
 
-impl Lines {
+impl LineCounts {
     /// Adds those of another recording.
     pub fn absorb(&mut self, other: &Self) {
         for (name, body) in &other.functions {

@@ -4,7 +4,7 @@
 //! Source: LLVM's documentation of the format (llvm/ProfileData/SampleProfReader.h); `llvm-profdata merge --sample` reads it. The heaviest
 //! function stands first, as LLVM writes it; equal ones by name.
 
-use super::lines::{Body, Lines, Site};
+use super::lines::{Body, LineCounts, LinePosition};
 use sediment_core::skipped::{Reason, Skipped};
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const DEEPEST: usize = 64;
 
 /// The text of the file.
 #[must_use]
-pub fn sample_profile(lines: &Lines) -> (String, Skipped) {
+pub fn sample_profile(lines: &LineCounts) -> (String, Skipped) {
     let mut skipped = Skipped::default();
     let mut functions: Vec<(&String, &Body, u64)> =
         lines.functions.iter().map(|(name, body)| (name, body, body.total())).collect();
@@ -59,7 +59,7 @@ fn write_body(text: &mut String, body: &Body, depth: usize, skipped: &mut Skippe
     }
 }
 
-fn place(site: Site) -> String {
+fn place(site: LinePosition) -> String {
     match site.discriminator {
         0 => site.offset.to_string(),
         discriminator => format!("{}.{discriminator}", site.offset),
@@ -76,8 +76,8 @@ fn can_be_written(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn site(offset: u32, discriminator: u32) -> Site {
-        Site { offset, discriminator }
+    fn site(offset: u32, discriminator: u32) -> LinePosition {
+        LinePosition { offset, discriminator }
     }
 
     #[test]
@@ -89,7 +89,7 @@ mod tests {
         outer.raise(site(3, 2), 9);
         outer.calls.insert((site(3, 2), "work".to_owned()), 8);
         outer.inlined.insert((site(2, 0), "inner".to_owned()), inner);
-        let mut lines = Lines::default();
+        let mut lines = LineCounts::default();
         lines.functions.insert("outer".to_owned(), outer);
         lines.functions.insert("never".to_owned(), Body::default());
         lines
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn recordings_add_up() {
-        let mut one = Lines::default();
+        let mut one = LineCounts::default();
         one.functions
             .insert("f".to_owned(), Body { head: 1, counts: [(site(0, 0), 5)].into(), ..Body::default() });
         let mut two = one.clone();

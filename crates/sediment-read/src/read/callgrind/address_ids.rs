@@ -2,9 +2,11 @@
 //! From functions as a file names them to addresses of a recording, with their costs and calls.
 
 use super::instructions::Instructions;
-use super::names::{self, Function, Functions, Names};
-use super::tally::Calls;
-use crate::read::{AddressId, DsoId, Executed, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
+use super::names::{self, CallgrindFunction, CallgrindFunctions, CompressedNames};
+use super::tally::PairCount;
+use crate::read::{
+    AddressId, DsoId, ExecutedInstruction, RecordedAddress, RecordedDso, Recording, Spot, TransferKind,
+};
 use sediment_core::skipped::{Amount, Nowhere, Reason};
 use std::collections::HashMap;
 
@@ -16,9 +18,9 @@ pub(super) struct AddressIds(Vec<std::result::Result<AddressId, Reason>>);
 
 impl AddressIds {
     pub(super) fn of<'a>(
-        functions: &Functions<'_>,
-        objects: &Names<'_>,
-        files: &Names<'a>,
+        functions: &CallgrindFunctions<'_>,
+        objects: &CompressedNames<'_>,
+        files: &CompressedNames<'a>,
         recording: &mut Recording,
     ) -> Self {
         let dsos: Vec<std::result::Result<Option<DsoId>, Reason>> = objects
@@ -37,7 +39,7 @@ impl AddressIds {
         recording.samples.reserve(count);
         let base_name = |path: &&'a [u8]| path.rsplit(|b| *b == b'/').next().filter(|name| can_be_file(name));
         let base_names: Vec<Option<&[u8]>> = files.texts().iter().map(base_name).collect();
-        let mut address_of = |function: &Function<'_>| {
+        let mut address_of = |function: &CallgrindFunction<'_>| {
             let name = names::function_name(function.name);
             if names::is_below_main(name) {
                 return Err(Reason::BelowMain);
@@ -59,7 +61,7 @@ impl AddressIds {
         )
     }
 
-    pub(super) fn add_costs(&self, functions: &Functions<'_>, recording: &mut Recording) {
+    pub(super) fn add_costs(&self, functions: &CallgrindFunctions<'_>, recording: &mut Recording) {
         for (function, place) in functions.all().iter().zip(&self.0).filter(|(f, _)| f.cost > 0) {
             match place {
                 Ok(place) => recording.add_samples(*place, function.cost),
@@ -74,14 +76,19 @@ impl AddressIds {
     pub(super) fn add_executed(&self, instructions: Instructions, recording: &mut Recording) {
         let addresses = instructions.0.into_iter().filter_map(|(function, address, count)| {
             let function = self.0[function as usize].ok()?;
-            Some(Executed { function, address, count })
+            Some(ExecutedInstruction { function, address, count })
         });
         recording.add_executed(addresses);
     }
 
     /// Adds the calls, and their number to the total. valgrind names no linkage stubs but those of `.plt`: code without a name that
     /// calls one function alone is such a stub, and its callers call that function.
-    pub(super) fn add_calls(&self, functions: &Functions<'_>, calls: &[Calls], recording: &mut Recording) {
+    pub(super) fn add_calls(
+        &self,
+        functions: &CallgrindFunctions<'_>,
+        calls: &[PairCount],
+        recording: &mut Recording,
+    ) {
         recording.transfers.reserve(calls.len());
         let targets = self.stub_targets(functions, calls);
         for calls in calls {
@@ -108,7 +115,7 @@ impl AddressIds {
 
 impl AddressIds {
     /// The one function that each stub calls.
-    fn stub_targets(&self, functions: &Functions<'_>, calls: &[Calls]) -> HashMap<u32, u32> {
+    fn stub_targets(&self, functions: &CallgrindFunctions<'_>, calls: &[PairCount]) -> HashMap<u32, u32> {
         let name = |function: u32| names::function_name(functions.all()[function as usize].name);
         // The first call of each stub goes to the dynamic linker.
         let binds = |function: u32| name(function).starts_with(b"_dl_runtime_resolve");

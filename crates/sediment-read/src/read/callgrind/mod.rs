@@ -13,16 +13,16 @@ mod instructions;
 mod names;
 mod tally;
 
-use super::{Input, Reader, Recording, Settings, input};
+use super::{Input, ReadSettings, Reader, Recording, input};
 use address_ids::AddressIds;
 use instructions::Instructions;
 use memchr::memchr;
-use names::{Functions, Names};
+use names::{CallgrindFunctions, CompressedNames};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::Reason;
-use tally::Tally;
+use tally::PairTally;
 
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
@@ -60,9 +60,9 @@ fn recognises(bytes: &[u8]) -> bool {
     false
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let mut parser = Parser::new(bytes);
+    let mut parser = CallgrindParser::new(bytes);
     parser.may_be_empty = settings.part;
     parser.keeps_executions = settings.executions;
     while parser.at < bytes.len() {
@@ -72,22 +72,22 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     parser.finish()
 }
 
-/// Who is called, from `cob=`, `cfi=` and `cfn=` to the `calls=` that they stand before.
+/// Callee of the next `calls=` line, by its `cob=`, `cfi=` and `cfn=`.
 #[derive(Default)]
-struct Callee {
+struct CallTarget {
     object: Option<u32>,
     file: Option<u32>,
     function: Option<u32>,
 }
 
-struct Parser<'a> {
+struct CallgrindParser<'a> {
     bytes: &'a [u8],
     at: usize,
     line: u64,
-    objects: Names<'a>,
-    files: Names<'a>,
-    functions: Functions<'a>,
-    tally: Tally,
+    objects: CompressedNames<'a>,
+    files: CompressedNames<'a>,
+    functions: CallgrindFunctions<'a>,
+    tally: PairTally,
     unknown_lines: u64,
     /// `calls=0`.
     uncounted: u64,
@@ -101,7 +101,7 @@ struct Parser<'a> {
     open_part: bool,
     /// True if a `totals:` was read.
     closed: bool,
-    /// True if a whole file without counts is valid: that of a thread that did nothing, beside others.
+    /// True if a whole file without counts is valid: one of several threads may have done nothing.
     may_be_empty: bool,
     /// Cost of the parts that `summary:` announces, in the first event.
     announced: u128,
@@ -109,7 +109,7 @@ struct Parser<'a> {
     /// The file that `fl=`, `fi=` or `fe=` named last.
     file: u32,
     function: Option<u32>,
-    callee: Callee,
+    callee: CallTarget,
     /// The file that `jfi=` named for the next jump.
     jump_file: Option<u32>,
     keeps_executions: bool,
@@ -117,10 +117,10 @@ struct Parser<'a> {
     instructions: Option<Instructions>,
 }
 
-impl<'a> Parser<'a> {
+impl<'a> CallgrindParser<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        let mut objects = Names::new(bytes.len());
-        let mut files = Names::new(bytes.len());
+        let mut objects = CompressedNames::new(bytes.len());
+        let mut files = CompressedNames::new(bytes.len());
         let (object, file) = (objects.unknown(), files.unknown());
         Self {
             bytes,
@@ -128,8 +128,8 @@ impl<'a> Parser<'a> {
             line: 0,
             objects,
             files,
-            functions: Functions::new(bytes.len()),
-            tally: Tally::default(),
+            functions: CallgrindFunctions::new(bytes.len()),
+            tally: PairTally::default(),
             unknown_lines: 0,
             uncounted: 0,
             unknown_example: b"",
@@ -143,7 +143,7 @@ impl<'a> Parser<'a> {
             object,
             file,
             function: None,
-            callee: Callee::default(),
+            callee: CallTarget::default(),
             jump_file: None,
             keeps_executions: false,
             instructions: None,
@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
                     .map_err(|what| self.unnamed(what, line))?;
                 self.tally.end_block();
                 self.function = Some(function);
-                self.callee = Callee::default();
+                self.callee = CallTarget::default();
             }
             b"fi=" | b"fe=" | b"fl=" => {
                 self.file = self.files.named(rest).map_err(|what| self.unnamed(what, line))?;
@@ -402,7 +402,7 @@ impl<'a> Parser<'a> {
     fn begin_part(&mut self) {
         self.tally.end_block();
         self.function = None;
-        self.callee = Callee::default();
+        self.callee = CallTarget::default();
         self.object = self.objects.unknown();
         self.file = self.files.unknown();
         self.open_part = false;
@@ -456,7 +456,7 @@ impl<'a> Parser<'a> {
             .with_hint("record with: valgrind --tool=callgrind --demangle=no PROGRAM"));
         }
         let mut recording = Recording {
-            source: Source::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
+            source: ProfileSource::new("valgrind callgrind", &String::from_utf8_lossy(event), &[]),
             seen: counted(calls.len(), "call edge"),
             ..Recording::default()
         };

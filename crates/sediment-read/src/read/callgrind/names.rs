@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compressed names: `(ID) name` defines, `(ID)` refers, a bare name stands for itself.
 //!
-//! There are three id spaces: objects, files, functions. [`Names`] serves the first two; [`Functions`] the third, where a name
+//! There are three id spaces: objects, files, functions. [`CompressedNames`] serves the first two; [`CallgrindFunctions`] the third, where a name
 //! belongs to the object and the file it is defined in.
 
 use std::collections::HashMap;
@@ -48,15 +48,15 @@ impl Ids {
     }
 }
 
-/// A name as it stands in a line.
-enum Reference<'a> {
+/// A name in a line: its definition, its id, or the bare name.
+enum NameReference<'a> {
     Definition(u64, &'a [u8]),
     Id(u64),
     Bare(&'a [u8]),
 }
 
-fn reference(text: &[u8]) -> Reference<'_> {
-    let bare = Reference::Bare(text);
+fn reference(text: &[u8]) -> NameReference<'_> {
+    let bare = NameReference::Bare(text);
     let Some(rest) = text.strip_prefix(b"(") else { return bare };
     let mut id: u64 = 0;
     let mut digits = 0;
@@ -71,8 +71,8 @@ fn reference(text: &[u8]) -> Reference<'_> {
         return bare;
     }
     match rest[digits + 1..].trim_ascii_start() {
-        b"" => Reference::Id(id),
-        name => Reference::Definition(id, name),
+        b"" => NameReference::Id(id),
+        name => NameReference::Definition(id, name),
     }
 }
 
@@ -80,13 +80,13 @@ const UNDEFINED: &str = "undefined (id)";
 
 /// Objects, or files.
 #[derive(Debug)]
-pub(super) struct Names<'a> {
+pub(super) struct CompressedNames<'a> {
     texts: Vec<&'a [u8]>,
     by_text: HashMap<&'a [u8], u32>,
     ids: Ids,
 }
 
-impl<'a> Names<'a> {
+impl<'a> CompressedNames<'a> {
     pub(super) fn new(input_length: usize) -> Self {
         Self { texts: Vec::new(), by_text: HashMap::new(), ids: Ids::new(input_length) }
     }
@@ -104,9 +104,9 @@ impl<'a> Names<'a> {
     /// The index of what stands after `ob=`, `fl=` and their like.
     pub(super) fn named(&mut self, text: &'a [u8]) -> Result<u32, &'static str> {
         match reference(text) {
-            Reference::Bare(text) => Ok(self.intern(text)),
-            Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
-            Reference::Definition(id, text) => {
+            NameReference::Bare(text) => Ok(self.intern(text)),
+            NameReference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
+            NameReference::Definition(id, text) => {
                 let index = self.intern(text);
                 self.ids.set(id, index);
                 Ok(index)
@@ -129,7 +129,7 @@ impl<'a> Names<'a> {
 
 /// A function as the file names it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Function<'a> {
+pub(super) struct CallgrindFunction<'a> {
     /// Its name, still with what valgrind adds for recursion and callers.
     pub(super) name: &'a [u8],
     /// Its object.
@@ -146,18 +146,18 @@ pub(super) struct Function<'a> {
 
 /// The functions by index.
 #[derive(Debug)]
-pub(super) struct Functions<'a> {
-    all: Vec<Function<'a>>,
+pub(super) struct CallgrindFunctions<'a> {
+    all: Vec<CallgrindFunction<'a>>,
     by_key: HashMap<(&'a [u8], u32, u32), u32>,
     ids: Ids,
 }
 
-impl<'a> Functions<'a> {
+impl<'a> CallgrindFunctions<'a> {
     pub(super) fn new(input_length: usize) -> Self {
         Self { all: Vec::new(), by_key: HashMap::new(), ids: Ids::new(input_length) }
     }
 
-    pub(super) fn all(&self) -> &[Function<'a>] {
+    pub(super) fn all(&self) -> &[CallgrindFunction<'a>] {
         &self.all
     }
 
@@ -205,8 +205,8 @@ impl<'a> Functions<'a> {
         line: u64,
     ) -> Result<u32, &'static str> {
         match reference(text) {
-            Reference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
-            Reference::Bare(name) => {
+            NameReference::Id(id) => self.ids.get(id).ok_or(UNDEFINED),
+            NameReference::Bare(name) => {
                 if let Some(&index) = self.by_key.get(&(name, object, file)) {
                     return Ok(index);
                 }
@@ -214,7 +214,7 @@ impl<'a> Functions<'a> {
                 self.by_key.insert((name, object, file), index);
                 Ok(index)
             }
-            Reference::Definition(id, name) => {
+            NameReference::Definition(id, name) => {
                 // The same definition may be repeated, as when dumps are combined.
                 if let Some(index) = self.ids.get(id).filter(|index| self.all[*index as usize].name == name) {
                     return Ok(index);
@@ -227,7 +227,7 @@ impl<'a> Functions<'a> {
     }
 
     fn push(&mut self, name: &'a [u8], object: u32, file: u32, line: u64) -> u32 {
-        self.all.push(Function { name, object, file, cost: 0, executed: false, line });
+        self.all.push(CallgrindFunction { name, object, file, cost: 0, executed: false, line });
         self.all.len() as u32 - 1
     }
 }
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn an_id_as_large_as_can_be_takes_no_memory() {
-        let mut names = Names::new(100);
+        let mut names = CompressedNames::new(100);
         let index = names.named(b"(999999999999999999) far").unwrap();
         assert_eq!(names.named(b"(999999999999999999)"), Ok(index));
         assert!(names.ids.table.is_empty());

@@ -6,26 +6,26 @@
 
 /// Calls added up so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    /// By callee: the block that last called it, and where its sum stands in that block.
+pub(super) struct PairTally {
+    /// By callee: the block that last called it, and the index of its sum in that block.
     seen: Vec<(u32, u32)>,
     block_number: u32,
-    block: Vec<Calls>,
-    joined: Vec<Calls>,
+    block: Vec<PairCount>,
+    joined: Vec<PairCount>,
     /// Length of `joined` when it was last sorted.
     sorted: usize,
 }
 
-/// Calls from one function to another. A pair stands twice where its sum would leave 64 bits.
+/// Calls from one function to another. A pair occurs twice if its sum exceeds 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Calls {
+pub(super) struct PairCount {
     /// The caller in the upper half, the callee in the lower, so that one comparison sorts by both.
     pair: u64,
     /// Number of calls.
     pub(super) count: u64,
 }
 
-impl Calls {
+impl PairCount {
     fn new(caller: u32, callee: u32, count: u64) -> Self {
         Self { pair: u64::from(caller) << 32 | u64::from(callee), count }
     }
@@ -43,7 +43,7 @@ impl Calls {
 
 const SHORTEST_TO_JOIN: usize = 1 << 18;
 
-impl Tally {
+impl PairTally {
     /// Adds calls from the function of the current block to another.
     pub(super) fn add(&mut self, caller: u32, callee: u32, count: u64) {
         let slot = callee as usize;
@@ -61,7 +61,7 @@ impl Tally {
             }
         }
         self.seen[slot] = (current, self.block.len() as u32);
-        self.block.push(Calls::new(caller, callee, count));
+        self.block.push(PairCount::new(caller, callee, count));
     }
 
     /// The function of the current block has no further calls here; it may come back later.
@@ -81,7 +81,7 @@ impl Tally {
     }
 
     /// All calls, sorted by caller, then callee.
-    pub(super) fn into_calls(mut self) -> Vec<Calls> {
+    pub(super) fn into_calls(mut self) -> Vec<PairCount> {
         self.end_block();
         self.join();
         self.joined
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn calls_of_several_blocks_add_up() {
-        let mut tally = Tally::default();
+        let mut tally = PairTally::default();
         for round in 0..3u64 {
             for caller in (0..300u32).rev() {
                 for callee in 0..300u32 {
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_sum_that_leaves_64_bits_is_kept_in_parts() {
-        let mut tally = Tally::default();
+        let mut tally = PairTally::default();
         tally.add(0, 1, u64::MAX);
         tally.add(0, 1, 5);
         tally.end_block();

@@ -12,27 +12,27 @@ use std::hash::{BuildHasher, RandomState};
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct TracedBlock {
     address: u64,
     place: Result<AddressId, Unplaced>,
     /// Which mapping of files the address is of.
     era: u32,
-    next: [Next; 2],
+    next: [Successor; 2],
 }
 
 /// A block that followed, and how often since its count was put away.
 #[derive(Debug, Clone, Copy)]
-struct Next {
+struct Successor {
     block: u32,
     count: u32,
 }
 
-const NEVER: Next = Next { block: NONE, count: 0 };
+const NEVER: Successor = Successor { block: NONE, count: 0 };
 
 /// Blocks by address, and what followed them.
 #[derive(Debug)]
-pub(super) struct Blocks {
-    blocks: Vec<Block>,
+pub(super) struct BlockSuccessors {
+    blocks: Vec<TracedBlock>,
     /// Open table of the blocks of this era by address; [`NONE`] where empty.
     by_address: Vec<u32>,
     used: usize,
@@ -45,7 +45,7 @@ pub(super) struct Blocks {
 
 const SMALLEST: usize = 256;
 
-impl Default for Blocks {
+impl Default for BlockSuccessors {
     fn default() -> Self {
         Self {
             blocks: Vec::new(),
@@ -60,10 +60,10 @@ impl Default for Blocks {
     }
 }
 
-/// Result of [`Blocks::into_counts`]: addresses by block, passages from block to block, first blocks.
+/// Result of [`BlockSuccessors::into_counts`]: addresses by block, passages from block to block, first blocks.
 type CountsOfBlocks = (Vec<Result<AddressId, Unplaced>>, Vec<(u32, u32, u64)>, Vec<u32>);
 
-impl Blocks {
+impl BlockSuccessors {
     /// Number of blocks, those of former eras included.
     pub(super) fn len(&self) -> usize {
         self.blocks.len()
@@ -105,7 +105,7 @@ impl Blocks {
         place: Result<AddressId, Unplaced>,
     ) -> u32 {
         let block = self.blocks.len() as u32;
-        self.blocks.push(Block { address, place, era: self.era, next: [NEVER; 2] });
+        self.blocks.push(TracedBlock { address, place, era: self.era, next: [NEVER; 2] });
         if (self.used + 1) * 2 > self.by_address.len() {
             let length = self.by_address.len() * 2;
             let old = std::mem::replace(&mut self.by_address, vec![NONE; length]);
@@ -149,7 +149,7 @@ impl Blocks {
         let next = &mut self.blocks[previous as usize].next;
         let away = next[1];
         next[1] = next[0];
-        next[0] = Next { block, count: 1 };
+        next[0] = Successor { block, count: 1 };
         self.pairs.add(Counts::pair(previous, away.block), u64::from(away.count));
     }
 

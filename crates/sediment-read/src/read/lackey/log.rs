@@ -10,14 +10,14 @@ use sediment_core::error::{Error, Result};
 
 /// Meaning of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event<'a> {
+pub(super) enum LogEvent<'a> {
     /// The block at this address runs.
     Block(u64),
     /// Switch to this thread.
     Thread(u32),
     /// Another process begins here.
     Started,
-    /// The file whose symbols are read, and of which the next line may say where it lies.
+    /// The file whose symbols are read; the next line may have its address.
     Object(&'a [u8]),
     /// The code of that file: where it was linked to lie, and where it lies.
     Loaded { linked: u64, loaded: u64 },
@@ -51,9 +51,9 @@ pub(super) fn recognises(head: &[u8]) -> bool {
 /// Hands every event on, with the number of its line, and returns what is known in the end.
 pub(super) fn each(
     input: &dyn Input,
-    event: &mut impl FnMut(Event<'_>, u64) -> Result<()>,
+    event: &mut impl FnMut(LogEvent<'_>, u64) -> Result<()>,
 ) -> Result<RunFacts> {
-    let mut parser = Parser::default();
+    let mut parser = LogParser::default();
     let mut buffer: Vec<u8> = Vec::new();
     let mut offset = 0u64;
     loop {
@@ -80,7 +80,7 @@ pub(super) fn each(
 }
 
 #[derive(Debug, Default)]
-struct Parser {
+struct LogParser {
     /// Number of the last line, from 1.
     line: u64,
     known: RunFacts,
@@ -88,9 +88,13 @@ struct Parser {
     apart: bool,
 }
 
-impl Parser {
+impl LogParser {
     /// Takes all whole lines, and returns how many bytes they have.
-    fn lines(&mut self, bytes: &[u8], event: &mut impl FnMut(Event<'_>, u64) -> Result<()>) -> Result<usize> {
+    fn lines(
+        &mut self,
+        bytes: &[u8],
+        event: &mut impl FnMut(LogEvent<'_>, u64) -> Result<()>,
+    ) -> Result<usize> {
         let mut at = 0;
         loop {
             if let Some(line) = bytes.get(at..at + 12) {
@@ -98,7 +102,7 @@ impl Parser {
                     if let Some(address) = eight_digits(&line[3..11]) {
                         self.line += 1;
                         at += 12;
-                        event(Event::Block(address), self.line)?;
+                        event(LogEvent::Block(address), self.line)?;
                         continue;
                     }
                 }
@@ -113,10 +117,10 @@ impl Parser {
         }
     }
 
-    fn event_of<'a>(&mut self, line: &'a [u8]) -> Result<Option<Event<'a>>> {
+    fn event_of<'a>(&mut self, line: &'a [u8]) -> Result<Option<LogEvent<'a>>> {
         if let Some(digits) = line.strip_prefix(b"SB ") {
             return match address(digits) {
-                Some((address, 8..)) => Ok(Some(Event::Block(address))),
+                Some((address, 8..)) => Ok(Some(LogEvent::Block(address))),
                 _ => {
                     Err(Error::at_line(self.line, "a block (SB) without an address of eight or more digits")
                         .with_found(line)
@@ -127,31 +131,31 @@ impl Parser {
         let Some(said) = said(line) else {
             // What the program itself wrote, if its output goes to the same file; a block may follow on the same line.
             let block = memmem::rfind(line, b"SB ").and_then(|at| address(&line[at + 3..]));
-            return Ok(block.filter(|(_, digits)| *digits >= 8).map(|(address, _)| Event::Block(address)));
+            return Ok(block.filter(|(_, digits)| *digits >= 8).map(|(address, _)| LogEvent::Block(address)));
         };
         if let Some(rest) = said.trim_ascii_start().strip_prefix(b"SCHED[") {
             let number = rest.iter().take(9).take_while(|byte| byte.is_ascii_digit()).count();
             let acquired = rest[number..].strip_prefix(b"]:").map(<[u8]>::trim_ascii_start);
             if acquired.is_some_and(|rest| rest.starts_with(b"acquired lock")) {
                 let number = std::str::from_utf8(&rest[..number]).ok().and_then(|text| text.parse().ok());
-                return Ok(number.map(Event::Thread));
+                return Ok(number.map(LogEvent::Thread));
             }
             return Ok(None);
         }
         if let Some(path) = said.strip_prefix(b"Reading syms from ") {
-            return Ok(Some(Event::Object(path)));
+            return Ok(Some(LogEvent::Object(path)));
         }
         if let Some(rest) = said.trim_ascii_start().strip_prefix(b"svma ") {
             let loaded = memmem::find(rest, b", avma ").map(|at| (&rest[..at], &rest[at + 7..]));
             let addresses = loaded.and_then(|(linked, loaded)| Some((prefixed(linked)?, prefixed(loaded)?)));
-            return Ok(addresses.map(|(linked, loaded)| Event::Loaded { linked, loaded }));
+            return Ok(addresses.map(|(linked, loaded)| LogEvent::Loaded { linked, loaded }));
         }
         if let Some(rest) = said.strip_prefix(b"Discarding syms at ") {
             let end = memchr(b'-', rest).unwrap_or(rest.len());
-            return Ok(prefixed(&rest[..end]).map(|code| Event::Discarded { code }));
+            return Ok(prefixed(&rest[..end]).map(|code| LogEvent::Discarded { code }));
         }
         if said == BANNER {
-            return Ok(Some(Event::Started));
+            return Ok(Some(LogEvent::Started));
         }
         self.learn(said);
         Ok(None)

@@ -14,15 +14,15 @@ mod log;
 mod objects;
 
 use super::{
-    AddressId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings, Spot,
+    AddressId, Input, Listener, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Replay, Spot,
     Step, StraightRun, TransferKind,
 };
-use blocks::Blocks;
-use log::Event;
-use objects::{ObjectLookup, Objects};
+use blocks::BlockSuccessors;
+use log::LogEvent;
+use objects::{AddressSpaceFiles, ObjectLookup};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
@@ -43,15 +43,17 @@ const COMMAND: &str = "valgrind --tool=lackey --trace-superblocks=yes --vex-gues
 const MOST_BLOCKS: u64 = 100_000;
 const RUNS_PER_BLOCK: u64 = 8;
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
-    let mut recording =
-        Recording { source: Source::new("valgrind lackey", "superblocks", &[]), ..Recording::default() };
-    let mut walk = Walk::default();
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
+    let mut recording = Recording {
+        source: ProfileSource::new("valgrind lackey", "superblocks", &[]),
+        ..Recording::default()
+    };
+    let mut walk = LogWalk::default();
     let known = log::each(input, &mut |event, line| {
         walk.event(event, line, |objects, address| place_of(objects.at(address), &mut recording))?;
         Ok(())
     })?;
-    let Walk { objects, blocks, runs, unplaced, .. } = walk;
+    let LogWalk { objects, blocks, runs, unplaced, .. } = walk;
     if runs == 0 {
         return Err(Error::new(ErrorCode::EmptyRecording, "the log has no blocks (SB ADDRESS)")
             .with_hint(format!("record with: {COMMAND}")));
@@ -92,8 +94,13 @@ fn add_straight_runs(recording: &mut Recording) {
     }
 }
 
-fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
-    let mut walk = Walk::default();
+fn steps(
+    input: &dyn Input,
+    _: &ReadSettings,
+    recording: &Recording,
+    listener: &mut dyn Listener,
+) -> Result<()> {
+    let mut walk = LogWalk::default();
     log::each(input, &mut |event, line| {
         let happened = walk.event(event, line, |objects, address| {
             let ObjectLookup::Object { path, address } = objects.at(address) else {
@@ -135,9 +142,9 @@ struct UnplacedRuns {
 
 /// Goes through a log and keeps what holds at each line.
 #[derive(Debug, Default)]
-struct Walk {
-    objects: Objects,
-    blocks: Blocks,
+struct LogWalk {
+    objects: AddressSpaceFiles,
+    blocks: BlockSuccessors,
     /// The last executed block of each thread that does not run now.
     waiting: HashMap<u64, Option<u32>>,
     /// Processes and threads in one number: the processes of a log come one after the other.
@@ -148,17 +155,17 @@ struct Walk {
     unplaced: UnplacedRuns,
 }
 
-impl Walk {
+impl LogWalk {
     /// Next event; where a block with an address was executed, its thread and address.
     #[inline]
     fn event(
         &mut self,
-        event: Event<'_>,
+        event: LogEvent<'_>,
         line: u64,
-        place: impl FnOnce(&Objects, u64) -> std::result::Result<AddressId, Unplaced>,
+        place: impl FnOnce(&AddressSpaceFiles, u64) -> std::result::Result<AddressId, Unplaced>,
     ) -> Result<Option<(u64, AddressId)>> {
         match event {
-            Event::Block(address) => {
+            LogEvent::Block(address) => {
                 self.runs += 1;
                 let (block, place) = match self.blocks.follow(self.previous, address) {
                     Some(found) => found,
@@ -171,19 +178,19 @@ impl Walk {
                     Err(Unplaced::NotUtf8) => self.unplaced.not_utf8 += 1,
                 }
             }
-            Event::Thread(number) => self.switch_to(self.process << 32 | u64::from(number)),
-            Event::Started => {
+            LogEvent::Thread(number) => self.switch_to(self.process << 32 | u64::from(number)),
+            LogEvent::Started => {
                 self.process += 1;
                 self.objects.process_started();
                 self.switch_to(self.process << 32 | 1);
             }
-            Event::Object(path) => self.objects.named(path),
-            Event::Loaded { linked, loaded } => {
+            LogEvent::Object(path) => self.objects.named(path),
+            LogEvent::Loaded { linked, loaded } => {
                 if self.objects.loaded(linked, loaded, line)? {
                     self.blocks.forget_addresses();
                 }
             }
-            Event::Discarded { code } => {
+            LogEvent::Discarded { code } => {
                 if self.objects.discarded(code) {
                     self.blocks.forget_addresses();
                 }
@@ -197,7 +204,7 @@ impl Walk {
         &mut self,
         address: u64,
         line: u64,
-        place: impl FnOnce(&Objects, u64) -> std::result::Result<AddressId, Unplaced>,
+        place: impl FnOnce(&AddressSpaceFiles, u64) -> std::result::Result<AddressId, Unplaced>,
     ) -> Result<(u32, std::result::Result<AddressId, Unplaced>)> {
         if self.blocks.len() as u64 >= MOST_BLOCKS + self.runs / RUNS_PER_BLOCK {
             return Err(Error::at_line(
@@ -225,7 +232,7 @@ impl Walk {
     }
 }
 
-impl Blocks {
+impl BlockSuccessors {
     /// Adds the counts to a recording, the one that the addresses are of.
     fn put_into(self, recording: &mut Recording) {
         let (addresses, passages, starts) = self.into_counts();

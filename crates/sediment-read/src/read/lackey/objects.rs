@@ -9,7 +9,7 @@ use sediment_core::error::{Error, Result};
 
 /// A file that lies, or lay, in memory.
 #[derive(Debug)]
-struct Object {
+struct LoadedFile {
     path: Vec<u8>,
     /// First address that may be its.
     start: u64,
@@ -24,9 +24,9 @@ struct Object {
 
 /// Files by address.
 #[derive(Debug, Default)]
-pub(super) struct Objects {
+pub(super) struct AddressSpaceFiles {
     /// Sorted by `start`.
-    objects: Vec<Object>,
+    objects: Vec<LoadedFile>,
     /// The file of the line before, whose place comes next.
     next: Option<Vec<u8>>,
     /// True if a process began and its mappings are not known yet.
@@ -47,7 +47,7 @@ const MOST_OBJECTS: usize = 4096;
 /// Executables that lie where they were linked to begin at a multiple of it.
 const ALIGNMENT: u64 = 4 << 20;
 
-impl Objects {
+impl AddressSpaceFiles {
     pub(super) fn is_empty(&self) -> bool {
         self.objects.is_empty()
     }
@@ -81,7 +81,7 @@ impl Objects {
             bias if bias > loaded => loaded & !(ALIGNMENT - 1),
             bias => bias,
         };
-        let object = Object { path, start, code: loaded, bias, mapped: true, highest: None };
+        let object = LoadedFile { path, start, code: loaded, bias, mapped: true, highest: None };
         let at = self.objects.partition_point(|other| other.start < start);
         match self.objects.get_mut(at) {
             Some(same) if same.start == start => {
@@ -138,7 +138,7 @@ impl Objects {
 mod tests {
     use super::*;
 
-    fn at(objects: &Objects, address: u64) -> Option<(String, u64)> {
+    fn at(objects: &AddressSpaceFiles, address: u64) -> Option<(String, u64)> {
         match objects.at(address) {
             ObjectLookup::Object { path, address } => {
                 Some((String::from_utf8_lossy(path).into_owned(), address))
@@ -147,14 +147,14 @@ mod tests {
         }
     }
 
-    fn load(objects: &mut Objects, path: &str, linked: u64, loaded: u64) -> bool {
+    fn load(objects: &mut AddressSpaceFiles, path: &str, linked: u64, loaded: u64) -> bool {
         objects.named(path.as_bytes());
         objects.loaded(linked, loaded, 1).unwrap()
     }
 
     #[test]
     fn an_address_belongs_to_the_file_that_begins_last_before_it() {
-        let mut objects = Objects::default();
+        let mut objects = AddressSpaceFiles::default();
         // As valgrind has them: a program that lies where it was linked to, the loader, valgrind's own file, a library.
         load(&mut objects, "program", 0x40_1040, 0x40_1040);
         load(&mut objects, "ld.so", 0x1060, 0x400_1060);
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn unmapped_ranges_belong_to_no_file_until_mapped_again() {
-        let mut objects = Objects::default();
+        let mut objects = AddressSpaceFiles::default();
         load(&mut objects, "ld.so", 0x1000, 0x400_1000);
         load(&mut objects, "libm", 0x1_0230, 0x5a3_d230);
         objects.touch(0x5a4_0000);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_process_that_tells_of_no_files_was_forked_with_them() {
-        let mut objects = Objects::default();
+        let mut objects = AddressSpaceFiles::default();
         load(&mut objects, "program", 0x1000, 0x10_1000);
         objects.touch(0x10_1000);
         objects.process_started();

@@ -3,10 +3,10 @@
 //! stacks. Entry 0 of each is empty and means none.
 
 use super::super::Recording;
-use super::super::locations::{self, Budget, DEEPEST, Texts, grown};
-use super::super::stacks::Frame;
+use super::super::locations::{self, DEEPEST, MemoryBudget, Texts, grown};
+use super::super::stacks::StackFrame;
 use super::document::Document;
-use super::message::{Item, Node, each_number};
+use super::message::{FieldValue, MessageNode, each_number};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::skipped::Nowhere;
 use std::ops::Range;
@@ -17,25 +17,25 @@ const BUILD_ID: &[u8] = b"process.executable.build_id.gnu";
 const FRAME_TYPE: &[u8] = b"profile.frame.type";
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Function {
+struct DictionaryFunction {
     name: u32,
     system_name: u32,
     file: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Mapping {
+struct DictionaryMapping {
     start: u64,
     limit: u64,
     file_offset: u64,
     path: u32,
     attributes: Range<u32>,
     /// Text of its build-id; it has none before all tables are read.
-    build_id: Value,
+    build_id: AttributeText,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Location {
+struct DictionaryLocation {
     address: u64,
     mapping: u32,
     /// The last function of its lines, into which those before it were inlined; 0 where there is none.
@@ -45,7 +45,7 @@ struct Location {
 
 /// An attribute, or the text of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Value {
+enum AttributeText {
     /// None, or of another type.
     #[default]
     None,
@@ -61,15 +61,15 @@ pub(super) struct Dictionary {
     strings: Texts,
     /// Texts that attributes have themselves.
     own: Texts,
-    functions: Vec<Function>,
-    mappings: Vec<Mapping>,
-    locations: Vec<Location>,
-    attributes: Vec<(u32, Value)>,
+    functions: Vec<DictionaryFunction>,
+    mappings: Vec<DictionaryMapping>,
+    locations: Vec<DictionaryLocation>,
+    attributes: Vec<(u32, AttributeText)>,
     /// Locations of the stacks in `lists`, the innermost first.
     stacks: Vec<Range<u32>>,
     /// Locations of stacks, and attributes of mappings and locations.
     lists: Vec<u32>,
-    frames: Vec<Option<Frame>>,
+    frames: Vec<Option<StackFrame>>,
 }
 
 /// An index; what does not fit is outside of every table.
@@ -84,23 +84,27 @@ fn missing(what: &str, index: u32, count: usize) -> Error {
 
 impl Dictionary {
     /// Reads the tables of a message.
-    pub(super) fn read(data: Node<'_>, document: Document<'_>, budget: &mut Budget) -> Result<Self> {
+    pub(super) fn read(
+        data: MessageNode<'_>,
+        document: Document<'_>,
+        budget: &mut MemoryBudget,
+    ) -> Result<Self> {
         let mut tables = Self::default();
         data.each(document, &mut |name, item| match (name, item) {
-            ("dictionary", Item::Message(dictionary)) => {
+            ("dictionary", FieldValue::Message(dictionary)) => {
                 dictionary.each(document, &mut |table, item| tables.row(table, item, document, budget))
             }
             _ => Ok(()),
         })?;
         let empty = tables.strings.get(0).is_none_or(<[u8]>::is_empty)
-            && tables.functions.first().is_none_or(|row| *row == Function::default())
-            && tables.mappings.first().is_none_or(|row| *row == Mapping::default())
-            && tables.locations.first().is_none_or(|row| *row == Location::default())
+            && tables.functions.first().is_none_or(|row| *row == DictionaryFunction::default())
+            && tables.mappings.first().is_none_or(|row| *row == DictionaryMapping::default())
+            && tables.locations.first().is_none_or(|row| *row == DictionaryLocation::default())
             && tables.stacks.first().is_none_or(Range::is_empty);
         if !empty {
             return Err(document.refused(data.bytes, "a dictionary whose first entries are not empty"));
         }
-        budget.take(tables.locations.len() * size_of::<Option<Frame>>())?;
+        budget.take(tables.locations.len() * size_of::<Option<StackFrame>>())?;
         tables.frames = vec![None; tables.locations.len()];
         for at in 0..tables.mappings.len() {
             let attributes = tables.mappings[at].attributes.clone();
@@ -113,18 +117,18 @@ impl Dictionary {
     fn row<'a>(
         &mut self,
         table: &str,
-        item: Item<'a>,
+        item: FieldValue<'a>,
         document: Document<'a>,
-        budget: &mut Budget,
+        budget: &mut MemoryBudget,
     ) -> Result<()> {
         let row = match item {
-            Item::Text(text) => return self.strings.push(text, budget),
-            Item::Message(row) => row,
+            FieldValue::Text(text) => return self.strings.push(text, budget),
+            FieldValue::Message(row) => row,
             _ => return Ok(()),
         };
         let size = match table {
             "mapping_table" => {
-                let mut mapping = Mapping::default();
+                let mut mapping = DictionaryMapping::default();
                 mapping.attributes =
                     self.fields(row, document, budget, &mut |field, number| match field {
                         "memory_start" => mapping.start = number,
@@ -133,10 +137,10 @@ impl Dictionary {
                         _ => mapping.path = index(number),
                     })?;
                 self.mappings.push(mapping);
-                size_of::<Mapping>()
+                size_of::<DictionaryMapping>()
             }
             "location_table" => {
-                let mut location = Location::default();
+                let mut location = DictionaryLocation::default();
                 location.attributes =
                     self.fields(row, document, budget, &mut |field, number| match field {
                         "address" => location.address = number,
@@ -145,10 +149,10 @@ impl Dictionary {
                         _ => {}
                     })?;
                 self.locations.push(location);
-                size_of::<Location>()
+                size_of::<DictionaryLocation>()
             }
             "function_table" => {
-                let mut function = Function::default();
+                let mut function = DictionaryFunction::default();
                 self.fields(row, document, budget, &mut |field, number| match field {
                     "name_strindex" => function.name = index(number),
                     "system_name_strindex" => function.system_name = index(number),
@@ -156,18 +160,18 @@ impl Dictionary {
                     _ => {}
                 })?;
                 self.functions.push(function);
-                size_of::<Function>()
+                size_of::<DictionaryFunction>()
             }
             "attribute_table" => {
-                let (mut key, mut value) = (0, Value::None);
+                let (mut key, mut value) = (0, AttributeText::None);
                 self.fields(row, document, budget, &mut |field, number| match field {
                     "key_strindex" => key = index(number),
-                    "string_value" => value = Value::Own(index(number)),
-                    "string_value_strindex" => value = Value::String(index(number)),
+                    "string_value" => value = AttributeText::Own(index(number)),
+                    "string_value_strindex" => value = AttributeText::String(index(number)),
                     _ => {}
                 })?;
                 self.attributes.push((key, value));
-                size_of::<(u32, Value)>()
+                size_of::<(u32, AttributeText)>()
             }
             _ => {
                 let stack = self.fields(row, document, budget, &mut |_, _| {})?;
@@ -182,29 +186,29 @@ impl Dictionary {
     /// its own name and 0. Texts within are kept, and handed on by their number. Returns the row's list.
     fn fields<'a>(
         &mut self,
-        row: Node<'a>,
+        row: MessageNode<'a>,
         document: Document<'a>,
-        budget: &mut Budget,
+        budget: &mut MemoryBudget,
         set: &mut dyn FnMut(&str, u64),
     ) -> Result<Range<u32>> {
         let Self { lists, own, .. } = self;
         let from = lists.len() as u32;
         row.each(document, &mut |field, item| match item {
-            Item::Number(number) => {
+            FieldValue::Number(number) => {
                 set(field, number);
                 Ok(())
             }
-            Item::Numbers(list) => each_number(list, document, &mut |number| {
+            FieldValue::Numbers(list) => each_number(list, document, &mut |number| {
                 budget.take(grown(size_of::<u32>()))?;
                 lists.push(index(number));
                 Ok(())
             }),
-            Item::Message(inner) => {
+            FieldValue::Message(inner) => {
                 set(field, 0);
                 inner.each(document, &mut |field, item| {
                     match item {
-                        Item::Number(number) => set(field, number),
-                        Item::Text(text) => {
+                        FieldValue::Number(number) => set(field, number),
+                        FieldValue::Text(text) => {
                             set(field, own.count() as u64);
                             own.push(text, budget)?;
                         }
@@ -256,7 +260,7 @@ impl Dictionary {
     }
 
     /// Value of the attribute of this name among those of a row.
-    fn attribute(&self, of: Range<u32>, name: &[u8]) -> Result<Value> {
+    fn attribute(&self, of: Range<u32>, name: &[u8]) -> Result<AttributeText> {
         for &at in self.list(&of) {
             let found = self.attributes.get(at as usize);
             let (key, value) = *found.ok_or_else(|| missing("attribute", at, self.attributes.len()))?;
@@ -264,21 +268,26 @@ impl Dictionary {
                 return Ok(value);
             }
         }
-        Ok(Value::None)
+        Ok(AttributeText::None)
     }
 
-    fn text(&self, value: Value) -> Result<&[u8]> {
+    fn text(&self, value: AttributeText) -> Result<&[u8]> {
         match value {
-            Value::None => Ok(b""),
-            Value::String(index) => self.string(index),
-            Value::Own(index) => Ok(self.own.get(index as usize).unwrap_or_default()),
+            AttributeText::None => Ok(b""),
+            AttributeText::String(index) => self.string(index),
+            AttributeText::Own(index) => Ok(self.own.get(index as usize).unwrap_or_default()),
         }
     }
 
     /// The frame of the location of this index.
-    pub(super) fn frame(&mut self, at: u32, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+    pub(super) fn frame(
+        &mut self,
+        at: u32,
+        recording: &mut Recording,
+        budget: &mut MemoryBudget,
+    ) -> Result<StackFrame> {
         if at == 0 {
-            return Ok(Frame::Unknown(Nowhere::NoAddress));
+            return Ok(StackFrame::Unknown(Nowhere::NoAddress));
         }
         let known = self.frames.get(at as usize);
         if let Some(frame) = *known.ok_or_else(|| missing("location", at, self.locations.len()))? {
@@ -291,17 +300,17 @@ impl Dictionary {
 
     fn name_frame(
         &self,
-        location: &Location,
+        location: &DictionaryLocation,
         recording: &mut Recording,
-        budget: &mut Budget,
-    ) -> Result<Frame> {
+        budget: &mut MemoryBudget,
+    ) -> Result<StackFrame> {
         match self.text(self.attribute(location.attributes.clone(), FRAME_TYPE)?)? {
-            b"kernel" => return Ok(Frame::System),
+            b"kernel" => return Ok(StackFrame::System),
             b"beam" | b"cpython" | b"luajit" | b"perl" | b"php" | b"ruby" => {
-                return Ok(Frame::Unknown(Nowhere::Interpreted));
+                return Ok(StackFrame::Unknown(Nowhere::Interpreted));
             }
-            b"dotnet" | b"jvm" | b"v8js" => return Ok(Frame::Unknown(Nowhere::CompiledCode)),
-            b"abort-marker" | b"unknown" => return Ok(Frame::Unknown(Nowhere::NoName)),
+            b"dotnet" | b"jvm" | b"v8js" => return Ok(StackFrame::Unknown(Nowhere::CompiledCode)),
+            b"abort-marker" | b"unknown" => return Ok(StackFrame::Unknown(Nowhere::NoName)),
             _ => {}
         }
         let mapping = match location.mapping {
@@ -312,22 +321,22 @@ impl Dictionary {
             0 => None,
             at => Some(self.function(at)?),
         };
-        locations::Location { address: location.address, mapping, function }.frame(recording, budget)
+        locations::ResolvedLocation { address: location.address, mapping, function }.frame(recording, budget)
     }
 
-    fn mapping(&self, at: u32) -> Result<locations::Mapping<'_>> {
+    fn mapping(&self, at: u32) -> Result<locations::LocationMapping<'_>> {
         let found = self.mappings.get(at as usize);
-        let &Mapping { start, limit, file_offset, path, build_id, .. } =
+        let &DictionaryMapping { start, limit, file_offset, path, build_id, .. } =
             found.ok_or_else(|| missing("mapping", at, self.mappings.len()))?;
         let (path, build_id) = (self.string(path)?, self.text(build_id)?);
-        Ok(locations::Mapping { start, limit, file_offset, path, build_id })
+        Ok(locations::LocationMapping { start, limit, file_offset, path, build_id })
     }
 
-    fn function(&self, at: u32) -> Result<locations::Function<'_>> {
+    fn function(&self, at: u32) -> Result<locations::LocationFunction<'_>> {
         let found = self.functions.get(at as usize);
-        let &Function { name, system_name, file } =
+        let &DictionaryFunction { name, system_name, file } =
             found.ok_or_else(|| missing("function", at, self.functions.len()))?;
         let (name, system_name, file) = (self.string(name)?, self.string(system_name)?, self.string(file)?);
-        Ok(locations::Function { name, system_name, file })
+        Ok(locations::LocationFunction { name, system_name, file })
     }
 }

@@ -12,18 +12,18 @@
 //!
 //! JSON has names, which are the same in both; it becomes the newer one.
 
-use super::super::protobuf::{self, Damage, Fields, Shape, Value};
+use super::super::protobuf::{self, DamagedMessage, Fields, MessageShape, WireValue};
 use super::document::Document;
 use super::message::{SAMPLE, SAMPLE_1_9};
 use sediment_core::error::Result;
 
-/// The layout of a message, as its samples so far tell.
+/// The layout of a message, as its samples so far show it.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
-    told: Option<&'static Shape>,
+pub(super) struct MessageLayout {
+    told: Option<&'static MessageShape>,
 }
 
-impl Layout {
+impl MessageLayout {
     /// Takes in what one sample says, in a message with this number of attributes.
     pub(super) fn add(&mut self, bytes: &[u8], attributes: u64, document: Document<'_>) -> Result<()> {
         if document.from_json {
@@ -44,23 +44,23 @@ impl Layout {
     }
 
     /// The declaration by which the samples of the message are read.
-    pub(super) fn shape(&self) -> &'static Shape {
+    pub(super) fn shape(&self) -> &'static MessageShape {
         self.told.unwrap_or(&SAMPLE)
     }
 }
 
 /// The layout that a sample can only have; None for either.
-fn says(bytes: &[u8], attributes: u64) -> std::result::Result<Option<&'static Shape>, Damage> {
+fn says(bytes: &[u8], attributes: u64) -> std::result::Result<Option<&'static MessageShape>, DamagedMessage> {
     let (mut older, mut newer) = (false, false);
     let (mut second, mut times) = (None, 0);
     for field in Fields(bytes) {
         match field? {
-            (2, Value::Bytes(list)) => second = Some(list),
-            (3, Value::Bytes(_)) | (4, Value::Varint(_)) => older = true,
-            (3, Value::Varint(_)) | (4, Value::Bytes(_)) => newer = true,
-            (5, Value::Bytes(list)) => times = list.len() / 8,
-            (1, Value::Varint(_)) => {}
-            _ => return Err(Damage),
+            (2, WireValue::Bytes(list)) => second = Some(list),
+            (3, WireValue::Bytes(_)) | (4, WireValue::Varint(_)) => older = true,
+            (3, WireValue::Varint(_)) | (4, WireValue::Bytes(_)) => newer = true,
+            (5, WireValue::Bytes(list)) => times = list.len() / 8,
+            (1, WireValue::Varint(_)) => {}
+            _ => return Err(DamagedMessage),
         }
     }
     if let Some(mut list) = second.filter(|_| !older && !newer) {
@@ -73,7 +73,7 @@ fn says(bytes: &[u8], attributes: u64) -> std::result::Result<Option<&'static Sh
         newer = times > 0 && count != times;
     }
     match (older, newer) {
-        (true, true) => Err(Damage),
+        (true, true) => Err(DamagedMessage),
         (true, false) => Ok(Some(&SAMPLE_1_9)),
         (false, true) => Ok(Some(&SAMPLE)),
         (false, false) => Ok(None),
@@ -86,7 +86,7 @@ mod tests {
 
     fn told(sample: &[u8]) -> &'static str {
         match says(sample, 4) {
-            Err(Damage) => "neither",
+            Err(DamagedMessage) => "neither",
             Ok(None) => "either",
             Ok(Some(shape)) if std::ptr::eq(shape, &SAMPLE_1_9) => "1.9",
             Ok(Some(_)) => "1.10",

@@ -7,30 +7,30 @@
 //! Source: `opentelemetry/proto/profiles/v1development/profiles.proto` of github.com/open-telemetry/opentelemetry-proto, 1.9.0 to
 //! 1.11.0; "JSON Protobuf Encoding" of the OpenTelemetry protocol's specification.
 
-use super::super::protobuf::Kind::{Any, Fixed, Id, Message, Number, Numbers, Text, Times, Unread};
-use super::super::protobuf::{self, Damage, Fields, Kind, Shape, Value, WireType};
+use super::super::protobuf::FieldKind::{Any, Fixed, Id, Message, Number, Numbers, Text, Times, Unread};
+use super::super::protobuf::{self, DamagedMessage, FieldKind, Fields, MessageShape, WireType, WireValue};
 use super::document::Document;
 use sediment_core::error::Result;
 
-const fn shape(name: &'static str, fields: &'static [(&'static str, Kind)]) -> Shape {
-    Shape { name, fields, is_whole: true }
+const fn shape(name: &'static str, fields: &'static [(&'static str, FieldKind)]) -> MessageShape {
+    MessageShape { name, fields, is_whole: true }
 }
 
 /// `ProfilesData` and `ExportProfilesServiceRequest`.
-pub(super) static DATA: Shape = shape(
+pub(super) static DATA: MessageShape = shape(
     "ProfilesData",
     &[("resource_profiles", Message(&RESOURCE_PROFILES)), ("dictionary", Message(&DICTIONARY))],
 );
 
-static RESOURCE_PROFILES: Shape = shape(
+static RESOURCE_PROFILES: MessageShape = shape(
     "ResourceProfiles",
     &[("resource", Unread), ("scope_profiles", Message(&SCOPE_PROFILES)), ("schema_url", Unread)],
 );
 
-static SCOPE_PROFILES: Shape =
+static SCOPE_PROFILES: MessageShape =
     shape("ScopeProfiles", &[("scope", Unread), ("profiles", Message(&PROFILE)), ("schema_url", Unread)]);
 
-static PROFILE: Shape = shape(
+static PROFILE: MessageShape = shape(
     "Profile",
     &[
         ("sample_type", Message(&VALUE_TYPE)),
@@ -47,10 +47,10 @@ static PROFILE: Shape = shape(
     ],
 );
 
-static VALUE_TYPE: Shape = shape("ValueType", &[("type_strindex", Number), ("unit_strindex", Number)]);
+static VALUE_TYPE: MessageShape = shape("ValueType", &[("type_strindex", Number), ("unit_strindex", Number)]);
 
 /// `Sample` since 1.10.
-pub(super) static SAMPLE: Shape = shape(
+pub(super) static SAMPLE: MessageShape = shape(
     "Sample",
     &[
         ("stack_index", Number),
@@ -62,7 +62,7 @@ pub(super) static SAMPLE: Shape = shape(
 );
 
 /// `Sample` of 1.9.
-pub(super) static SAMPLE_1_9: Shape = shape(
+pub(super) static SAMPLE_1_9: MessageShape = shape(
     "Sample",
     &[
         ("stack_index", Number),
@@ -73,7 +73,7 @@ pub(super) static SAMPLE_1_9: Shape = shape(
     ],
 );
 
-static DICTIONARY: Shape = shape(
+static DICTIONARY: MessageShape = shape(
     "ProfilesDictionary",
     &[
         ("mapping_table", Message(&MAPPING)),
@@ -86,7 +86,7 @@ static DICTIONARY: Shape = shape(
     ],
 );
 
-static MAPPING: Shape = shape(
+static MAPPING: MessageShape = shape(
     "Mapping",
     &[
         ("memory_start", Number),
@@ -97,7 +97,7 @@ static MAPPING: Shape = shape(
     ],
 );
 
-static LOCATION: Shape = shape(
+static LOCATION: MessageShape = shape(
     "Location",
     &[
         ("mapping_index", Number),
@@ -107,9 +107,10 @@ static LOCATION: Shape = shape(
     ],
 );
 
-static LINE: Shape = shape("Line", &[("function_index", Number), ("line", Number), ("column", Number)]);
+static LINE: MessageShape =
+    shape("Line", &[("function_index", Number), ("line", Number), ("column", Number)]);
 
-static FUNCTION: Shape = shape(
+static FUNCTION: MessageShape = shape(
     "Function",
     &[
         ("name_strindex", Number),
@@ -119,15 +120,15 @@ static FUNCTION: Shape = shape(
     ],
 );
 
-static STACK: Shape = shape("Stack", &[("location_indices", Numbers)]);
+static STACK: MessageShape = shape("Stack", &[("location_indices", Numbers)]);
 
-static ATTRIBUTE: Shape = shape(
+static ATTRIBUTE: MessageShape = shape(
     "KeyValueAndUnit",
     &[("key_strindex", Number), ("value", Message(&ANY_VALUE)), ("unit_strindex", Number)],
 );
 
 /// `string_value_strindex` is there since 1.10.
-static ANY_VALUE: Shape = shape(
+static ANY_VALUE: MessageShape = shape(
     "AnyValue",
     &[
         ("string_value", Text),
@@ -164,14 +165,14 @@ pub(super) fn messages(document: Document<'_>) -> Result<Vec<&[u8]>> {
 
 /// A message.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Node<'a> {
-    pub(super) shape: &'static Shape,
+pub(super) struct MessageNode<'a> {
+    pub(super) shape: &'static MessageShape,
     pub(super) bytes: &'a [u8],
 }
 
 /// Value of one field.
 #[derive(Debug)]
-pub(super) enum Item<'a> {
+pub(super) enum FieldValue<'a> {
     /// An integer.
     Number(u64),
     /// A list of integers.
@@ -181,34 +182,38 @@ pub(super) enum Item<'a> {
     /// A string.
     Text(&'a [u8]),
     /// A message.
-    Message(Node<'a>),
+    Message(MessageNode<'a>),
 }
 
-impl<'a> Node<'a> {
+impl<'a> MessageNode<'a> {
     /// Calls `visit` with the name and value of every field that is read.
     pub(super) fn each(
         self,
         document: Document<'a>,
-        visit: &mut dyn FnMut(&'static str, Item<'a>) -> Result<()>,
+        visit: &mut dyn FnMut(&'static str, FieldValue<'a>) -> Result<()>,
     ) -> Result<()> {
         let mut fields = Fields(self.bytes);
         loop {
             let here = fields.0;
             let Some(field) = fields.next() else { return Ok(()) };
             let name = self.shape.name;
-            let (number, value) =
-                field.map_err(|Damage| document.damaged(here, &format!("a damaged field of {name}")))?;
+            let (number, value) = field
+                .map_err(|DamagedMessage| document.damaged(here, &format!("a damaged field of {name}")))?;
             let Some((field, kind)) = self.shape.fields.get(number as usize - 1) else {
                 return Err(document.refused(here, &format!("{name} has no field {number}")));
             };
             let item = match (kind, value) {
-                (Number, Value::Varint(number)) => Item::Number(number),
-                (Numbers, Value::Bytes(list)) => Item::Numbers(list),
-                (Times, Value::Bytes(list)) if list.len() % 8 == 0 => Item::Count(list.len() as u64 / 8),
-                (Text, Value::Bytes(text)) => Item::Text(text),
-                (Message(shape), Value::Bytes(bytes)) => Item::Message(Node { shape, bytes }),
-                (Id, Value::Bytes(id)) if matches!(id.len(), 0 | 16) => continue,
-                (Unread, Value::Bytes(_)) | (Fixed, Value::Fixed) | (Any, _) => continue,
+                (Number, WireValue::Varint(number)) => FieldValue::Number(number),
+                (Numbers, WireValue::Bytes(list)) => FieldValue::Numbers(list),
+                (Times, WireValue::Bytes(list)) if list.len() % 8 == 0 => {
+                    FieldValue::Count(list.len() as u64 / 8)
+                }
+                (Text, WireValue::Bytes(text)) => FieldValue::Text(text),
+                (Message(shape), WireValue::Bytes(bytes)) => {
+                    FieldValue::Message(MessageNode { shape, bytes })
+                }
+                (Id, WireValue::Bytes(id)) if matches!(id.len(), 0 | 16) => continue,
+                (Unread, WireValue::Bytes(_)) | (Fixed, WireValue::Fixed) | (Any, _) => continue,
                 _ => {
                     let what = format!("field {number} of {name} ({field}) is of another kind");
                     return Err(document.refused(here, &what));
@@ -228,7 +233,7 @@ pub(super) fn each_number(
     while !list.is_empty() {
         let here = list;
         let number = protobuf::varint(&mut list);
-        add(number.map_err(|Damage| document.damaged(here, "a damaged list of integers"))?)?;
+        add(number.map_err(|DamagedMessage| document.damaged(here, "a damaged list of integers"))?)?;
     }
     Ok(())
 }
@@ -245,7 +250,7 @@ pub(super) fn begins(head: &[u8]) -> bool {
 }
 
 /// True if the fields of a message that may be cut off are as declared, down to the third level.
-fn fits(mut bytes: &[u8], shape: &Shape, level: u32, told: &mut bool) -> bool {
+fn fits(mut bytes: &[u8], shape: &MessageShape, level: u32, told: &mut bool) -> bool {
     while !bytes.is_empty() {
         let Ok(tag) = protobuf::varint(&mut bytes) else { return true };
         let Ok((number, WireType::Bytes)) = protobuf::tag(tag) else { return false };

@@ -14,19 +14,19 @@ mod document;
 mod layout;
 mod message;
 
-use super::locations::{self, Budget, Measurement};
+use super::locations::{self, MeasurementType, MemoryBudget};
 use super::protobuf::json;
 use super::protobuf::stream::{self, GZIP};
 use super::stacks::add_stack;
-use super::{Input, Reader, Recording, Settings, input};
+use super::{Input, ReadSettings, Reader, Recording, input};
 use dictionary::Dictionary;
 use document::Document;
-use layout::Layout;
-use message::{Item, Node, each_number};
+use layout::MessageLayout;
+use message::{FieldValue, MessageNode, each_number};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, TimeOrder},
 };
 use sediment_core::skipped::Reason;
@@ -55,8 +55,8 @@ fn recognises(head: &[u8]) -> bool {
 /// A type and its unit.
 type Type = (Vec<u8>, Vec<u8>);
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
-    let mut budget = Budget::of(input.length());
+fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
+    let mut budget = MemoryBudget::of(input.length());
     let bytes = stream::unpacked(input, STREAMS.bytes(input.length()).min(budget.0 / 4))?;
     let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
     if packed {
@@ -68,10 +68,10 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     budget.take(encoded.iter().map(|message| message.len() * 2).sum())?;
     let messages: Vec<&[u8]> =
         if from_json { encoded.iter().map(Vec::as_slice).collect() } else { message::messages(document)? };
-    let messages = || messages.iter().map(|&bytes| Node { shape: &message::DATA, bytes });
+    let messages = || messages.iter().map(|&bytes| MessageNode { shape: &message::DATA, bytes });
     let mut counted_type: Option<Type> = None;
     for data in messages() {
-        let tables = Dictionary::read(data, document, &mut Budget(budget.0))?;
+        let tables = Dictionary::read(data, document, &mut MemoryBudget(budget.0))?;
         profiles(data, document, &mut |profile| {
             let (kind, samples) = outline(profile, document, &tables)?;
             if samples > 0 {
@@ -85,11 +85,11 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     }
     let Some(counted_type) = counted_type else { return Err(locations::no_sample()) };
     let event = locations::event((&counted_type.0, &counted_type.1));
-    let mut reading = Reading {
+    let mut reading = OtlpConversion {
         document,
         counted_type,
         recording: Recording {
-            source: Source::new("OTLP call stacks", &event, &[CallCounts, TimeOrder]),
+            source: ProfileSource::new("OTLP call stacks", &event, &[CallCounts, TimeOrder]),
             ..Recording::default()
         },
         budget,
@@ -100,7 +100,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     for data in messages() {
         reading.add(data)?;
     }
-    let Reading { mut recording, profiles, samples, sum, .. } = reading;
+    let OtlpConversion { mut recording, profiles, samples, sum, .. } = reading;
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
             &recording,
@@ -126,72 +126,76 @@ fn of_json(text: &[u8]) -> Result<Vec<Vec<u8>>> {
 
 /// Calls `visit` with every profile of a message.
 fn profiles<'a>(
-    node: Node<'a>,
+    node: MessageNode<'a>,
     document: Document<'a>,
-    visit: &mut dyn FnMut(Node<'a>) -> Result<()>,
+    visit: &mut dyn FnMut(MessageNode<'a>) -> Result<()>,
 ) -> Result<()> {
     node.each(document, &mut |name, item| match (name, item) {
-        ("resource_profiles" | "scope_profiles", Item::Message(inner)) => profiles(inner, document, visit),
-        ("profiles", Item::Message(profile)) => visit(profile),
+        ("resource_profiles" | "scope_profiles", FieldValue::Message(inner)) => {
+            profiles(inner, document, visit)
+        }
+        ("profiles", FieldValue::Message(profile)) => visit(profile),
         _ => Ok(()),
     })
 }
 
 /// Calls `visit` with every sample of a profile.
 fn samples<'a>(
-    profile: Node<'a>,
+    profile: MessageNode<'a>,
     document: Document<'a>,
-    visit: &mut dyn FnMut(Node<'a>) -> Result<()>,
+    visit: &mut dyn FnMut(MessageNode<'a>) -> Result<()>,
 ) -> Result<()> {
     profile.each(document, &mut |name, item| match (name, item) {
-        ("samples", Item::Message(sample)) => visit(sample),
+        ("samples", FieldValue::Message(sample)) => visit(sample),
         _ => Ok(()),
     })
 }
 
 /// The type of a profile with its unit, and the number of its samples.
 fn outline<'a, 't>(
-    profile: Node<'a>,
+    profile: MessageNode<'a>,
     document: Document<'a>,
     tables: &'t Dictionary,
-) -> Result<(Measurement<'t>, u64)> {
+) -> Result<(MeasurementType<'t>, u64)> {
     let (mut kind, mut unit, mut samples) = (0, 0, 0);
     profile.each(document, &mut |name, item| match (name, item) {
         ("samples", _) => {
             samples += 1;
             Ok(())
         }
-        ("sample_type" | "period_type", Item::Message(types)) => types.each(document, &mut |field, item| {
-            match (name, field, item) {
-                ("sample_type", "type_strindex", Item::Number(number)) => kind = number,
-                ("sample_type", "unit_strindex", Item::Number(number)) => unit = number,
-                _ => {}
-            }
-            Ok(())
-        }),
+        ("sample_type" | "period_type", FieldValue::Message(types)) => {
+            types.each(document, &mut |field, item| {
+                match (name, field, item) {
+                    ("sample_type", "type_strindex", FieldValue::Number(number)) => kind = number,
+                    ("sample_type", "unit_strindex", FieldValue::Number(number)) => unit = number,
+                    _ => {}
+                }
+                Ok(())
+            })
+        }
         _ => Ok(()),
     })?;
     Ok(((tables.name(kind)?, tables.name(unit)?), samples))
 }
 
 /// A recording on its way.
-struct Reading<'a> {
+struct OtlpConversion<'a> {
     document: Document<'a>,
     counted_type: Type,
     recording: Recording,
-    budget: Budget,
+    budget: MemoryBudget,
     profiles: u64,
     samples: u64,
     sum: u128,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> OtlpConversion<'a> {
     /// Adds the profiles of a message.
-    fn add(&mut self, data: Node<'a>) -> Result<()> {
+    fn add(&mut self, data: MessageNode<'a>) -> Result<()> {
         let document = self.document;
         let before = self.budget.0;
         let mut tables = Dictionary::read(data, document, &mut self.budget)?;
-        let mut layout = Layout::default();
+        let mut layout = MessageLayout::default();
         let attributes = tables.attribute_count();
         profiles(data, document, &mut |profile| {
             samples(profile, document, &mut |sample| layout.add(sample.bytes, attributes, document))
@@ -209,7 +213,7 @@ impl<'a> Reading<'a> {
             }
             self.profiles += 1;
             samples(profile, document, &mut |sample| {
-                let sample = Node { shape: layout.shape(), ..sample };
+                let sample = MessageNode { shape: layout.shape(), ..sample };
                 self.weigh(sample, &tables, &mut weights)
             })
         })?;
@@ -229,24 +233,24 @@ impl<'a> Reading<'a> {
     }
 
     /// Adds the weight of a sample to that of its stack.
-    fn weigh(&mut self, sample: Node<'a>, tables: &Dictionary, weights: &mut [u128]) -> Result<()> {
+    fn weigh(&mut self, sample: MessageNode<'a>, tables: &Dictionary, weights: &mut [u128]) -> Result<()> {
         let document = self.document;
         let (mut stack, mut sum, mut values, mut times) = (0, 0i128, 0u64, 0);
         sample.each(document, &mut |name, item| match (name, item) {
-            ("stack_index", Item::Number(number)) => {
+            ("stack_index", FieldValue::Number(number)) => {
                 stack = number;
                 Ok(())
             }
-            ("timestamps_unix_nano", Item::Count(count)) => {
+            ("timestamps_unix_nano", FieldValue::Count(count)) => {
                 times += count;
                 Ok(())
             }
-            ("values", Item::Numbers(list)) => each_number(list, document, &mut |number| {
+            ("values", FieldValue::Numbers(list)) => each_number(list, document, &mut |number| {
                 values += 1;
                 sum += i128::from(number as i64);
                 Ok(())
             }),
-            ("attribute_indices", Item::Numbers(list)) => each_number(list, document, &mut |_| Ok(())),
+            ("attribute_indices", FieldValue::Numbers(list)) => each_number(list, document, &mut |_| Ok(())),
             _ => Ok(()),
         })?;
         match (values, times) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One event that was recorded (perf_event_attr): which fields its samples have, and what can be learnt from them.
 
-use super::cursor::Cursor;
+use super::cursor::PerfDataCursor;
 use sediment_core::error::Result;
 
 /// Bits of `sample_type` (PERF_SAMPLE_*).
@@ -79,7 +79,7 @@ pub(super) struct Attribute {
 }
 
 impl Attribute {
-    pub(super) fn read(mut cursor: Cursor) -> Result<Self> {
+    pub(super) fn read(mut cursor: PerfDataCursor) -> Result<Self> {
         const FREQUENCY: u32 = 10;
         const SAMPLE_ID_ALL: u32 = 18;
         const EXCLUDE_USER: u32 = 4;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The second pass over the records: every sample of the events that are read, in no order, on all cores; each
-//! becomes counts of branches between addresses of a space ([`Table`]) and skipped items. Addresses are resolved at
+//! becomes counts of branches between addresses of a space ([`KeyCounts`]) and skipped items. Addresses are resolved at
 //! the end, once each.
 
 use super::attribute::{Attribute, SampleContent};
-use super::mappings::{AddressLookup, SpaceId, When};
-use super::records::{Branch, BranchType, Mode, Sample, Words, kind};
+use super::mappings::{FileLookup, SpaceId, When};
+use super::records::{BranchEntry, BranchType, CpuMode, PerfSample, RecordWords, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use super::survey::Survey;
-use super::table::{Key, Kind, Table};
+use super::table::{CountKind, Key, KeyCounts};
 use crate::read::{
     AddressId, DsoId, Input, RecordedAddress, RecordedDso, Recording, Spot, StraightRun, TransferKind,
 };
@@ -31,12 +31,12 @@ pub(super) struct SampleCounts {
 }
 
 /// One worker's counts.
-struct Counts<'a> {
+struct WorkerCounts<'a> {
     survey: &'a Survey<'a>,
     /// Straight runs between branches are counted.
     between_branches: bool,
     seen: SampleCounts,
-    table: Table,
+    table: KeyCounts,
     /// Of one sample.
     keys: Vec<Key>,
     stack: Vec<u64>,
@@ -50,17 +50,17 @@ pub(super) fn count(
     between_branches: bool,
     recording: &mut Recording,
 ) -> Result<SampleCounts> {
-    let new = || Counts {
+    let new = || WorkerCounts {
         survey,
         between_branches,
         seen: SampleCounts::default(),
-        table: Table::default(),
+        table: KeyCounts::default(),
         keys: Vec::new(),
         stack: Vec::new(),
         pairs: Vec::new(),
     };
     let mut all =
-        on_all_cores(survey.file.records(), workers(input.length()), new, Counts::take)?.into_iter();
+        on_all_cores(survey.file.records(), workers(input.length()), new, WorkerCounts::take)?.into_iter();
     let (mut seen, mut table) = all.next().map(|first| (first.seen, first.table)).unwrap_or_default();
     for counts in all {
         seen.add(&counts.seen);
@@ -89,7 +89,7 @@ impl SampleCounts {
     }
 }
 
-impl Counts<'_> {
+impl WorkerCounts<'_> {
     fn take(&mut self, batch: &Batch) -> Result<()> {
         let survey = self.survey;
         let events = &survey.file.events;
@@ -101,7 +101,7 @@ impl Counts<'_> {
             let index = events.index_of(kind::SAMPLE, record.body);
             let attribute = &events.attributes[index];
             // Also those that are not used are to be whole.
-            let sample = Sample::read(attribute, &record)?;
+            let sample = PerfSample::read(attribute, &record)?;
             if survey.read[index] {
                 self.sample(attribute, &sample, sequence);
             }
@@ -109,14 +109,14 @@ impl Counts<'_> {
         Ok(())
     }
 
-    fn sample(&mut self, attribute: &Attribute, sample: &Sample, sequence: u64) {
+    fn sample(&mut self, attribute: &Attribute, sample: &PerfSample, sequence: u64) {
         self.seen.samples += 1;
         if sample.time != 0 {
             let first = &mut self.seen.first;
             *first = if *first == 0 { sample.time } else { (*first).min(sample.time) };
             self.seen.last = self.seen.last.max(sample.time);
         }
-        if sample.mode == Mode::Guest {
+        if sample.mode == CpuMode::Guest {
             self.seen.skipped.add(Reason::GuestSample, 0, "");
             return;
         }
@@ -125,7 +125,8 @@ impl Counts<'_> {
             SampleContent::BranchStacks => {
                 self.own_cost(space, sample);
                 self.seen.passages += sample.branches.len() as u64;
-                let untyped = if attribute.records_calls_only() { Kind::Call } else { Kind::Branch };
+                let untyped =
+                    if attribute.records_calls_only() { CountKind::Call } else { CountKind::Branch };
                 self.keys.clear();
                 for branch in sample.branches.iter() {
                     self.branch(space, branch, untyped);
@@ -138,7 +139,7 @@ impl Counts<'_> {
             SampleContent::SingleBranches => {
                 self.seen.passages += 1;
                 let from = sample.address.unwrap_or(0);
-                self.table.add(Key::new(space, Kind::Branch, from, sample.other_address), 1);
+                self.table.add(Key::new(space, CountKind::Branch, from, sample.other_address), 1);
             }
             SampleContent::BranchesAsStack => {
                 self.own_cost(space, sample);
@@ -163,36 +164,36 @@ impl Counts<'_> {
         }
     }
 
-    fn own_cost(&mut self, space: SpaceId, sample: &Sample) {
+    fn own_cost(&mut self, space: SpaceId, sample: &PerfSample) {
         let Some(address) = sample.address else { return };
-        if sample.mode == Mode::System || address >> 63 == 1 {
+        if sample.mode == CpuMode::System || address >> 63 == 1 {
             self.seen.skipped.add(Nowhere::System.of(Amount::OwnCost), sample.period.into(), "");
         } else {
-            self.table.add(Key::new(space, Kind::Own, address, 0), sample.period);
+            self.table.add(Key::new(space, CountKind::Own, address, 0), sample.period);
         }
     }
 
     /// Counts the code between each branch and the one before it.
-    fn straight_runs(&mut self, space: SpaceId, sample: &Sample) {
+    fn straight_runs(&mut self, space: SpaceId, sample: &PerfSample) {
         // A branch record that was lost in between leaves a stretch that no program has.
         const LONGEST: u64 = 1 << 16;
-        let mut newer: Option<Branch> = None;
+        let mut newer: Option<BranchEntry> = None;
         for older in sample.branches.iter() {
             if let Some(newer) = newer.filter(|newer| newer.from.wrapping_sub(older.to) < LONGEST) {
-                self.keys.push(Key::new(space, Kind::Straight, older.to, newer.from));
+                self.keys.push(Key::new(space, CountKind::Straight, older.to, newer.from));
             }
             newer = Some(older);
         }
     }
 
-    fn branch(&mut self, space: SpaceId, branch: Branch, untyped: Kind) {
+    fn branch(&mut self, space: SpaceId, branch: BranchEntry, untyped: CountKind) {
         let kind = match branch.kind {
-            BranchType::Call => Kind::Call,
+            BranchType::Call => CountKind::Call,
             BranchType::Untyped => untyped,
             BranchType::No(why) => {
                 self.seen.no_calls[why as usize] += 1;
                 match why {
-                    NoCall::Return | NoCall::Jump | NoCall::IndirectJump => Kind::Passed,
+                    NoCall::Return | NoCall::Jump | NoCall::IndirectJump => CountKind::Passed,
                     _ => return,
                 }
             }
@@ -209,26 +210,26 @@ impl Counts<'_> {
         self.pairs.dedup();
         self.seen.passages += self.pairs.len() as u64;
         for (from, to) in &self.pairs {
-            self.table.add(Key::new(space, Kind::Call, *from, *to), period);
+            self.table.add(Key::new(space, CountKind::Call, *from, *to), period);
         }
     }
 }
 
 /// The instruction that the program itself was at, if the sample says.
-fn running(sample: &Sample) -> Option<u64> {
+fn running(sample: &PerfSample) -> Option<u64> {
     match sample.mode {
-        Mode::User => sample.address,
+        CpuMode::User => sample.address,
         _ => user_chain(sample.chain, sample.mode).next(),
     }
 }
 
 /// The part of a call chain that lies in the program, innermost first: where it was, then where it was called from, which is
 /// the byte before the one that it returns to.
-fn user_chain(chain: Words<'_>, mode: Mode) -> impl Iterator<Item = u64> {
+fn user_chain(chain: RecordWords<'_>, mode: CpuMode) -> impl Iterator<Item = u64> {
     /// PERF_CONTEXT_*: the next addresses are of user space; the lowest of them.
     const USER: u64 = -512i64 as u64;
     const FIRST_CONTEXT: u64 = -4095i64 as u64;
-    let mut in_user = mode == Mode::User;
+    let mut in_user = mode == CpuMode::User;
     let mut innermost = true;
     chain.iter().filter_map(move |word| {
         if word >= FIRST_CONTEXT {
@@ -310,8 +311,8 @@ impl<'a> AddressResolver<'a> {
             return Err(Nowhere::NoAddress);
         }
         let (file, offset) = match self.survey.spaces.find(space, address) {
-            AddressLookup::File { file, offset } => (file, offset),
-            AddressLookup::Nowhere(why) => return Err(why),
+            FileLookup::File { file, offset } => (file, offset),
+            FileLookup::Nowhere(why) => return Err(why),
         };
         let slot = &mut self.dsos[file.index()];
         if slot.is_none() {
@@ -324,23 +325,23 @@ impl<'a> AddressResolver<'a> {
     fn settle_one(&self, key: Key, count: u64, at: &impl Fn(u64) -> Lookup, recording: &mut Recording) {
         let weight = u128::from(count);
         let kind = match key.kind() {
-            Kind::Own => {
+            CountKind::Own => {
                 match at(key.from) {
                     Ok(place) => recording.add_samples(place, weight),
                     Err(why) => recording.skipped.add(why.of(Amount::SampleCost), weight, ""),
                 }
                 return;
             }
-            Kind::Straight => {
+            CountKind::Straight => {
                 if let (Ok(from), Ok(to)) = (at(key.from), at(key.to)) {
                     recording.add_straight_run(StraightRun { from, to: Some(to), count });
                 }
                 return;
             }
             // The ends of a branch that is no call are places by now, and that is all.
-            Kind::Passed => return,
-            Kind::Call => TransferKind::Call,
-            Kind::Branch => TransferKind::Branch,
+            CountKind::Passed => return,
+            CountKind::Call => TransferKind::Call,
+            CountKind::Branch => TransferKind::Branch,
         };
         recording.total = recording.total.saturating_add(weight);
         // A call in a stack weighs its samples' periods, and how many there were is not kept.

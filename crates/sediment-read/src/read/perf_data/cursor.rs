@@ -3,15 +3,15 @@
 
 use sediment_core::error::{Error, Result};
 
-/// Bytes of the file, where they stand in it, and what is left of them.
+/// Rest of a part of the file with its offset.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(super) struct PerfDataCursor<'a> {
     left: &'a [u8],
     offset: u64,
     big_endian: bool,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> PerfDataCursor<'a> {
     pub(super) fn new(bytes: &'a [u8], offset: u64, big_endian: bool) -> Self {
         Self { left: bytes, offset, big_endian }
     }

@@ -3,8 +3,8 @@
 //! written to a pipe has them as records instead.
 
 use super::attribute::Attribute;
-use super::cursor::Cursor;
-use super::records::{Events, Record, build_id, kind};
+use super::cursor::PerfDataCursor;
+use super::records::{Events, PerfRecord, build_id, kind};
 use super::stream::{Batch, Stream};
 use crate::read::{Input, input};
 use sediment_core::error::{Error, Result};
@@ -37,7 +37,7 @@ pub(super) fn recognises(bytes: &[u8]) -> bool {
 pub(super) struct PerfFile<'a> {
     input: &'a dyn Input,
     pub(super) big_endian: bool,
-    data: Section,
+    data: FileSection,
     pub(super) events: Events,
     /// Machine architecture as `uname -m` spells it.
     pub(super) arch: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct PerfFile<'a> {
 
 /// A part of the file, by offset and size.
 #[derive(Debug, Clone, Copy)]
-struct Section {
+struct FileSection {
     offset: u64,
     size: u64,
 }
@@ -62,13 +62,13 @@ impl<'a> PerfFile<'a> {
     pub(super) fn open(input: &'a dyn Input) -> Result<Self> {
         let head = input::head(input, HEADER as usize)?;
         let big_endian = head.starts_with(MAGIC_BIG_ENDIAN);
-        let mut header = Cursor::new(&head, 0, big_endian);
+        let mut header = PerfDataCursor::new(&head, 0, big_endian);
         header.bytes(8, "the magic number")?;
         let header_size = header.u64("the size of the header")?;
         let mut file = Self {
             input,
             big_endian,
-            data: Section { offset: HEADER_OF_PIPE, size: input.length().saturating_sub(HEADER_OF_PIPE) },
+            data: FileSection { offset: HEADER_OF_PIPE, size: input.length().saturating_sub(HEADER_OF_PIPE) },
             events: Events::default(),
             arch: None,
             host: None,
@@ -110,7 +110,7 @@ impl<'a> PerfFile<'a> {
     }
 
     /// That a section lies in the file.
-    fn check(&self, section: Section, what: &str) -> Result<()> {
+    fn check(&self, section: FileSection, what: &str) -> Result<()> {
         let length = self.input.length();
         if section.offset > length {
             return Err(Error::at_offset(
@@ -131,7 +131,7 @@ impl<'a> PerfFile<'a> {
     }
 
     /// The bytes of a section, which are not more than the file has.
-    fn section(&self, section: Section, what: &str) -> Result<Vec<u8>> {
+    fn section(&self, section: FileSection, what: &str) -> Result<Vec<u8>> {
         self.check(section, what)?;
         let mut bytes = vec![0; section.size as usize];
         let count = input::fill(self.input, section.offset, &mut bytes)?;
@@ -139,11 +139,11 @@ impl<'a> PerfFile<'a> {
         Ok(bytes)
     }
 
-    fn read_attributes(&mut self, all: Section, size_of_one: u64) -> Result<()> {
+    fn read_attributes(&mut self, all: FileSection, size_of_one: u64) -> Result<()> {
         /// The first published size of perf_event_attr, and the two numbers that follow each.
         const SMALLEST: u64 = 64 + 16;
         let bytes = self.section(all, "the events")?;
-        let mut left = Cursor::new(&bytes, all.offset, self.big_endian);
+        let mut left = PerfDataCursor::new(&bytes, all.offset, self.big_endian);
         if left.len() == 0 {
             return Err(Error::at_offset(32, "perf recorded no event").with_hint(NO_EVENTS));
         }
@@ -160,8 +160,12 @@ impl<'a> PerfFile<'a> {
             let one = left.bytes(size_of_one, "an event")?;
             let (attribute, ids) = one.split_at(size_of_one as usize - 16);
             let index = self.events.attributes.len();
-            self.events.attributes.push(Attribute::read(Cursor::new(attribute, offset, self.big_endian))?);
-            let mut ids = Cursor::new(ids, offset + size_of_one - 16, self.big_endian);
+            self.events.attributes.push(Attribute::read(PerfDataCursor::new(
+                attribute,
+                offset,
+                self.big_endian,
+            ))?);
+            let mut ids = PerfDataCursor::new(ids, offset + size_of_one - 16, self.big_endian);
             let ids = section(&mut ids, "ids of an event")?;
             // Sections of ids may lie over each other, but not so often that they are more than the file.
             budget = budget.checked_sub(ids.size).ok_or_else(|| {
@@ -169,12 +173,12 @@ impl<'a> PerfFile<'a> {
                     .with_hint("is the file unchanged since perf wrote it?")
             })?;
             let bytes = self.section(ids, "the ids of an event")?;
-            self.read_ids(Cursor::new(&bytes, ids.offset, self.big_endian), index)?;
+            self.read_ids(PerfDataCursor::new(&bytes, ids.offset, self.big_endian), index)?;
         }
         Ok(())
     }
 
-    fn read_ids(&mut self, mut left: Cursor, index: usize) -> Result<()> {
+    fn read_ids(&mut self, mut left: PerfDataCursor, index: usize) -> Result<()> {
         while left.len() > 0 {
             self.events.by_id.insert(left.u64("the id of an event")?, index);
         }
@@ -186,9 +190,9 @@ impl<'a> PerfFile<'a> {
         let present: Vec<u64> =
             (0..256).filter(|bit| features[*bit as usize / 64] >> (bit % 64) & 1 == 1).collect();
         let start = self.data.offset.saturating_add(self.data.size);
-        let table = Section { offset: start, size: present.len() as u64 * 16 };
+        let table = FileSection { offset: start, size: present.len() as u64 * 16 };
         let bytes = self.section(table, "the table of features")?;
-        let mut table = Cursor::new(&bytes, start, self.big_endian);
+        let mut table = PerfDataCursor::new(&bytes, start, self.big_endian);
         for feature in present {
             let place = section(&mut table, "a feature")?;
             let what = match feature {
@@ -199,16 +203,16 @@ impl<'a> PerfFile<'a> {
                 _ => continue,
             };
             let bytes = self.section(place, what)?;
-            self.read_feature(feature, Cursor::new(&bytes, place.offset, self.big_endian))?;
+            self.read_feature(feature, PerfDataCursor::new(&bytes, place.offset, self.big_endian))?;
         }
         Ok(())
     }
 
-    fn read_feature(&mut self, feature: u64, mut bytes: Cursor) -> Result<()> {
+    fn read_feature(&mut self, feature: u64, mut bytes: PerfDataCursor) -> Result<()> {
         match feature {
             feature::BUILD_ID => {
                 while bytes.len() > 0 {
-                    let record = Record::next(&mut bytes)?;
+                    let record = PerfRecord::next(&mut bytes)?;
                     self.read_build_id(&record)?;
                 }
                 Ok(())
@@ -227,7 +231,7 @@ impl<'a> PerfFile<'a> {
     }
 
     /// An entry of the table of build-ids, which is a record of the same form where it stands among the records.
-    fn read_build_id(&mut self, record: &Record) -> Result<()> {
+    fn read_build_id(&mut self, record: &PerfRecord) -> Result<()> {
         /// The size of the build-id stands behind it.
         const MISC_SIZE: u16 = 1 << 15;
         let mut entry = record.body;
@@ -240,7 +244,7 @@ impl<'a> PerfFile<'a> {
         Ok(())
     }
 
-    fn read_event_names(&mut self, mut left: Cursor) -> Result<()> {
+    fn read_event_names(&mut self, mut left: PerfDataCursor) -> Result<()> {
         let count = left.u32("the number of events")?;
         let attribute_size = left.u32("the size of an event")?;
         for index in 0..count as usize {
@@ -276,7 +280,7 @@ impl<'a> PerfFile<'a> {
     }
 
     /// Takes what a record says that perf wrote for itself.
-    pub(super) fn read_record_of_perf(&mut self, record: &Record) -> Result<()> {
+    pub(super) fn read_record_of_perf(&mut self, record: &PerfRecord) -> Result<()> {
         let mut body = record.body;
         match record.kind {
             kind::HEADER_ATTR => {
@@ -288,7 +292,7 @@ impl<'a> PerfFile<'a> {
                 let size = if size == 0 { 64 } else { size };
                 let offset = body.offset();
                 let attribute = body.bytes(u64::from(size), "an event")?;
-                self.events.attributes.push(Attribute::read(Cursor::new(
+                self.events.attributes.push(Attribute::read(PerfDataCursor::new(
                     attribute,
                     offset,
                     self.big_endian,
@@ -316,21 +320,21 @@ impl<'a> PerfFile<'a> {
     }
 }
 
-fn section(cursor: &mut Cursor, what: &str) -> Result<Section> {
+fn section(cursor: &mut PerfDataCursor, what: &str) -> Result<FileSection> {
     let what = format!("the place of the {what}");
-    Ok(Section { offset: cursor.u64(&what)?, size: cursor.u64(&what)? })
+    Ok(FileSection { offset: cursor.u64(&what)?, size: cursor.u64(&what)? })
 }
 
 /// A string that is text; None if it is empty.
-fn text(cursor: &mut Cursor) -> Result<Option<String>> {
+fn text(cursor: &mut PerfDataCursor) -> Result<Option<String>> {
     let text = string(cursor)?;
     Ok(std::str::from_utf8(text).ok().filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
 /// A string with its length before it, filled up with NULs.
-fn string<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8]> {
+fn string<'a>(cursor: &mut PerfDataCursor<'a>) -> Result<&'a [u8]> {
     let length = cursor.u32("the length of a string")?;
     let offset = cursor.offset();
     let bytes = cursor.bytes(u64::from(length), "a string")?;
-    Ok(Cursor::new(bytes, offset, false).rest_as_string())
+    Ok(PerfDataCursor::new(bytes, offset, false).rest_as_string())
 }

@@ -48,8 +48,8 @@ impl FileId {
 
 /// Change of an address space.
 #[derive(Debug)]
-pub(super) enum Change {
-    Map(Mapping),
+pub(super) enum AddressSpaceChange {
+    Map(MappingRecord),
     /// The process now runs another program.
     Exec {
         process: u32,
@@ -62,7 +62,7 @@ pub(super) enum Change {
 
 /// Mapping made by one record.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(super) struct MappingRecord {
     pub(super) process: u32,
     pub(super) start: u64,
     pub(super) length: u64,
@@ -82,7 +82,7 @@ pub(super) struct SpaceId(pub(super) u32);
 
 /// File and offset at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum AddressLookup {
+pub(super) enum FileLookup {
     /// The byte at this offset of a file.
     File {
         file: FileId,
@@ -95,15 +95,15 @@ pub(super) enum AddressLookup {
 #[derive(Debug, Default)]
 pub(super) struct Spaces {
     /// Content of each space when it ended, by id.
-    held: Vec<Option<Arc<Shared>>>,
+    held: Vec<Option<Arc<SharedLayer>>>,
     /// From when on each process had which space, in the order of time.
     of_process: HashMap<u32, Vec<(When, SpaceId)>>,
     kernel: Layer,
-    files: Files,
+    files: MappedFiles,
 }
 
 #[derive(Debug, Default)]
-struct Files {
+struct MappedFiles {
     files: Vec<MappedFile>,
     /// Kind of each, by id.
     kinds: Vec<FileKind>,
@@ -125,23 +125,23 @@ enum FileKind {
 #[derive(Debug, Default)]
 struct Follower {
     spaces: Spaces,
-    now: HashMap<u32, Space>,
+    now: HashMap<u32, LayeredSpace>,
     mapped: usize,
     copied: usize,
 }
 
 /// The address space of one process: its newest mappings over those it shares with relatives.
 #[derive(Debug, Clone)]
-struct Space {
+struct LayeredSpace {
     id: SpaceId,
     own: Layer,
-    below: Option<Arc<Shared>>,
+    below: Option<Arc<SharedLayer>>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedLayer {
     layer: Layer,
-    below: Option<Arc<Shared>>,
+    below: Option<Arc<SharedLayer>>,
 }
 
 /// Mappings that do not overlap, by the first address at which each shows.
@@ -158,15 +158,17 @@ struct Visible {
 
 impl Spaces {
     /// Follows the changes, which come in the order of time.
-    pub(super) fn follow(changes: Vec<(When, Change)>) -> Result<Self> {
+    pub(super) fn follow(changes: Vec<(When, AddressSpaceChange)>) -> Result<Self> {
         let mut follower = Follower::default();
         follower.spaces.held.push(None);
         for (when, change) in changes {
             match change {
-                Change::Map(mapping) => follower.map(when, mapping),
-                Change::Exec { process } => follower.begin(process, when, None),
-                Change::Fork { parent, child } if parent != child => follower.fork(when, parent, child),
-                Change::Fork { .. } => {}
+                AddressSpaceChange::Map(mapping) => follower.map(when, mapping),
+                AddressSpaceChange::Exec { process } => follower.begin(process, when, None),
+                AddressSpaceChange::Fork { parent, child } if parent != child => {
+                    follower.fork(when, parent, child)
+                }
+                AddressSpaceChange::Fork { .. } => {}
             }
             if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
                 return Err(Error::new(
@@ -193,10 +195,10 @@ impl Spaces {
     }
 
     /// Looks an address of a space up.
-    pub(super) fn find(&self, space: SpaceId, address: u64) -> AddressLookup {
+    pub(super) fn find(&self, space: SpaceId, address: u64) -> FileLookup {
         // User space is the lower half of the addresses on every machine that has branch records.
         if address >> 63 == 1 {
-            return AddressLookup::Nowhere(Nowhere::Kernel);
+            return FileLookup::Nowhere(Nowhere::Kernel);
         }
         let mut found = None;
         let mut below = self.held[space.0 as usize].as_deref();
@@ -206,14 +208,14 @@ impl Spaces {
         }
         let Some(visible) = found else {
             let kernel = self.kernel.at(address).is_some();
-            return AddressLookup::Nowhere(if kernel { Nowhere::Kernel } else { Nowhere::Unmapped });
+            return FileLookup::Nowhere(if kernel { Nowhere::Kernel } else { Nowhere::Unmapped });
         };
         match self.files.kinds[visible.file.index()] {
             FileKind::File => {
-                AddressLookup::File { file: visible.file, offset: address.wrapping_add(visible.shift) }
+                FileLookup::File { file: visible.file, offset: address.wrapping_add(visible.shift) }
             }
-            FileKind::Vdso => AddressLookup::Nowhere(Nowhere::Vdso),
-            FileKind::None => AddressLookup::Nowhere(Nowhere::AnonymousCode),
+            FileKind::Vdso => FileLookup::Nowhere(Nowhere::Vdso),
+            FileKind::None => FileLookup::Nowhere(Nowhere::AnonymousCode),
         }
     }
 
@@ -238,7 +240,7 @@ impl Spaces {
     }
 }
 
-impl Files {
+impl MappedFiles {
     fn id(&mut self, file: MappedFile, executable: bool) -> FileId {
         let id = match self.ids.get(&file) {
             Some(id) => *id,
@@ -258,8 +260,8 @@ impl Files {
 }
 
 impl Follower {
-    fn map(&mut self, when: When, mapping: Mapping) {
-        let Mapping { process, start, length, file_offset, file, kernel, executable, inode } = mapping;
+    fn map(&mut self, when: When, mapping: MappingRecord) {
+        let MappingRecord { process, start, length, file_offset, file, kernel, executable, inode } = mapping;
         let file = self.spaces.files.id(file, executable && !kernel);
         if executable && !kernel {
             let mut recorded = FileEvidence { inode, ..FileEvidence::default() };
@@ -292,16 +294,16 @@ impl Follower {
     }
 
     /// Gives a process a new space over what is below.
-    fn begin(&mut self, process: u32, when: When, below: Option<Arc<Shared>>) {
+    fn begin(&mut self, process: u32, when: When, below: Option<Arc<SharedLayer>>) {
         self.end(process);
         let id = SpaceId(self.spaces.held.len() as u32);
         self.spaces.held.push(None);
-        self.now.insert(process, Space { id, own: Layer::default(), below });
+        self.now.insert(process, LayeredSpace { id, own: Layer::default(), below });
         self.spaces.of_process.entry(process).or_default().push((when, id));
     }
 
     /// Ends the space of a process, and returns what it held.
-    fn end(&mut self, process: u32) -> Option<Arc<Shared>> {
+    fn end(&mut self, process: u32) -> Option<Arc<SharedLayer>> {
         let held = self.share(process);
         if let Some(space) = self.now.remove(&process) {
             self.spaces.held[space.id.0 as usize].clone_from(&held);
@@ -310,7 +312,7 @@ impl Follower {
     }
 
     /// Makes what a process has mapped a layer that others may stand on.
-    fn share(&mut self, process: u32) -> Option<Arc<Shared>> {
+    fn share(&mut self, process: u32) -> Option<Arc<SharedLayer>> {
         let space = self.now.get_mut(&process)?;
         if !space.own.0.is_empty() {
             let mut layer = std::mem::take(&mut space.own);
@@ -324,13 +326,13 @@ impl Follower {
                 below.clone_from(&shared.below);
                 layer = one;
             }
-            space.below = Some(Arc::new(Shared { layer, below }));
+            space.below = Some(Arc::new(SharedLayer { layer, below }));
         }
         space.below.clone()
     }
 }
 
-impl Space {
+impl LayeredSpace {
     /// True if an address that is mapped would mean something else. A hidden layer may cause a false positive.
     fn would_change(&self, start: u64, new: Visible) -> bool {
         let mut below = self.below.as_deref();
@@ -406,9 +408,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn mapping(process: u32, start: u64, length: u64, path: &str) -> Change {
+    fn mapping(process: u32, start: u64, length: u64, path: &str) -> AddressSpaceChange {
         let file = MappedFile { path: path.as_bytes().into(), build_id: None };
-        Change::Map(Mapping {
+        AddressSpaceChange::Map(MappingRecord {
             process,
             start,
             length,
@@ -420,7 +422,7 @@ mod tests {
         })
     }
 
-    fn follow(changes: Vec<Change>) -> Result<Spaces> {
+    fn follow(changes: Vec<AddressSpaceChange>) -> Result<Spaces> {
         Spaces::follow(changes.into_iter().enumerate().map(|(i, change)| (at(i), change)).collect())
     }
 
@@ -430,8 +432,8 @@ mod tests {
 
     fn path_at(spaces: &Spaces, process: u32, when: When, address: u64) -> Option<&str> {
         match spaces.find(spaces.at(process, when), address) {
-            AddressLookup::File { file, .. } => std::str::from_utf8(&spaces.files()[file.index()].path).ok(),
-            AddressLookup::Nowhere(_) => None,
+            FileLookup::File { file, .. } => std::str::from_utf8(&spaces.files()[file.index()].path).ok(),
+            FileLookup::Nowhere(_) => None,
         }
     }
 
@@ -439,11 +441,11 @@ mod tests {
     fn a_child_keeps_what_its_parent_had_and_an_exec_starts_anew() {
         let spaces = follow(vec![
             mapping(1, 100, 50, "/a"),
-            Change::Fork { parent: 1, child: 2 },
+            AddressSpaceChange::Fork { parent: 1, child: 2 },
             mapping(1, 120, 10, "/parent"),
             mapping(2, 140, 10, "/child"),
-            Change::Fork { parent: 2, child: 3 },
-            Change::Exec { process: 2 },
+            AddressSpaceChange::Fork { parent: 2, child: 3 },
+            AddressSpaceChange::Exec { process: 2 },
         ])
         .unwrap();
         let path = |process, time, address| path_at(&spaces, process, at(time), address);
@@ -457,10 +459,10 @@ mod tests {
         );
         assert_eq!((path(3, 9, 145), path(2, 9, 145)), (Some("/child"), None));
         let find = |process, address| spaces.find(spaces.at(process, at(9)), address);
-        assert_eq!(find(1, 101), AddressLookup::File { file: FileId(0), offset: 0x1001 });
-        assert_eq!(find(9, 101), AddressLookup::Nowhere(Nowhere::Unmapped));
-        assert_eq!(find(1, 99), AddressLookup::Nowhere(Nowhere::Unmapped));
-        assert_eq!(find(1, u64::MAX), AddressLookup::Nowhere(Nowhere::Kernel));
+        assert_eq!(find(1, 101), FileLookup::File { file: FileId(0), offset: 0x1001 });
+        assert_eq!(find(9, 101), FileLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, 99), FileLookup::Nowhere(Nowhere::Unmapped));
+        assert_eq!(find(1, u64::MAX), FileLookup::Nowhere(Nowhere::Kernel));
     }
 
     #[test]
@@ -479,7 +481,7 @@ mod tests {
         let mut changes = Vec::new();
         for process in 0..20_000 {
             changes.push(mapping(process, u64::from(process % 100) * 10, 10, "/a"));
-            changes.push(Change::Fork { parent: process, child: process + 1 });
+            changes.push(AddressSpaceChange::Fork { parent: process, child: process + 1 });
         }
         for round in 0..100_000 {
             changes.push(mapping(1, round % 5_000 * 10, 20, ["/x", "/y"][round as usize % 2]));

@@ -21,12 +21,12 @@ mod survey;
 mod table;
 mod unpack;
 
-use super::{Input, Reader, Recording, Replay, Settings};
+use super::{Input, ReadSettings, Reader, Recording, Replay};
 use attribute::SampleContent;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, Callers, IndirectCalls, TimeOrder},
 };
 use sediment_core::skipped::Reason;
@@ -49,7 +49,7 @@ pub fn check_events(recorded: &[u8]) -> Result<()> {
     if file::recognises(recorded) { file::PerfFile::open(&recorded).map(drop) } else { Ok(()) }
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let survey = Survey::of(input)?;
     let of_samples = ("perf samples", &[Callers, CallCounts, TimeOrder][..]);
     let of_stacks = &[CallCounts, TimeOrder][..];
@@ -102,7 +102,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
     for (name, samples) in survey.not_read() {
         recording.skipped.add_many(Reason::OtherEvent, samples, 0, name);
     }
-    recording.source = Source::new(what, &survey.event_names(), unknown);
+    recording.source = ProfileSource::new(what, &survey.event_names(), unknown);
     recording.arch = survey.file.arch.clone();
     recording.origin.host = survey.file.host.clone();
     recording.origin.duration = seen.last.saturating_sub(seen.first);

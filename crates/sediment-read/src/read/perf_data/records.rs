@@ -2,8 +2,8 @@
 //! The records of a perf.data file: their heads, what happened to address spaces, and the fields of samples.
 
 use super::attribute::{Attribute, branch_sample_type, sample_type};
-use super::cursor::Cursor;
-use super::mappings::{Change, MappedFile, Mapping};
+use super::cursor::PerfDataCursor;
+use super::mappings::{AddressSpaceChange, MappedFile, MappingRecord};
 use crate::read::Inode;
 use sediment_core::error::{Error, Result};
 use sediment_core::skipped::NoCall;
@@ -47,7 +47,7 @@ pub(super) struct Head {
 
 impl Head {
     /// Reads the head of a record that stands at this offset.
-    pub(super) fn read(mut cursor: Cursor) -> Result<Self> {
+    pub(super) fn read(mut cursor: PerfDataCursor) -> Result<Self> {
         let offset = cursor.offset();
         let kind = cursor.u32("the kind of a record")?;
         let misc = cursor.u16("the flags of a record")?;
@@ -65,34 +65,34 @@ impl Head {
 
 /// A record with its body.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Record<'a> {
+pub(super) struct PerfRecord<'a> {
     pub(super) kind: u32,
     pub(super) misc: u16,
-    pub(super) body: Cursor<'a>,
+    pub(super) body: PerfDataCursor<'a>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> PerfRecord<'a> {
     /// Takes the next record.
-    pub(super) fn next(left: &mut Cursor<'a>) -> Result<Self> {
+    pub(super) fn next(left: &mut PerfDataCursor<'a>) -> Result<Self> {
         let Head { kind, misc, size } = Head::read(*left)?;
         left.bytes(HEAD as u64, "a record")?;
         let offset = left.offset();
         let body = left.bytes((size - HEAD) as u64, "a record")?;
-        Ok(Self { kind, misc, body: Cursor::new(body, offset, left.big_endian()) })
+        Ok(Self { kind, misc, body: PerfDataCursor::new(body, offset, left.big_endian()) })
     }
 
     /// Change of an address space that it records, with its time; None for a record of another kind.
-    pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, Change)>> {
+    pub(super) fn change(&self, events: &Events) -> Result<Option<(u64, AddressSpaceChange)>> {
         const MISC_EXEC: u16 = 1 << 13;
         let mut body = self.body;
         let change = match self.kind {
-            kind::MMAP | kind::MMAP2 => Change::Map(self.mapping()?),
+            kind::MMAP | kind::MMAP2 => AddressSpaceChange::Map(self.mapping()?),
             kind::COMM if self.misc & MISC_EXEC != 0 => {
-                Change::Exec { process: body.u32("the process of a name")? }
+                AddressSpaceChange::Exec { process: body.u32("the process of a name")? }
             }
             kind::FORK => {
                 let child = body.u32("a fork")?;
-                Change::Fork { child, parent: body.u32("a fork")? }
+                AddressSpaceChange::Fork { child, parent: body.u32("a fork")? }
             }
             _ => return Ok(None),
         };
@@ -109,7 +109,7 @@ impl<'a> Record<'a> {
         word_before_end(self.body, words(attribute, &[TIME, ID, STREAM_ID, CPU, IDENTIFIER])).unwrap_or(0)
     }
 
-    fn mapping(&self) -> Result<Mapping> {
+    fn mapping(&self) -> Result<MappingRecord> {
         const MISC_DATA: u16 = 1 << 13;
         const MISC_BUILD_ID: u16 = 1 << 14;
         const PROTECTION_EXECUTE: u32 = 4;
@@ -128,7 +128,7 @@ impl<'a> Record<'a> {
             if self.misc & MISC_BUILD_ID != 0 {
                 recorded_id = build_id(&identity[4..], Some(identity[0]));
             } else {
-                let mut identity = Cursor::new(identity, body.offset(), body.big_endian());
+                let mut identity = PerfDataCursor::new(identity, body.offset(), body.big_endian());
                 let (major, minor) = (identity.u32("a device")?, identity.u32("a device")?);
                 let number = identity.u64("an inode")?;
                 if number != 0 {
@@ -140,7 +140,7 @@ impl<'a> Record<'a> {
         }
         let kernel = process == KERNEL || matches!(self.misc & CPU_MODE, MODE_KERNEL | MODE_GUEST_KERNEL);
         let file = MappedFile { path: body.rest_as_string().into(), build_id: recorded_id };
-        Ok(Mapping { process, start, length, file_offset, file, kernel, executable, inode })
+        Ok(MappingRecord { process, start, length, file_offset, file, kernel, executable, inode })
     }
 
     /// Number of records that the kernel dropped, if this is such a record.
@@ -173,7 +173,7 @@ pub(super) struct Events {
 
 impl Events {
     /// The index of the event that a record belongs to.
-    pub(super) fn index_of(&self, kind: u32, body: Cursor) -> usize {
+    pub(super) fn index_of(&self, kind: u32, body: PerfDataCursor) -> usize {
         if self.attributes.len() == 1 {
             return 0;
         }
@@ -182,13 +182,13 @@ impl Events {
     }
 
     /// The event that a record belongs to.
-    pub(super) fn of(&self, kind: u32, body: Cursor) -> &Attribute {
+    pub(super) fn of(&self, kind: u32, body: PerfDataCursor) -> &Attribute {
         &self.attributes[self.index_of(kind, body)]
     }
 }
 
 /// The event that a record belongs to, by the id in it. perf gives all events an id at the same place when there are several.
-fn id_of(first: &Attribute, kind: u32, body: Cursor) -> Option<u64> {
+fn id_of(first: &Attribute, kind: u32, body: PerfDataCursor) -> Option<u64> {
     let sample = kind == kind::SAMPLE;
     if first.has(sample_type::IDENTIFIER) {
         if sample { body.clone().u64("").ok() } else { word_before_end(body, 1) }
@@ -210,7 +210,7 @@ fn words(attribute: &Attribute, fields: &[u64]) -> u64 {
 }
 
 /// The word that begins this many words before the end.
-fn word_before_end(body: Cursor, words: u64) -> Option<u64> {
+fn word_before_end(body: PerfDataCursor, words: u64) -> Option<u64> {
     let mut cursor = body;
     cursor.bytes((body.len() as u64).checked_sub(words * 8)?, "").ok()?;
     cursor.u64("").ok()
@@ -218,7 +218,7 @@ fn word_before_end(body: Cursor, words: u64) -> Option<u64> {
 
 /// Where a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum CpuMode {
     User,
     /// The kernel or a hypervisor.
     System,
@@ -228,8 +228,8 @@ pub(super) enum Mode {
 
 /// A sample.
 #[derive(Debug)]
-pub(super) struct Sample<'a> {
-    pub(super) mode: Mode,
+pub(super) struct PerfSample<'a> {
+    pub(super) mode: CpuMode,
     pub(super) process: u32,
     pub(super) thread: u32,
     pub(super) time: u64,
@@ -237,15 +237,15 @@ pub(super) struct Sample<'a> {
     pub(super) address: Option<u64>,
     /// The data or the branch target that the sample is about, where recorded.
     pub(super) other_address: u64,
-    /// Number of events that it stands for.
+    /// Number of events that it represents.
     pub(super) period: u64,
-    pub(super) chain: Words<'a>,
-    pub(super) branches: Branches<'a>,
+    pub(super) chain: RecordWords<'a>,
+    pub(super) branches: BranchStack<'a>,
 }
 
-impl<'a> Sample<'a> {
+impl<'a> PerfSample<'a> {
     /// Walks the fields in the order in which the kernel writes them, up to the branch stack: what follows is of no use.
-    pub(super) fn read(attribute: &Attribute, record: &Record<'a>) -> Result<Self> {
+    pub(super) fn read(attribute: &Attribute, record: &PerfRecord<'a>) -> Result<Self> {
         let what = "a sample";
         let has = |field: u64| attribute.sample_type & field != 0;
         let mut body = record.body;
@@ -267,31 +267,31 @@ impl<'a> Sample<'a> {
         if has(sample_type::READ) {
             skip_read_values(attribute.read_format, &mut body)?;
         }
-        let mut chain = Words::none(body);
+        let mut chain = RecordWords::none(body);
         if has(sample_type::CALLCHAIN) {
             let count = body.u64("the length of a call chain")?;
-            chain = Words::take(&mut body, count, "a call chain")?;
+            chain = RecordWords::take(&mut body, count, "a call chain")?;
         }
         if has(sample_type::RAW) {
             let size = body.u32("the size of raw data")?;
             body.bytes(u64::from(size), "raw data")?;
         }
         let branches = if has(sample_type::BRANCH_STACK) {
-            Branches::take(attribute, &mut body)?
+            BranchStack::take(attribute, &mut body)?
         } else {
-            Branches::none(body)
+            BranchStack::none(body)
         };
         let mode = match record.misc & CPU_MODE {
-            MODE_GUEST_KERNEL | MODE_GUEST_USER => Mode::Guest,
-            MODE_KERNEL | MODE_HYPERVISOR => Mode::System,
-            _ => Mode::User,
+            MODE_GUEST_KERNEL | MODE_GUEST_USER => CpuMode::Guest,
+            MODE_KERNEL | MODE_HYPERVISOR => CpuMode::System,
+            _ => CpuMode::User,
         };
         Ok(Self { mode, process, thread, time, address, other_address, period, chain, branches })
     }
 }
 
 /// Counter values: one with what belongs to it, or those of a group after what they share.
-fn skip_read_values(format: u64, body: &mut Cursor) -> Result<()> {
+fn skip_read_values(format: u64, body: &mut PerfDataCursor) -> Result<()> {
     const TIMES: u64 = 1 | 1 << 1;
     const ID: u64 = 1 << 2;
     const GROUP: u64 = 1 << 3;
@@ -300,25 +300,25 @@ fn skip_read_values(format: u64, body: &mut Cursor) -> Result<()> {
     let each = 1 + u64::from((format & (ID | LOST)).count_ones());
     let what = "counter values";
     if format & GROUP == 0 {
-        return Words::take(body, times + each, what).map(|_| ());
+        return RecordWords::take(body, times + each, what).map(|_| ());
     }
     let count = body.u64("the number of counter values")?;
-    Words::take(body, times, what)?;
-    Words::take(body, count.saturating_mul(each), what).map(|_| ())
+    RecordWords::take(body, times, what)?;
+    RecordWords::take(body, count.saturating_mul(each), what).map(|_| ())
 }
 
 /// Numbers of 8 bytes each.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Words<'a>(Cursor<'a>);
+pub(super) struct RecordWords<'a>(PerfDataCursor<'a>);
 
-impl<'a> Words<'a> {
-    fn none(body: Cursor<'a>) -> Self {
-        Self(Cursor::new(&[], body.offset(), body.big_endian()))
+impl<'a> RecordWords<'a> {
+    fn none(body: PerfDataCursor<'a>) -> Self {
+        Self(PerfDataCursor::new(&[], body.offset(), body.big_endian()))
     }
 
-    fn take(body: &mut Cursor<'a>, count: u64, what: &str) -> Result<Self> {
+    fn take(body: &mut PerfDataCursor<'a>, count: u64, what: &str) -> Result<Self> {
         let (offset, big_endian) = (body.offset(), body.big_endian());
-        Ok(Self(Cursor::new(body.bytes(count.saturating_mul(8), what)?, offset, big_endian)))
+        Ok(Self(PerfDataCursor::new(body.bytes(count.saturating_mul(8), what)?, offset, big_endian)))
     }
 
     pub(super) fn iter(self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
@@ -332,11 +332,11 @@ impl<'a> Words<'a> {
 
 /// A branch stack.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Branches<'a>(Words<'a>);
+pub(super) struct BranchStack<'a>(RecordWords<'a>);
 
 /// One entry of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Branch {
+pub(super) struct BranchEntry {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) kind: BranchType,
@@ -384,22 +384,22 @@ impl BranchType {
     }
 }
 
-impl<'a> Branches<'a> {
+impl<'a> BranchStack<'a> {
     /// Bytes of an entry: from, to, flags.
     const ENTRY: usize = 24;
 
-    fn none(body: Cursor<'a>) -> Self {
-        Self(Words::none(body))
+    fn none(body: PerfDataCursor<'a>) -> Self {
+        Self(RecordWords::none(body))
     }
 
-    fn take(attribute: &Attribute, body: &mut Cursor<'a>) -> Result<Self> {
+    fn take(attribute: &Attribute, body: &mut PerfDataCursor<'a>) -> Result<Self> {
         let count = body.u64("the number of branches")?;
         if attribute.branch_sample_type & branch_sample_type::HW_INDEX != 0 {
             body.u64("the index of the newest branch")?;
         }
-        let entries = Words::take(body, count.saturating_mul(3), "a branch stack")?;
+        let entries = RecordWords::take(body, count.saturating_mul(3), "a branch stack")?;
         if attribute.branch_sample_type & branch_sample_type::COUNTERS != 0 {
-            Words::take(body, count, "the counters of a branch stack")?;
+            RecordWords::take(body, count, "the counters of a branch stack")?;
         }
         Ok(Self(entries))
     }
@@ -409,7 +409,7 @@ impl<'a> Branches<'a> {
     }
 
     /// The entries, newest first.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Branch> + use<'a> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = BranchEntry> + use<'a> {
         let (bytes, big_endian) = (self.0.0.left(), self.0.0.big_endian());
         bytes.chunks_exact(Self::ENTRY).filter_map(move |entry| {
             let (&from, rest) = entry.split_first_chunk()?;
@@ -419,11 +419,11 @@ impl<'a> Branches<'a> {
                 let flags = u64::from_be_bytes(flags);
                 let kind =
                     BranchType::of_flags(|first, width| (flags >> (64 - first - width)) & ((1 << width) - 1));
-                Branch { from: u64::from_be_bytes(from), to: u64::from_be_bytes(to), kind }
+                BranchEntry { from: u64::from_be_bytes(from), to: u64::from_be_bytes(to), kind }
             } else {
                 let flags = u64::from_le_bytes(flags);
                 let kind = BranchType::of_flags(|first, width| (flags >> first) & ((1 << width) - 1));
-                Branch { from: u64::from_le_bytes(from), to: u64::from_le_bytes(to), kind }
+                BranchEntry { from: u64::from_le_bytes(from), to: u64::from_le_bytes(to), kind }
             })
         })
     }

@@ -6,25 +6,25 @@
 
 use super::attribute::SampleContent;
 use super::count::recorded_dso;
-use super::mappings::{AddressLookup, SpaceId, When};
-use super::records::{Mode, Record, Sample, kind};
+use super::mappings::{FileLookup, SpaceId, When};
+use super::records::{CpuMode, PerfRecord, PerfSample, kind};
 use super::stream::in_order;
 use super::survey::Survey;
 use crate::read::replay::ReplaySampling;
-use crate::read::{AddressId, DsoId, Input, Listener, RecordedAddress, Recording, Settings, Spot, Step};
+use crate::read::{AddressId, DsoId, Input, Listener, ReadSettings, RecordedAddress, Recording, Spot, Step};
 use sediment_core::counts::written_table;
 use sediment_core::error::Result;
 
 /// Tells the steps.
 pub(super) fn steps(
     input: &dyn Input,
-    _: &Settings,
+    _: &ReadSettings,
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
     if listener.wants_all() {
         let survey = Survey::of(input)?;
-        return match Files::of(&survey, recording) {
+        return match FileAddresses::of(&survey, recording) {
             Some(files) => {
                 let mut teller = Teller::new(&files);
                 in_order(survey.file.records(), |batch| teller.tell(batch.records(), listener))
@@ -34,7 +34,7 @@ pub(super) fn steps(
     }
     let told = ReplaySampling::of(input.length(), TOLD, listener);
     let (survey, retained) = Survey::keeping(input, Some(told))?;
-    let Some(files) = Files::of(&survey, recording) else { return Ok(()) };
+    let Some(files) = FileAddresses::of(&survey, recording) else { return Ok(()) };
     let mut listeners = listener.for_workers(retained.len());
     if listeners.len() < retained.len() {
         drop(listeners);
@@ -58,13 +58,13 @@ pub(super) fn steps(
 const TOLD: u64 = 16 << 20;
 
 /// Addresses of a recording, by file.
-struct Files<'a> {
+struct FileAddresses<'a> {
     survey: &'a Survey<'a>,
     recording: &'a Recording,
     dsos: Vec<Option<DsoId>>,
 }
 
-impl<'a> Files<'a> {
+impl<'a> FileAddresses<'a> {
     /// None where the samples say nothing of an order.
     fn of(survey: &'a Survey<'a>, recording: &'a Recording) -> Option<Self> {
         if survey.content != SampleContent::BranchStacks {
@@ -76,7 +76,7 @@ impl<'a> Files<'a> {
     }
 
     fn place(&self, space: SpaceId, address: u64) -> Option<AddressId> {
-        let AddressLookup::File { file, offset } = self.survey.spaces.find(space, address) else {
+        let FileLookup::File { file, offset } = self.survey.spaces.find(space, address) else {
             return None;
         };
         let dso = self.dsos[file.index()]?;
@@ -86,22 +86,22 @@ impl<'a> Files<'a> {
 
 /// One worker.
 struct Teller<'a> {
-    files: &'a Files<'a>,
-    known: Known,
+    files: &'a FileAddresses<'a>,
+    known: AddressCache,
     /// Of one sample, the oldest first.
     addresses: Vec<u64>,
     steps: Vec<Step>,
 }
 
 impl<'a> Teller<'a> {
-    fn new(files: &'a Files<'a>) -> Self {
-        let known = Known::new(files.recording.addresses().len());
+    fn new(files: &'a FileAddresses<'a>) -> Self {
+        let known = AddressCache::new(files.recording.addresses().len());
         Self { files, known, addresses: Vec::new(), steps: Vec::new() }
     }
 
     fn tell<'r>(
         &mut self,
-        records: impl Iterator<Item = Result<(u64, Record<'r>)>>,
+        records: impl Iterator<Item = Result<(u64, PerfRecord<'r>)>>,
         listener: &mut dyn Listener,
     ) -> Result<()> {
         let survey = self.files.survey;
@@ -115,14 +115,14 @@ impl<'a> Teller<'a> {
             if !survey.read[index] {
                 continue;
             }
-            let sample = Sample::read(&events.attributes[index], &record)?;
-            if sample.mode == Mode::Guest || sample.branches.len() == 0 {
+            let sample = PerfSample::read(&events.attributes[index], &record)?;
+            if sample.mode == CpuMode::Guest || sample.branches.len() == 0 {
                 continue;
             }
             let space = survey.spaces.at(sample.process, When { time: sample.time, sequence });
             self.addresses.clear();
             self.addresses.extend(sample.branches.iter().rev().flat_map(|branch| [branch.from, branch.to]));
-            if sample.mode == Mode::User {
+            if sample.mode == CpuMode::User {
                 self.addresses.extend(sample.address);
             }
             let thread = u64::from(sample.thread);
@@ -148,12 +148,12 @@ impl<'a> Teller<'a> {
 }
 
 /// Cache of addresses: a newer one replaces an older one where too many share a slot.
-struct Known(Vec<Entry>);
+struct AddressCache(Vec<CachedAddress>);
 
 /// An address of a space and the recording's address, by its id and 1, or 0 for none. Address 0 marks an empty entry.
-type Entry = (u64, u32, u32);
+type CachedAddress = (u64, u32, u32);
 
-impl Known {
+impl AddressCache {
     /// Entries that an address may have: enough that it is found, as long as all fit.
     const TRIED: usize = 16;
     const MOST: usize = 1 << 22;

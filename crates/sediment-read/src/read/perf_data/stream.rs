@@ -9,11 +9,11 @@
 //! One worker at a time holds the stream and fills a batch of its own with whole records; what it does with them needs the
 //! stream no more. Plain records are not copied: a batch takes the memory that they were read to, and leaves its own. Data that follows a record without being part of its size (processor traces) is passed over unread.
 
-use super::cursor::Cursor;
-use super::records::{HEAD, Head, Record, kind};
+use super::cursor::PerfDataCursor;
+use super::records::{HEAD, Head, PerfRecord, kind};
 use super::unpack::Unpacker;
 use crate::read::{Input, input};
-use sediment_core::error::{Error, Location, Result};
+use sediment_core::error::{Error, ErrorLocation, Result};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -38,25 +38,25 @@ pub(super) struct Batch {
 
 impl Batch {
     /// The records, each with its position: the bytes of records before it. Nothing follows an error.
-    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
+    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, PerfRecord<'_>)>> {
         let mut left = self.cursor();
         std::iter::from_fn(move || {
             if left.len() == 0 {
                 return None;
             }
             let sequence = self.sequence + (self.records.len() - left.len()) as u64;
-            Some(Record::next(&mut left).map(|record| (sequence, record)))
+            Some(PerfRecord::next(&mut left).map(|record| (sequence, record)))
         })
     }
 
-    fn cursor(&self) -> Cursor<'_> {
+    fn cursor(&self) -> PerfDataCursor<'_> {
         let records = &self.bytes[self.records.clone()];
-        Cursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
+        PerfDataCursor::new(records, if self.unpacked { 0 } else { self.offset }, self.big_endian)
     }
 
     /// An error in it: what was unpacked is nowhere in the file but in its compressed record.
     fn place(&self, error: Error) -> Error {
-        if self.unpacked { error.with_location(Location::Offset(self.offset)) } else { error }
+        if self.unpacked { error.with_location(ErrorLocation::Offset(self.offset)) } else { error }
     }
 }
 
@@ -142,8 +142,8 @@ impl<'a> Stream<'a> {
         self.next - (self.filled - self.from) as u64
     }
 
-    fn left(&self) -> Cursor<'_> {
-        Cursor::new(&self.raw[self.from..self.filled], self.offset(), self.big_endian)
+    fn left(&self) -> PerfDataCursor<'_> {
+        PerfDataCursor::new(&self.raw[self.from..self.filled], self.offset(), self.big_endian)
     }
 
     /// Fills a batch; false at the end.
@@ -255,7 +255,7 @@ impl<'a> Stream<'a> {
         let body_at = offset + HEAD as u64;
         // What read_on saw to is here in full.
         let body = &self.raw[self.from + HEAD..self.from + head.size];
-        let mut body = Cursor::new(body, body_at, self.big_endian);
+        let mut body = PerfDataCursor::new(body, body_at, self.big_endian);
         let mut behind = 0;
         match head.kind {
             kind::AUXTRACE => behind = body.u64("the size of a trace")?,
@@ -308,8 +308,8 @@ impl<'a> Stream<'a> {
 
     /// Number of unpacked bytes that make whole records.
     fn unpacked_whole_records(&self, at_end: bool) -> Result<usize> {
-        let placed = |error: Error| error.with_location(Location::Offset(self.unpacked_at));
-        let mut left = Cursor::new(&self.unpacked, 0, self.big_endian);
+        let placed = |error: Error| error.with_location(ErrorLocation::Offset(self.unpacked_at));
+        let mut left = PerfDataCursor::new(&self.unpacked, 0, self.big_endian);
         while left.len() >= HEAD {
             let size = Head::read(left).map_err(placed)?.size;
             if size > left.len() {

@@ -3,10 +3,10 @@
 //! Samples are told apart and counted here, not read.
 
 use super::attribute::{SampleContent, sample_type};
-use super::cursor::Cursor;
+use super::cursor::PerfDataCursor;
 use super::file::PerfFile;
-use super::mappings::{Change, Spaces, When};
-use super::records::{Record, kind};
+use super::mappings::{AddressSpaceChange, Spaces, When};
+use super::records::{PerfRecord, kind};
 use super::stream::{Batch, on_all_cores, workers};
 use crate::read::Input;
 use crate::read::replay::ReplaySampling;
@@ -37,7 +37,7 @@ pub(super) struct RetainedSamples {
 }
 
 impl RetainedSamples {
-    fn take(&mut self, sequence: u64, record: &Record) {
+    fn take(&mut self, sequence: u64, record: &PerfRecord) {
         if self.told.is_some_and(|told| told.has(sequence)) {
             self.bodies.extend_from_slice(record.body.left());
             self.samples.push((sequence, record.misc, record.body.offset(), self.bodies.len()));
@@ -45,12 +45,12 @@ impl RetainedSamples {
     }
 
     /// The samples with their positions.
-    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, Record<'_>)>> {
+    pub(super) fn records(&self) -> impl Iterator<Item = Result<(u64, PerfRecord<'_>)>> {
         let mut start = 0;
         self.samples.iter().map(move |(sequence, misc, offset, end)| {
-            let body = Cursor::new(&self.bodies[start..*end], *offset, self.big_endian);
+            let body = PerfDataCursor::new(&self.bodies[start..*end], *offset, self.big_endian);
             start = *end;
-            Ok((*sequence, Record { kind: kind::SAMPLE, misc: *misc, body }))
+            Ok((*sequence, PerfRecord { kind: kind::SAMPLE, misc: *misc, body }))
         })
     }
 }
@@ -58,7 +58,7 @@ impl RetainedSamples {
 /// Survey of one worker.
 struct WorkerSurvey<'a> {
     retained: RetainedSamples,
-    changes: Vec<(When, Change)>,
+    changes: Vec<(When, AddressSpaceChange)>,
     samples: Vec<u64>,
     lost: u64,
     /// Records of perf itself about the file, with their positions.
@@ -100,8 +100,8 @@ impl<'a> Survey<'a> {
         changes.sort_unstable_by_key(|(when, _)| *when);
         of_perf.sort_unstable();
         for (_, kind, misc, bytes) in of_perf {
-            let body = Cursor::new(&bytes, 0, file.big_endian);
-            file.read_record_of_perf(&Record { kind, misc, body })?;
+            let body = PerfDataCursor::new(&bytes, 0, file.big_endian);
+            file.read_record_of_perf(&PerfRecord { kind, misc, body })?;
         }
         let spaces = Spaces::follow(changes)?;
         let attributes = &file.events.attributes;

@@ -14,13 +14,13 @@ const SMALLEST: usize = 1 << 10;
 
 /// Kind of a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum CountKind {
     /// Own cost at the address `from`.
     Own = 1,
     Call = 2,
     /// A branch of unknown type.
     Branch = 3,
-    /// A branch that is no call by its type, but leads on to another function: its ends are executed addresses.
+    /// A branch that is not a call by its type, but leads on to another function: its ends are executed addresses.
     Passed = 4,
     /// Code executed without a branch, from the target of one to the source of the next.
     Straight = 5,
@@ -36,7 +36,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn new(space: SpaceId, kind: Kind, from: u64, to: u64) -> Self {
+    pub(super) fn new(space: SpaceId, kind: CountKind, from: u64, to: u64) -> Self {
         Self { tag: u64::from(space.0) << 3 | kind as u64, from, to }
     }
 
@@ -44,13 +44,13 @@ impl Key {
         SpaceId((self.tag >> 3) as u32)
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> CountKind {
         match self.tag & 7 {
-            1 => Kind::Own,
-            2 => Kind::Call,
-            3 => Kind::Branch,
-            4 => Kind::Passed,
-            _ => Kind::Straight,
+            1 => CountKind::Own,
+            2 => CountKind::Call,
+            3 => CountKind::Branch,
+            4 => CountKind::Passed,
+            _ => CountKind::Straight,
         }
     }
 
@@ -68,14 +68,14 @@ fn fold(a: u64, b: u64) -> u64 {
 
 /// Counts by key.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct KeyCounts {
     entries: Vec<(Key, u64)>,
     used: usize,
     /// Those for which a search went too far.
     far: BTreeMap<Key, u64>,
 }
 
-impl Table {
+impl KeyCounts {
     pub(super) fn add(&mut self, key: Key, count: u64) {
         self.make_room(1);
         self.put(key, key.hash() as usize, count);
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn every_count_is_kept_also_where_all_collide() {
-        let mut table = Table::default();
+        let mut table = KeyCounts::default();
         // The first factor of the hash is nothing: all ends up in the same entry.
-        let collide = |to: u64| Key::new(SpaceId(1), Kind::Call, 0x2d35_8dcc_aa6c_78a5, to);
-        let spread = |to: u64| Key::new(SpaceId(2), Kind::Branch, to * 16, to);
+        let collide = |to: u64| Key::new(SpaceId(1), CountKind::Call, 0x2d35_8dcc_aa6c_78a5, to);
+        let spread = |to: u64| Key::new(SpaceId(2), CountKind::Branch, to * 16, to);
         for round in 0..3 {
             for number in 0..30_000 {
                 table.add(collide(number), round + 1);
@@ -188,12 +188,12 @@ mod tests {
         }
         assert!(table.far.len() > 20_000);
         table.add_each(&(0..30_000).map(spread).collect::<Vec<_>>());
-        let mut other = Table::default();
+        let mut other = KeyCounts::default();
         other.append(table);
         let all = other.into_sorted();
         let expected = (0..30_000).map(|number| (collide(number), 6));
         let expected: Vec<_> = expected.chain((0..30_000).map(|number| (spread(number), 4))).collect();
         assert!(all == expected);
-        assert_eq!((all[0].0.space(), all[0].0.kind()), (SpaceId(1), Kind::Call));
+        assert_eq!((all[0].0.space(), all[0].0.kind()), (SpaceId(1), CountKind::Call));
     }
 }

@@ -18,13 +18,13 @@ const MAGIC: u32 = 0xfd2f_b528;
 pub(super) struct Unpacker {
     decoder: FrameDecoder,
     packed: Vec<u8>,
-    state: State,
+    state: UnpackState,
     taken: u64,
     given: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum UnpackState {
     Header,
     Blocks {
         checksum: bool,
@@ -35,7 +35,13 @@ enum State {
 
 impl Unpacker {
     pub(super) fn new() -> Self {
-        Self { decoder: FrameDecoder::new(), packed: Vec::new(), state: State::Header, taken: 0, given: 0 }
+        Self {
+            decoder: FrameDecoder::new(),
+            packed: Vec::new(),
+            state: UnpackState::Header,
+            taken: 0,
+            given: 0,
+        }
     }
 
     /// Takes the packed bytes of a record that stands at this offset, and appends what they yield.
@@ -60,7 +66,7 @@ impl Unpacker {
             )
             .with_hint("is the file complete, and unchanged since perf wrote it?"));
         }
-        if let State::Blocks { .. } = self.state {
+        if let UnpackState::Blocks { .. } = self.state {
             /// A block that is the last, raw and empty; and a checksum, which nobody compares.
             const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
             self.decode(&LAST_BLOCK, offset)?;
@@ -73,26 +79,26 @@ impl Unpacker {
     fn step(&mut self, used: usize, offset: u64) -> Result<Option<usize>> {
         let left = &self.packed[used..];
         match self.state {
-            State::Skip(count) => {
+            UnpackState::Skip(count) => {
                 let step = left.len().min(usize::try_from(count).unwrap_or(usize::MAX));
                 let rest = count - step as u64;
-                self.state = if rest == 0 { State::Header } else { State::Skip(rest) };
+                self.state = if rest == 0 { UnpackState::Header } else { UnpackState::Skip(rest) };
                 Ok((step > 0).then_some(step))
             }
-            State::Header => {
-                let Some(header) = Header::read(left, offset)? else { return Ok(None) };
+            UnpackState::Header => {
+                let Some(header) = FrameHeader::read(left, offset)? else { return Ok(None) };
                 let length = header.length;
                 self.state = match header.skip {
-                    Some(0) => State::Header,
-                    Some(count) => State::Skip(count),
+                    Some(0) => UnpackState::Header,
+                    Some(count) => UnpackState::Skip(count),
                     None => {
                         self.decoder.reset(&left[..length]).map_err(|error| damaged(&error, offset))?;
-                        State::Blocks { checksum: header.checksum }
+                        UnpackState::Blocks { checksum: header.checksum }
                     }
                 };
                 Ok(Some(length))
             }
-            State::Blocks { checksum } => {
+            UnpackState::Blocks { checksum } => {
                 let Some(head) = left.first_chunk::<3>() else { return Ok(None) };
                 let head = u32::from_le_bytes([head[0], head[1], head[2], 0]);
                 let size = (head >> 3) as usize;
@@ -106,7 +112,7 @@ impl Unpacker {
                     .decode_blocks(&self.packed[used..used + length], BlockDecodingStrategy::UptoBlocks(1))
                     .map_err(|error| damaged(&error, offset))?;
                 if last {
-                    self.state = State::Header;
+                    self.state = UnpackState::Header;
                 }
                 Ok(Some(length))
             }
@@ -146,14 +152,14 @@ fn damaged(error: &dyn std::fmt::Display, offset: u64) -> Error {
 }
 
 /// The head of a frame.
-struct Header {
+struct FrameHeader {
     length: usize,
     checksum: bool,
     /// For a frame to be passed over: how many bytes follow.
     skip: Option<u64>,
 }
 
-impl Header {
+impl FrameHeader {
     /// None where bytes are missing.
     fn read(bytes: &[u8], offset: u64) -> Result<Option<Self>> {
         let word = |at: usize| {

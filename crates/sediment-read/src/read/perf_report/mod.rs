@@ -13,16 +13,17 @@ mod table;
 
 use super::numbers::decimal;
 use super::{
-    AddressId, Input, Reader, RecordedAddress, RecordedDso, Recording, Settings, Spot, TransferKind, input,
+    AddressId, Input, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Spot, TransferKind,
+    input,
 };
 use memchr::memmem;
-use objects::{FullNames, Object, object};
+use objects::{FullNames, ObjectMeaning, object};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
-use sediment_core::profile::source::Source;
+use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::Reason;
 use std::collections::{BTreeMap, BTreeSet};
-use table::{Columns, Kind, Symbol};
+use table::{ColumnKind, SymbolCell, TableColumns};
 
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
@@ -93,44 +94,44 @@ fn looks_like_row(line: &[u8]) -> bool {
         && [&b"[.] "[..], b"[k] "].iter().any(|mark| memmem::find(line, mark).is_some())
 }
 
-/// One end of a row as it is printed.
+/// One end of a printed row.
 #[derive(Debug, Clone, Copy)]
-struct End<'a> {
+struct PrintedEnd<'a> {
     object: Option<&'a [u8]>,
     /// True if the object's name is as wide as its column, so that it may have been cut.
     fills: bool,
     /// True if it was cut for certain, unless a longer name is found for it.
     object_cut: bool,
-    symbol: Symbol<'a>,
+    symbol: SymbolCell<'a>,
     symbol_cut: bool,
 }
 
 #[derive(Debug)]
-struct Row<'a> {
-    from: End<'a>,
-    to: End<'a>,
+struct BranchRow<'a> {
+    from: PrintedEnd<'a>,
+    to: PrintedEnd<'a>,
     /// Hundredths of a percent where the table has no counts.
     weight: u64,
-    /// Where it stands, from 1.
+    /// Number of its line, from 1.
     line: u64,
 }
 
 /// The table of one event.
 #[derive(Debug, Default)]
-struct Table<'a> {
+struct EventTable<'a> {
     event: &'a [u8],
-    /// Branches of the event, with those of rows that were not printed. Not for a group, of which perf says the sum.
+    /// Branches of the event, also of rows that were not printed. None for a group: perf prints the sum of its events.
     event_count: Option<u64>,
     /// True if each row has figures for several events; the first is read.
     grouped: bool,
-    columns: Option<Columns<'a>>,
-    rows: Vec<Row<'a>>,
+    columns: Option<TableColumns<'a>>,
+    rows: Vec<BranchRow<'a>>,
 }
 
 /// All that a report says.
 #[derive(Debug, Default)]
-struct Report<'a> {
-    tables: Vec<Table<'a>>,
+struct BranchReport<'a> {
+    tables: Vec<EventTable<'a>>,
     arch: Option<String>,
     /// The header says that jumps and returns were recorded beside calls.
     all_branches: bool,
@@ -143,9 +144,9 @@ struct Report<'a> {
     group_counts: u64,
 }
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
-    let report = Report::parse(bytes)?;
+    let report = BranchReport::parse(bytes)?;
     let first = report.first_with_branches()?;
     let event = report.tables[first].event;
     let (chosen, others): (Vec<_>, Vec<_>) =
@@ -153,12 +154,12 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
 
     let rows: usize = chosen.iter().map(|table| table.rows.len()).sum();
     let mut recording = Recording {
-        source: Source::new("perf branch records", &String::from_utf8_lossy(event), &[]),
+        source: ProfileSource::new("perf branch records", &String::from_utf8_lossy(event), &[]),
         arch: report.arch.clone(),
         seen: counted(rows, "row"),
         ..Recording::default()
     };
-    let mut reading = Reading {
+    let mut reading = PerfReportConversion {
         full: FullNames::of(report.objects()),
         owners: Owners::of(&chosen),
         addresses: BTreeSet::new(),
@@ -186,7 +187,7 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
     Ok(recording)
 }
 
-impl<'a> Report<'a> {
+impl<'a> BranchReport<'a> {
     fn parse(bytes: &'a [u8]) -> Result<Self> {
         let mut report = Self::default();
         let mut lines =
@@ -213,14 +214,14 @@ impl<'a> Report<'a> {
     /// True if the row read last has no target; perf ends every row with a line end, so one without may be cut off.
     fn ends_without_target(&self) -> bool {
         let row = self.tables.last().and_then(|table| table.rows.last());
-        row.is_some_and(|row| matches!(row.to.symbol, Symbol::Nothing))
+        row.is_some_and(|row| matches!(row.to.symbol, SymbolCell::Nothing))
     }
 
     fn comment(&mut self, line: &'a [u8], next: &[u8], number: u64) -> Result<()> {
         let text = line[1..].trim_ascii();
         if text.starts_with(b"Samples:") {
             let grouped = memmem::find(text, b" of events '").is_some();
-            self.tables.push(Table { event: event(text, grouped), grouped, ..Table::default() });
+            self.tables.push(EventTable { event: event(text, grouped), grouped, ..EventTable::default() });
         } else if let Some(count) = text.strip_prefix(b"Event count (approx.):") {
             let count = decimal(count.trim_ascii()).ok_or_else(|| {
                 Error::at_line(number, "an event count outside 0 to 2^64 - 1").with_found(line)
@@ -235,25 +236,27 @@ impl<'a> Report<'a> {
             let kinds =
                 text[at + b"branch_sample_type = ".len()..].split(|b| *b == b',').next().unwrap_or_default();
             self.all_branches |= kinds.split(|b| *b == b'|').any(|kind| kind.trim_ascii() == b"ANY");
-        } else if let Some(columns) = Columns::of_header(line, next, number)? {
-            if columns.find(Kind::SourceSymbol).is_some() && columns.find(Kind::TargetSymbol).is_some() {
+        } else if let Some(columns) = TableColumns::of_header(line, next, number)? {
+            if columns.find(ColumnKind::SourceSymbol).is_some()
+                && columns.find(ColumnKind::TargetSymbol).is_some()
+            {
                 if self.tables.last().is_none_or(|table| table.columns.is_some()) {
-                    self.tables.push(Table::default());
+                    self.tables.push(EventTable::default());
                 }
                 self.table().columns = Some(columns);
             } else {
                 self.other_header.get_or_insert((number, line));
                 if self.tables.last().is_some_and(|table| table.columns.is_some()) {
-                    self.tables.push(Table::default());
+                    self.tables.push(EventTable::default());
                 }
             }
         }
         Ok(())
     }
 
-    fn table(&mut self) -> &mut Table<'a> {
+    fn table(&mut self) -> &mut EventTable<'a> {
         if self.tables.is_empty() {
-            self.tables.push(Table::default());
+            self.tables.push(EventTable::default());
         }
         let last = self.tables.len() - 1;
         &mut self.tables[last]
@@ -281,16 +284,18 @@ impl<'a> Report<'a> {
         let cut = |column: usize| fills(column) && columns.is_narrow(column);
         let end = |symbol, object| {
             let (symbol, object) = (columns.find(symbol), columns.find(object));
-            End {
+            PrintedEnd {
                 object: object.map(|column| cells[column].trim_ascii()),
                 fills: object.is_some_and(fills),
                 object_cut: object.is_some_and(cut),
-                symbol: symbol.map_or(Symbol::Nothing, |column| Symbol::parse(cells[column])),
+                symbol: symbol.map_or(SymbolCell::Nothing, |column| SymbolCell::parse(cells[column])),
                 symbol_cut: symbol.is_some_and(cut),
             }
         };
-        let (from, to) =
-            (end(Kind::SourceSymbol, Kind::SourceObject), end(Kind::TargetSymbol, Kind::TargetObject));
+        let (from, to) = (
+            end(ColumnKind::SourceSymbol, ColumnKind::SourceObject),
+            end(ColumnKind::TargetSymbol, ColumnKind::TargetObject),
+        );
         let (kind, column) = weight_column(columns).ok_or_else(|| {
             Error::at_line(number, "no column of shares or counts (Overhead, Samples, Period)")
                 .with_hint(COMMANDS)
@@ -298,9 +303,9 @@ impl<'a> Report<'a> {
         let mut figures =
             cells[column].split(|b| b.is_ascii_whitespace()).filter(|figure| !figure.is_empty());
         let figure = figures.next().unwrap_or_default();
-        let weight = if kind == Kind::Overhead { hundredths(figure) } else { decimal(figure) };
+        let weight = if kind == ColumnKind::Overhead { hundredths(figure) } else { decimal(figure) };
         let weight = weight.ok_or_else(|| {
-            let what = if kind == Kind::Overhead {
+            let what = if kind == ColumnKind::Overhead {
                 "a share outside 0.00% to 100.00%"
             } else {
                 "a count that is not a number"
@@ -308,7 +313,7 @@ impl<'a> Report<'a> {
             Error::at_line(number, what).with_found(figure)
         })?;
         self.group_counts += figures.count() as u64;
-        table.rows.push(Row { from, to, weight, line: number });
+        table.rows.push(BranchRow { from, to, weight, line: number });
         Ok(())
     }
 
@@ -350,8 +355,8 @@ impl<'a> Report<'a> {
 }
 
 /// Period before samples before rounded shares.
-fn weight_column(columns: &Columns<'_>) -> Option<(Kind, usize)> {
-    [Kind::Period, Kind::Samples, Kind::Overhead]
+fn weight_column(columns: &TableColumns<'_>) -> Option<(ColumnKind, usize)> {
+    [ColumnKind::Period, ColumnKind::Samples, ColumnKind::Overhead]
         .into_iter()
         .find_map(|kind| Some((kind, columns.find(kind)?)))
 }
@@ -361,16 +366,16 @@ fn weight_column(columns: &Columns<'_>) -> Option<(Kind, usize)> {
 struct Owners<'a>(BTreeMap<&'a [u8], Option<&'a [u8]>>);
 
 impl<'a> Owners<'a> {
-    fn of(tables: &[&Table<'a>]) -> Self {
+    fn of(tables: &[&EventTable<'a>]) -> Self {
         let mut owners: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
-        let one_sided = |table: &&&Table<'a>| {
+        let one_sided = |table: &&&EventTable<'a>| {
             let has = |kind| table.columns.as_ref().is_some_and(|columns| columns.find(kind).is_some());
-            has(Kind::SourceObject) != has(Kind::TargetObject)
+            has(ColumnKind::SourceObject) != has(ColumnKind::TargetObject)
         };
         for end in
             tables.iter().filter(one_sided).flat_map(|table| &table.rows).flat_map(|row| [row.from, row.to])
         {
-            if let (Symbol::Named(name, _), Some(object)) = (end.symbol, end.object) {
+            if let (SymbolCell::Named(name, _), Some(object)) = (end.symbol, end.object) {
                 let owner = owners.entry(name).or_insert(Some(object));
                 if *owner != Some(object) {
                     *owner = None;
@@ -382,7 +387,7 @@ impl<'a> Owners<'a> {
 }
 
 /// Conversion of rows into a recording.
-struct Reading<'a, 'r> {
+struct PerfReportConversion<'a, 'r> {
     full: FullNames<'a>,
     owners: Owners<'a>,
     addresses: BTreeSet<(&'a [u8], &'a [u8])>,
@@ -390,10 +395,13 @@ struct Reading<'a, 'r> {
     recording: &'r mut Recording,
 }
 
-impl<'a> Reading<'a, '_> {
-    fn add(&mut self, table: &Table<'a>) {
-        let rounded =
-            table.columns.as_ref().and_then(weight_column).is_some_and(|(kind, _)| kind == Kind::Overhead);
+impl<'a> PerfReportConversion<'a, '_> {
+    fn add(&mut self, table: &EventTable<'a>) {
+        let rounded = table
+            .columns
+            .as_ref()
+            .and_then(weight_column)
+            .is_some_and(|(kind, _)| kind == ColumnKind::Overhead);
         let counts: Vec<u128> = if rounded {
             // Shares were checked to be at most 100 %.
             let hundredths: Vec<u32> = table.rows.iter().map(|row| row.weight as u32).collect();
@@ -411,7 +419,7 @@ impl<'a> Reading<'a, '_> {
         }
     }
 
-    fn add_row(&mut self, row: &Row<'a>, count: u128) {
+    fn add_row(&mut self, row: &BranchRow<'a>, count: u128) {
         let from = self.place(&row.from);
         let to = self.place(&row.to);
         match (from, to) {
@@ -433,30 +441,30 @@ impl<'a> Reading<'a, '_> {
     }
 
     /// The address of an end, or the reason why it has none.
-    fn place(&mut self, end: &End<'a>) -> std::result::Result<AddressId, Reason> {
+    fn place(&mut self, end: &PrintedEnd<'a>) -> std::result::Result<AddressId, Reason> {
         let (name, mark) = match end.symbol {
-            Symbol::Nothing => return Err(Reason::NoBranch),
-            Symbol::Address(address, mark) => {
+            SymbolCell::Nothing => return Err(Reason::NoBranch),
+            SymbolCell::Address(address, mark) => {
                 let object_name = end.object.map(|name| self.full.of_name(name));
                 self.addresses.insert((object_name.unwrap_or_default(), address));
                 return Err(match object(object_name, mark) {
-                    Object::Kernel => Reason::KernelEnd,
-                    Object::Memory => Reason::MemoryEnd,
-                    Object::Unknown if objects::is_kernel_address(address) => Reason::KernelEnd,
-                    Object::File(_) | Object::Unknown => Reason::UnresolvedEnd,
+                    ObjectMeaning::Kernel => Reason::KernelEnd,
+                    ObjectMeaning::Memory => Reason::MemoryEnd,
+                    ObjectMeaning::Unknown if objects::is_kernel_address(address) => Reason::KernelEnd,
+                    ObjectMeaning::File(_) | ObjectMeaning::Unknown => Reason::UnresolvedEnd,
                 });
             }
-            Symbol::Named(_, _) if end.symbol_cut => return Err(Reason::CutEnd),
-            Symbol::Named(name, mark) => (name, mark),
+            SymbolCell::Named(_, _) if end.symbol_cut => return Err(Reason::CutEnd),
+            SymbolCell::Named(name, mark) => (name, mark),
         };
         let complete = |name| !end.object_cut || self.full.of_name(name) != name;
         let printed =
             end.object.filter(|name| complete(*name)).or_else(|| self.owners.0.get(name).copied().flatten());
         let dso = match object(printed.map(|name| self.full.of_name(name)), mark) {
-            Object::Kernel => return Err(Reason::KernelEnd),
-            Object::Memory => return Err(Reason::MemoryEnd),
-            Object::Unknown => None,
-            Object::File(path) => {
+            ObjectMeaning::Kernel => return Err(Reason::KernelEnd),
+            ObjectMeaning::Memory => return Err(Reason::MemoryEnd),
+            ObjectMeaning::Unknown => None,
+            ObjectMeaning::File(path) => {
                 let path = path_of(path).ok_or(Reason::PathlessEnd)?.to_owned();
                 Some(self.recording.dso(RecordedDso { path, build_id: None }))
             }
@@ -472,10 +480,12 @@ fn path_of(name: &[u8]) -> Option<&str> {
     std::str::from_utf8(name).ok().filter(|name| name.len() <= LONGEST_PATH)
 }
 
-fn example(row: &Row<'_>) -> String {
-    let name = |end: &End<'_>| match end.symbol {
-        Symbol::Named(name, _) | Symbol::Address(name, _) => String::from_utf8_lossy(name).into_owned(),
-        Symbol::Nothing => "-".to_owned(),
+fn example(row: &BranchRow<'_>) -> String {
+    let name = |end: &PrintedEnd<'_>| match end.symbol {
+        SymbolCell::Named(name, _) | SymbolCell::Address(name, _) => {
+            String::from_utf8_lossy(name).into_owned()
+        }
+        SymbolCell::Nothing => "-".to_owned(),
     };
     format!("{} -> {} in line {}", name(&row.from), name(&row.to), row.line)
 }

@@ -51,10 +51,10 @@ const SEVERAL: usize = 64;
 
 /// Meaning of a name in the column of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Object<'a> {
+pub(super) enum ObjectMeaning<'a> {
     /// A file that was mapped.
     File(&'a [u8]),
-    /// perf does not know.
+    /// Unknown to perf.
     Unknown,
     /// The kernel, a module of it, a hypervisor, a guest.
     Kernel,
@@ -64,15 +64,15 @@ pub(super) enum Object<'a> {
 
 /// `mark` is what perf puts before the symbol: `.` user, `k` kernel, `H` hypervisor, `g` and `u` a guest's kernel and user.
 /// Older perf marks both ends of a branch by where the sample was taken, so a name that is a file's is believed before a `k`.
-pub(super) fn object(name: Option<&[u8]>, mark: u8) -> Object<'_> {
+pub(super) fn object(name: Option<&[u8]>, mark: u8) -> ObjectMeaning<'_> {
     let not_user = matches!(mark, b'k' | b'g' | b'u' | b'H');
     let Some(name) = name.filter(|name| !name.is_empty() && *name != UNKNOWN) else {
         // The hypervisor is what perf tries last, so its mark also stands where nothing was found.
-        return if not_user && mark != b'H' { Object::Kernel } else { Object::Unknown };
+        return if not_user && mark != b'H' { ObjectMeaning::Kernel } else { ObjectMeaning::Unknown };
     };
     if name.starts_with(b"[vdso") || name == b"[vsyscall]" {
         // No file, but a shared object with symbols that programs call like any other's.
-        return Object::File(name);
+        return ObjectMeaning::File(name);
     }
     if matches!(name, b"[heap]" | b"[stack]" | b"[anon]")
         || name.starts_with(b"[JIT]")
@@ -80,15 +80,15 @@ pub(super) fn object(name: Option<&[u8]>, mark: u8) -> Object<'_> {
         || name.starts_with(b"[stack:")
         || is_symbol_map(name)
     {
-        return Object::Memory;
+        return ObjectMeaning::Memory;
     }
     if name.starts_with(b"[") && name.ends_with(b"]") && name.len() > 2 {
-        return Object::Kernel;
+        return ObjectMeaning::Kernel;
     }
     let base = name.rsplit(|b| *b == b'/').next().unwrap_or(name);
     let of_kernel =
         base.starts_with(b"vmlinux") || base == b"kcore" || memchr::memmem::find(base, b".ko").is_some();
-    if not_user && (of_kernel || mark != b'k') { Object::Kernel } else { Object::File(name) }
+    if not_user && (of_kernel || mark != b'k') { ObjectMeaning::Kernel } else { ObjectMeaning::File(name) }
 }
 
 /// True if an address, as perf prints it, lies in the upper half, where 64-bit systems keep their kernel.
@@ -130,26 +130,26 @@ mod tests {
     #[test]
     fn only_files_can_be_ordered() {
         let object = |name: &'static str, mark| object(Some(name.as_bytes()), mark);
-        assert_eq!(object("postgres", b'.'), Object::File(b"postgres"));
-        assert_eq!(object("[", b'.'), Object::File(b"["), "a program of that name exists");
+        assert_eq!(object("postgres", b'.'), ObjectMeaning::File(b"postgres"));
+        assert_eq!(object("[", b'.'), ObjectMeaning::File(b"["), "a program of that name exists");
         assert_eq!(
             object("postgres", b'k'),
-            Object::File(b"postgres"),
+            ObjectMeaning::File(b"postgres"),
             "older perf marks the sample, not the branch"
         );
-        assert_eq!(object("[kernel.kallsyms]", b'k'), Object::Kernel);
-        assert_eq!(object("[nf_tables]", b'.'), Object::Kernel);
-        assert_eq!(object("/usr/lib/debug/boot/vmlinux-6.1", b'k'), Object::Kernel);
-        assert_eq!(object("/lib/modules/6.1/kernel/fs/xfs/xfs.ko.xz", b'k'), Object::Kernel);
-        assert_eq!(object("libc.so.6", b'u'), Object::Kernel);
-        assert_eq!(object("[unknown]", b'k'), Object::Kernel);
-        assert_eq!(object("[unknown]", b'H'), Object::Unknown);
-        assert_eq!(object("[unknown]", b'.'), Object::Unknown);
-        assert_eq!(object("[vdso]", b'.'), Object::File(b"[vdso]"));
-        assert_eq!(object("[heap]", b'.'), Object::Memory);
-        assert_eq!(object("perf-1234.map", b'.'), Object::Memory);
-        assert_eq!(object("/tmp/perf-1234.map", b'.'), Object::Memory);
-        assert_eq!(object("perf-report.map", b'.'), Object::File(b"perf-report.map"));
+        assert_eq!(object("[kernel.kallsyms]", b'k'), ObjectMeaning::Kernel);
+        assert_eq!(object("[nf_tables]", b'.'), ObjectMeaning::Kernel);
+        assert_eq!(object("/usr/lib/debug/boot/vmlinux-6.1", b'k'), ObjectMeaning::Kernel);
+        assert_eq!(object("/lib/modules/6.1/kernel/fs/xfs/xfs.ko.xz", b'k'), ObjectMeaning::Kernel);
+        assert_eq!(object("libc.so.6", b'u'), ObjectMeaning::Kernel);
+        assert_eq!(object("[unknown]", b'k'), ObjectMeaning::Kernel);
+        assert_eq!(object("[unknown]", b'H'), ObjectMeaning::Unknown);
+        assert_eq!(object("[unknown]", b'.'), ObjectMeaning::Unknown);
+        assert_eq!(object("[vdso]", b'.'), ObjectMeaning::File(b"[vdso]"));
+        assert_eq!(object("[heap]", b'.'), ObjectMeaning::Memory);
+        assert_eq!(object("perf-1234.map", b'.'), ObjectMeaning::Memory);
+        assert_eq!(object("/tmp/perf-1234.map", b'.'), ObjectMeaning::Memory);
+        assert_eq!(object("perf-report.map", b'.'), ObjectMeaning::File(b"perf-report.map"));
     }
 
     #[test]

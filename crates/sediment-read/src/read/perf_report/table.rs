@@ -13,7 +13,7 @@ use sediment_core::error::{Error, Result};
 
 /// Kind of a column, as far as it matters here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     Overhead,
     Samples,
     Period,
@@ -24,15 +24,15 @@ pub(super) enum Kind {
     Other,
 }
 
-const HEADINGS: [(&[u8], Kind); 8] = [
-    (b"Overhead", Kind::Overhead),
-    (b"Self", Kind::Overhead),
-    (b"Samples", Kind::Samples),
-    (b"Period", Kind::Period),
-    (b"Source Shared Object", Kind::SourceObject),
-    (b"Source Symbol", Kind::SourceSymbol),
-    (b"Target Shared Object", Kind::TargetObject),
-    (b"Target Symbol", Kind::TargetSymbol),
+const HEADINGS: [(&[u8], ColumnKind); 8] = [
+    (b"Overhead", ColumnKind::Overhead),
+    (b"Self", ColumnKind::Overhead),
+    (b"Samples", ColumnKind::Samples),
+    (b"Period", ColumnKind::Period),
+    (b"Source Shared Object", ColumnKind::SourceObject),
+    (b"Source Symbol", ColumnKind::SourceSymbol),
+    (b"Target Shared Object", ColumnKind::TargetObject),
+    (b"Target Symbol", ColumnKind::TargetSymbol),
 ];
 
 /// perf has fewer than a hundred; each row is split into all of them.
@@ -41,7 +41,7 @@ const MOST_COLUMNS: usize = 256;
 /// One column.
 #[derive(Debug, Clone, Copy)]
 struct Column {
-    kind: Kind,
+    kind: ColumnKind,
     /// Bytes that perf made it wide.
     width: usize,
     /// Narrower than its heading, as only `-w` makes it.
@@ -50,7 +50,7 @@ struct Column {
 
 /// The columns of one table.
 #[derive(Debug, Clone)]
-pub(super) struct Columns<'a> {
+pub(super) struct TableColumns<'a> {
     columns: Vec<Column>,
     /// Before the first column, in the ruled form.
     indent: usize,
@@ -60,9 +60,9 @@ pub(super) struct Columns<'a> {
 
 /// A row that does not fit its columns.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Misfit(pub(super) String);
+pub(super) struct MisfitRow(pub(super) String);
 
-impl<'a> Columns<'a> {
+impl<'a> TableColumns<'a> {
     /// The columns that a comment line names, if it is the header of a table; `next` is the line after it, perhaps the ruler.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Where the column of this kind is.
-    pub(super) fn find(&self, kind: Kind) -> Option<usize> {
+    pub(super) fn find(&self, kind: ColumnKind) -> Option<usize> {
         self.columns.iter().position(|column| column.kind == kind)
     }
 
@@ -117,11 +117,11 @@ impl<'a> Columns<'a> {
     ///
     /// # Errors
     /// When the row does not fit the columns.
-    pub(super) fn cells(&self, row: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, Misfit> {
+    pub(super) fn cells(&self, row: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, MisfitRow> {
         let Some(separator) = self.separator else { return self.ruled_cells(row) };
         let cells = split_by(row, separator);
         if cells.len() != self.columns.len() {
-            return Err(Misfit(format!(
+            return Err(MisfitRow(format!(
                 "a row of {} fields under a header of {}",
                 cells.len(),
                 self.columns.len()
@@ -130,8 +130,8 @@ impl<'a> Columns<'a> {
         Ok(cells)
     }
 
-    fn ruled_cells(&self, row: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, Misfit> {
-        let misfit = || Misfit("a row that is not aligned with the columns of its header".to_owned());
+    fn ruled_cells(&self, row: &'a [u8]) -> std::result::Result<Vec<&'a [u8]>, MisfitRow> {
+        let misfit = || MisfitRow("a row that is not aligned with the columns of its header".to_owned());
         let mut cells = Vec::with_capacity(self.columns.len());
         let mut at = 0;
         for (number, column) in self.columns.iter().enumerate() {
@@ -143,8 +143,10 @@ impl<'a> Columns<'a> {
             at += gap;
             let rest = &row[at.min(row.len())..];
             let width = match column.kind {
-                Kind::SourceSymbol | Kind::TargetSymbol => symbol_width(rest, column.width),
-                Kind::Overhead | Kind::Samples | Kind::Period => number_width(rest, column.width),
+                ColumnKind::SourceSymbol | ColumnKind::TargetSymbol => symbol_width(rest, column.width),
+                ColumnKind::Overhead | ColumnKind::Samples | ColumnKind::Period => {
+                    number_width(rest, column.width)
+                }
                 _ => column.width,
             };
             cells.push(&rest[..width.min(rest.len())]);
@@ -221,12 +223,12 @@ fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
             };
             let found = HEADINGS.iter().find(|(full, _)| is(full));
             let narrow = found.is_some_and(|(full, _)| heading.len() < full.len());
-            Column { kind: found.map_or(Kind::Other, |(_, kind)| *kind), width, narrow }
+            Column { kind: found.map_or(ColumnKind::Other, |(_, kind)| *kind), width, narrow }
         })
         .collect();
     for (side, symbol, object) in [
-        (b"Source S", Kind::SourceSymbol, Kind::SourceObject),
-        (b"Target S", Kind::TargetSymbol, Kind::TargetObject),
+        (b"Source S", ColumnKind::SourceSymbol, ColumnKind::SourceObject),
+        (b"Target S", ColumnKind::TargetSymbol, ColumnKind::TargetObject),
     ] {
         let has = |columns: &[Column], kind| columns.iter().any(|column| column.kind == kind);
         let Some(narrow) = cells.iter().position(|(cell, _)| cell.trim_ascii() == side) else { continue };
@@ -246,7 +248,7 @@ fn kinds(cells: &[(&[u8], usize)], line: u64) -> Result<Vec<Column>> {
 
 /// The cell of a symbol column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol<'a> {
+pub(super) enum SymbolCell<'a> {
     /// A name, and perf's mark for where it runs.
     Named(&'a [u8], u8),
     /// An address that perf found no symbol for, and the mark.
@@ -255,7 +257,7 @@ pub(super) enum Symbol<'a> {
     Nothing,
 }
 
-impl<'a> Symbol<'a> {
+impl<'a> SymbolCell<'a> {
     /// Takes `[.] name` apart, with the address that `-v` puts before it.
     pub(super) fn parse(cell: &'a [u8]) -> Self {
         let cell = cell.trim_ascii();
@@ -327,24 +329,24 @@ mod tests {
 
     #[test]
     fn symbols_are_taken_apart() {
-        let parse = |text: &'static str| Symbol::parse(text.as_bytes());
-        assert_eq!(parse("[.] palloc  "), Symbol::Named(b"palloc", b'.'));
-        assert_eq!(parse("[k] do_syscall_64"), Symbol::Named(b"do_syscall_64", b'k'));
+        let parse = |text: &'static str| SymbolCell::parse(text.as_bytes());
+        assert_eq!(parse("[.] palloc  "), SymbolCell::Named(b"palloc", b'.'));
+        assert_eq!(parse("[k] do_syscall_64"), SymbolCell::Named(b"do_syscall_64", b'k'));
         assert_eq!(
             parse("[.] operator new(unsigned long)"),
-            Symbol::Named(b"operator new(unsigned long)", b'.')
+            SymbolCell::Named(b"operator new(unsigned long)", b'.')
         );
-        assert_eq!(parse("[.] 0x0000000000000a26"), Symbol::Address(b"0x0000000000000a26", b'.'));
-        assert_eq!(parse("[H] [unknown]"), Symbol::Address(b"[unknown]", b'H'));
+        assert_eq!(parse("[.] 0x0000000000000a26"), SymbolCell::Address(b"0x0000000000000a26", b'.'));
+        assert_eq!(parse("[H] [unknown]"), SymbolCell::Address(b"[unknown]", b'H'));
         assert_eq!(
             parse("0xa26              ! [.] 0x0000000000000a26"),
-            Symbol::Address(b"0x0000000000000a26", b'.')
+            SymbolCell::Address(b"0x0000000000000a26", b'.')
         );
-        assert_eq!(parse("0x55d0c0001a26     v [.] main"), Symbol::Named(b"main", b'.'));
-        assert_eq!(parse("[.] 0xdeadbeef_handler"), Symbol::Named(b"0xdeadbeef_handler", b'.'));
-        assert_eq!(parse("N/A"), Symbol::Nothing);
-        assert_eq!(parse("[.] "), Symbol::Nothing);
-        assert_eq!(parse(""), Symbol::Nothing);
+        assert_eq!(parse("0x55d0c0001a26     v [.] main"), SymbolCell::Named(b"main", b'.'));
+        assert_eq!(parse("[.] 0xdeadbeef_handler"), SymbolCell::Named(b"0xdeadbeef_handler", b'.'));
+        assert_eq!(parse("N/A"), SymbolCell::Nothing);
+        assert_eq!(parse("[.] "), SymbolCell::Nothing);
+        assert_eq!(parse(""), SymbolCell::Nothing);
     }
 
     #[test]

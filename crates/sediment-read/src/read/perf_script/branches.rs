@@ -6,7 +6,7 @@
 //! objects may hold blanks and slashes, so an entry is found by its flags: how it was predicted (`M`, `P`, `-`), whether it lies
 //! in a transaction (`X`, `-`), and whether that was aborted (`A`, `-`).
 
-use super::frames::{Frame, cut, frame, hex, object_start};
+use super::frames::{ChainFrame, cut, frame, hex, object_start};
 use crate::read::TransferKind;
 use sediment_core::skipped::NoCall;
 
@@ -19,7 +19,7 @@ const PARENTHESES: usize = 16;
 
 /// One end of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End<'a> {
+pub(super) enum BranchEnd<'a> {
     Address {
         address: u64,
         object: Option<&'a [u8]>,
@@ -31,13 +31,13 @@ pub(super) enum End<'a> {
     },
     /// perf found no symbol.
     Unknown,
-    /// Printed so that it cannot be told from what stands before it.
+    /// Printed without a separator from the text before it.
     Blurred,
 }
 
 /// Kind of a branch, by the processor or the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum BranchKind {
     /// To be counted, as a call or as what may be one.
     Passage(TransferKind),
     /// No call.
@@ -46,15 +46,15 @@ pub(super) enum Kind {
 
 /// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Branch<'a> {
-    pub(super) from: End<'a>,
-    pub(super) to: End<'a>,
-    pub(super) kind: Kind,
+pub(super) struct PrintedBranch<'a> {
+    pub(super) from: BranchEnd<'a>,
+    pub(super) to: BranchEnd<'a>,
+    pub(super) kind: BranchKind,
 }
 
 /// Text behind the fields of a sample: the sampled address, and its branches, newest first.
 pub(super) struct Rest<'a> {
-    pub(super) place: Option<Frame<'a>>,
+    pub(super) place: Option<ChainFrame<'a>>,
     entries: &'a [u8],
     /// Where the first entry has nothing before it that would part it from the sampled place.
     blurred: bool,
@@ -115,18 +115,18 @@ impl<'a> Rest<'a> {
     }
 
     /// The entries, newest first; None for one that cannot be read.
-    pub(super) fn branches(&self) -> Branches<'a> {
-        Branches { text: self.entries, blurred: self.blurred }
+    pub(super) fn branches(&self) -> PrintedBranchStack<'a> {
+        PrintedBranchStack { text: self.entries, blurred: self.blurred }
     }
 }
 
-pub(super) struct Branches<'a> {
+pub(super) struct PrintedBranchStack<'a> {
     text: &'a [u8],
     blurred: bool,
 }
 
-impl<'a> Iterator for Branches<'a> {
-    type Item = Option<Branch<'a>>;
+impl<'a> Iterator for PrintedBranchStack<'a> {
+    type Item = Option<PrintedBranch<'a>>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -147,20 +147,20 @@ impl<'a> Iterator for Branches<'a> {
         self.text = rest;
         let blurred = std::mem::take(&mut self.blurred);
         Some(two_ends(ends).map(|(from, to)| {
-            let from = if blurred { End::Blurred } else { from };
-            Branch { from, to, kind }
+            let from = if blurred { BranchEnd::Blurred } else { from };
+            PrintedBranch { from, to, kind }
         }))
     }
 }
 
 /// `0xFROM/0xTO/` without objects, as fast as it goes.
 #[inline]
-fn plain(text: &[u8]) -> Option<(Branch<'_>, &[u8])> {
+fn plain(text: &[u8]) -> Option<(PrintedBranch<'_>, &[u8])> {
     let (from, rest) = address(text)?;
     let (to, rest) = address(rest)?;
     let (kind, rest) = kind_and_rest(rest)?;
-    let end = |address| End::Address { address, object: None };
-    Some((Branch { from: end(from), to: end(to), kind }, rest))
+    let end = |address| BranchEnd::Address { address, object: None };
+    Some((PrintedBranch { from: end(from), to: end(to), kind }, rest))
 }
 
 #[inline]
@@ -203,39 +203,39 @@ pub(super) fn flags(text: &[u8]) -> Option<(bool, &[u8])> {
 
 /// The kind of a branch from its flags, cycles and type, and what follows the entry.
 #[inline]
-fn kind_and_rest(text: &[u8]) -> Option<(Kind, &[u8])> {
+fn kind_and_rest(text: &[u8]) -> Option<(BranchKind, &[u8])> {
     let (aborted, rest) = flags(text)?;
     let end = rest.iter().position(|b| *b == b' ').unwrap_or(rest.len());
     let (fields, rest) = (&rest[..end], &rest[end..]);
     if aborted {
-        return Some((Kind::Other(NoCall::Aborted), rest));
+        return Some((BranchKind::Other(NoCall::Aborted), rest));
     }
     let cycles = fields.iter().position(|b| *b == b'/').unwrap_or(fields.len());
     let kind = match fields.get(cycles + 1..) {
-        None | Some([]) => Kind::Passage(TransferKind::Branch),
+        None | Some([]) => BranchKind::Passage(TransferKind::Branch),
         Some(typed) => kind_of(typed.split(|b| *b == b'/').next().unwrap_or_default()),
     };
     Some((kind, rest))
 }
 
 /// The names that perf has for types of branches.
-fn kind_of(name: &[u8]) -> Kind {
+fn kind_of(name: &[u8]) -> BranchKind {
     match name {
-        b"CALL" | b"IND_CALL" | b"COND_CALL" => Kind::Passage(TransferKind::Call),
-        b"" | b"-" | b"N/A" | b"N" | b"UNKNOWN" => Kind::Passage(TransferKind::Branch),
-        b"RET" | b"COND_RET" => Kind::Other(NoCall::Return),
-        b"COND" => Kind::Other(NoCall::ConditionalJump),
-        b"UNCOND" => Kind::Other(NoCall::Jump),
-        b"IND" => Kind::Other(NoCall::IndirectJump),
-        b"SYSCALL" | b"SYSRET" | b"ERET" => Kind::Other(NoCall::PrintedSystemCall),
-        b"IRQ" | b"SERROR" => Kind::Other(NoCall::PrintedInterrupt),
-        b"NO_TX" => Kind::Other(NoCall::OutsideTransaction),
-        _ => Kind::Other(NoCall::PrintedOther),
+        b"CALL" | b"IND_CALL" | b"COND_CALL" => BranchKind::Passage(TransferKind::Call),
+        b"" | b"-" | b"N/A" | b"N" | b"UNKNOWN" => BranchKind::Passage(TransferKind::Branch),
+        b"RET" | b"COND_RET" => BranchKind::Other(NoCall::Return),
+        b"COND" => BranchKind::Other(NoCall::ConditionalJump),
+        b"UNCOND" => BranchKind::Other(NoCall::Jump),
+        b"IND" => BranchKind::Other(NoCall::IndirectJump),
+        b"SYSCALL" | b"SYSRET" | b"ERET" => BranchKind::Other(NoCall::PrintedSystemCall),
+        b"IRQ" | b"SERROR" => BranchKind::Other(NoCall::PrintedInterrupt),
+        b"NO_TX" => BranchKind::Other(NoCall::OutsideTransaction),
+        _ => BranchKind::Other(NoCall::PrintedOther),
     }
 }
 
 /// `FROM/TO`, taken apart at the slash behind an offset, an object or `[unknown]`.
-fn two_ends(text: &[u8]) -> Option<(End<'_>, End<'_>)> {
+fn two_ends(text: &[u8]) -> Option<(BranchEnd<'_>, BranchEnd<'_>)> {
     memchr::memchr_iter(b'/', text)
         .filter(|at| {
             text[..*at].ends_with(b")")
@@ -245,9 +245,9 @@ fn two_ends(text: &[u8]) -> Option<(End<'_>, End<'_>)> {
         .find_map(|at| Some((end(&text[..at])?, end(&text[at + 1..])?)))
 }
 
-fn end(text: &[u8]) -> Option<End<'_>> {
+fn end(text: &[u8]) -> Option<BranchEnd<'_>> {
     if text == b"[unknown]" || text.starts_with(b"[unknown](") {
-        return Some(End::Unknown);
+        return Some(BranchEnd::Unknown);
     }
     let (place, object) = match (text.ends_with(b")"), object_start_glued(text)) {
         // A slash behind a parenthesis of a path is none between two ends.
@@ -256,11 +256,11 @@ fn end(text: &[u8]) -> Option<End<'_>> {
         _ => (text, None),
     };
     if let Some(address) = place.strip_prefix(b"0x").and_then(hex) {
-        return Some(End::Address { address, object });
+        return Some(BranchEnd::Address { address, object });
     }
     let plus = memchr::memmem::rfind(place, b"+0x")?;
     let offset = hex(&place[plus + 3..])?;
-    (plus > 0).then_some(End::Symbol { name: &place[..plus], offset, object })
+    (plus > 0).then_some(BranchEnd::Symbol { name: &place[..plus], offset, object })
 }
 
 fn is_balanced(text: &[u8]) -> bool {
@@ -295,20 +295,22 @@ mod tests {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let object =
             |object: Option<&[u8]>| object.map_or(String::new(), |object| format!("@{}", text(object)));
-        let end = |end: End| match end {
-            End::Address { address, object: of } => format!("{address:x}{}", object(of)),
-            End::Symbol { name, offset, object: of } => format!("{}+{offset:x}{}", text(name), object(of)),
-            End::Unknown => "?".to_owned(),
-            End::Blurred => "~".to_owned(),
+        let end = |end: BranchEnd| match end {
+            BranchEnd::Address { address, object: of } => format!("{address:x}{}", object(of)),
+            BranchEnd::Symbol { name, offset, object: of } => {
+                format!("{}+{offset:x}{}", text(name), object(of))
+            }
+            BranchEnd::Unknown => "?".to_owned(),
+            BranchEnd::Blurred => "~".to_owned(),
         };
         let place = rest.place.map_or("-".to_owned(), |place| format!("{:x}", place.address));
         let branches = rest.branches().map(|branch| match branch {
             None => "unreadable".to_owned(),
             Some(branch) => {
                 let kind = match branch.kind {
-                    Kind::Passage(TransferKind::Call) => "C",
-                    Kind::Passage(_) => "B",
-                    Kind::Other(why) => &why.to_string(),
+                    BranchKind::Passage(TransferKind::Call) => "C",
+                    BranchKind::Passage(_) => "B",
+                    BranchKind::Other(why) => &why.to_string(),
                 };
                 format!("{}>{} {kind}", end(branch.from), end(branch.to))
             }

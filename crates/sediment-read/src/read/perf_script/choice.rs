@@ -2,11 +2,11 @@
 //! Choice of the event of a text that is read, and of its samples: branch stacks before call chains before addresses.
 
 use super::branches::Rest;
-use super::lines::Line;
-use crate::read::input::{Input, Lines};
+use super::lines::ScriptLine;
+use crate::read::input::{Input, InputLines};
 use sediment_core::error::Result;
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, Callers, TimeOrder},
 };
 
@@ -25,23 +25,23 @@ pub(super) enum SampleKind {
 
 /// The event that is read, and what it has.
 #[derive(Debug, Default)]
-pub(super) struct Choice {
+pub(super) struct EventChoice {
     pub(super) what: SampleKind,
     pub(super) event: Vec<u8>,
 }
 
-impl Choice {
+impl EventChoice {
     pub(super) fn of(input: &dyn Input) -> Result<Self> {
         let mut best = Self::default();
-        let mut lines = Lines::of(input);
+        let mut lines = InputLines::of(input);
         let mut looked_at = 0;
         let mut event = Vec::new();
         // Whether a sample has begun whose place did not come yet.
         let mut open = false;
         while let Some(line) = lines.next()? {
             looked_at += line.len() as u64 + 1;
-            let what = match Line::of(line) {
-                Line::Sample(sample) => {
+            let what = match ScriptLine::of(line) {
+                ScriptLine::Sample(sample) => {
                     if !sample.has_no_fields() {
                         event.clear();
                         event.extend_from_slice(sample.event);
@@ -59,7 +59,7 @@ impl Choice {
                         SampleKind::Nothing
                     }
                 }
-                Line::Frame(_) => SampleKind::Chains,
+                ScriptLine::Frame(_) => SampleKind::Chains,
                 _ => SampleKind::Nothing,
             };
             if what > best.what {
@@ -73,12 +73,12 @@ impl Choice {
         Ok(best)
     }
 
-    pub(super) fn source(&self) -> Source {
+    pub(super) fn source(&self) -> ProfileSource {
         let event = String::from_utf8_lossy(&self.event);
         match self.what {
-            SampleKind::Branches => Source::new("perf branch records", &event, &[]),
-            SampleKind::Chains => Source::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
-            _ => Source::new("perf samples", &event, &[Callers, CallCounts, TimeOrder]),
+            SampleKind::Branches => ProfileSource::new("perf branch records", &event, &[]),
+            SampleKind::Chains => ProfileSource::new("perf call stacks", &event, &[CallCounts, TimeOrder]),
+            _ => ProfileSource::new("perf samples", &event, &[Callers, CallCounts, TimeOrder]),
         }
     }
 }

@@ -5,20 +5,20 @@ use crate::read::numbers::hexadecimal;
 
 /// One frame of a call chain, or the sampled address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Frame<'a> {
+pub(super) struct ChainFrame<'a> {
     pub(super) address: u64,
     /// `symbol+0xoffset (object)`, whatever of it was printed.
     pub(super) text: &'a [u8],
 }
 
 /// An address, and the rest of the line.
-pub(super) fn frame(line: &[u8]) -> Option<Frame<'_>> {
+pub(super) fn frame(line: &[u8]) -> Option<ChainFrame<'_>> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|b| !b.is_ascii_hexdigit()).unwrap_or(line.len());
     if end < line.len() && line[end] != b' ' {
         return None;
     }
-    Some(Frame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
+    Some(ChainFrame { address: hex(&line[..end])?, text: line[end..].trim_ascii() })
 }
 
 /// Where the object behind a symbol begins: ` (/path)` or ` ([name])`, else the last parenthesis.
@@ -37,7 +37,7 @@ pub(super) fn object_start(text: &[u8]) -> Option<usize> {
 
 /// Symbol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Symbol<'a> {
+pub(super) enum FrameSymbol<'a> {
     /// A name, empty where none was printed, and the object that it is in.
     Of { name: &'a [u8], object: Option<&'a [u8]> },
     /// One that was inlined into the frame behind it.
@@ -47,14 +47,14 @@ pub(super) enum Symbol<'a> {
 }
 
 /// Takes `symbol+0xoffset (object)` of a frame apart.
-pub(super) fn symbol_and_object(text: &[u8]) -> Symbol<'_> {
+pub(super) fn symbol_and_object(text: &[u8]) -> FrameSymbol<'_> {
     if text.ends_with(b" (inlined)") {
-        return Symbol::Inlined;
+        return FrameSymbol::Inlined;
     }
     let (symbol, object) = match (text.ends_with(b")"), object_start(text)) {
         (true, Some(open)) => (&text[..open], Some(&text[open + 2..text.len() - 1])),
         // No symbol has a path or the name of a mapping in parentheses.
-        (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return Symbol::CutOff,
+        (false, Some(open)) if matches!(text.get(open + 2), Some(b'/' | b'[')) => return FrameSymbol::CutOff,
         // An object alone.
         _ if text.starts_with(b"(") && text.ends_with(b")") => (&b""[..], Some(&text[1..text.len() - 1])),
         _ => (text, None),
@@ -63,7 +63,7 @@ pub(super) fn symbol_and_object(text: &[u8]) -> Symbol<'_> {
         Some(plus) if plus > 0 && hex(&symbol[plus + 3..]).is_some() => &symbol[..plus],
         _ => symbol,
     };
-    Symbol::Of { name, object }
+    FrameSymbol::Of { name, object }
 }
 
 pub(super) fn cut<'a>(text: &'a [u8], mark: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn frames_are_taken_apart_from_the_right() {
-        let of = |name: &'static str, object: &'static str| Symbol::Of {
+        let of = |name: &'static str, object: &'static str| FrameSymbol::Of {
             name: name.as_bytes(),
             object: (!object.is_empty()).then_some(object.as_bytes()),
         };
@@ -89,13 +89,13 @@ mod tests {
             ("leaf+0x11 (/tmp/my prog)", of("leaf", "/tmp/my prog")),
             ("leaf (/tmp/my prog (deleted))", of("leaf", "/tmp/my prog (deleted)")),
             ("operator new (unsigned long)+0x1 (/x)", of("operator new (unsigned long)", "/x")),
-            ("f (inlined)", Symbol::Inlined),
+            ("f (inlined)", FrameSymbol::Inlined),
             ("[unknown] ([unknown])", of("[unknown]", "[unknown]")),
             ("leaf", of("leaf", "")),
             ("(/x)", of("", "/x")),
             ("leaf+0x1 (prog)", of("leaf", "prog")),
-            ("leaf+0x1 (/lib/x86_64-lin", Symbol::CutOff),
-            ("leaf ([kernel.kal", Symbol::CutOff),
+            ("leaf+0x1 (/lib/x86_64-lin", FrameSymbol::CutOff),
+            ("leaf ([kernel.kal", FrameSymbol::CutOff),
             ("f((anonymous namespace)::g) const", of("f((anonymous namespace)::g) const", "")),
         ];
         for (text, expected) in cases {

@@ -7,16 +7,16 @@
 //! behind a sample. A command may hold blanks, so the fields before the time are read from its end.
 
 use super::branches;
-use super::frames::{Frame, cut, frame, hex};
+use super::frames::{ChainFrame, cut, frame, hex};
 use crate::read::numbers::decimal;
 
 /// A line, classified.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum ScriptLine<'a> {
     Empty,
     /// Of the header, without its `#`.
     Comment(&'a [u8]),
-    Mapping(Mapping<'a>),
+    Mapping(PrintedMapping<'a>),
     /// A process starts another program.
     Exec(u32),
     Fork {
@@ -27,15 +27,15 @@ pub(super) enum Line<'a> {
     Lost(u64),
     /// Another kernel record that perf was asked to show.
     Record,
-    Sample(Sample<'a>),
-    Frame(Frame<'a>),
+    Sample(SampleLine<'a>),
+    Frame(ChainFrame<'a>),
     /// Nothing that is known here.
     Stray,
 }
 
 /// Mapping made by one process.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Mapping<'a> {
+pub(super) struct PrintedMapping<'a> {
     pub(super) process: u32,
     pub(super) start: u64,
     pub(super) length: u64,
@@ -49,7 +49,7 @@ pub(super) struct Mapping<'a> {
 
 /// The first line of a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Sample<'a> {
+pub(super) struct SampleLine<'a> {
     pub(super) process: Option<u32>,
     pub(super) thread: Option<u64>,
     pub(super) period: Option<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Sample<'a> {
     pub(super) rest: &'a [u8],
 }
 
-impl Sample<'_> {
+impl SampleLine<'_> {
     /// True if nothing but the address, or its branches, was printed.
     pub(super) fn has_no_fields(&self) -> bool {
         self.thread.is_none() && self.event.is_empty()
@@ -69,7 +69,7 @@ impl Sample<'_> {
 /// Bytes of a line that the fields of a sample may take.
 const FIELDS: usize = 512;
 
-impl<'a> Line<'a> {
+impl<'a> ScriptLine<'a> {
     pub(super) fn of(line: &'a [u8]) -> Self {
         match line.first() {
             None => Self::Empty,
@@ -87,26 +87,26 @@ impl<'a> Line<'a> {
     }
 }
 
-fn record(text: &[u8]) -> Line<'_> {
+fn record(text: &[u8]) -> ScriptLine<'_> {
     let words = |prefix: &[u8]| text.strip_prefix(prefix);
     let parsed = if let Some(rest) = words(b"MMAP2 ").or_else(|| words(b"MMAP ")) {
-        mapping(rest).map(Line::Mapping)
+        mapping(rest).map(ScriptLine::Mapping)
     } else if let Some(rest) = words(b"COMM exec: ") {
         let ids = rest.rsplit(|b| *b == b':').next().unwrap_or_default();
-        process_and_thread(ids).map(|(process, _)| Line::Exec(process))
+        process_and_thread(ids).map(|(process, _)| ScriptLine::Exec(process))
     } else if let Some(rest) = words(b"FORK(") {
         fork(rest)
     } else if let Some(rest) = words(b"LOST lost ").or_else(|| words(b"LOST_SAMPLES lost ")) {
-        decimal(first_word(rest)).map(Line::Lost)
+        decimal(first_word(rest)).map(ScriptLine::Lost)
     } else {
-        return Line::Record;
+        return ScriptLine::Record;
     };
-    parsed.unwrap_or(Line::Stray)
+    parsed.unwrap_or(ScriptLine::Stray)
 }
 
 /// `100/100: [0x1000(0x2000) @ 0x3000 08:01 12 0]: r-xp /path`, with a build-id in `<>` in place of the device, or without
 /// either in the older form `… @ 0x3000]: x /path`.
-fn mapping(text: &[u8]) -> Option<Mapping<'_>> {
+fn mapping(text: &[u8]) -> Option<PrintedMapping<'_>> {
     let (ids, rest) = cut(text, b": [")?;
     let (process, _) = ids.strip_prefix(b"-1/").map_or_else(
         || process_and_thread(ids),
@@ -120,7 +120,7 @@ fn mapping(text: &[u8]) -> Option<Mapping<'_>> {
     let mut place = place.splitn(2, |b| *b == b' ');
     let file_offset = prefixed(place.next()?)?;
     let build_id = place.next().and_then(|rest| rest.strip_prefix(b"<")?.strip_suffix(b">"));
-    Some(Mapping {
+    Some(PrintedMapping {
         process,
         start: prefixed(start)?,
         length: prefixed(length)?,
@@ -133,15 +133,15 @@ fn mapping(text: &[u8]) -> Option<Mapping<'_>> {
 }
 
 /// `5595:5595):(5590:5590)`
-fn fork(text: &[u8]) -> Option<Line<'_>> {
+fn fork(text: &[u8]) -> Option<ScriptLine<'_>> {
     let (child, rest) = cut(text, b"):(")?;
     let (parent, _) = cut(rest, b")")?;
     let process = |ids| u32::try_from(decimal(cut(ids, b":")?.0)?).ok();
-    Some(Line::Fork { parent: process(parent)?, child: process(child)? })
+    Some(ScriptLine::Fork { parent: process(parent)?, child: process(child)? })
 }
 
-fn sample(line: &[u8]) -> Option<Sample<'_>> {
-    let words = Words { line: &line[..line.len().min(FIELDS)], at: 0 };
+fn sample(line: &[u8]) -> Option<SampleLine<'_>> {
+    let words = LineWords { line: &line[..line.len().min(FIELDS)], at: 0 };
     let mut before: Option<(usize, usize)> = None;
     let mut first = None;
     let mut pair = None;
@@ -189,24 +189,24 @@ fn sample(line: &[u8]) -> Option<Sample<'_>> {
     let (start, end) = first?;
     // Without any field before it the place is in the first column, sixteen digits wide.
     if is_address(&line[start..end]) || line[start..].starts_with(b"0x") || glued(line).is_some() {
-        return Some(Sample { rest: line, ..Sample::default() });
+        return Some(SampleLine { rest: line, ..SampleLine::default() });
     }
     if let Some((thread, end)) = single {
         return Some(after_time(line, end, None, Some(thread)));
     }
     if branches::has_entry(line) {
-        return Some(Sample { rest: line, ..Sample::default() });
+        return Some(SampleLine { rest: line, ..SampleLine::default() });
     }
     // A chain's first line with command and thread alone.
     let (_, end) = before.filter(|last| Some(*last) != first)?;
     let (process, thread) = ids_before(&line[..end])?;
-    Some(Sample { process, thread: Some(thread), ..Sample::default() })
+    Some(SampleLine { process, thread: Some(thread), ..SampleLine::default() })
 }
 
 /// Period and event, and what follows; none of them need be there.
-fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>) -> Sample<'_> {
-    let mut sample = Sample { process, thread, rest: &line[at..], ..Sample::default() };
-    let mut words = Words { line, at };
+fn after_time(line: &[u8], at: usize, process: Option<u32>, thread: Option<u64>) -> SampleLine<'_> {
+    let mut sample = SampleLine { process, thread, rest: &line[at..], ..SampleLine::default() };
+    let mut words = LineWords { line, at };
     let Some((start, end)) = words.next() else { return sample };
     let (word, next) = (&line[start..end], words.next());
     match (decimal(word), next) {
@@ -246,12 +246,12 @@ fn glued(line: &[u8]) -> Option<usize> {
     (is_address(address.trim_ascii()) && address[0] == b' ' && !rest.starts_with(b" ")).then_some(WIDTH)
 }
 
-struct Words<'a> {
+struct LineWords<'a> {
     line: &'a [u8],
     at: usize,
 }
 
-impl Iterator for Words<'_> {
+impl Iterator for LineWords<'_> {
     type Item = (usize, usize);
 
     fn next(&mut self) -> Option<(usize, usize)> {
@@ -299,17 +299,17 @@ fn prefixed(word: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn sample_of(line: &str) -> Sample<'_> {
-        match Line::of(line.as_bytes()) {
-            Line::Sample(sample) => sample,
+    fn sample_of(line: &str) -> SampleLine<'_> {
+        match ScriptLine::of(line.as_bytes()) {
+            ScriptLine::Sample(sample) => sample,
             other => panic!("{line}: {other:?}"),
         }
     }
 
     #[test]
     fn fields_are_found_whichever_were_asked_for() {
-        type Header<'a> = (Option<u32>, Option<u64>, Option<u64>, &'a str, &'a str);
-        let cases: [(&str, Header<'_>); 13] = [
+        type ExpectedSampleLine<'a> = (Option<u32>, Option<u64>, Option<u64>, &'a str, &'a str);
+        let cases: [(&str, ExpectedSampleLine<'_>); 13] = [
             (
                 "maps\t21452/21452 [007] 11371.483014: 201198 cpu-clock:",
                 (Some(21452), Some(21452), Some(201_198), "cpu-clock", ""),
@@ -373,14 +373,15 @@ mod tests {
             ),
         ];
         for (line, (process, thread, period, event, rest)) in cases {
-            let expected = Sample { process, thread, period, event: event.as_bytes(), rest: rest.as_bytes() };
+            let expected =
+                SampleLine { process, thread, period, event: event.as_bytes(), rest: rest.as_bytes() };
             assert_eq!(sample_of(line), expected, "{line}");
         }
     }
 
     #[test]
     fn kernel_records_are_told_from_samples() {
-        let mapping = Mapping {
+        let mapping = PrintedMapping {
             process: 100,
             start: 0x5555_5555_5000,
             length: 0x1000,
@@ -391,18 +392,21 @@ mod tests {
             path: b"/tmp/my prog",
         };
         let line = "my comm 100/100 0.000001: PERF_RECORD_MMAP2 100/100: [0x555555555000(0x1000) @ 0x1000 08:01 1 0]: r-xp /tmp/my prog";
-        assert_eq!(Line::of(line.as_bytes()), Line::Mapping(mapping));
+        assert_eq!(ScriptLine::of(line.as_bytes()), ScriptLine::Mapping(mapping));
         let line = "PERF_RECORD_MMAP2 1/1: [0x1000(0x1000) @ 0 <ae86c7>]: r-xp /x";
         assert!(matches!(
-            Line::of(line.as_bytes()),
-            Line::Mapping(Mapping { build_id: Some(b"ae86c7"), file_offset: 0, .. })
+            ScriptLine::of(line.as_bytes()),
+            ScriptLine::Mapping(PrintedMapping { build_id: Some(b"ae86c7"), file_offset: 0, .. })
         ));
         let line = "swapper 0/0 0.000000: PERF_RECORD_MMAP -1/0: [0xffffffff81000000(0x1209988) @ 0xffffffff81000000]: x [kernel.kallsyms]_text";
-        assert!(matches!(Line::of(line.as_bytes()), Line::Mapping(Mapping { kernel: true, .. })));
-        assert_eq!(Line::of(b"sh 5/5 1.000000: PERF_RECORD_COMM exec: a:b:5/5"), Line::Exec(5));
-        assert_eq!(Line::of(b"PERF_RECORD_FORK(7:7):(5:5)"), Line::Fork { parent: 5, child: 7 });
-        assert_eq!(Line::of(b"PERF_RECORD_LOST lost 12"), Line::Lost(12));
-        assert_eq!(Line::of(b"PERF_RECORD_EXIT(7:7):(5:5)"), Line::Record);
-        assert_eq!(Line::of(b"PERF_RECORD_MMAP2 nonsense"), Line::Stray);
+        assert!(matches!(
+            ScriptLine::of(line.as_bytes()),
+            ScriptLine::Mapping(PrintedMapping { kernel: true, .. })
+        ));
+        assert_eq!(ScriptLine::of(b"sh 5/5 1.000000: PERF_RECORD_COMM exec: a:b:5/5"), ScriptLine::Exec(5));
+        assert_eq!(ScriptLine::of(b"PERF_RECORD_FORK(7:7):(5:5)"), ScriptLine::Fork { parent: 5, child: 7 });
+        assert_eq!(ScriptLine::of(b"PERF_RECORD_LOST lost 12"), ScriptLine::Lost(12));
+        assert_eq!(ScriptLine::of(b"PERF_RECORD_EXIT(7:7):(5:5)"), ScriptLine::Record);
+        assert_eq!(ScriptLine::of(b"PERF_RECORD_MMAP2 nonsense"), ScriptLine::Stray);
     }
 }

@@ -4,7 +4,7 @@
 //! A process begins with what its parent had when it forked and loses all of it when it starts another program. Where perf did
 //! not print of which process a sample is, an address stands for what it is in every process that has something there.
 
-use super::lines::Mapping;
+use super::lines::PrintedMapping;
 use crate::read::DsoId;
 use sediment_core::error::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -17,7 +17,7 @@ const LOOKED_THROUGH: usize = 64;
 
 /// A mapped part of something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Part {
+struct MappedPart {
     end: u64,
     /// Offset in the file of the first byte.
     file_offset: u64,
@@ -36,13 +36,13 @@ pub(super) enum AddressLookup {
 }
 
 #[derive(Debug)]
-pub(super) struct Processes {
-    spaces: HashMap<u32, Rc<BTreeMap<u64, Part>>>,
+pub(super) struct ProcessMappings {
+    spaces: HashMap<u32, Rc<BTreeMap<u64, MappedPart>>>,
     copied: u64,
     most_copied: u64,
 }
 
-impl Processes {
+impl ProcessMappings {
     /// For an input of this many bytes.
     pub(super) fn new(length: u64) -> Self {
         Self { spaces: HashMap::new(), copied: 0, most_copied: length.saturating_add(COPIES) }
@@ -52,7 +52,7 @@ impl Processes {
         self.spaces.is_empty()
     }
 
-    pub(super) fn map(&mut self, mapping: &Mapping, dso: Option<DsoId>) -> Result<()> {
+    pub(super) fn map(&mut self, mapping: &PrintedMapping, dso: Option<DsoId>) -> Result<()> {
         let (start, end) = (mapping.start, mapping.start.saturating_add(mapping.length));
         if start >= end {
             return Ok(());
@@ -68,7 +68,7 @@ impl Processes {
             }
         }
         let space = Rc::make_mut(shared);
-        let covered: Vec<(u64, Part)> = space
+        let covered: Vec<(u64, MappedPart)> = space
             .range(..end)
             .rev()
             .take_while(|(_, part)| part.end > start)
@@ -77,14 +77,14 @@ impl Processes {
         for (old, part) in covered {
             space.remove(&old);
             if old < start {
-                space.insert(old, Part { end: start, ..part });
+                space.insert(old, MappedPart { end: start, ..part });
             }
             if part.end > end {
                 let file_offset = part.file_offset.saturating_add(end - old);
-                space.insert(end, Part { file_offset, ..part });
+                space.insert(end, MappedPart { file_offset, ..part });
             }
         }
-        space.insert(start, Part { end, file_offset: mapping.file_offset, dso });
+        space.insert(start, MappedPart { end, file_offset: mapping.file_offset, dso });
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Processes {
     }
 }
 
-fn find(space: &BTreeMap<u64, Part>, address: u64) -> AddressLookup {
+fn find(space: &BTreeMap<u64, MappedPart>, address: u64) -> AddressLookup {
     match space.range(..=address).next_back() {
         Some((start, part)) if address < part.end => match part.dso {
             Some(dso) => AddressLookup::File(dso, part.file_offset.saturating_add(address - start)),
@@ -133,8 +133,8 @@ fn find(space: &BTreeMap<u64, Part>, address: u64) -> AddressLookup {
 mod tests {
     use super::*;
 
-    fn mapping(process: u32, start: u64, length: u64, file_offset: u64) -> Mapping<'static> {
-        Mapping {
+    fn mapping(process: u32, start: u64, length: u64, file_offset: u64) -> PrintedMapping<'static> {
+        PrintedMapping {
             process,
             start,
             length,
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn newer_mappings_hide_older_ones_and_forks_part() {
         let (a, b) = (DsoId(0), DsoId(1));
-        let mut processes = Processes::new(0);
+        let mut processes = ProcessMappings::new(0);
         processes.map(&mapping(1, 0x1000, 0x3000, 0x100), Some(a)).unwrap();
         processes.fork(1, 2);
         processes.map(&mapping(2, 0x2000, 0x1000, 0), Some(b)).unwrap();

@@ -17,17 +17,17 @@ mod mappings;
 
 use super::frame_names::{is_interpreted, is_kernel_object, is_linked_file};
 use super::replay::ReplaySampling;
-use super::stacks::{self, Frame};
+use super::stacks::{self, StackFrame};
 use super::{
-    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    AddressId, DsoId, Input, Listener, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Replay,
     Spot, Step, TransferKind,
 };
-use crate::read::input::Lines;
-use branches::{End, Kind, Rest};
-use choice::{Choice, SampleKind};
-use frames::Symbol;
-use lines::{Line, Sample};
-use mappings::{AddressLookup, Processes};
+use crate::read::input::InputLines;
+use branches::{BranchEnd, BranchKind, Rest};
+use choice::{EventChoice, SampleKind};
+use frames::FrameSymbol;
+use lines::{SampleLine, ScriptLine};
+use mappings::{AddressLookup, ProcessMappings};
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
 use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, both};
@@ -57,23 +57,23 @@ fn recognises(head: &[u8]) -> bool {
     let (mut after_sample, mut after_event) = (false, false);
     for line in head.split(|b| *b == b'\n').take(LOOKED_AT) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line_of = Line::of(line);
+        let line_of = ScriptLine::of(line);
         // An empty line may stand between a sample and its chain.
         let of_event = std::mem::take(&mut after_event);
-        after_event = of_event && line_of == Line::Empty;
+        after_event = of_event && line_of == ScriptLine::Empty;
         let after = std::mem::take(&mut after_sample);
         match line_of {
-            Line::Mapping(_) | Line::Fork { .. } | Line::Exec(_) => return true,
+            ScriptLine::Mapping(_) | ScriptLine::Fork { .. } | ScriptLine::Exec(_) => return true,
             // What perf report begins with.
-            Line::Comment(text)
+            ScriptLine::Comment(text)
                 if [&b"Samples:"[..], b"Event count", b"Total Lost Samples:"]
                     .iter()
                     .any(|words| text.trim_ascii_start().starts_with(words)) =>
             {
                 return false;
             }
-            Line::Sample(sample) if branches::has_entry(sample.rest) => return true,
-            Line::Sample(sample) => {
+            ScriptLine::Sample(sample) if branches::has_entry(sample.rest) => return true,
+            ScriptLine::Sample(sample) => {
                 let place = frames::frame(sample.rest);
                 let address = place.is_some_and(|place| place.address > 0xfff);
                 if of_event && address && sample.has_no_fields() {
@@ -86,22 +86,24 @@ fn recognises(head: &[u8]) -> bool {
                 after_sample &= sample.rest.trim_ascii().is_empty();
                 after_event = after_sample && !sample.event.is_empty();
             }
-            Line::Frame(_) if after => return true,
-            Line::Frame(frame) if frame.text.ends_with(b")") && line.starts_with(b"\t  ") => return true,
-            Line::Empty => after_sample = true,
+            ScriptLine::Frame(_) if after => return true,
+            ScriptLine::Frame(frame) if frame.text.ends_with(b")") && line.starts_with(b"\t  ") => {
+                return true;
+            }
+            ScriptLine::Empty => after_sample = true,
             _ => {}
         }
     }
     false
 }
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
-    let choice = Choice::of(input)?;
-    let mut reading = Reading::new(input, &choice);
-    let mut lines = Lines::of(input);
+fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
+    let choice = EventChoice::of(input)?;
+    let mut reading = PerfScriptConversion::new(input, &choice);
+    let mut lines = InputLines::of(input);
     while let Some(line) = lines.next()? {
         reading.take(line).map_err(|error| {
-            let at = sediment_core::error::Location::Line(lines.number());
+            let at = sediment_core::error::ErrorLocation::Line(lines.number());
             if error.location().is_some() { error } else { error.with_location(at) }
         })?;
     }
@@ -111,10 +113,10 @@ fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
 /// A branch that may be a call, or the sampled place of one (then with no other end).
 type Passage = (Option<u32>, u64, u64, TransferKind);
 
-struct Reading<'c> {
-    choice: &'c Choice,
+struct PerfScriptConversion<'c> {
+    choice: &'c EventChoice,
     recording: Recording,
-    processes: Processes,
+    processes: ProcessMappings,
     arch: Option<String>,
     samples: u64,
     branches: u64,
@@ -127,12 +129,12 @@ struct Reading<'c> {
     /// True if a frame of the kernel, and another one, was read.
     kernel: bool,
     program: bool,
-    chain: Vec<Frame>,
+    chain: Vec<StackFrame>,
     /// Where the frame before was inlined.
     inlined_at: Option<u64>,
     by_path: HashMap<Box<[u8]>, DsoId>,
     /// Frames by their text behind the address.
-    by_text: HashMap<Box<[u8]>, Option<Frame>>,
+    by_text: HashMap<Box<[u8]>, Option<StackFrame>>,
     /// Ends of branches by name and object.
     by_name: HashMap<Box<[u8]>, Option<AddressId>>,
     /// Branches of addresses since the mappings last changed.
@@ -140,12 +142,12 @@ struct Reading<'c> {
     other_events: BTreeMap<Vec<u8>, u64>,
 }
 
-impl<'c> Reading<'c> {
-    fn new(input: &dyn Input, choice: &'c Choice) -> Self {
+impl<'c> PerfScriptConversion<'c> {
+    fn new(input: &dyn Input, choice: &'c EventChoice) -> Self {
         Self {
             choice,
             recording: Recording { source: choice.source(), ..Recording::default() },
-            processes: Processes::new(input.length()),
+            processes: ProcessMappings::new(input.length()),
             arch: None,
             samples: 0,
             branches: 0,
@@ -165,16 +167,16 @@ impl<'c> Reading<'c> {
     }
 
     fn take(&mut self, line: &[u8]) -> Result<()> {
-        match Line::of(line) {
-            Line::Frame(frame) => self.frame(&frame),
+        match ScriptLine::of(line) {
+            ScriptLine::Frame(frame) => self.frame(&frame),
             // One between a sample and its chain ends nothing.
-            Line::Empty if self.begun => self.close(),
-            Line::Empty => {}
-            Line::Sample(sample) => match self.frame_without_tab(&sample) {
+            ScriptLine::Empty if self.begun => self.close(),
+            ScriptLine::Empty => {}
+            ScriptLine::Sample(sample) => match self.frame_without_tab(&sample) {
                 Some(frame) => self.frame(&frame),
                 None => self.sample(&sample),
             },
-            Line::Mapping(mapping) => {
+            ScriptLine::Mapping(mapping) => {
                 self.close();
                 self.settle();
                 if mapping.executable && !mapping.kernel {
@@ -183,26 +185,26 @@ impl<'c> Reading<'c> {
                     self.processes.map(&mapping, dso)?;
                 }
             }
-            Line::Exec(process) => {
+            ScriptLine::Exec(process) => {
                 self.settle();
                 self.processes.exec(process);
             }
-            Line::Fork { parent, child } => {
+            ScriptLine::Fork { parent, child } => {
                 self.settle();
                 self.processes.fork(parent, child);
             }
-            Line::Lost(count) => {
+            ScriptLine::Lost(count) => {
                 self.recording.skipped.add_many(Reason::LostRecord, count, 0, "");
             }
-            Line::Comment(text) => {
+            ScriptLine::Comment(text) => {
                 if let Some(arch) = text.trim_ascii_start().strip_prefix(b"arch :") {
                     let arch = String::from_utf8_lossy(arch.trim_ascii()).into_owned();
                     let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
                     self.arch = Some(arch).filter(|arch| arch.bytes().all(plain) && !arch.is_empty());
                 }
             }
-            Line::Record => {}
-            Line::Stray => self.recording.skipped.add(Reason::StrayLine, 0, ""),
+            ScriptLine::Record => {}
+            ScriptLine::Stray => self.recording.skipped.add(Reason::StrayLine, 0, ""),
         }
         Ok(())
     }
@@ -224,13 +226,13 @@ impl<'c> Reading<'c> {
     }
 
     /// A frame of the open chain that is indented by blanks or by nothing, as terminals and editors leave it.
-    fn frame_without_tab<'a>(&self, sample: &Sample<'a>) -> Option<frames::Frame<'a>> {
+    fn frame_without_tab<'a>(&self, sample: &SampleLine<'a>) -> Option<frames::ChainFrame<'a>> {
         let in_chain = (self.open.is_some() || self.passing_over) && sample.has_no_fields();
         let place = Rest::of(sample.rest).place.filter(|_| in_chain)?;
         Rest::of(sample.rest).branches().next().is_none().then_some(place)
     }
 
-    fn sample(&mut self, sample: &Sample) {
+    fn sample(&mut self, sample: &SampleLine) {
         let open = self.open.filter(|_| sample.has_no_fields());
         if let Some((process, _)) = open.filter(|_| self.choice.what == SampleKind::Branches) {
             // The branch stack stands below the call chain.
@@ -247,9 +249,10 @@ impl<'c> Reading<'c> {
         let weight = u128::from(sample.period.unwrap_or(1).max(1));
         let rest = Rest::of(sample.rest);
         if let Some(place) = rest.place {
-            let frame = self.frame_of(place.address, place.text).unwrap_or(Frame::Unknown(Nowhere::NoSymbol));
+            let frame =
+                self.frame_of(place.address, place.text).unwrap_or(StackFrame::Unknown(Nowhere::NoSymbol));
             let frame = match frame {
-                Frame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
+                StackFrame::Unknown(_) => self.raw_frame(sample.process, place.address, frame),
                 frame => frame,
             };
             if self.choice.what == SampleKind::Chains {
@@ -282,17 +285,17 @@ impl<'c> Reading<'c> {
     }
 
     /// The file's byte at a sampled address, which perf prints as the address in memory.
-    fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: Frame) -> Frame {
+    fn raw_frame(&mut self, process: Option<u32>, address: u64, otherwise: StackFrame) -> StackFrame {
         match self.processes.find(process, address) {
             AddressLookup::File(dso, offset) => {
                 let place = RecordedAddress { dso: Some(dso), spot: Spot::FileOffset(offset) };
-                Frame::Known(self.recording.place(place))
+                StackFrame::Known(self.recording.place(place))
             }
             _ => otherwise,
         }
     }
 
-    fn frame(&mut self, frame: &frames::Frame) {
+    fn frame(&mut self, frame: &frames::ChainFrame) {
         if self.open.is_none() {
             // No field was asked for, so that a chain has no line before it; or it is of an event that is not read.
             if self.passing_over {
@@ -328,14 +331,14 @@ impl<'c> Reading<'c> {
     fn settle_inlined(&mut self, next: Option<u64>) {
         if self.inlined_at.is_some_and(|address| Some(address) != next) {
             self.inlined_at = None;
-            self.chain.push(Frame::Unknown(Nowhere::NotInlined));
+            self.chain.push(StackFrame::Unknown(Nowhere::NotInlined));
         }
     }
 
     /// Frame at an address; None where it was inlined.
-    fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<Frame> {
+    fn frame_of(&mut self, address: u64, text: &[u8]) -> Option<StackFrame> {
         let frame = match self.by_text.get(text) {
-            _ if address >= KERNEL => Some(Frame::System),
+            _ if address >= KERNEL => Some(StackFrame::System),
             Some(known) => *known,
             None => {
                 let frame = self.new_frame(text);
@@ -343,36 +346,36 @@ impl<'c> Reading<'c> {
                 frame
             }
         };
-        self.kernel |= frame == Some(Frame::System);
-        self.program |= frame != Some(Frame::System);
+        self.kernel |= frame == Some(StackFrame::System);
+        self.program |= frame != Some(StackFrame::System);
         frame
     }
 
-    fn new_frame(&mut self, text: &[u8]) -> Option<Frame> {
+    fn new_frame(&mut self, text: &[u8]) -> Option<StackFrame> {
         let (symbol, object) = match frames::symbol_and_object(text) {
-            Symbol::Inlined => return None,
-            Symbol::CutOff => return Some(Frame::Unknown(Nowhere::CutOff)),
-            Symbol::Of { name, object } => (name, object),
+            FrameSymbol::Inlined => return None,
+            FrameSymbol::CutOff => return Some(StackFrame::Unknown(Nowhere::CutOff)),
+            FrameSymbol::Of { name, object } => (name, object),
         };
         if is_interpreted(symbol) {
-            return Some(Frame::Unknown(Nowhere::Interpreted));
+            return Some(StackFrame::Unknown(Nowhere::Interpreted));
         }
         let no_symbol = symbol.is_empty() || symbol == b"[unknown]";
         let dso = match object {
-            Some(object) if is_kernel_object(object) => return Some(Frame::System),
-            Some(b"[unknown]") => return Some(Frame::Unknown(Nowhere::NoSymbol)),
+            Some(object) if is_kernel_object(object) => return Some(StackFrame::System),
+            Some(b"[unknown]") => return Some(StackFrame::Unknown(Nowhere::NoSymbol)),
             Some(object) if !is_linked_file(object) && object != b"[vdso]" => {
-                return Some(Frame::Unknown(Nowhere::AnonymousOrVdso));
+                return Some(StackFrame::Unknown(Nowhere::AnonymousOrVdso));
             }
-            _ if no_symbol => return Some(Frame::Unknown(Nowhere::NoSymbol)),
+            _ if no_symbol => return Some(StackFrame::Unknown(Nowhere::NoSymbol)),
             Some(object) => match self.dso_of(object) {
                 Some(dso) => Some(dso),
-                None => return Some(Frame::Unknown(Nowhere::NotUtf8)),
+                None => return Some(StackFrame::Unknown(Nowhere::NotUtf8)),
             },
             None => None,
         };
         let spot = Spot::Symbol { name: symbol.to_vec(), file: None };
-        Some(Frame::Known(self.recording.place(RecordedAddress { dso, spot })))
+        Some(StackFrame::Known(self.recording.place(RecordedAddress { dso, spot })))
     }
 
     /// Ends a chain, which was printed from the innermost frame on.
@@ -392,16 +395,19 @@ impl<'c> Reading<'c> {
         self.chain.clear();
     }
 
-    fn branch(&mut self, process: Option<u32>, branch: &branches::Branch) {
+    fn branch(&mut self, process: Option<u32>, branch: &branches::PrintedBranch) {
         let kind = match branch.kind {
-            Kind::Passage(kind) => kind,
-            Kind::Other(why) => {
+            BranchKind::Passage(kind) => kind,
+            BranchKind::Other(why) => {
                 self.recording.skipped.add(Reason::NoCall(why), 1, "");
                 return;
             }
         };
         match (branch.from, branch.to) {
-            (End::Address { address: from, object: None }, End::Address { address: to, object: None }) => {
+            (
+                BranchEnd::Address { address: from, object: None },
+                BranchEnd::Address { address: to, object: None },
+            ) => {
                 *self.pending.entry((process, from, to, kind)).or_default() += 1;
             }
             (from, to) => self.named(process, &from, &to, kind),
@@ -409,10 +415,10 @@ impl<'c> Reading<'c> {
     }
 
     /// A branch with the name of at least one end, or with the objects of its ends.
-    fn named(&mut self, process: Option<u32>, from: &End, to: &End, kind: TransferKind) {
+    fn named(&mut self, process: Option<u32>, from: &BranchEnd, to: &BranchEnd, kind: TransferKind) {
         // The offset in the target tells at once what is no call; the end of a function is no beginning of another.
-        if let (TransferKind::Branch, End::Symbol { name, offset, object }) = (kind, to) {
-            let same = matches!(from, End::Symbol { name: caller, object: of, .. } if caller == name && of == object);
+        if let (TransferKind::Branch, BranchEnd::Symbol { name, offset, object }) = (kind, to) {
+            let same = matches!(from, BranchEnd::Symbol { name: caller, object: of, .. } if caller == name && of == object);
             if same || *offset > 0 {
                 let why = if same { NoCall::Inside } else { NoCall::IntoTheMiddle };
                 self.recording.skipped.add(Reason::NoCall(why), 1, "");
@@ -420,7 +426,7 @@ impl<'c> Reading<'c> {
             }
         }
         let kind = match to {
-            End::Symbol { .. } => TransferKind::Call,
+            BranchEnd::Symbol { .. } => TransferKind::Call,
             _ => kind,
         };
         self.recording.total += 1;
@@ -431,12 +437,12 @@ impl<'c> Reading<'c> {
         }
     }
 
-    fn end(&mut self, process: Option<u32>, end: &End) -> std::result::Result<AddressId, Nowhere> {
+    fn end(&mut self, process: Option<u32>, end: &BranchEnd) -> std::result::Result<AddressId, Nowhere> {
         match *end {
-            End::Unknown => Err(Nowhere::NoSymbol),
-            End::Blurred => Err(Nowhere::Blurred),
-            End::Address { address, object } => self.address(process, address, object),
-            End::Symbol { name, object, .. } => {
+            BranchEnd::Unknown => Err(Nowhere::NoSymbol),
+            BranchEnd::Blurred => Err(Nowhere::Blurred),
+            BranchEnd::Address { address, object } => self.address(process, address, object),
+            BranchEnd::Symbol { name, object, .. } => {
                 if object.is_some_and(is_kernel_object) {
                     return Err(Nowhere::Kernel);
                 }
@@ -556,19 +562,24 @@ fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
 /// Replays each branch stack from its oldest entry on. Bytes of samples that are replayed for affinity edges.
 const TOLD: u64 = 64 << 20;
 
-fn steps(input: &dyn Input, _: &Settings, recording: &Recording, listener: &mut dyn Listener) -> Result<()> {
+fn steps(
+    input: &dyn Input,
+    _: &ReadSettings,
+    recording: &Recording,
+    listener: &mut dyn Listener,
+) -> Result<()> {
     let told = ReplaySampling::of(input.length(), TOLD, listener);
     let mut samples = 0;
-    let choice = Choice::of(input)?;
+    let choice = EventChoice::of(input)?;
     if choice.what != SampleKind::Branches {
         return Ok(());
     }
-    let mut reading = Reading::new(input, &choice);
-    let mut lines = Lines::of(input);
+    let mut reading = PerfScriptConversion::new(input, &choice);
+    let mut lines = InputLines::of(input);
     let mut ends: Vec<std::result::Result<AddressId, Nowhere>> = Vec::new();
     let (mut process, mut thread, mut chosen) = (None, 0, choice.event.is_empty());
     while let Some(line) = lines.next()? {
-        let Line::Sample(sample) = Line::of(line) else {
+        let ScriptLine::Sample(sample) = ScriptLine::of(line) else {
             reading.take(line)?;
             continue;
         };

@@ -2,15 +2,15 @@
 //! Answers of query APIs: a profile of pprof inside JSON. Parca's has the packed file as base64 (`{"pprof": "H4sI…"}`), Pyroscope's the
 //! message itself with the names of its declaration (`{"sampleType": [{"type": "1", …`). Unknown keys are passed over.
 
-use super::super::protobuf::Kind::{Message, Number, Numbers, Packed, Text};
-use super::super::protobuf::{Kind, Shape, json};
+use super::super::protobuf::FieldKind::{Message, Number, Numbers, Packed, Text};
+use super::super::protobuf::{FieldKind, MessageShape, json};
 use sediment_core::error::{Error, Result};
 
-const fn shape(name: &'static str, fields: &'static [(&'static str, Kind)]) -> Shape {
-    Shape { name, fields, is_whole: false }
+const fn shape(name: &'static str, fields: &'static [(&'static str, FieldKind)]) -> MessageShape {
+    MessageShape { name, fields, is_whole: false }
 }
 
-static PROFILE: Shape = shape(
+static PROFILE: MessageShape = shape(
     "Profile",
     &[
         ("sampleType", Message(&VALUE_TYPE)),
@@ -30,9 +30,9 @@ static PROFILE: Shape = shape(
         ("pprof", Packed),
     ],
 );
-static VALUE_TYPE: Shape = shape("ValueType", &[("type", Number), ("unit", Number)]);
-static SAMPLE: Shape = shape("Sample", &[("locationId", Numbers), ("value", Numbers)]);
-static MAPPING: Shape = shape(
+static VALUE_TYPE: MessageShape = shape("ValueType", &[("type", Number), ("unit", Number)]);
+static SAMPLE: MessageShape = shape("Sample", &[("locationId", Numbers), ("value", Numbers)]);
+static MAPPING: MessageShape = shape(
     "Mapping",
     &[
         ("id", Number),
@@ -43,12 +43,12 @@ static MAPPING: Shape = shape(
         ("buildId", Number),
     ],
 );
-static LOCATION: Shape = shape(
+static LOCATION: MessageShape = shape(
     "Location",
     &[("id", Number), ("mappingId", Number), ("address", Number), ("line", Message(&LINE))],
 );
-static LINE: Shape = shape("Line", &[("functionId", Number), ("line", Number)]);
-static FUNCTION: Shape = shape(
+static LINE: MessageShape = shape("Line", &[("functionId", Number), ("line", Number)]);
+static FUNCTION: MessageShape = shape(
     "Function",
     &[("id", Number), ("name", Number), ("systemName", Number), ("filename", Number), ("startLine", Number)],
 );

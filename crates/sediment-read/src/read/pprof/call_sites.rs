@@ -2,13 +2,13 @@
 //! Calls by line in a profile of pprof, as Go's compiler sums them up since Go 1.23: of each stack the innermost two locations, as what lies
 //! above hardly calls again and again. Functions that were inlined at a location called one another.
 
-use super::super::locations::Budget;
+use super::super::locations::MemoryBudget;
 use super::super::protobuf::stream::Messages;
 use super::super::{HEAD, Input, input};
 use super::answers;
-use super::tables::Tables;
+use super::tables::PprofTables;
 use super::{SampleValues, counted_value, each_sample};
-use crate::counters::line_profile::{CallSites, Caller};
+use crate::counters::line_profile::{CallSites, CallingLine};
 use sediment_core::error::Result;
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::HashSet;
@@ -30,9 +30,9 @@ pub fn call_sites(input: &dyn Input) -> Result<(CallSites, Skipped)> {
 }
 
 fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
-    let mut budget = Budget::of(input.length());
+    let mut budget = MemoryBudget::of(input.length());
     let longest = budget.0;
-    let tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, true)?;
+    let tables = PprofTables::read(&mut Messages::of(input, longest)?, &mut budget, true)?;
     let (counted, _) = counted_value(&tables)?;
     let (mut sites, mut skipped) = (CallSites::default(), Skipped::default());
     let mut seen: HashSet<[(u64, usize); 2]> = HashSet::new();
@@ -40,7 +40,7 @@ fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
     let values = SampleValues { number: tables.types.len(), counted };
     each_sample(input, longest, values, &mut skipped, &mut |locations, weight| {
         seen.clear();
-        let mut caller: Option<((u64, usize), Caller<'_>)> = None;
+        let mut caller: Option<((u64, usize), CallingLine<'_>)> = None;
         for id in locations.iter().take(INNERMOST).rev() {
             // The last line is the function that has code of its own.
             for (place, line) in tables.lines(*id)?.iter().enumerate().rev() {
@@ -54,7 +54,7 @@ fn of_profile(input: &dyn Input) -> Result<(CallSites, Skipped)> {
                         }
                     }
                 }
-                caller = Some((key, Caller { name, start_line, line: line.line }));
+                caller = Some((key, CallingLine { name, start_line, line: line.line }));
             }
         }
         Ok(())

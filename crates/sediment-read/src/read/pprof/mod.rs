@@ -13,19 +13,19 @@ mod answers;
 mod call_sites;
 mod tables;
 
-use super::locations::{self, Budget, DEEPEST};
+use super::locations::{self, DEEPEST, MemoryBudget};
 use super::protobuf::stream::{self, Content, GZIP, Messages};
-use super::protobuf::{self, Damage, Fields, Value};
+use super::protobuf::{self, DamagedMessage, Fields, WireValue};
 use super::stacks::add_stack;
-use super::{Input, Reader, Recording, Settings, input};
+use super::{Input, ReadSettings, Reader, Recording, input};
 pub use call_sites::call_sites;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{
-    Source,
+    ProfileSource,
     Unknown::{CallCounts, TimeOrder},
 };
 use sediment_core::skipped::{Reason, Skipped};
-use tables::Tables;
+use tables::PprofTables;
 
 /// Its row in the table.
 pub const READER: Reader = Reader {
@@ -69,10 +69,10 @@ fn begins_profile(head: &[u8]) -> bool {
         // What is cut off at the end of the head.
         let Ok((number, value)) = field else { return told };
         match (number, value) {
-            (number @ (1 | 3..=5), Value::Bytes(row)) => {
-                let known = |field: &std::result::Result<(u32, Value<'_>), Damage>| match field {
-                    Ok((4, Value::Bytes(_))) => number == 4,
-                    Ok((field, Value::Varint(_))) => {
+            (number @ (1 | 3..=5), WireValue::Bytes(row)) => {
+                let known = |field: &std::result::Result<(u32, WireValue<'_>), DamagedMessage>| match field {
+                    Ok((4, WireValue::Bytes(_))) => number == 4,
+                    Ok((field, WireValue::Varint(_))) => {
                         ROWS[number as usize].contains(field) && !(number == 4 && *field == 4)
                     }
                     _ => false,
@@ -82,11 +82,12 @@ fn begins_profile(head: &[u8]) -> bool {
                 }
                 told |= !row.is_empty();
             }
-            (2, Value::Bytes(row)) => {
-                let known = |field: std::result::Result<(u32, Value<'_>), Damage>| {
+            (2, WireValue::Bytes(row)) => {
+                let known = |field: std::result::Result<(u32, WireValue<'_>), DamagedMessage>| {
                     matches!(
                         field,
-                        Ok((1 | 2, Value::Bytes(_) | Value::Varint(_)) | (3 | 4, Value::Bytes(_)))
+                        Ok((1 | 2, WireValue::Bytes(_) | WireValue::Varint(_))
+                            | (3 | 4, WireValue::Bytes(_)))
                     )
                 };
                 if !Fields(row).all(known) {
@@ -94,20 +95,20 @@ fn begins_profile(head: &[u8]) -> bool {
                 }
                 told |= !row.is_empty();
             }
-            (6, Value::Bytes(text)) => {
+            (6, WireValue::Bytes(text)) => {
                 if !strings && !text.is_empty() {
                     return false;
                 }
                 strings = true;
             }
-            (11 | 13 | 16, Value::Bytes(_)) | (7..=10 | 12..=15, Value::Varint(_)) => {}
+            (11 | 13 | 16, WireValue::Bytes(_)) | (7..=10 | 12..=15, WireValue::Varint(_)) => {}
             _ => return false,
         }
     }
     told
 }
 
-fn read(input: &dyn Input, _: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
     let head = input::head(input, super::HEAD)?;
     if answers::begins(&head) {
         return read_profile(&answers::profile(&input::whole(input)?)?);
@@ -121,9 +122,9 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
             "convert it with the program: go tool pprof -proto -output cpu.pb.gz PROGRAM cpu.prof. Without Go: google-pprof --collapsed PROGRAM cpu.prof | sed 's/<[0-9a-f]*>//g' > stacks.folded; then import that",
         ));
     }
-    let mut budget = Budget::of(input.length());
+    let mut budget = MemoryBudget::of(input.length());
     let longest = budget.0;
-    let mut tables = Tables::read(&mut Messages::of(input, longest)?, &mut budget, false)?;
+    let mut tables = PprofTables::read(&mut Messages::of(input, longest)?, &mut budget, false)?;
     let (counted, what) = counted_value(&tables)?;
     let mut recording = Recording::default();
     let mut skipped = Skipped::default();
@@ -151,7 +152,7 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
         ));
     }
     recording.origin.began = Some(u128::from(tables.began)).filter(|began| *began > 0);
-    recording.source = Source::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
+    recording.source = ProfileSource::new("pprof call stacks", &what, &[CallCounts, TimeOrder]);
     recording.seen = format!("{}, {sum} {what}", sediment_core::plural::counted(samples, "stack"));
     Ok(recording)
 }
@@ -172,12 +173,12 @@ fn each_sample(
     visit: &mut dyn FnMut(&[u64], u128) -> Result<()>,
 ) -> Result<u64> {
     let mut messages = Messages::of(input, longest)?;
-    let (mut sample, mut samples) = (Sample::default(), 0);
+    let (mut sample, mut samples) = (PprofSample::default(), 0);
     while let Some((number, content)) = messages.next()? {
         if (number, content) != (2, Content::Bytes) {
             continue;
         }
-        sample.read(&messages.buffer).map_err(|Damage| messages.damage("a damaged sample"))?;
+        sample.read(&messages.buffer).map_err(|DamagedMessage| messages.damage("a damaged sample"))?;
         samples += 1;
         if sample.locations.len() > DEEPEST {
             return Err(messages.damage(&format!("a call stack of more than {DEEPEST} frames")));
@@ -201,7 +202,7 @@ fn each_sample(
 }
 
 /// Index of the value of the samples that counts, and its event.
-fn counted_value(tables: &Tables) -> Result<(usize, String)> {
+fn counted_value(tables: &PprofTables) -> Result<(usize, String)> {
     let mut names = Vec::with_capacity(tables.types.len());
     for value in &tables.types {
         names.push((tables.string(value.kind)?, tables.string(value.unit)?));
@@ -215,14 +216,14 @@ fn counted_value(tables: &Tables) -> Result<(usize, String)> {
 
 /// One sample, and the memory for the next.
 #[derive(Default)]
-struct Sample {
+struct PprofSample {
     /// The innermost first.
     locations: Vec<u64>,
     values: Vec<u64>,
 }
 
-impl Sample {
-    fn read(&mut self, bytes: &[u8]) -> std::result::Result<(), Damage> {
+impl PprofSample {
+    fn read(&mut self, bytes: &[u8]) -> std::result::Result<(), DamagedMessage> {
         self.locations.clear();
         self.values.clear();
         for field in Fields(bytes) {

@@ -2,10 +2,10 @@
 //! The tables that samples refer to: strings, functions, locations, mappings; and what becomes of a location.
 
 use super::super::Recording;
-use super::super::locations::{self, Budget, Texts, grown};
+use super::super::locations::{self, MemoryBudget, Texts, grown};
 use super::super::protobuf::stream::{Content, Messages};
-use super::super::protobuf::{Damage, Fields, Value};
-use super::super::stacks::Frame;
+use super::super::protobuf::{DamagedMessage, Fields, WireValue};
+use super::super::stacks::StackFrame;
 use sediment_core::error::{Error, ErrorCode, Result};
 
 /// Type and unit of one value of each sample.
@@ -16,7 +16,7 @@ pub(super) struct ValueType {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Function {
+struct PprofFunction {
     id: u64,
     name: u64,
     system_name: u64,
@@ -26,13 +26,13 @@ struct Function {
 
 /// A line of a location: a function, and where in its file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
+pub(super) struct LocationLine {
     pub(super) function: u64,
     pub(super) line: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Mapping {
+struct PprofMapping {
     id: u64,
     start: u64,
     limit: u64,
@@ -42,7 +42,7 @@ struct Mapping {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Location {
+struct PprofLocation {
     id: u64,
     mapping: u64,
     address: u64,
@@ -50,28 +50,32 @@ struct Location {
     function: u64,
     /// Its lines in the table of lines.
     lines: (usize, usize),
-    frame: Option<Frame>,
+    frame: Option<StackFrame>,
 }
 
-/// All that stands beside the samples.
+/// Everything of a profile but its samples.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub(super) struct PprofTables {
     strings: Texts,
     pub(super) types: Vec<ValueType>,
     /// The type that the writer means to be looked at, by its name; 0 for none.
     pub(super) default_type: u64,
     /// When the recording began, in nanoseconds since 1970; 0 where unknown.
     pub(super) began: u64,
-    functions: Vec<Function>,
-    mappings: Vec<Mapping>,
-    locations: Vec<Location>,
-    lines: Vec<Line>,
+    functions: Vec<PprofFunction>,
+    mappings: Vec<PprofMapping>,
+    locations: Vec<PprofLocation>,
+    lines: Vec<LocationLine>,
     keeps_lines: bool,
 }
 
-impl Tables {
+impl PprofTables {
     /// Reads everything but the samples, and the lines of locations if they are wanted.
-    pub(super) fn read(messages: &mut Messages<'_>, budget: &mut Budget, keeps_lines: bool) -> Result<Self> {
+    pub(super) fn read(
+        messages: &mut Messages<'_>,
+        budget: &mut MemoryBudget,
+        keeps_lines: bool,
+    ) -> Result<Self> {
         let mut tables = Self { keeps_lines, ..Self::default() };
         while let Some((number, content)) = messages.next()? {
             match (number, content) {
@@ -79,7 +83,7 @@ impl Tables {
                 (14, Content::Number(index)) => tables.default_type = index,
                 (1 | 3..=6, Content::Bytes) => {
                     let row = tables.row(number, &messages.buffer, budget)?;
-                    row.map_err(|Damage| messages.damage("a damaged row of a table"))?;
+                    row.map_err(|DamagedMessage| messages.damage("a damaged row of a table"))?;
                 }
                 (1..=6, Content::Number(_) | Content::Fixed) => {
                     return Err(messages.damage("a number in place of a table row"));
@@ -104,13 +108,13 @@ impl Tables {
         &mut self,
         number: u32,
         bytes: &[u8],
-        budget: &mut Budget,
-    ) -> Result<std::result::Result<(), Damage>> {
+        budget: &mut MemoryBudget,
+    ) -> Result<std::result::Result<(), DamagedMessage>> {
         budget.take(grown(match number {
             1 => size_of::<ValueType>(),
-            3 => size_of::<Mapping>(),
-            4 => size_of::<Location>(),
-            5 => size_of::<Function>(),
+            3 => size_of::<PprofMapping>(),
+            4 => size_of::<PprofLocation>(),
+            5 => size_of::<PprofFunction>(),
             _ => return self.strings.push(bytes, budget).map(Ok),
         }))?;
         let mut row = [0u64; 8];
@@ -119,7 +123,7 @@ impl Tables {
                 let lines = self.lines.len();
                 let read = location(bytes, &mut self.lines).map(|location| self.locations.push(location));
                 if self.keeps_lines {
-                    budget.take(grown((self.lines.len() - lines) * size_of::<Line>()))?;
+                    budget.take(grown((self.lines.len() - lines) * size_of::<LocationLine>()))?;
                 } else {
                     self.lines.clear();
                 }
@@ -127,7 +131,7 @@ impl Tables {
             }
             _ => numbers(bytes, &mut row).map(|()| match number {
                 1 => self.types.push(ValueType { kind: row[1], unit: row[2] }),
-                3 => self.mappings.push(Mapping {
+                3 => self.mappings.push(PprofMapping {
                     id: row[1],
                     start: row[2],
                     limit: row[3],
@@ -135,7 +139,7 @@ impl Tables {
                     path: row[5],
                     build_id: row[6],
                 }),
-                _ => self.functions.push(Function {
+                _ => self.functions.push(PprofFunction {
                     id: row[1],
                     name: row[2],
                     system_name: row[3],
@@ -156,7 +160,7 @@ impl Tables {
     }
 
     /// The lines of the location of this id, the innermost function first.
-    pub(super) fn lines(&self, id: u64) -> Result<&[Line]> {
+    pub(super) fn lines(&self, id: u64) -> Result<&[LocationLine]> {
         let (from, to) = self.locations[self.index_of(id)?].lines;
         Ok(&self.lines[from..to])
     }
@@ -176,7 +180,12 @@ impl Tables {
     }
 
     /// The frame of the location of this id.
-    pub(super) fn frame(&mut self, id: u64, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+    pub(super) fn frame(
+        &mut self,
+        id: u64,
+        recording: &mut Recording,
+        budget: &mut MemoryBudget,
+    ) -> Result<StackFrame> {
         let index = self.index_of(id)?;
         if let Some(frame) = self.locations[index].frame {
             return Ok(frame);
@@ -186,7 +195,12 @@ impl Tables {
         Ok(frame)
     }
 
-    fn name(&self, location: &Location, recording: &mut Recording, budget: &mut Budget) -> Result<Frame> {
+    fn name(
+        &self,
+        location: &PprofLocation,
+        recording: &mut Recording,
+        budget: &mut MemoryBudget,
+    ) -> Result<StackFrame> {
         let mapping = match location.mapping {
             0 => None,
             id => Some(self.mapping(location.id, id)?),
@@ -195,27 +209,27 @@ impl Tables {
             0 => None,
             id => Some(self.function(location.id, id)?),
         };
-        locations::Location { address: location.address, mapping, function }.frame(recording, budget)
+        locations::ResolvedLocation { address: location.address, mapping, function }.frame(recording, budget)
     }
 
-    fn mapping(&self, location: u64, id: u64) -> Result<locations::Mapping<'_>> {
+    fn mapping(&self, location: u64, id: u64) -> Result<locations::LocationMapping<'_>> {
         let found = self.mappings.binary_search_by_key(&id, |mapping| mapping.id).map_err(|_| {
             let what = format!("location {location} is in mapping {id}, which is missing");
             Error::new(ErrorCode::Damaged, what)
         })?;
-        let Mapping { start, limit, file_offset, path, build_id, .. } = self.mappings[found];
+        let PprofMapping { start, limit, file_offset, path, build_id, .. } = self.mappings[found];
         let (path, build_id) = (self.string(path)?, self.string(build_id)?);
-        Ok(locations::Mapping { start, limit, file_offset, path, build_id })
+        Ok(locations::LocationMapping { start, limit, file_offset, path, build_id })
     }
 
-    fn function(&self, location: u64, id: u64) -> Result<locations::Function<'_>> {
+    fn function(&self, location: u64, id: u64) -> Result<locations::LocationFunction<'_>> {
         let found = self.functions.binary_search_by_key(&id, |function| function.id).map_err(|_| {
             let what = format!("location {location} is in function {id}, which is missing");
             Error::new(ErrorCode::Damaged, what)
         })?;
-        let Function { name, system_name, file, .. } = self.functions[found];
+        let PprofFunction { name, system_name, file, .. } = self.functions[found];
         let (name, system_name, file) = (self.string(name)?, self.string(system_name)?, self.string(file)?);
-        Ok(locations::Function { name, system_name, file })
+        Ok(locations::LocationFunction { name, system_name, file })
     }
 }
 
@@ -234,31 +248,34 @@ fn only_once(what: &str, ids: impl Iterator<Item = u64>) -> Result<()> {
 }
 
 /// The integers of a message, by the numbers of their fields; the last of each counts, as everywhere in protocol buffers.
-fn numbers(bytes: &[u8], row: &mut [u64; 8]) -> std::result::Result<(), Damage> {
+fn numbers(bytes: &[u8], row: &mut [u64; 8]) -> std::result::Result<(), DamagedMessage> {
     for field in Fields(bytes) {
         if let (number @ 1..=7, value) = field? {
-            let Value::Varint(value) = value else { return Err(Damage) };
+            let WireValue::Varint(value) = value else { return Err(DamagedMessage) };
             row[number as usize] = value;
         }
     }
     Ok(())
 }
 
-fn location(bytes: &[u8], lines: &mut Vec<Line>) -> std::result::Result<Location, Damage> {
-    let mut location = Location { lines: (lines.len(), lines.len()), ..Location::default() };
+fn location(
+    bytes: &[u8],
+    lines: &mut Vec<LocationLine>,
+) -> std::result::Result<PprofLocation, DamagedMessage> {
+    let mut location = PprofLocation { lines: (lines.len(), lines.len()), ..PprofLocation::default() };
     for field in Fields(bytes) {
         match field? {
-            (1, Value::Varint(id)) => location.id = id,
-            (2, Value::Varint(id)) => location.mapping = id,
-            (3, Value::Varint(address)) => location.address = address,
-            (4, Value::Bytes(line)) => {
+            (1, WireValue::Varint(id)) => location.id = id,
+            (2, WireValue::Varint(id)) => location.mapping = id,
+            (3, WireValue::Varint(address)) => location.address = address,
+            (4, WireValue::Bytes(line)) => {
                 let mut row = [0; 8];
                 numbers(line, &mut row)?;
                 location.function = row[1];
-                lines.push(Line { function: row[1], line: u32::try_from(row[2]).unwrap_or(0) });
+                lines.push(LocationLine { function: row[1], line: u32::try_from(row[2]).unwrap_or(0) });
                 location.lines.1 = lines.len();
             }
-            (1..=4, _) => return Err(Damage),
+            (1..=4, _) => return Err(DamagedMessage),
             _ => {}
         }
     }

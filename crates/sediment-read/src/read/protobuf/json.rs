@@ -6,7 +6,7 @@
 //!
 //! Source: "ProtoJSON Format" of the protocol buffers documentation.
 
-use super::{Kind, Shape};
+use super::{FieldKind, MessageShape};
 use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 
@@ -21,7 +21,10 @@ pub(in crate::read) fn first_key(head: &[u8]) -> Option<&str> {
 ///
 /// # Errors
 /// When the text is damaged, or does not fit the declaration.
-pub(in crate::read) fn messages(text: &[u8], shape: &'static Shape) -> serde_json::Result<Vec<Vec<u8>>> {
+pub(in crate::read) fn messages(
+    text: &[u8],
+    shape: &'static MessageShape,
+) -> serde_json::Result<Vec<Vec<u8>>> {
     let mut messages = Vec::new();
     let mut from = serde_json::Deserializer::from_slice(text);
     while messages.is_empty() || from.end().is_err() {
@@ -34,7 +37,7 @@ pub(in crate::read) fn messages(text: &[u8], shape: &'static Shape) -> serde_jso
 
 /// An object, whose fields are appended.
 struct MessageSeed<'o> {
-    shape: &'static Shape,
+    shape: &'static MessageShape,
     out: &'o mut Vec<u8>,
 }
 
@@ -80,7 +83,7 @@ impl<'de> Visitor<'de> for MessageSeed<'_> {
 struct FieldSeed<'o> {
     number: u32,
     name: &'static str,
-    kind: Kind,
+    kind: FieldKind,
     in_list: bool,
     out: &'o mut Vec<u8>,
 }
@@ -88,12 +91,12 @@ struct FieldSeed<'o> {
 impl FieldSeed<'_> {
     fn put_integer<E: serde::de::Error>(self, value: u64) -> Result<(), E> {
         match self.kind {
-            Kind::Number => {
+            FieldKind::Number => {
                 put_varint(self.out, u64::from(self.number) << 3);
                 put_varint(self.out, value);
             }
-            Kind::Numbers if self.in_list => put_varint(self.out, value),
-            Kind::Times if self.in_list => self.out.extend_from_slice(&value.to_le_bytes()),
+            FieldKind::Numbers if self.in_list => put_varint(self.out, value),
+            FieldKind::Times if self.in_list => self.out.extend_from_slice(&value.to_le_bytes()),
             _ => return Err(E::custom(format_args!("`{}` is a number", self.name))),
         }
         Ok(())
@@ -105,7 +108,7 @@ impl<'de> DeserializeSeed<'de> for FieldSeed<'_> {
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         match self.kind {
-            Kind::Fixed | Kind::Id | Kind::Unread | Kind::Any => {
+            FieldKind::Fixed | FieldKind::Id | FieldKind::Unread | FieldKind::Any => {
                 from.deserialize_ignored_any(IgnoredAny).map(drop)
             }
             _ => from.deserialize_any(self),
@@ -135,8 +138,8 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
         let name = self.name;
         match self.kind {
-            Kind::Text => put_bytes(self.out, self.number, text.as_bytes()),
-            Kind::Packed => self.out.extend(
+            FieldKind::Text => put_bytes(self.out, self.number, text.as_bytes()),
+            FieldKind::Packed => self.out.extend(
                 base64(text.as_bytes()).ok_or_else(|| E::custom(format_args!("`{name}` is no base64")))?,
             ),
             _ => {
@@ -150,12 +153,12 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<(), S::Error> {
         let Self { number, name, kind, in_list, out } = self;
-        if in_list || matches!(kind, Kind::Number | Kind::Packed) {
+        if in_list || matches!(kind, FieldKind::Number | FieldKind::Packed) {
             return Err(S::Error::custom(format_args!("`{name}` is a list")));
         }
         let mut each =
             |out: &mut Vec<u8>| items.next_element_seed(FieldSeed { number, name, kind, in_list: true, out });
-        if matches!(kind, Kind::Numbers | Kind::Times) {
+        if matches!(kind, FieldKind::Numbers | FieldKind::Times) {
             let mut packed = Vec::new();
             while each(&mut packed)?.is_some() {}
             put_bytes(out, number, &packed);
@@ -166,7 +169,7 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<(), M::Error> {
-        let Kind::Message(shape) = self.kind else {
+        let FieldKind::Message(shape) = self.kind else {
             return Err(M::Error::custom(format_args!("`{}` is an object", self.name)));
         };
         let mut inner = Vec::new();

@@ -9,17 +9,17 @@ pub(super) mod stream;
 
 /// Content of a declared field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum FieldKind {
     /// An integer.
     Number,
     /// Integers; protocol buffers have them packed.
     Numbers,
-    /// Numbers of 64 bits, packed, of which only the number counts.
+    /// Packed numbers of 64 bits, which are counted and not read.
     Times,
     /// A string, or several.
     Text,
     /// A message, or several.
-    Message(&'static Shape),
+    Message(&'static MessageShape),
     /// A whole message as base64, in JSON alone.
     Packed,
     /// 64 bits, not read.
@@ -34,16 +34,16 @@ pub(super) enum Kind {
 
 /// Declaration of a message: names and kinds of its fields, by their numbers from 1.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct MessageShape {
     pub(super) name: &'static str,
-    pub(super) fields: &'static [(&'static str, Kind)],
+    pub(super) fields: &'static [(&'static str, FieldKind)],
     /// True if a message has no other field.
     pub(super) is_whole: bool,
 }
 
-impl Shape {
+impl MessageShape {
     /// The field of this name in either spelling, with its number.
-    pub(super) fn field_named(&self, key: &str) -> Option<(u32, &'static str, Kind)> {
+    pub(super) fn field_named(&self, key: &str) -> Option<(u32, &'static str, FieldKind)> {
         let plain = |byte: u8| (byte != b'_').then_some(byte.to_ascii_lowercase());
         let is_it = |name: &str| key.bytes().filter_map(plain).eq(name.bytes().filter_map(plain));
         let (number, (name, kind)) = (1..).zip(self.fields).find(|(_, (name, _))| is_it(name))?;
@@ -53,7 +53,7 @@ impl Shape {
 
 /// Value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub(super) enum WireValue<'a> {
     /// An integer or a boolean.
     Varint(u64),
     /// Four or eight bytes; no field of a profile is of this kind.
@@ -62,16 +62,16 @@ pub(super) enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Bytes that are no message.
+/// Error for bytes that are not a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damage;
+pub(super) struct DamagedMessage;
 
 /// The fields of one message, in the order in which they lie.
 #[derive(Debug, Clone)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Damage>;
+    type Item = Result<(u32, WireValue<'a>), DamagedMessage>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.0.is_empty() {
@@ -86,24 +86,24 @@ impl<'a> Iterator for Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn field(&mut self) -> Result<(u32, Value<'a>), Damage> {
+    fn field(&mut self) -> Result<(u32, WireValue<'a>), DamagedMessage> {
         let (number, wire_type) = tag(varint(&mut self.0)?)?;
         let value = match wire_type {
-            WireType::Varint => Value::Varint(varint(&mut self.0)?),
+            WireType::Varint => WireValue::Varint(varint(&mut self.0)?),
             WireType::Bytes => {
-                let length = usize::try_from(varint(&mut self.0)?).map_err(|_| Damage)?;
-                Value::Bytes(self.take(length)?)
+                let length = usize::try_from(varint(&mut self.0)?).map_err(|_| DamagedMessage)?;
+                WireValue::Bytes(self.take(length)?)
             }
             WireType::Fixed(length) => {
                 self.take(length)?;
-                Value::Fixed
+                WireValue::Fixed
             }
         };
         Ok((number, value))
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Damage> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Damage)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], DamagedMessage> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(DamagedMessage)?;
         self.0 = rest;
         Ok(taken)
     }
@@ -119,26 +119,26 @@ pub(super) enum WireType {
 }
 
 /// The number of a field and its kind, from the integer before its value.
-pub(super) fn tag(tag: u64) -> Result<(u32, WireType), Damage> {
+pub(super) fn tag(tag: u64) -> Result<(u32, WireType), DamagedMessage> {
     let kind = match tag & 7 {
         0 => WireType::Varint,
         1 => WireType::Fixed(8),
         2 => WireType::Bytes,
         5 => WireType::Fixed(4),
-        _ => return Err(Damage),
+        _ => return Err(DamagedMessage),
     };
     let number = u32::try_from(tag >> 3).ok().filter(|number| (1..1 << 29).contains(number));
-    Ok((number.ok_or(Damage)?, kind))
+    Ok((number.ok_or(DamagedMessage)?, kind))
 }
 
 /// An integer of seven bits a byte, the lowest first; moves behind it.
-pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, Damage> {
+pub(super) fn varint(bytes: &mut &[u8]) -> Result<u64, DamagedMessage> {
     let next = || {
-        let (first, rest) = bytes.split_first().ok_or(Damage)?;
+        let (first, rest) = bytes.split_first().ok_or(DamagedMessage)?;
         *bytes = rest;
         Ok(*first)
     };
-    varint_of(next)?.ok_or(Damage)
+    varint_of(next)?.ok_or(DamagedMessage)
 }
 
 /// An integer whose bytes `next` gives; None if it has more than ten.
@@ -156,18 +156,18 @@ fn varint_of<E>(mut next: impl FnMut() -> Result<u8, E>) -> Result<Option<u64>, 
 
 /// Adds the integers of a field that is repeated, packed or one by one.
 pub(super) fn repeated(
-    value: Value<'_>,
-    mut add: impl FnMut(u64) -> Result<(), Damage>,
-) -> Result<(), Damage> {
+    value: WireValue<'_>,
+    mut add: impl FnMut(u64) -> Result<(), DamagedMessage>,
+) -> Result<(), DamagedMessage> {
     match value {
-        Value::Varint(one) => add(one),
-        Value::Bytes(mut packed) => {
+        WireValue::Varint(one) => add(one),
+        WireValue::Bytes(mut packed) => {
             while !packed.is_empty() {
                 add(varint(&mut packed)?)?;
             }
             Ok(())
         }
-        Value::Fixed => Err(Damage),
+        WireValue::Fixed => Err(DamagedMessage),
     }
 }
 
@@ -181,7 +181,7 @@ mod tests {
         let fields: Vec<_> = Fields(&bytes).collect();
         assert_eq!(
             fields,
-            [Ok((1, Value::Varint(150))), Ok((2, Value::Bytes(b"hi"))), Ok((3, Value::Fixed))]
+            [Ok((1, WireValue::Varint(150))), Ok((2, WireValue::Bytes(b"hi"))), Ok((3, WireValue::Fixed))]
         );
     }
 
@@ -190,7 +190,7 @@ mod tests {
         for bytes in [&[0x08][..], &[0x08, 0x80], &[0x12, 5, 1], &[0x0b], &[0x00, 1], &[0x80; 12], &[0x1d, 1]]
         {
             let fields: Vec<_> = Fields(bytes).collect();
-            assert_eq!(fields, [Err(Damage)], "{bytes:?}");
+            assert_eq!(fields, [Err(DamagedMessage)], "{bytes:?}");
         }
         let mut all_bits = &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..];
         assert_eq!(varint(&mut all_bits), Ok(u64::MAX));

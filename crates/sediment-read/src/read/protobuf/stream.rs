@@ -39,12 +39,12 @@ pub(in crate::read) struct Messages<'a> {
     pub(in crate::read) offset: u64,
 }
 
-struct Source<'a> {
+struct InputPosition<'a> {
     input: &'a dyn Input,
     at: u64,
 }
 
-impl Read for Source<'_> {
+impl Read for InputPosition<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.input.read_at(self.at, buffer) {
@@ -143,7 +143,7 @@ impl<'a> Messages<'a> {
 /// The unpacked bytes, and true if they are packed.
 fn opened(input: &dyn Input) -> Result<(Box<dyn BufRead + '_>, bool)> {
     let packed = input::head(input, GZIP.len())?.as_ref() == GZIP;
-    let source = BufReader::with_capacity(PIECE, Source { input, at: 0 });
+    let source = BufReader::with_capacity(PIECE, InputPosition { input, at: 0 });
     Ok(if packed {
         (Box::new(BufReader::with_capacity(PIECE, MultiGzDecoder::new(source))), true)
     } else {

@@ -9,8 +9,8 @@
 //!
 //! To tell of all threads in the order of time, the parts of the file are read side by side.
 
-use super::{Aside, Event, EventKind, EventListener};
-use crate::read::input::{Input, Lines};
+use super::{Aside, EventKind, EventListener, ThreadEvent};
+use crate::read::input::{Input, InputLines};
 use crate::read::numbers::decimal;
 use sediment_core::error::Result;
 use std::cmp::Reverse;
@@ -21,11 +21,12 @@ const MEMORY: usize = 32 << 20;
 
 pub(super) fn recognises(head: &[u8]) -> bool {
     let line = head.trim_ascii_start().split(|b| *b == b'\n').next().unwrap_or_default().trim_ascii();
-    line.starts_with(b"uftrace file header:") || matches!(Line::parse(line), Line::Task | Line::Record { .. })
+    line.starts_with(b"uftrace file header:")
+        || matches!(DumpLine::parse(line), DumpLine::Task | DumpLine::Record { .. })
 }
 
 /// Kind of a line.
-enum Line<'a> {
+enum DumpLine<'a> {
     /// Records of a thread begin.
     Task,
     /// Records of the kernel or of perf events begin.
@@ -36,14 +37,14 @@ enum Line<'a> {
         depth: u32,
         kind: EventKind<'a>,
     },
-    /// An event that is no function.
+    /// An event that is not a function.
     Event,
     /// The header, arguments and results of functions, or nothing.
     Detail,
     Other,
 }
 
-impl<'a> Line<'a> {
+impl<'a> DumpLine<'a> {
     fn parse(line: &'a [u8]) -> Self {
         if let Some(file) = line.strip_prefix(b"reading ").and_then(|rest| rest.strip_suffix(b".dat")) {
             return if decimal(file).is_some() { Self::Task } else { Self::System };
@@ -104,30 +105,30 @@ pub(super) fn tell(input: &dyn Input, in_order: bool, listener: EventListener<'_
     }
     let mut aside = Aside::default();
     let mut of_task = true;
-    let mut lines = Lines::of(input);
+    let mut lines = InputLines::of(input);
     while let Some(line) = lines.next()? {
-        match Line::parse(line) {
-            Line::Task => of_task = true,
-            Line::System => of_task = false,
-            Line::Record { thread, time, depth, kind } if of_task => {
-                listener(Event { thread, time, depth, kind })?;
+        match DumpLine::parse(line) {
+            DumpLine::Task => of_task = true,
+            DumpLine::System => of_task = false,
+            DumpLine::Record { thread, time, depth, kind } if of_task => {
+                listener(ThreadEvent { thread, time, depth, kind })?;
             }
-            Line::Record { .. } | Line::Event => aside.events += 1,
-            Line::Detail => {}
-            Line::Other => aside.other(line),
+            DumpLine::Record { .. } | DumpLine::Event => aside.events += 1,
+            DumpLine::Detail => {}
+            DumpLine::Other => aside.other(line),
         }
     }
     Ok(aside)
 }
 
 /// The records of one thread.
-struct Part<'a> {
+struct ThreadRecords<'a> {
     input: &'a dyn Input,
     start: u64,
     length: u64,
 }
 
-impl Input for Part<'_> {
+impl Input for ThreadRecords<'_> {
     fn length(&self) -> u64 {
         self.length
     }
@@ -139,29 +140,29 @@ impl Input for Part<'_> {
     }
 }
 
-fn parts(input: &dyn Input) -> Result<Vec<Part<'_>>> {
+fn parts(input: &dyn Input) -> Result<Vec<ThreadRecords<'_>>> {
     let mut parts = Vec::new();
     let mut start = Some(0);
-    let mut lines = Lines::of(input);
+    let mut lines = InputLines::of(input);
     loop {
         let here = lines.offset();
-        let line = lines.next()?.map(Line::parse);
-        if !matches!(line, None | Some(Line::Task | Line::System)) {
+        let line = lines.next()?.map(DumpLine::parse);
+        if !matches!(line, None | Some(DumpLine::Task | DumpLine::System)) {
             continue;
         }
         if let Some(start) = start.filter(|start| *start < here) {
-            parts.push(Part { input, start, length: here - start });
+            parts.push(ThreadRecords { input, start, length: here - start });
         }
         match line {
             None => return Ok(parts),
-            Some(Line::Task) => start = Some(here),
+            Some(DumpLine::Task) => start = Some(here),
             Some(_) => start = None,
         }
     }
 }
 
 /// The next record of a part.
-struct Next {
+struct NextRecord {
     thread: u64,
     time: u64,
     depth: u32,
@@ -170,26 +171,26 @@ struct Next {
     lost: bool,
 }
 
-fn next(lines: &mut Lines<'_>) -> Result<Option<Next>> {
+fn next(lines: &mut InputLines<'_>) -> Result<Option<NextRecord>> {
     while let Some(line) = lines.next()? {
-        if let Line::Record { thread, time, depth, kind } = Line::parse(line) {
+        if let DumpLine::Record { thread, time, depth, kind } = DumpLine::parse(line) {
             let name = match kind {
                 EventKind::Enter(name) => Some(name.to_vec()),
                 EventKind::Leave | EventKind::Lost => None,
             };
-            return Ok(Some(Next { thread, time, depth, name, lost: kind == EventKind::Lost }));
+            return Ok(Some(NextRecord { thread, time, depth, name, lost: kind == EventKind::Lost }));
         }
     }
     Ok(None)
 }
 
-fn tell_side_by_side(parts: &[Part<'_>], listener: EventListener<'_>) -> Result<Aside> {
+fn tell_side_by_side(parts: &[ThreadRecords<'_>], listener: EventListener<'_>) -> Result<Aside> {
     let piece = (MEMORY / parts.len()).clamp(512, 1 << 18);
-    let mut readers: Vec<Lines<'_>> = parts
+    let mut readers: Vec<InputLines<'_>> = parts
         .iter()
-        .map(|part| Lines::in_pieces(part, piece.min(usize::try_from(part.length).unwrap_or(piece))))
+        .map(|part| InputLines::in_pieces(part, piece.min(usize::try_from(part.length).unwrap_or(piece))))
         .collect();
-    let mut waiting: Vec<Option<Next>> = Vec::with_capacity(parts.len());
+    let mut waiting: Vec<Option<NextRecord>> = Vec::with_capacity(parts.len());
     let mut queue = BinaryHeap::with_capacity(parts.len());
     for (number, lines) in readers.iter_mut().enumerate() {
         let record = next(lines)?;
@@ -199,13 +200,13 @@ fn tell_side_by_side(parts: &[Part<'_>], listener: EventListener<'_>) -> Result<
         waiting.push(record);
     }
     while let Some(Reverse((_, number))) = queue.pop() {
-        let Some(Next { thread, time, depth, name, lost }) = waiting[number].take() else { continue };
+        let Some(NextRecord { thread, time, depth, name, lost }) = waiting[number].take() else { continue };
         let kind = match &name {
             Some(name) => EventKind::Enter(name),
             None if lost => EventKind::Lost,
             None => EventKind::Leave,
         };
-        listener(Event { thread, time, depth, kind })?;
+        listener(ThreadEvent { thread, time, depth, kind })?;
         let record = next(&mut readers[number])?;
         if let Some(record) = &record {
             queue.push(Reverse((record.time, number)));

@@ -11,12 +11,12 @@ mod dump;
 mod other_forms;
 
 use super::{
-    AddressId, DsoId, Input, Listener, Reader, RecordedAddress, RecordedDso, Recording, Replay, Settings,
+    AddressId, DsoId, Input, Listener, ReadSettings, Reader, RecordedAddress, RecordedDso, Recording, Replay,
     Spot, Step, TransferKind, input,
 };
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::plural::counted;
-use sediment_core::profile::source::{Source, Unknown::SharedLibraries};
+use sediment_core::profile::source::{ProfileSource, Unknown::SharedLibraries};
 use sediment_core::skipped::Reason;
 use std::collections::HashMap;
 
@@ -49,7 +49,7 @@ fn expect_dump(input: &dyn Input) -> Result<()> {
 
 /// Event of a thread.
 #[derive(Debug, Clone, Copy)]
-struct Event<'a> {
+struct ThreadEvent<'a> {
     thread: u64,
     /// Nanoseconds.
     time: u64,
@@ -69,7 +69,7 @@ enum EventKind<'a> {
 }
 
 /// Receiver of events.
-type EventListener<'l> = &'l mut dyn FnMut(Event<'_>) -> Result<()>;
+type EventListener<'l> = &'l mut dyn FnMut(ThreadEvent<'_>) -> Result<()>;
 
 /// Content beside events.
 #[derive(Debug, Default)]
@@ -89,10 +89,10 @@ impl Aside {
     }
 }
 
-fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
+fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     expect_dump(input)?;
-    let source = Source::new("uftrace function trace", "ns", &[SharedLibraries]);
-    let mut reading = Reading::new(Recording { source, ..Recording::default() }, settings);
+    let source = ProfileSource::new("uftrace function trace", "ns", &[SharedLibraries]);
+    let mut reading = UftraceConversion::new(Recording { source, ..Recording::default() }, settings);
     reading.most = MOST_FUNCTIONS + usize::try_from(input.length() / 80).unwrap_or(usize::MAX / 2);
     let aside = dump::tell(input, false, &mut |event| {
         reading.hear(event);
@@ -103,7 +103,7 @@ fn read(input: &dyn Input, settings: &Settings) -> Result<Recording> {
 
 fn steps(
     input: &dyn Input,
-    settings: &Settings,
+    settings: &ReadSettings,
     recording: &Recording,
     listener: &mut dyn Listener,
 ) -> Result<()> {
@@ -172,7 +172,7 @@ struct Stacks(HashMap<u64, Vec<(u32, Option<AddressId>)>>);
 
 /// Who called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+enum EntryCaller {
     Known(AddressId),
     Unnamed,
     Outside,
@@ -185,14 +185,16 @@ impl Stacks {
     }
 
     /// A function begins; returns its caller. What uftrace saw no return of (exceptions, longjmp) has ended if it was as deep.
-    fn enter(&mut self, thread: u64, depth: u32, place: Option<AddressId>) -> Caller {
+    fn enter(&mut self, thread: u64, depth: u32, place: Option<AddressId>) -> EntryCaller {
         let stack = self.0.entry(thread).or_default();
         while stack.last().is_some_and(|(there, _)| *there >= depth) {
             stack.pop();
         }
         let caller = match stack.last() {
-            Some((there, caller)) if there + 1 == depth => caller.map_or(Caller::Unnamed, Caller::Known),
-            _ => Caller::Outside,
+            Some((there, caller)) if there + 1 == depth => {
+                caller.map_or(EntryCaller::Unnamed, EntryCaller::Known)
+            }
+            _ => EntryCaller::Outside,
         };
         stack.push((depth, place));
         caller
@@ -213,7 +215,7 @@ impl Stacks {
 }
 
 /// A recording in the making.
-struct Reading {
+struct UftraceConversion {
     recording: Recording,
     program: Option<RecordedDso>,
     addresses: HashMap<Vec<u8>, Option<AddressId>>,
@@ -225,8 +227,8 @@ struct Reading {
     most: usize,
 }
 
-impl Reading {
-    fn new(recording: Recording, settings: &Settings) -> Self {
+impl UftraceConversion {
+    fn new(recording: Recording, settings: &ReadSettings) -> Self {
         Self {
             recording,
             program: settings.program_dso(),
@@ -254,7 +256,7 @@ impl Reading {
         place
     }
 
-    fn hear(&mut self, event: Event<'_>) {
+    fn hear(&mut self, event: ThreadEvent<'_>) {
         let thread = event.thread;
         let before = self.times.insert(thread, event.time);
         if let (Some(place), Some(before)) = (self.stacks.top(thread), before) {
@@ -278,12 +280,14 @@ impl Reading {
     }
 
     /// Counts a call of a function.
-    fn add(&mut self, caller: Caller, callee: Option<AddressId>) {
+    fn add(&mut self, caller: EntryCaller, callee: Option<AddressId>) {
         self.entries += 1;
         match (caller, callee) {
-            (Caller::Known(from), Some(to)) => self.recording.add_transfer(from, to, TransferKind::Call, 1),
-            (Caller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, 1, ""),
-            (Caller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, 1, ""),
+            (EntryCaller::Known(from), Some(to)) => {
+                self.recording.add_transfer(from, to, TransferKind::Call, 1)
+            }
+            (EntryCaller::Outside, Some(_)) => self.recording.skipped.add(Reason::UntracedCaller, 1, ""),
+            (EntryCaller::Unnamed, _) | (_, None) => self.recording.skipped.add(Reason::UntracedEnd, 1, ""),
         }
     }
 

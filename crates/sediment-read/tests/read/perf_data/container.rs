@@ -4,7 +4,7 @@
 use super::*;
 use linux_perf_data::linux_perf_event_reader as events;
 use linux_perf_data::{AttributeDescription, PerfFileReader, PerfFileRecord};
-use sediment_core::Location;
+use sediment_core::ErrorLocation;
 
 fn sample(file: &mut PerfData, time: u64) {
     file.sample(10, time, BASE, &[Branch::new(BASE, BASE + 0x10, CALL)]);
@@ -62,7 +62,7 @@ fn a_bomb_of_zstd_is_an_error() {
     }
     file.raw(81, 0, &bomb);
     let error = support::read(&file.finish()).unwrap_err();
-    assert_eq!(error.location(), Some(Location::Offset(0x730)), "{error}");
+    assert_eq!(error.location(), Some(ErrorLocation::Offset(0x730)), "{error}");
     assert!(error.to_string().contains("100 times its size and 16 MiB"), "{error}");
 }
 
@@ -126,11 +126,13 @@ fn a_large_recording_is_the_same_whatever_the_cores_do() {
 }
 
 /// Fields that both readers have of a sample: event, time, process, address, period.
-type Told = (usize, u64, u32, u64, u64);
+type ComparedSample = (usize, u64, u32, u64, u64);
 
 /// Result of linux-perf-data: the names of the events, the samples, the number of mappings.
-fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<Told>, usize) {
-    fn drive<R: std::io::Read>(reader: PerfFileReader<R>) -> (Vec<Option<String>>, Vec<Told>, usize) {
+fn by_the_other(bytes: &[u8], pipe: bool) -> (Vec<Option<String>>, Vec<ComparedSample>, usize) {
+    fn drive<R: std::io::Read>(
+        reader: PerfFileReader<R>,
+    ) -> (Vec<Option<String>>, Vec<ComparedSample>, usize) {
         let PerfFileReader { mut perf_file, mut record_iter } = reader;
         let names = perf_file.event_attributes().iter().map(AttributeDescription::name);
         let names = names.map(|name| name.map(str::to_owned)).collect();

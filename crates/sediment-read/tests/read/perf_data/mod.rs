@@ -377,7 +377,7 @@ mod resolved {
 
     /// Event of the program: a branch with the calls among them known beforehand.
     #[derive(Debug, Clone, Copy)]
-    enum Step {
+    enum ProgramEvent {
         /// From a function of the program to another.
         Call(usize, usize),
         /// The same, back to the instruction behind the call.
@@ -399,13 +399,13 @@ mod resolved {
         ("last", None),
     ];
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = ProgramEvent> {
         prop_oneof![
-            (0usize..6, 0usize..6).prop_map(|(from, to)| Step::Call(from, to)),
-            (0usize..6, 0usize..6).prop_map(|(from, to)| Step::Return(from, to)),
-            (0usize..6, 0u64..30).prop_map(|(function, to)| Step::Jump(function, to)),
-            (0usize..6).prop_map(Step::CallThroughStub),
-            Just(Step::CallInLibrary),
+            (0usize..6, 0usize..6).prop_map(|(from, to)| ProgramEvent::Call(from, to)),
+            (0usize..6, 0usize..6).prop_map(|(from, to)| ProgramEvent::Return(from, to)),
+            (0usize..6, 0u64..30).prop_map(|(function, to)| ProgramEvent::Jump(function, to)),
+            (0usize..6).prop_map(ProgramEvent::CallThroughStub),
+            Just(ProgramEvent::CallInLibrary),
         ]
     }
 
@@ -430,26 +430,26 @@ mod resolved {
             let mut branches = Vec::new();
             for step in &steps {
                 match *step {
-                    Step::Call(from, to) => {
+                    ProgramEvent::Call(from, to) => {
                         branches.push(Branch::new(at(offset(from, 16)), at(offset(to, 0)), kind(CALL)));
                         // Without a type, a jump to the own first byte looks like a call of itself.
                         if typed || from != to {
                             add(program_key(from), program_key(to));
                         }
                     }
-                    Step::Return(from, to) => {
+                    ProgramEvent::Return(from, to) => {
                         let last = if from == 5 { 30 } else { 31 };
                         branches.push(Branch::new(at(offset(from, last)), at(offset(to, 21)), kind(RETURN)));
                     }
-                    Step::Jump(function, to) => {
+                    ProgramEvent::Jump(function, to) => {
                         branches.push(Branch::new(at(offset(function, 30 - to)), at(offset(function, to)), kind(CONDITIONAL)));
                     }
-                    Step::CallThroughStub(from) => {
+                    ProgramEvent::CallThroughStub(from) => {
                         branches.push(Branch::new(at(offset(from, 16)), at(elf.stub_offset(0)), kind(CALL)));
                         branches.push(Branch::new(at(elf.stub_offset(0)), in_library(0), kind(INDIRECT_JUMP)));
                         add(program_key(from), work.clone());
                     }
-                    Step::CallInLibrary => {
+                    ProgramEvent::CallInLibrary => {
                         branches.push(Branch::new(in_library(8), in_library(48), kind(CALL)));
                         add(work.clone(), key(Some("libwork.so.1"), "inside", None));
                     }

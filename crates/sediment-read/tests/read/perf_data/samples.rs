@@ -4,8 +4,8 @@
 use super::*;
 use sediment_core::profile::{FunctionKey, Profile};
 use sediment_core::skipped::{Amount, NoCall, Nowhere, Reason, Side};
-use sediment_read::read::{Settings, Step, replay};
-use sediment_read::trace::Sequence;
+use sediment_read::read::{ReadSettings, Step, replay};
+use sediment_read::trace::StepCounter;
 use std::collections::BTreeMap;
 
 /// A recording of one event with these fields, and the program mapped at [`BASE`].
@@ -40,7 +40,7 @@ fn between_two_branches_code_ran() {
         // What a lost record leaves: it leads backwards.
         Branch::new(BASE + 0x88, BASE + 0x70, JUMP),
     ];
-    let settings = Settings { executions: true, ..Settings::default() };
+    let settings = ReadSettings { executions: true, ..ReadSettings::default() };
     for (recorded, expected) in [(ANY, vec![(0x40, 0x48, 2), (0x80, 0x90, 2)]), (ANY_CALL, Vec::new())] {
         let mut file = recording_of("cycles:u", (0, 0), IP | TID | TIME | PERIOD | BRANCH_STACK, recorded);
         for time in [5, 6] {
@@ -210,7 +210,7 @@ proptest! {
                 told.push((offset - 0x1000) / Machine::FUNCTION);
             }
         };
-        prop_assert!(replay(&by_branch.1, &Settings::default(), &by_branch.0, &mut note).unwrap());
+        prop_assert!(replay(&by_branch.1, &ReadSettings::default(), &by_branch.0, &mut note).unwrap());
         let mut ran = vec![0];
         ran.extend(machine.branches.iter().map(|branch| (branch.to - BASE) / Machine::FUNCTION));
         told.dedup();
@@ -245,10 +245,10 @@ fn workers_count_steps_as_one_does() {
             _ => None,
         })
         .collect();
-    let (mut by_one, mut by_workers) = (Sequence::new(&functions), Sequence::new(&functions));
+    let (mut by_one, mut by_workers) = (StepCounter::new(&functions), StepCounter::new(&functions));
     let mut step = |step: Step| by_one.step(step);
-    assert!(replay(&bytes, &Settings::default(), &recording, &mut step).unwrap());
-    assert!(replay(&bytes, &Settings::default(), &recording, &mut by_workers).unwrap());
+    assert!(replay(&bytes, &ReadSettings::default(), &recording, &mut step).unwrap());
+    assert!(replay(&bytes, &ReadSettings::default(), &recording, &mut by_workers).unwrap());
     assert!(by_one.runs() > 180_000, "{}", by_one.runs());
     assert_eq!(by_one.runs(), by_workers.runs());
     let profiles = [by_one, by_workers].map(|sequence| {

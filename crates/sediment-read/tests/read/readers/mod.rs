@@ -4,9 +4,9 @@
 mod skipped;
 
 use proptest::prelude::*;
-use sediment_core::Location;
+use sediment_core::ErrorLocation;
 use sediment_core::skipped::Reason;
-use sediment_read::read::{AddressId, READERS, Recording, Settings, Spot};
+use sediment_read::read::{AddressId, READERS, ReadSettings, Recording, Spot};
 use std::collections::{BTreeMap, BTreeSet};
 use support::callgrind_text;
 use support::damage;
@@ -269,7 +269,7 @@ fn columns_that_were_made_narrow_are_still_told_apart() {
     form.widths = vec![0, 0, 3, 8, 8, 8, 10];
     let text = perf_report_text::print("branches:u", &calls, &form);
     let error = read(text.as_bytes()).unwrap_err();
-    assert_eq!(error.location(), Some(Location::Line(6)), "{error}");
+    assert_eq!(error.location(), Some(ErrorLocation::Line(6)), "{error}");
     assert!(error.to_string().contains("Source S"), "{error}");
 }
 
@@ -390,7 +390,7 @@ fn damaged() -> impl Strategy<Value = Vec<u8>> {
 fn stays_in_proportion(bytes: &[u8]) {
     for reader in READERS.iter().filter(|reader| reader.name != "perf-data") {
         let _ = (reader.recognises)(bytes);
-        match (reader.read)(&bytes, &Settings::default()) {
+        match (reader.read)(&bytes, &ReadSettings::default()) {
             Ok(recording) => {
                 assert!(
                     !recording.addresses().is_empty() || !recording.skipped.is_empty(),

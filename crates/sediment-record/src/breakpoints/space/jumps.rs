@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The jumps of an address space to its [`Trampolines`]. They come and go while its one thread stands still.
 
-use super::Space;
-use crate::breakpoints::changes::{Change, write_at_rest};
-use crate::breakpoints::image::{Image, MANY};
+use super::AddressSpace;
+use crate::breakpoints::changes::{CodeChange, write_at_rest};
+use crate::breakpoints::image::{MANY, MappedImage};
 use crate::breakpoints::modules::{Module, Modules};
 use crate::breakpoints::pairing::leave_pair;
-use crate::breakpoints::trampolines::{Note, State, Stub, Trampolines};
+use crate::breakpoints::trampolines::{Note, Stub, TrampolineState, Trampolines};
 use crate::tracing::machine::TRAP;
 use sediment_core::isa::JUMP;
 use std::rc::Rc;
 
-impl Space {
+impl AddressSpace {
     /// Makes room for trampolines in a process that has just become the program with this first instruction. Where that cannot be,
     /// there are breakpoints alone.
     pub(super) fn lay_trampolines(&mut self, modules: &mut Modules<'_>, entry: u64) -> Option<()> {
@@ -49,7 +49,7 @@ impl Space {
     /// Sets the jumps of the dynamic linker where it maps files, once its functions have theirs.
     pub(super) fn hear_of_mappings(&mut self) {
         let mappers = self.trampolines.iter().flat_map(|trampolines| &trampolines.mappers);
-        let jumps: Vec<Change> = mappers.map(|mapper| mapper.change(true)).collect();
+        let jumps: Vec<CodeChange> = mappers.map(|mapper| mapper.change(true)).collect();
         self.hears_of_mappings &= !write_at_rest(&*self.memory, &jumps, false).contains(&false);
         jumps.iter().for_each(|jump| self.pages.wrote(jump.address()));
     }
@@ -60,8 +60,12 @@ impl Space {
     }
 
     /// Makes trampolines for the functions of an image of a program at rest, and looks meanwhile whether its memory agrees with the file, as
-    /// [`Image::agrees_at_rest`] says; the entries that have one.
-    pub(super) fn make_trampolines(&mut self, image: &Image, module: &Module) -> (Option<bool>, Vec<usize>) {
+    /// [`MappedImage::agrees_at_rest`] says; the entries that have one.
+    pub(super) fn make_trampolines(
+        &mut self,
+        image: &MappedImage,
+        module: &Module,
+    ) -> (Option<bool>, Vec<usize>) {
         let agrees = || image.agrees_at_rest(module, &*self.memory);
         let Some(trampolines) = &mut self.trampolines else { return (agrees(), Vec::new()) };
         let (id, bias, starts_at) = (image.module, image.bias, self.starts_at);
@@ -86,7 +90,7 @@ impl Space {
 
     /// Sets a breakpoint at every function of an image of a program at rest, whose pages are the file's, or a jump to a trampoline at those
     /// entries for which one was made just now; how many are missing because the budget is used up.
-    pub(super) fn arm_at_rest(&mut self, image: &mut Image, module: &Module, made: &[usize]) -> usize {
+    pub(super) fn arm_at_rest(&mut self, image: &mut MappedImage, module: &Module, made: &[usize]) -> usize {
         let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
         let (memory, pages) = (&*self.memory, &mut self.pages);
         let Some(trampolines) = self.trampolines.as_mut().filter(|_| !made.is_empty()) else {
@@ -104,7 +108,7 @@ impl Space {
         let missing = image.arm_at_rest(module, memory, pages, entries, jump);
         for (stub, entry) in stubs.iter_mut().zip(made) {
             if !image.is_armed(*entry) {
-                stub.state = State::Idle;
+                stub.state = TrampolineState::Idle;
             }
         }
         missing
@@ -113,7 +117,7 @@ impl Space {
     /// Leaves the trampolines alone that were made just now for these entries: nothing jumps to them.
     pub(super) fn leave_trampolines(&mut self, made: &[usize]) {
         let stubs = self.trampolines.iter_mut().flat_map(|trampolines| trampolines.stubs.iter_mut().rev());
-        stubs.take(made.len()).for_each(|stub| stub.state = State::Idle);
+        stubs.take(made.len()).for_each(|stub| stub.state = TrampolineState::Idle);
     }
 
     /// The functions that have noted themselves since this was last asked, for the first time. `all`: also what stands behind a note that
@@ -144,10 +148,10 @@ impl Space {
         if passes {
             trampolines.open_gate(address);
             let run = trampolines.stubs.iter_mut();
-            let run = run.filter(|stub| matches!(stub.state, State::Seen | State::Gated));
+            let run = run.filter(|stub| matches!(stub.state, TrampolineState::Seen | TrampolineState::Gated));
             let mut run: Vec<&mut Stub> = run.collect();
             self.give_way(&run.iter().map(|stub| (**stub, false)).collect::<Vec<_>>(), true);
-            run.iter_mut().for_each(|stub| stub.state = State::Idle);
+            run.iter_mut().for_each(|stub| stub.state = TrampolineState::Idle);
         }
         self.trampolines = Some(trampolines);
         passes
@@ -160,7 +164,7 @@ impl Space {
         let found = trampolines.replaced(modules, address);
         if let Some((stub, _)) = found {
             let stub = &mut trampolines.stubs[stub];
-            stub.state = State::Idle;
+            stub.state = TrampolineState::Idle;
             self.give_way(&[(*stub, false)], false);
         }
         self.trampolines = Some(trampolines);
@@ -189,12 +193,13 @@ impl Space {
         let Some(mut trampolines) = self.trampolines.take() else { return notes };
         trampolines.open();
         let mut jumps = Vec::new();
-        for stub in trampolines.stubs.iter().filter(|stub| stub.state != State::Idle) {
+        for stub in trampolines.stubs.iter().filter(|stub| stub.state != TrampolineState::Idle) {
             let image = self.images.iter().find(|image| image.module == stub.site.module);
             let waits = image.is_some_and(|image| image.is_armed(stub.site.entry as usize));
             jumps.push((*stub, waits && !self.let_go));
         }
-        let mappers: Vec<Change> = trampolines.mappers.iter().map(|mapper| mapper.change(false)).collect();
+        let mappers: Vec<CodeChange> =
+            trampolines.mappers.iter().map(|mapper| mapper.change(false)).collect();
         write_at_rest(&*self.memory, &mappers, false);
         self.hears_of_mappings = false;
         let given = self.give_way(&jumps, together);
@@ -210,12 +215,12 @@ impl Space {
     fn give_way(&mut self, jumps: &[(Stub, bool)], together: bool) -> Vec<bool> {
         let mut order: Vec<usize> = (0..jumps.len()).collect();
         order.sort_unstable_by_key(|index| jumps[*index].0.entry);
-        let changes: Vec<Change> = order
+        let changes: Vec<CodeChange> = order
             .iter()
             .map(|index| {
                 let (stub, armed) = &jumps[*index];
                 let inside = (stub.jump_at - stub.entry) as usize;
-                let mut change = Change::new(stub.entry, &stub.original[..inside + JUMP]);
+                let mut change = CodeChange::new(stub.entry, &stub.original[..inside + JUMP]);
                 let mut before = stub.original;
                 before[inside..inside + JUMP].copy_from_slice(&stub.jump);
                 change.expects(stub.entry, &before[..inside + JUMP]);
@@ -238,7 +243,7 @@ impl Space {
     }
 
     /// Puts back what stood where jumps stand in an image of a process that nobody has followed so far.
-    pub(super) fn restore_jumps(&self, image: &Image, modules: &Modules<'_>) {
+    pub(super) fn restore_jumps(&self, image: &MappedImage, modules: &Modules<'_>) {
         let module = modules.get(image.module);
         for entry in 0..module.entries.len() {
             let Some(place) = module.place(entry) else { continue };

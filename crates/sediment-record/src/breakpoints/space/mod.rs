@@ -10,14 +10,14 @@
 
 mod jumps;
 
-use super::budget::{Budget, OwnPages, Purpose};
-use super::image::Image;
+use super::budget::{BreakpointPurpose, OwnPages, PageBudget};
+use super::image::MappedImage;
 use super::kernel::Kernel;
 use super::modules::{Module, Modules, Site, base_name};
 use super::trampolines::{self, Trampolines};
 use crate::tracing::machine::{TRAP, replace, restore};
-use crate::tracing::mappings::Mapping;
-use crate::tracing::memory::Memory;
+use crate::tracing::mappings::ProcessMapping;
+use crate::tracing::memory::TraceeMemory;
 use nix::unistd::Pid;
 use sediment_core::skipped::Reason;
 use std::cell::OnceCell;
@@ -32,7 +32,7 @@ const FRESH: Duration = Duration::from_micros(500);
 
 /// A breakpoint at no function that is recorded.
 #[derive(Debug, Clone, Copy)]
-struct Watch {
+struct RecorderBreakpoint {
     address: u64,
     original: [u8; TRAP.len()],
     /// True while it is set; afterwards threads may still report it.
@@ -51,24 +51,24 @@ pub(super) enum BreakpointHit {
 }
 
 /// An address space.
-pub(super) struct Space {
+pub(super) struct AddressSpace {
     kernel: Rc<dyn Kernel>,
     /// A process in it.
     pub(super) process: Pid,
-    pub(super) memory: Rc<dyn Memory>,
+    pub(super) memory: Rc<dyn TraceeMemory>,
     /// Mapped images.
-    pub(super) images: Vec<Image>,
+    pub(super) images: Vec<MappedImage>,
     /// Unmapped images that are still to be accounted for.
-    pub(super) gone: Vec<Image>,
+    pub(super) gone: Vec<MappedImage>,
     /// Images whose addresses other memory has now, to which their code may have been moved.
-    moved: Vec<Image>,
+    moved: Vec<MappedImage>,
     pages: OwnPages,
-    /// The program's first instruction, and the breakpoint there where it is no function's.
-    entry: Option<(u64, Option<Watch>)>,
-    debug_state: Option<Watch>,
+    /// The program's first instruction, and the breakpoint there if the address is not a function's.
+    entry: Option<(u64, Option<RecorderBreakpoint>)>,
+    debug_state: Option<RecorderBreakpoint>,
     /// True while the dynamic linker works before the program's first instruction.
     pub(super) loading: bool,
-    /// True while all its threads stand still, and nobody else has its memory.
+    /// True while all its threads are stopped, and nobody else has its memory.
     pub(super) at_rest: bool,
     /// True if all breakpoints were removed, or are about to be, and none is to be set any more.
     let_go: bool,
@@ -92,13 +92,13 @@ pub(super) struct Space {
     starts_at: Option<u64>,
 }
 
-impl Space {
+impl AddressSpace {
     /// The address space of a process, without breakpoints, opened through one of its threads.
     pub(super) fn of(
         kernel: &Rc<dyn Kernel>,
         process: Pid,
         thread: Pid,
-        budget: &Rc<Budget>,
+        budget: &Rc<PageBudget>,
     ) -> io::Result<Self> {
         Ok(Self {
             kernel: Rc::clone(kernel),
@@ -131,7 +131,7 @@ impl Space {
     }
 
     /// The copy of this one in this memory of a forked child.
-    pub(super) fn copied_to(&self, child: Pid, memory: Rc<dyn Memory>) -> Self {
+    pub(super) fn copied_to(&self, child: Pid, memory: Rc<dyn TraceeMemory>) -> Self {
         let mut images = self.images.clone();
         for (_, since) in images.iter_mut().flat_map(|image| &mut image.seen) {
             *since = 0;
@@ -190,20 +190,21 @@ impl Space {
     }
 
     /// Sets a breakpoint in the code of an image where it is no function's.
-    fn watch(&mut self, modules: &Modules<'_>, address: u64) -> Option<Watch> {
+    fn watch(&mut self, modules: &Modules<'_>, address: u64) -> Option<RecorderBreakpoint> {
         let image = self.images.iter().find(|image| image.is_settable(address) && !self.let_go)?;
         let inside = address.wrapping_sub(image.bias);
         let expected = modules.get(image.module).bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
         let mut original = [0; TRAP.len()];
         self.memory.read(address, &mut original).ok()?;
-        if original != *expected || original == TRAP || !self.pages.has_room(address, Purpose::Rate) {
+        if original != *expected || original == TRAP || !self.pages.has_room(address, BreakpointPurpose::Rate)
+        {
             return None;
         }
         if !replace(&*self.memory, address, original, TRAP) {
             return None;
         }
         self.pages.wrote(address);
-        Some(Watch { address, original, stands: true })
+        Some(RecorderBreakpoint { address, original, stands: true })
     }
 
     /// Looks at what is mapped now, as a thread of the process sees it: arms what is new, forgets what is gone.
@@ -263,14 +264,19 @@ impl Space {
         Ok(())
     }
 
-    fn watch_that_stands(&self, modules: &Modules<'_>, image: &Image, address: u64) -> Option<Watch> {
+    fn watch_that_stands(
+        &self,
+        modules: &Modules<'_>,
+        image: &MappedImage,
+        address: u64,
+    ) -> Option<RecorderBreakpoint> {
         let module = modules.get(image.module);
         let inside = address.wrapping_sub(image.bias);
         let original = *module.bytes_at(inside)?.first_chunk::<{ TRAP.len() }>()?;
         let mut now = [0; TRAP.len()];
         self.memory.read(address, &mut now).ok()?;
         let stands = now == TRAP && original != TRAP && module.entry_at(inside).is_none();
-        stands.then_some(Watch { address, original, stands })
+        stands.then_some(RecorderBreakpoint { address, original, stands })
     }
 
     /// Brings the images up to date with what is mapped; hands over those that are new.
@@ -278,7 +284,7 @@ impl Space {
         &mut self,
         thread: Pid,
         modules: &mut Modules<'_>,
-        mut new: impl FnMut(&mut Self, Image, &mut Modules<'_>),
+        mut new: impl FnMut(&mut Self, MappedImage, &mut Modules<'_>),
     ) -> io::Result<()> {
         let kernel = Rc::clone(&self.kernel);
         let mappings = kernel.mappings(thread)?;
@@ -321,7 +327,7 @@ impl Space {
     }
 
     /// Sets a breakpoint at every function of an image, unless the memory is not what the file holds.
-    fn arm_all(&mut self, image: &mut Image, modules: &mut Modules<'_>) {
+    fn arm_all(&mut self, image: &mut MappedImage, modules: &mut Modules<'_>) {
         let module = modules.get(image.module);
         if self.let_go || module.entries.is_empty() {
             return;
@@ -343,7 +349,7 @@ impl Space {
             Some(true) => self.arm_at_rest(image, module, &made),
             Some(false) => {
                 let entries = (0..module.entries.len()).filter(|entry| module.entries[*entry].is_function);
-                let purpose = (&mut self.pages, Purpose::FirstUse);
+                let purpose = (&mut self.pages, BreakpointPurpose::FirstUse);
                 image.arm(module, &*self.memory, purpose, entries, |_| {})
             }
         };
@@ -412,7 +418,7 @@ impl Space {
     }
 
     /// Puts back what was at a breakpoint, if it stands.
-    fn restore(&mut self, watch: Watch) {
+    fn restore(&mut self, watch: RecorderBreakpoint) {
         if restore(&*self.memory, watch.address, watch.original) {
             self.pages.wrote(watch.address);
         }
@@ -484,7 +490,7 @@ impl Space {
             let module = image.module;
             let entries = sites.range(Site { module, entry: 0 }..=Site { module, entry: u32::MAX });
             let entries = entries.map(|site| site.entry as usize);
-            image.arm(modules.get(module), &**memory, (pages, Purpose::Rate), entries, |entry| {
+            image.arm(modules.get(module), &**memory, (pages, BreakpointPurpose::Rate), entries, |entry| {
                 armed.insert(Site { module, entry: entry as u32 });
             });
         }
@@ -500,7 +506,13 @@ impl Space {
             .map(|image| {
                 let blocks = blocks.iter().map(|entry| *entry as usize);
                 let blocks: Vec<usize> = blocks.filter(|entry| !image.is_armed(*entry)).collect();
-                image.arm(modules.get(module), &**memory, (pages, Purpose::FirstUse), blocks, |_| {})
+                image.arm(
+                    modules.get(module),
+                    &**memory,
+                    (pages, BreakpointPurpose::FirstUse),
+                    blocks,
+                    |_| {},
+                )
             })
             .sum()
     }
@@ -587,7 +599,7 @@ impl Space {
 
     /// True if a breakpoint of ours is or was at this address.
     pub(super) fn is_ours(&self, modules: &Modules<'_>, address: u64) -> bool {
-        let of_image = |image: &Image| image.entry_at(modules.get(image.module), address).is_some();
+        let of_image = |image: &MappedImage| image.entry_at(modules.get(image.module), address).is_some();
         self.debug_state.is_some_and(|watch| watch.address == address)
             || self.has_trampoline_at(address)
             || self.entry.is_some_and(|(entry, watch)| entry == address && watch.is_some())
@@ -600,7 +612,7 @@ struct MappedNow<'a> {
     kernel: &'a dyn Kernel,
     process: Pid,
     modules: &'a Modules<'a>,
-    read: OnceCell<Vec<Mapping>>,
+    read: OnceCell<Vec<ProcessMapping>>,
 }
 
 impl<'a> MappedNow<'a> {
@@ -637,9 +649,9 @@ impl Mapped {
     }
 
     /// The image of a file that was not mapped there before.
-    fn image(self, modules: &mut Modules<'_>) -> Image {
+    fn image(self, modules: &mut Modules<'_>) -> MappedImage {
         let Module { entries, path, .. } = modules.get(self.module);
-        let mut image = Image::new(self.module, self.bias, entries.len());
+        let mut image = MappedImage::new(self.module, self.bias, entries.len());
         if self.settable.len() < self.executable.len() {
             let name = base_name(path).to_owned();
             modules.skipped.add(Reason::WritableCode, 0, &name);
@@ -648,7 +660,7 @@ impl Mapped {
         image
     }
 
-    fn add(&mut self, mapping: &Mapping) {
+    fn add(&mut self, mapping: &ProcessMapping) {
         if mapping.executable {
             self.executable.push(mapping.range.clone());
             if !mapping.writable {

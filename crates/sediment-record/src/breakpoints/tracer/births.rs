@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New threads and processes, and those that may not be read.
 
-use super::{Ending, State, Tracer, ignore_gone, unreadable};
+use super::{Ending, TaskState, Tracer, ignore_gone, unreadable};
 use crate::tracing::system::{Resume, Status};
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -48,7 +48,7 @@ impl Tracer<'_> {
                     }
                     if leaves {
                         copy.let_go(&self.modules, true);
-                        state = State::Leaving;
+                        state = TaskState::Leaving;
                     } else if copy.may_have_breakpoints_left() {
                         copy.let_go(&self.modules, true);
                     }
@@ -74,7 +74,7 @@ impl Tracer<'_> {
             }
         };
         // It joins nothing: it has stopped where it begins.
-        let state = if state == State::Joining { State::Following } else { state };
+        let state = if state == TaskState::Joining { TaskState::Following } else { state };
         let stopped = self.tasks.announced(child, process, id, state);
         // A new process becomes another program after a few system calls, or hardly ever.
         if process != task.process {
@@ -153,9 +153,14 @@ impl Tracer<'_> {
                     }
                 },
             };
-            let leaves = kin.is_none_or(|task| task.state == State::Leaving);
+            let leaves = kin.is_none_or(|task| task.state == TaskState::Leaving);
             self.tasks.abandon(child);
-            self.tasks.add(child, process, space, if leaves { State::Leaving } else { State::Following });
+            self.tasks.add(
+                child,
+                process,
+                space,
+                if leaves { TaskState::Leaving } else { TaskState::Following },
+            );
             self.go_on(child, 0);
         }
     }

@@ -6,8 +6,8 @@
 //! may not stop in time. Then the others do not wait for it. Processes
 //! that share memory and were attached one by one are two spaces: one of them may run meanwhile.
 
-use super::{Held, State, Tracer, told_of_less_memory, unreadable};
-use crate::breakpoints::space::Space;
+use super::{HeldStop, TaskState, Tracer, told_of_less_memory, unreadable};
+use crate::breakpoints::space::AddressSpace;
 use crate::breakpoints::tasks::Task;
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 /// Longest time that threads stay stopped until the others of their address space have stopped.
 pub(super) const TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Change of an address space that stands still.
+/// Change of a stopped address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum HaltPurpose {
     Arm,
     LetGo,
     /// Its breakpoints are taken out, and its threads followed further.
@@ -28,25 +28,25 @@ pub(super) enum Purpose {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Halt {
     since: Instant,
-    purpose: Purpose,
+    purpose: HaltPurpose,
 }
 
 impl Tracer<'_> {
     /// Stops the threads of an address space until it is armed or let go.
-    pub(super) fn halt(&mut self, id: u32, purpose: Purpose) {
+    pub(super) fn halt(&mut self, id: u32, purpose: HaltPurpose) {
         self.kernel.part();
         for waiting in [&mut self.unarmed, &mut self.to_let_go] {
             waiting.remove(&id);
         }
         self.to_arm.retain(|waiting| *waiting != id);
         let threads = self.tasks.of_space(id);
-        let mapped = if purpose == Purpose::Arm { self.with_mappings(&threads) } else { None };
+        let mapped = if purpose == HaltPurpose::Arm { self.with_mappings(&threads) } else { None };
         let Some(space) = self.spaces.get_mut(&id) else { return };
         match (purpose, mapped) {
-            (Purpose::LetGo | Purpose::StayOut, _) => space.arms_no_more(),
+            (HaltPurpose::LetGo | HaltPurpose::StayOut, _) => space.arms_no_more(),
             // The program may be the one who serves its files.
-            (Purpose::Arm, Some(thread)) => space.read_files(thread, &mut self.modules),
-            (Purpose::Arm, None) => {}
+            (HaltPurpose::Arm, Some(thread)) => space.read_files(thread, &mut self.modules),
+            (HaltPurpose::Arm, None) => {}
         }
         for thread in threads {
             if self.kernel.has_ended(thread) {
@@ -70,26 +70,26 @@ impl Tracer<'_> {
 
     /// True if an address space is armed soon.
     pub(super) fn anyone_is_to_be_armed(&self) -> bool {
-        !self.to_arm.is_empty() || self.halts.values().any(|halt| halt.purpose == Purpose::Arm)
+        !self.to_arm.is_empty() || self.halts.values().any(|halt| halt.purpose == HaltPurpose::Arm)
     }
 
     /// True if an address space stands still, or is about to, to be let go.
     pub(super) fn halts_to_leave(&self, id: u32) -> bool {
-        self.halts.get(&id).is_some_and(|halt| halt.purpose == Purpose::LetGo)
+        self.halts.get(&id).is_some_and(|halt| halt.purpose == HaltPurpose::LetGo)
     }
 
     /// True if the address space of a task is let go, or will be.
     pub(super) fn is_to_leave(&self, task: Task) -> bool {
-        task.state == State::Leaving || self.halts_to_leave(task.space) || self.letting_go
+        task.state == TaskState::Leaving || self.halts_to_leave(task.space) || self.letting_go
     }
 
     /// True if an address space has no breakpoints yet, but will have.
     pub(super) fn is_to_be_armed(&self, id: u32) -> bool {
-        self.to_arm.contains(&id) || self.halts.get(&id).is_some_and(|halt| halt.purpose == Purpose::Arm)
+        self.to_arm.contains(&id) || self.halts.get(&id).is_some_and(|halt| halt.purpose == HaltPurpose::Arm)
     }
 
     /// Holds a stopped thread whose address space is to stand still, or lets it go on.
-    pub(super) fn hold_or_go_on(&mut self, thread: Pid, stop: Held) {
+    pub(super) fn hold_or_go_on(&mut self, thread: Pid, stop: HeldStop) {
         let halts = &self.halts;
         let task = self.tasks.get_mut(thread).filter(|task| halts.contains_key(&task.space));
         match task {
@@ -102,29 +102,29 @@ impl Tracer<'_> {
     pub(super) fn turn_halts(&mut self) {
         let Self { kernel, spaces, tasks, halts, halt_timeout, .. } = self;
         let now = kernel.now();
-        let has_nothing = |id: u32| spaces.get(&id).is_none_or(Space::was_never_armed);
+        let has_nothing = |id: u32| spaces.get(&id).is_none_or(AddressSpace::was_never_armed);
         let is_over = |id: u32, halt: &Halt| {
             let waited = now - halt.since >= *halt_timeout;
-            waited || tasks.are_held(id) || halt.purpose != Purpose::Arm && has_nothing(id)
+            waited || tasks.are_held(id) || halt.purpose != HaltPurpose::Arm && has_nothing(id)
         };
         let over = halts.iter().filter(|(id, halt)| is_over(**id, halt));
         for (id, halt) in over.map(|(id, halt)| (*id, *halt)).collect::<Vec<_>>() {
             match halt.purpose {
-                Purpose::Arm => self.arm_all(id),
-                Purpose::LetGo => {
+                HaltPurpose::Arm => self.arm_all(id),
+                HaltPurpose::LetGo => {
                     self.take_out(id);
                     self.tasks.leave(id);
                     self.end_halt(id);
                 }
-                Purpose::StayOut => {
+                HaltPurpose::StayOut => {
                     self.take_out(id);
                     self.end_halt(id);
                 }
             }
         }
         while self.halts.is_empty() {
-            let to_arm = self.to_arm.front().map(|id| (*id, Purpose::Arm));
-            let to_let_go = self.to_let_go.first().map(|id| (*id, Purpose::LetGo));
+            let to_arm = self.to_arm.front().map(|id| (*id, HaltPurpose::Arm));
+            let to_let_go = self.to_let_go.first().map(|id| (*id, HaltPurpose::LetGo));
             let Some((id, purpose)) = to_arm.or(to_let_go) else { return };
             self.halt(id, purpose);
         }
@@ -151,7 +151,7 @@ impl Tracer<'_> {
             let (process, code) =
                 (space.process, space.images.iter().map(|image| image.module).collect::<Vec<_>>());
             if self.spares_search_for_leaks(process, &code) {
-                return self.halt(id, Purpose::LetGo);
+                return self.halt(id, HaltPurpose::LetGo);
             }
         }
         self.end_halt(id);

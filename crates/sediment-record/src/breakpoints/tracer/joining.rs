@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that existed before they were traced.
 
-use super::{State, Tracer};
+use super::{TaskState, Tracer};
 use crate::tracing::join::Joining;
 use nix::errno::Errno;
 use nix::unistd::Pid;
@@ -28,7 +28,7 @@ impl Joining for Tracer<'_> {
 
     fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
         for thread in threads {
-            self.tasks.add(*thread, process, NO_SPACE, State::Leaving);
+            self.tasks.add(*thread, process, NO_SPACE, TaskState::Leaving);
             let _ = self.kernel.interrupt(*thread);
         }
     }
@@ -41,7 +41,7 @@ impl Joining for Tracer<'_> {
 impl Tracer<'_> {
     pub(super) fn join_threads(&mut self, process: Pid, space: u32, threads: &BTreeSet<Pid>) {
         for thread in threads {
-            self.tasks.add(*thread, process, space, State::Joining);
+            self.tasks.add(*thread, process, space, TaskState::Joining);
             // One that has ended is reported so.
             let _ = self.kernel.interrupt(*thread);
         }

@@ -22,19 +22,19 @@ mod notes;
 mod pairs;
 mod spared;
 
-use super::budget::Budget;
+use super::budget::PageBudget;
 use super::coverage::Coverage;
 use super::kernel::{Kernel, Stepped};
 use super::log::Log;
 use super::modules::{Modules, Site};
 use super::pairing::Pairing;
 use super::rates::Windows;
-use super::space::{BreakpointHit, Space};
-use super::tasks::{AtStop, Held, State, Tasks};
+use super::space::{AddressSpace, BreakpointHit};
+use super::tasks::{AtStop, HeldStop, TaskState, Tasks};
 use crate::tracing::rights::has_other_rights;
 use crate::tracing::system::{Resume, Status};
-use crate::{MAX_MEMORY, Progress, Settings, Until};
-use halts::{Halt, Purpose};
+use crate::{MAX_MEMORY, RecordSettings, RecordingProgress, Until};
+use halts::{Halt, HaltPurpose};
 use nix::errno::Errno;
 use nix::libc;
 use nix::unistd::Pid;
@@ -74,11 +74,11 @@ pub(super) enum Ending {
 }
 
 pub(super) struct Tracer<'a> {
-    settings: &'a Settings,
+    settings: &'a RecordSettings,
     kernel: Rc<dyn Kernel>,
     pub(super) modules: Modules<'a>,
-    budget: Rc<Budget>,
-    spaces: BTreeMap<u32, Space>,
+    budget: Rc<PageBudget>,
+    spaces: BTreeMap<u32, AddressSpace>,
     next_space: u32,
     /// Spaces that are to be armed once no thread joins any more.
     unarmed: BTreeSet<u32>,
@@ -90,7 +90,7 @@ pub(super) struct Tracer<'a> {
     halts: BTreeMap<u32, Halt>,
     tasks: Tasks,
     /// New processes that may not be read, until they stop, with the breakpoints that they have of their parents.
-    unreadable: BTreeMap<Pid, Space>,
+    unreadable: BTreeMap<Pid, AddressSpace>,
     /// True if programs can lose rights by being traced, or become unreadable to us.
     is_limited: bool,
     root: Option<Pid>,
@@ -102,7 +102,7 @@ pub(super) struct Tracer<'a> {
     pairing: Pairing,
     begun: Instant,
     looked_around: Instant,
-    watch: &'a mut dyn FnMut(Progress),
+    watch: &'a mut dyn FnMut(RecordingProgress),
     /// Time that programs stood still while their files were read and armed.
     pub(super) arming: Duration,
     letting_go: bool,
@@ -126,17 +126,20 @@ pub(super) struct Tracer<'a> {
 
 impl<'a> Tracer<'a> {
     pub(super) fn new(
-        settings: &'a Settings,
+        settings: &'a RecordSettings,
         kernel: Rc<dyn Kernel>,
         modules: Modules<'a>,
-        watch: &'a mut dyn FnMut(Progress),
+        watch: &'a mut dyn FnMut(RecordingProgress),
     ) -> Self {
         let is_limited = !kernel.may_trace_everything();
         Self {
             settings,
             kernel,
             modules,
-            budget: Rc::new(Budget::new(settings.max_memory.unwrap_or(MAX_MEMORY), settings.rates.is_some())),
+            budget: Rc::new(PageBudget::new(
+                settings.max_memory.unwrap_or(MAX_MEMORY),
+                settings.rates.is_some(),
+            )),
             spaces: BTreeMap::new(),
             next_space: 0,
             unarmed: BTreeSet::new(),
@@ -173,16 +176,16 @@ impl<'a> Tracer<'a> {
     pub(super) fn expect(&mut self, process: Pid) -> io::Result<()> {
         let space = self.new_space(process, process)?;
         let space = self.add_space(space);
-        self.tasks.add(process, process, space, State::Following);
+        self.tasks.add(process, process, space, TaskState::Following);
         self.root = Some(process);
         Ok(())
     }
 
-    fn new_space(&self, process: Pid, thread: Pid) -> io::Result<Space> {
-        Space::of(&self.kernel, process, thread, &self.budget)
+    fn new_space(&self, process: Pid, thread: Pid) -> io::Result<AddressSpace> {
+        AddressSpace::of(&self.kernel, process, thread, &self.budget)
     }
 
-    fn add_space(&mut self, mut space: Space) -> u32 {
+    fn add_space(&mut self, mut space: AddressSpace) -> u32 {
         space.start_clock();
         let id = self.next_space;
         self.next_space += 1;
@@ -205,7 +208,7 @@ impl<'a> Tracer<'a> {
 
     fn tell(&mut self, elapsed: Duration, warning: Option<String>) {
         let (functions, waiting) = (Some(self.log.functions()), self.over && warning.is_none());
-        (self.watch)(Progress { elapsed, functions, waiting, warning });
+        (self.watch)(RecordingProgress { elapsed, functions, waiting, warning });
     }
 
     fn follow(&mut self) -> Result<()> {
@@ -342,23 +345,23 @@ impl<'a> Tracer<'a> {
             }
             AtStop::GoOn | AtStop::LetGo => {
                 let by_group = status == Status::GroupStop;
-                self.hold_or_go_on(thread, Held { signal: 0, by_group });
+                self.hold_or_go_on(thread, HeldStop { signal: 0, by_group });
             }
         }
     }
 
     /// Lets a stopped thread go on, or go, unless it is to stand still for a while.
     fn go_on(&mut self, thread: Pid, signal: i32) {
-        self.hold_or_go_on(thread, Held { signal, by_group: false });
+        self.hold_or_go_on(thread, HeldStop { signal, by_group: false });
     }
 
     /// Lets a stopped thread go on, or go. One that is gone, killed while it was stopped, is reported so.
-    fn resume(&mut self, thread: Pid, Held { signal, by_group }: Held) {
+    fn resume(&mut self, thread: Pid, HeldStop { signal, by_group }: HeldStop) {
         let task = self.tasks.get(thread).copied();
         let space = task.and_then(|task| self.spaces.get(&task.space));
         let loading = space.is_some_and(|space| space.loading && !space.hears_of_mappings);
         let how = match task {
-            Some(task) if task.state == State::Leaving => Resume::Detach,
+            Some(task) if task.state == TaskState::Leaving => Resume::Detach,
             None => Resume::Detach,
             Some(_) if by_group => Resume::Listen,
             Some(task) if loading || task.looked_at > 0 || self.settings.until == Until::Output => {
@@ -400,7 +403,7 @@ impl<'a> Tracer<'a> {
     fn give_up(&mut self, id: u32, error: &Error) {
         if self.spaces.get(&id).is_some_and(|space| !space.arms_nothing()) {
             self.modules.skipped.add(Reason::LeftProcess, 0, error.to_string());
-            self.halt(id, Purpose::LetGo);
+            self.halt(id, HaltPurpose::LetGo);
         }
     }
 
@@ -546,7 +549,7 @@ impl<'a> Tracer<'a> {
             }
         };
         let space = self.add_space(space);
-        self.tasks.add(process, process, space, State::Following);
+        self.tasks.add(process, process, space, TaskState::Following);
         self.arming += stopped.elapsed();
         begun.map_err(unreadable)?;
         let executable = PathBuf::from(format!("/proc/{process}/exe"));

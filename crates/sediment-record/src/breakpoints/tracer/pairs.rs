@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Begin and end of a pair: the recorder, and the thread that shares its processor.
 
-use super::{State, Tracer};
+use super::{TaskState, Tracer};
 use crate::breakpoints::modules::Site;
 use crate::breakpoints::tasks::Task;
 use nix::unistd::Pid;
@@ -26,7 +26,7 @@ impl Tracer<'_> {
         }
         // A program that was started ends with us; one that runs would keep our processor.
         let alone = thread == task.process && self.tasks.of_process(thread).len() == 1;
-        let may = self.root.is_some() && !self.letting_go && alone && task.state == State::Following;
+        let may = self.root.is_some() && !self.letting_go && alone && task.state == TaskState::Following;
         if !may || !space.hides_processors(&self.modules) || self.kernel.pair(thread).is_err() {
             self.pairing.begin();
         }

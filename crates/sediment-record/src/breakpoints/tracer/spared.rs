@@ -5,7 +5,7 @@
 //! start. Those that look for leaks of memory are let go: for that they trace themselves.
 
 use super::Tracer;
-use super::halts::Purpose;
+use super::halts::HaltPurpose;
 use crate::tracing::machine::Registers;
 use nix::libc;
 use nix::unistd::Pid;
@@ -54,7 +54,7 @@ impl Tracer<'_> {
         let Some(space) = self.spaces.get(&id).filter(|space| !space.arms_nothing()) else { return };
         let process = space.process;
         self.tell_of_traps(process, why);
-        self.halt(id, if self.letting_go { Purpose::LetGo } else { Purpose::StayOut });
+        self.halt(id, if self.letting_go { HaltPurpose::LetGo } else { HaltPurpose::StayOut });
     }
 
     /// Use of SIGTRAP by a process that has just become a program with the code of these files.

@@ -16,9 +16,9 @@
 
 mod stub;
 
-use super::calls::Request;
-use super::changes::{Change, LONGEST_CHANGE};
-use super::detours::Place;
+use super::calls::CallRequest;
+use super::changes::{CodeChange, LONGEST_CHANGE};
+use super::detours::JumpPlace;
 use super::kernel::Kernel;
 use super::modules::Site;
 use super::modules::{Module, Modules};
@@ -31,7 +31,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use stub::{Displaced, RECORD, Written};
+use stub::{DisplacedCode, RECORD, StubTargets};
 
 /// Bytes of memory at whose multiples mappings begin.
 const PAGE: u64 = super::budget::PAGE;
@@ -53,7 +53,7 @@ const SEEN: u64 = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Trampolines {
     file: Arc<File>,
-    areas: [Area; 2],
+    areas: [TrampolineArea; 2],
     most: u64,
     log: u64,
     /// By id from 1 on.
@@ -80,7 +80,7 @@ pub(super) struct Mapper {
 
 /// Memory for trampolines at one place of the program, and the notes, which every place shares.
 #[derive(Debug, Clone, Copy)]
-struct Area {
+struct TrampolineArea {
     notes: u64,
     /// The writer is at its beginning.
     code: u64,
@@ -106,17 +106,17 @@ pub(super) struct Stub {
     pub(super) jump: [u8; JUMP],
     /// Bytes before, from the function's first to the end of the jump.
     pub(super) original: [u8; LONGEST_CHANGE],
-    pub(super) state: State,
+    pub(super) state: TrampolineState,
     /// True while there is a breakpoint in the trampoline.
     is_closed: bool,
 }
 
 /// State of a trampoline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum TrampolineState {
     /// Nobody was here.
     Waits,
-    /// The function has run; the jump still stands.
+    /// The function has run; the jump is still there.
     Seen,
     /// The same, with a breakpoint in the trampoline.
     Gated,
@@ -129,9 +129,9 @@ pub(super) type Note = (Site, u64);
 
 impl Mapper {
     /// The change to the jump, or back.
-    pub(super) fn change(&self, jumps: bool) -> Change {
+    pub(super) fn change(&self, jumps: bool) -> CodeChange {
         let (from, to) = if jumps { (&self.original, &self.jump) } else { (&self.jump, &self.original) };
-        let mut change = Change::new(self.at, to);
+        let mut change = CodeChange::new(self.at, to);
         change.expects(self.at, from);
         change
     }
@@ -156,7 +156,7 @@ impl Trampolines {
         let sizes = [own, libraries].map(|number| whole((number + 8) * LONGEST));
         let name = stack.wrapping_sub(PAGE / 2) & !15;
         kernel.memory(thread)?.write(name, NAME)?;
-        let call = |number: i64, arguments: [u64; 6]| Some(Request { number: number as u64, arguments });
+        let call = |number: i64, arguments: [u64; 6]| Some(CallRequest { number: number as u64, arguments });
         let map = |address: u64, length: u64, protection: i32, file: i64, offset: u64| {
             let fixed = if address == 0 { 0 } else { libc::MAP_FIXED_NOREPLACE };
             let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | fixed;
@@ -202,7 +202,7 @@ impl Trampolines {
             // Where it could not be mapped no trampoline fits.
             let (notes, code) = notes.zip(code).unwrap_or((0, 0));
             let size = if code == 0 { 0 } else { size };
-            Area { notes: notes as u64, code: code as u64, offset, size, used: 0 }
+            TrampolineArea { notes: notes as u64, code: code as u64, offset, size, used: 0 }
         };
         let areas = [
             area(&results[1..], notes, sizes[0]),
@@ -225,7 +225,7 @@ impl Trampolines {
     /// Puts the code that writes into the beginning of each area.
     fn put_writers(&mut self) -> io::Result<()> {
         for area in self.areas.iter_mut().filter(|area| area.size > 0) {
-            let written = Written {
+            let written = StubTargets {
                 seen: area.notes + SEEN,
                 number: area.notes,
                 log: area.notes + self.log,
@@ -271,7 +271,7 @@ impl Trampolines {
     pub(super) fn make(
         &mut self,
         (id, module, bias): (u32, &Module, u64),
-        entries: impl Iterator<Item = (usize, Place)>,
+        entries: impl Iterator<Item = (usize, JumpPlace)>,
     ) -> io::Result<Vec<usize>> {
         let Some(detour) = &ISA.detour else { return Ok(Vec::new()) };
         let begun = (self.stubs.len(), self.areas.map(|area| area.used));
@@ -282,7 +282,7 @@ impl Trampolines {
             let entry = module.entries[index].address;
             let inside = entry + u64::from(place.inside);
             let Some(original) = module.bytes_at(inside) else { continue };
-            let displaced = Displaced {
+            let displaced = DisplacedCode {
                 code: &original[..usize::from(place.length).min(original.len())],
                 address: inside.wrapping_add(bias),
                 ends: place.ends,
@@ -314,7 +314,7 @@ impl Trampolines {
                     length: place.length,
                     jump,
                     original,
-                    state: State::Waits,
+                    state: TrampolineState::Waits,
                     is_closed: false,
                 });
                 area.used += (code.len() - before) as u64;
@@ -358,8 +358,8 @@ impl Trampolines {
             }
             self.read += 1;
             let stub = (id as usize).checked_sub(1).and_then(|index| self.stubs.get_mut(index));
-            if let Some(stub) = stub.filter(|stub| stub.state == State::Waits) {
-                stub.state = State::Seen;
+            if let Some(stub) = stub.filter(|stub| stub.state == TrampolineState::Waits) {
+                stub.state = TrampolineState::Seen;
                 self.has_news = true;
                 notes.push((stub.site, caller));
             }
@@ -372,9 +372,9 @@ impl Trampolines {
         if !std::mem::take(&mut self.has_news) {
             return;
         }
-        for stub in self.stubs.iter_mut().filter(|stub| stub.state == State::Seen) {
+        for stub in self.stubs.iter_mut().filter(|stub| stub.state == TrampolineState::Seen) {
             if self.file.write_all_at(&TRAP, stub.offset).is_ok() {
-                (stub.state, stub.is_closed) = (State::Gated, true);
+                (stub.state, stub.is_closed) = (TrampolineState::Gated, true);
             }
         }
     }
@@ -418,7 +418,7 @@ impl Trampolines {
 
     /// True if a trampoline begins at this address.
     pub(super) fn begins_at(&self, address: u64) -> bool {
-        let inside = |area: &Area| (area.code..area.code + area.used).contains(&address);
+        let inside = |area: &TrampolineArea| (area.code..area.code + area.used).contains(&address);
         self.areas.iter().any(inside) && self.stubs.iter().any(|stub| stub.address == address)
     }
 }

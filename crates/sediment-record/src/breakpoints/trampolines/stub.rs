@@ -35,7 +35,7 @@ const DONE: u64 = 15;
 
 /// Addresses of what trampolines write to, as the program sees them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Written {
+pub(super) struct StubTargets {
     /// Bytes by id: whether the function has run.
     pub(super) seen: u64,
     /// Number of records.
@@ -47,7 +47,7 @@ pub(super) struct Written {
 
 /// Instructions that a trampoline executes for a function.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Displaced<'a> {
+pub(super) struct DisplacedCode<'a> {
     /// Their bytes.
     pub(super) code: &'a [u8],
     /// Address of the first.
@@ -64,7 +64,7 @@ pub(super) fn stub(
     out: &mut Vec<u8>,
     address: u64,
     (id, seen, writer): (u32, u64, u64),
-    displaced: Displaced<'_>,
+    displaced: DisplacedCode<'_>,
     detour: &Detour,
 ) -> Option<()> {
     let mut code = Assembler::at(address, out);
@@ -96,7 +96,7 @@ pub(super) fn stub(
 }
 
 /// The code that writes for all trampolines near this address; None where something is too far from there.
-pub(super) fn writer(address: u64, written: Written) -> Option<Vec<u8>> {
+pub(super) fn writer(address: u64, written: StubTargets) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut code = Assembler::at(address, &mut bytes);
     code.put(&[0x9c, 0x50]); // pushfq; push rax
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_functions_instructions_stand_where_they_are_looked_for() {
         let code = [0x55, 0x48, 0x89, 0xe5, 0x53];
-        let displaced = Displaced { code: &code, address: 0x9000, ends: false, plain: true };
+        let displaced = DisplacedCode { code: &code, address: 0x9000, ends: false, plain: true };
         let (mut alone, mut behind) = (Vec::new(), vec![0; 3]);
         let detour = X86_64.detour.unwrap();
         stub(&mut alone, 0x1000, (1, 0x2000, 0x800), displaced, &detour).unwrap();
@@ -195,10 +195,10 @@ mod tests {
         assert_eq!(alone[OWN as usize..][..code.len()], code);
         assert_eq!(alone[..], behind[3..], "what stands in front changes nothing");
         let mut moved = Vec::new();
-        stub(&mut moved, 0x1000, (1, 0x2000, 0x800), Displaced { plain: false, ..displaced }, &detour)
+        stub(&mut moved, 0x1000, (1, 0x2000, 0x800), DisplacedCode { plain: false, ..displaced }, &detour)
             .unwrap();
         assert_eq!(alone, moved);
-        let far = Displaced { address: 1 << 40, ..displaced };
+        let far = DisplacedCode { address: 1 << 40, ..displaced };
         assert_eq!(stub(&mut Vec::new(), 0x1000, (1, 0x2000, 0x800), far, &detour), None);
     }
 }

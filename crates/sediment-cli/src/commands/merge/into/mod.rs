@@ -3,7 +3,7 @@
 
 mod output;
 
-use super::{Arguments, Options};
+use super::{Arguments, MergeOptions};
 use crate::commands::diff::parts;
 use crate::files;
 use crate::inputs::{read_binary, read_profile, tell_nameless, warn_of_similar_labels};
@@ -13,7 +13,7 @@ use sediment_core::binary::{AddressIndex, names};
 use sediment_core::matching::identity;
 use sediment_core::plural::counted;
 use sediment_core::profile::merge::Weight;
-use sediment_core::profile::submissions::{self, Coverage, Grown, Submission};
+use sediment_core::profile::submissions::{self, BuildCoverage, Grown, Submission};
 use sediment_core::profile::{FunctionKey, Profile, text};
 use sediment_core::{Error, ErrorCode, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ struct Sent {
     weight: Weight,
     who: Option<String>,
     /// None: there is no build to hold it against.
-    coverage: Option<Coverage>,
+    coverage: Option<BuildCoverage>,
 }
 
 /// Smallest share of a profile, in parts per million, that must belong to the build before a threshold applies: more than is
@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         .ok_or_else(|| Error::new(ErrorCode::Usage, "--into names no profile"))?;
     files::expect_regular(&path)?;
     let kept = path.exists().then(|| read_profile(&path, ui)).transpose()?;
-    let build = Build::read(&options.against)?;
+    let build = BuildBinaries::read(&options.against)?;
     for (name, _) in build.binaries.iter().filter(|(_, binary)| binary.is_stripped()) {
         ui.warn(&format!(
             "{name} is stripped: of the build only exported functions are known; give it with symbols"
@@ -92,7 +92,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     if options.json { ui.json(&MergeIntoOutput::new(&answer, skipped, options.dry_run, ui)) } else { Ok(()) }
 }
 
-fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &Options) -> Result<Grown> {
+fn grow(kept: Option<(&Profile, Weight)>, sent: &[Sent], options: &MergeOptions) -> Result<Grown> {
     let mut known: BTreeMap<&str, usize> = BTreeMap::new();
     let submissions: Vec<Submission<'_>> = sent
         .iter()
@@ -111,7 +111,7 @@ struct MergeReport<'a> {
     kept: Option<&'a Profile>,
     grown: &'a Grown,
     sent: &'a [Sent],
-    build: &'a Build,
+    build: &'a BuildBinaries,
 }
 
 impl MergeReport<'_> {
@@ -176,7 +176,7 @@ impl MergeReport<'_> {
 }
 
 /// Both shares of a profile that is compared with a build.
-fn against(weight: &str, coverage: Coverage) -> String {
+fn against(weight: &str, coverage: BuildCoverage) -> String {
     let Some(there) = coverage.there else {
         return format!("no part of {weight} belongs to the build");
     };
@@ -185,7 +185,7 @@ fn against(weight: &str, coverage: Coverage) -> String {
 }
 
 /// Reason why a profile is below a threshold.
-fn below(threshold: u64, coverage: Coverage) -> Option<String> {
+fn below(threshold: u64, coverage: BuildCoverage) -> Option<String> {
     match coverage.there {
         Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < threshold).then(|| {
             let [there, threshold] = [there, threshold].map(parts);
@@ -201,11 +201,11 @@ fn below(threshold: u64, coverage: Coverage) -> Option<String> {
 }
 
 /// Functions that a build defines.
-struct Build {
+struct BuildBinaries {
     binaries: Vec<(String, sediment_core::binary::Binary)>,
 }
 
-impl Build {
+impl BuildBinaries {
     fn read(paths: &[PathBuf]) -> Result<Self> {
         let read = |path: &PathBuf| Ok((files::base_name(path), read_binary(path)?));
         Ok(Self { binaries: paths.iter().map(read).collect::<Result<_>>()? })
@@ -213,7 +213,7 @@ impl Build {
 
     /// Coverage of a profile by the build; None without --against. Clones of a function count as the function. An address means something
     /// in a file of the same build alone.
-    fn coverage(&self, profile: &Profile) -> Option<Coverage> {
+    fn coverage(&self, profile: &Profile) -> Option<BuildCoverage> {
         if self.binaries.is_empty() {
             return None;
         }

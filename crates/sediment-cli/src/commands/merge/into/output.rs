@@ -4,7 +4,7 @@
 use super::MergeReport;
 use crate::output::{Schema, SkippedItems};
 use crate::ui::Ui;
-use sediment_core::profile::submissions::Coverage;
+use sediment_core::profile::submissions::BuildCoverage;
 use serde::Serialize;
 use std::borrow::Cow;
 
@@ -86,7 +86,7 @@ pub(super) struct CoverageOutput {
 }
 
 impl CoverageOutput {
-    pub(super) fn new(coverage: Coverage) -> Self {
+    pub(super) fn new(coverage: BuildCoverage) -> Self {
         Self { belongs_percent: percent(coverage.belongs), defined_percent: coverage.there.map(percent) }
     }
 }

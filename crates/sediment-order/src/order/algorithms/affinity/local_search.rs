@@ -19,7 +19,7 @@
 //! the functions, or at random one time in eight. A move that lowers the cost stays. Costs are integers, so that the
 //! sum of many is exact.
 
-use super::windows::{Activity, Companion};
+use super::windows::{Companion, WindowActivity};
 use crate::model::Geometry;
 use sediment_core::random::Generator;
 
@@ -37,15 +37,15 @@ const AFFINITY_SHARE: i64 = 5;
 const UNIT: u64 = 1 << 32;
 
 /// Weight of each band.
-pub(super) type Weights = Vec<i64>;
+pub(super) type BandWeights = Vec<i64>;
 
 /// An order and where its functions lie.
 #[derive(Debug, Clone)]
-pub(super) struct Search<'a> {
-    activity: &'a Activity,
+pub(super) struct LocalSearch<'a> {
+    activity: &'a WindowActivity,
     companions: &'a [Vec<Companion>],
     sizes: &'a [u64],
-    weights: Weights,
+    weights: BandWeights,
     order: Vec<u32>,
     /// Address at which the function at a position begins; one more for the end.
     starts: Vec<u64>,
@@ -61,14 +61,14 @@ pub(super) struct Search<'a> {
     next_starts: Vec<u64>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> LocalSearch<'a> {
     /// Begins with an order of some of the functions. `sizes` are multiples of what functions are aligned to.
     pub(super) fn new(
-        activity: &'a Activity,
+        activity: &'a WindowActivity,
         companions: &'a [Vec<Companion>],
         sizes: &'a [u64],
         order: Vec<u32>,
-        weights: Weights,
+        weights: BandWeights,
     ) -> Self {
         let mut positions = vec![u32::MAX; sizes.len()];
         let mut starts = vec![0; order.len() + 1];
@@ -108,7 +108,7 @@ impl<'a> Search<'a> {
     }
 
     /// Weights by which each band of this order costs its share of [`UNIT`].
-    pub(super) fn balanced(&self, shares: &[f64]) -> Weights {
+    pub(super) fn balanced(&self, shares: &[f64]) -> BandWeights {
         let alone = |band: usize| -> i64 {
             let mut only = self.clone();
             only.weights = (0..shares.len()).map(|other| i64::from(other == band)).collect();

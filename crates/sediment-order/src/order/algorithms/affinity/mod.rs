@@ -32,9 +32,9 @@ mod windows;
 use crate::model::Geometry;
 use crate::model::addresses::{FunctionAddresses, clamp_sizes};
 use crate::order::algorithms::{
-    Algorithm, AlgorithmInput, C3, CDSORT, HFSORT_PLUS, Options, PETTIS_HANSEN, cdsort,
+    Algorithm, AlgorithmInput, AlgorithmOptions, C3, CDSORT, HFSORT_PLUS, PETTIS_HANSEN, cdsort,
 };
-use local_search::Search;
+use local_search::LocalSearch;
 use sediment_core::callgraph::{CallGraph, FunctionId, Trace};
 use windows::{Sampling, WindowStatistics};
 
@@ -61,8 +61,8 @@ const MOST_CALLS: usize = 2_000_000;
 /// Calls and affinity edges beyond which CDSort forgets calls that hardly count, with longer chains to make up for
 /// it.
 const MOST_REMEMBERED: usize = 150_000;
-const THRIFTY: cdsort::Settings =
-    cdsort::Settings { longest_chain: 192, prune_ratio: 9, ..cdsort::Settings::LLD };
+const THRIFTY: cdsort::CdsortParameters =
+    cdsort::CdsortParameters { longest_chain: 192, prune_ratio: 9, ..cdsort::CdsortParameters::LLD };
 /// Calls and affinity edges beyond which only the first classic order is compared with [`TOGETHER`].
 const MOST_COMPARED: usize = 200_000;
 /// Neighbours of joined chains that a classic order may look at: about half a second. A graph of 60,000 functions
@@ -75,7 +75,7 @@ const LARGEST: u64 = 1 << 18;
 
 /// A run that the order is to serve, and how much it counts beside others.
 #[derive(Debug, Clone, Copy)]
-pub struct Workload<'a> {
+pub struct WeightedTrace<'a> {
     /// The run, by the ids of the graph; further ids are code outside of it.
     pub trace: &'a Trace,
     /// Any unit that is the same for all; 0 counts as 1.
@@ -84,7 +84,7 @@ pub struct Workload<'a> {
 
 /// An order, and what is expected of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct ExpectedOrder {
     /// All functions of the graph.
     pub order: Vec<FunctionId>,
     /// The order that it began with: one of [`CLASSICS`], [`TOGETHER`], or the algorithm that made it.
@@ -94,7 +94,7 @@ pub struct Outcome {
     pub cost: f64,
 }
 
-impl Outcome {
+impl ExpectedOrder {
     /// By how many percent the cost is below the classic order's, rounded down.
     #[must_use]
     pub fn gain_in_percent(&self) -> u8 {
@@ -104,7 +104,7 @@ impl Outcome {
 
 /// Orders the functions of a graph.
 #[must_use]
-pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
+pub fn order(graph: &CallGraph, workloads: &[WeightedTrace<'_>]) -> ExpectedOrder {
     if workloads.is_empty() {
         return by_profile(graph);
     }
@@ -129,9 +129,9 @@ pub fn order(graph: &CallGraph, workloads: &[Workload<'_>]) -> Outcome {
     let refined = with_the_rest(search.into_order(), &classic);
     let [before, after] = [&classic, &refined].map(|order| judge.held_out(order).cost());
     if after < before {
-        Outcome { order: refined, start, cost: after as f64 / before as f64 }
+        ExpectedOrder { order: refined, start, cost: after as f64 / before as f64 }
     } else {
-        Outcome { order: classic, start, cost: 1.0 }
+        ExpectedOrder { order: classic, start, cost: 1.0 }
     }
 }
 
@@ -142,13 +142,13 @@ pub fn cost(graph: &CallGraph, trace: &Trace, order: &[FunctionId]) -> f64 {
     let reference = begun(graph, CLASSICS[0]);
     let sampling = Sampling { widths: &WIDTHS, blocks: BLOCKS };
     let observed = windows::observe(&[trace], &pages(graph, &reference), &sampling);
-    let judge = Judge::new(graph, &[Workload { trace, weight: 1 }], &observed, &reference);
+    let judge = Judge::new(graph, &[WeightedTrace { trace, weight: 1 }], &observed, &reference);
     let [ours, theirs] = [order, &reference].map(|order| judge.train(order).cost());
     if theirs == 0 { 1.0 } else { ours as f64 / theirs as f64 }
 }
 
 /// The order by a profile alone.
-fn by_profile(graph: &CallGraph) -> Outcome {
+fn by_profile(graph: &CallGraph) -> ExpectedOrder {
     let edges = graph.edges().len() + graph.affinity().len();
     let classics = match edges {
         _ if edges > MOST_CALLS => &[C3][..],
@@ -156,7 +156,7 @@ fn by_profile(graph: &CallGraph) -> Outcome {
         _ => CLASSICS,
     };
     if graph.affinity().is_empty() || edges > MOST_CALLS {
-        return Outcome { order: begun(graph, classics[0]), start: classics[0], cost: 1.0 };
+        return ExpectedOrder { order: begun(graph, classics[0]), start: classics[0], cost: 1.0 };
     }
     let apart = |order: &[FunctionId]| pair_graph::apart(graph, order, ALIGNMENT);
     let (mut start, mut order) = (TOGETHER, begun(graph, TOGETHER));
@@ -171,14 +171,17 @@ fn by_profile(graph: &CallGraph) -> Outcome {
         }
     }
     let cost = if best_classic > 0 { least as f64 / best_classic as f64 } else { 1.0 };
-    Outcome { order, start, cost }
+    ExpectedOrder { order, start, cost }
 }
 
 /// The order that an algorithm gives to begin with.
 fn begun(graph: &CallGraph, algorithm: &Algorithm) -> Vec<FunctionId> {
     let is_large = graph.edges().len() + graph.affinity().len() > MOST_REMEMBERED;
-    let cdsort = if is_large { THRIFTY } else { cdsort::Settings::LLD };
-    (algorithm.run)(graph, &Options { most_looks: Some(MOST_LOOKS), cdsort, ..Options::default() })
+    let cdsort = if is_large { THRIFTY } else { cdsort::CdsortParameters::LLD };
+    (algorithm.run)(
+        graph,
+        &AlgorithmOptions { most_looks: Some(MOST_LOOKS), cdsort, ..AlgorithmOptions::default() },
+    )
 }
 
 /// The pages of each function's start and middle.
@@ -217,7 +220,7 @@ struct Judge<'a> {
 impl<'a> Judge<'a> {
     fn new(
         graph: &CallGraph,
-        workloads: &[Workload<'_>],
+        workloads: &[WeightedTrace<'_>],
         observed: &'a WindowStatistics,
         reference: &[FunctionId],
     ) -> Self {
@@ -236,14 +239,20 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    fn train(&self, order: &[FunctionId]) -> Search<'_> {
+    fn train(&self, order: &[FunctionId]) -> LocalSearch<'_> {
         let order = self.of_executed(order);
-        Search::new(&self.observed.train, &self.observed.companions, &self.sizes, order, self.train.clone())
+        LocalSearch::new(
+            &self.observed.train,
+            &self.observed.companions,
+            &self.sizes,
+            order,
+            self.train.clone(),
+        )
     }
 
-    fn held_out(&self, order: &[FunctionId]) -> Search<'_> {
+    fn held_out(&self, order: &[FunctionId]) -> LocalSearch<'_> {
         let order = self.of_executed(order);
-        Search::new(
+        LocalSearch::new(
             &self.observed.held_out,
             &self.observed.companions,
             &self.sizes,

@@ -28,7 +28,7 @@
 
 use crate::model::Geometry;
 use crate::model::addresses::{FunctionAddresses, clamp_sizes};
-use crate::order::algorithms::{Options, cdsort};
+use crate::order::algorithms::{AlgorithmOptions, cdsort};
 use sediment_core::callgraph::{CallEdge, CallGraph, FunctionId};
 
 /// Total weight of all calls, as a share of the weight of all affinity edges.
@@ -44,14 +44,14 @@ const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 
 /// Orders all functions by the edges above. Of the parameters of CDSort, only the prune ratio is taken over.
-pub(super) fn order(graph: &CallGraph, options: &Options<'_>) -> Vec<FunctionId> {
-    let settings = cdsort::Settings {
+pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
+    let settings = cdsort::CdsortParameters {
         longest_chain: LONGEST_CHAIN,
         frequency_scale: PAGES_SHARE,
         prune_ratio: options.cdsort.prune_ratio,
-        ..cdsort::Settings::LLD
+        ..cdsort::CdsortParameters::LLD
     };
-    cdsort::order(&pair_graph(graph), &Options { cdsort: settings, ..*options })
+    cdsort::order(&pair_graph(graph), &AlgorithmOptions { cdsort: settings, ..*options })
 }
 
 /// Affinity edges, by weight, whose ends lie on two pages, summed over every page offset of the first function.

@@ -29,7 +29,7 @@ pub(super) struct Band {
 
 /// A row of bits for each function, a bit for each window, set where it was executed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Activity {
+pub(super) struct WindowActivity {
     /// Words of a row.
     pub(super) words: usize,
     /// The rows, by function.
@@ -38,7 +38,7 @@ pub(super) struct Activity {
     pub(super) bands: Vec<Band>,
 }
 
-impl Activity {
+impl WindowActivity {
     /// The row of a function.
     pub(super) fn row(&self, function: usize) -> &[u64] {
         &self.rows[function * self.words..(function + 1) * self.words]
@@ -49,9 +49,9 @@ impl Activity {
 #[derive(Debug, Clone, Default)]
 pub(super) struct WindowStatistics {
     /// The windows to learn from.
-    pub(super) train: Activity,
+    pub(super) train: WindowActivity,
     /// The windows to judge by.
-    pub(super) held_out: Activity,
+    pub(super) held_out: WindowActivity,
     /// By function: true if it was executed at all.
     pub(super) executed: Vec<bool>,
     /// By function: those most often executed just before or after it, by share of both their executions, the most
@@ -85,7 +85,7 @@ pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling
     for (workload, trace) in traces.iter().enumerate() {
         let totals = windows(trace, pages, sampling.widths, &mut |_, _, _| {});
         for (width, total) in totals.into_iter().enumerate() {
-            plans.push(Plan::new(workload, width, total as usize, blocks));
+            plans.push(WindowSelection::new(workload, width, total as usize, blocks));
         }
     }
     let mut observed = WindowStatistics { executed: vec![false; functions], ..WindowStatistics::default() };
@@ -119,7 +119,7 @@ pub(super) fn observe(traces: &[&Trace], pages: &[[u32; 2]], sampling: &Sampling
 }
 
 /// Which blocks of one width are kept.
-struct Plan {
+struct WindowSelection {
     workload: usize,
     /// Blocks there are, and blocks that are kept of them.
     total: usize,
@@ -134,7 +134,7 @@ struct SampledBlock {
     word: usize,
 }
 
-impl Plan {
+impl WindowSelection {
     fn new(workload: usize, _width: usize, windows: usize, blocks: usize) -> Self {
         let total = windows.div_ceil(BLOCK);
         let chosen = total.min(2 * blocks);
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn every_other_block_is_for_judging() {
-        let plan = Plan::new(0, 0, 64 * 10, 2);
+        let plan = WindowSelection::new(0, 0, 64 * 10, 2);
         let sampled: Vec<(usize, bool, usize)> = (0..10)
             .filter_map(|block| plan.sampled(block).map(|sampled| (block, sampled.held_out, sampled.word)))
             .collect();
