@@ -63,7 +63,7 @@ fn suits(_: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
 
 fn branches_available() -> Result<()> {
     let none = "no branch records: the processor has none, or a virtual machine hides them";
-    let way_out = "not needed: breakpoints work without";
+    let way_out = "not needed: `record` counts calls without";
     // A recording that fails takes longer: perf first reads all symbols of the kernel.
     probe("perf", &["--version"], INSTALL)?;
     if count(BRANCH_OPTIONS[1]).is_ok_and(|said| said.contains("<not supported>")) {

@@ -135,7 +135,8 @@ impl OptimizeJob<'_> {
         }
         let cannot = match compiler {
             LevelCompiler::Gcc => {
-                plugin(self.arguments.gcc_plugin.as_deref()).err().map(|error| error.to_string())
+                let error = plugin(self.arguments.gcc_plugin.as_deref()).err();
+                error.map(|error| format!("{error}: {}", error.hint().unwrap_or_default()))
             }
             LevelCompiler::Rustc | LevelCompiler::Clang => None,
         };

@@ -115,7 +115,7 @@ impl RunProgress {
     }
 
     fn begin_as(&self, label: &str, left: Option<f64>, doing: &str, ui: &Ui) -> ProgressBar {
-        let left = left.map(|left| format!(", up to {} left", in_words(Duration::from_secs_f64(left))));
+        let left = left.map(|left| format!(", about {} left", in_words(Duration::from_secs_f64(left))));
         let text = format!("{label}{}: {doing}", left.unwrap_or_default());
         if ui.is_terminal() {
             return ui.spinner(&text);

@@ -123,7 +123,7 @@ fn with_entry(path: &Path, ui: &Ui) -> Result<Option<RecipeChange>> {
     let end = before.find("\n -- ").filter(|_| is_open);
     let Some(end) = end else {
         if !before.contains(ENTRY.trim()) {
-            ui.note("no entry of debian/changelog is UNRELEASED: `dch` begins one");
+            ui.note("debian/changelog is unchanged: none of its entries is UNRELEASED; `dch` begins one");
         }
         return Ok(None);
     };
