@@ -78,8 +78,8 @@ fn change_pages(
 /// Pages of a file as they are and as they lead to stubs, for the next process that maps the file so.
 #[derive(Debug)]
 pub(super) struct PreparedPages {
-    file: File,
-    runs: Vec<PreparedRun>,
+    pub(super) file: File,
+    pub(super) runs: Vec<PreparedRun>,
     length: usize,
 }
 
@@ -91,11 +91,11 @@ impl Drop for PreparedPages {
 
 /// Pages that follow each other.
 #[derive(Debug)]
-struct PreparedRun {
+pub(super) struct PreparedRun {
     /// Address as linked.
-    start: u64,
-    before: Vec<u8>,
-    after: Vec<u8>,
+    pub(super) start: u64,
+    pub(super) before: Vec<u8>,
+    pub(super) after: Vec<u8>,
 }
 
 /// Bytes of prepared pages of a file, and of all, at most; each is there twice.
@@ -177,7 +177,7 @@ impl NewCode<'_> {
 }
 
 /// True if all these pages are as the file has them: the process has no copy of its own.
-fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
+pub(super) fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
     /// Bits of an entry of /proc/ID/pagemap: in memory, in swap, of a file.
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;

@@ -4,9 +4,10 @@
 use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
 use super::counters::{
-    BurstWeight, FILES, FileCounters, FurtherTarget, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
-    WAITS,
+    BurstWeight, COPIES, COPIES_PATH, FILES, FileCounters, FurtherTarget, MAP_COPIES, MAPPED_COPIES,
+    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS,
 };
+use super::copies::{CodeCopy, MappedCopy};
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
 use super::room::find_room;
@@ -112,6 +113,13 @@ pub(super) struct ProgramImage {
     pub(super) was_running: bool,
     /// True if its code stays changed between bursts.
     pub(super) counts_always: bool,
+    /// True until the first notice of libraries.
+    pub(super) has_just_begun: bool,
+    /// True if it may look at what is mapped where.
+    reads_mappings: bool,
+    /// Copies that a waiting thread is to map, and how many were told to which block.
+    copies: Vec<MappedCopy>,
+    told_copies: Option<(u32, u32)>,
 }
 
 /// What all programs of a recording have in common.
@@ -194,6 +202,10 @@ impl ProgramImage {
             threads: 0,
             was_running: false,
             counts_always: false,
+            has_just_begun: false,
+            reads_mappings: false,
+            copies: Vec::new(),
+            told_copies: None,
         }))
     }
 
@@ -241,11 +253,39 @@ impl ProgramImage {
         shared.number(self.block_offset(block) + WAITS) == 1
     }
 
-    /// Lets a thread with this block go on that waits.
-    pub(super) fn answer(&self, block: u32, shared: &SharedMemory) {
-        const SEEN: u32 = 2;
+    /// Lets a thread with this block go on that waits, once it has mapped the copies of code that it needs.
+    pub(super) fn answer(&mut self, block: u32, shared: &SharedMemory) {
+        let copies = std::mem::take(&mut self.copies);
+        let told = !copies.is_empty() && self.tell_copies(block, &copies, shared).is_ok();
+        if !copies.is_empty() {
+            self.told_copies = Some((block, copies.len() as u32));
+        }
+        let answer = if told { MAP_COPIES } else { SEEN };
         // Without an answer it goes on later.
-        let _ = shared.write(self.block_offset(block) + WAITS, &SEEN.to_le_bytes());
+        let _ = shared.write(self.block_offset(block) + WAITS, &answer.to_le_bytes());
+    }
+
+    /// Writes what a thread is to map.
+    fn tell_copies(&self, block: u32, copies: &[MappedCopy], shared: &SharedMemory) -> io::Result<()> {
+        let at = self.block_offset(block);
+        let mut path = shared.path().into_bytes();
+        path.push(0);
+        if path.len() as u64 > COPIES - COPIES_PATH {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let numbers = copies.iter().flat_map(|copy| [copy.address, copy.length, copy.offset]).chain([0]);
+        let list: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        shared.write(at + OWN_ADDRESS, &self.block_address(block).to_le_bytes())?;
+        shared.write(at + MAPPED_COPIES, &[0; 4])?;
+        shared.write(at + COPIES_PATH, &path)?;
+        shared.write(at + COPIES, &list)
+    }
+
+    /// True if it has not mapped all copies of code that it was told to map: of these files, nothing is counted.
+    pub(super) fn lacks_copies(&self, shared: &SharedMemory) -> bool {
+        self.told_copies.is_some_and(|(block, told)| {
+            shared.number(self.block_offset(block) + MAPPED_COPIES) != told
+        })
     }
 
     /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
@@ -257,9 +297,21 @@ impl ProgramImage {
     ) -> io::Result<Vec<Trait>> {
         let known = self.files.len();
         let traits = self.add_files(process, mapped, common)?;
+        self.reads_mappings |= traits.contains(&Trait::ReadsMappings);
+        let maps_copies =
+            std::mem::take(&mut self.has_just_begun) && self.threads == 1 && !self.reads_mappings;
         for file in &self.files[known..] {
-            let PlannedModule { path, plan } = common.modules.get(file.module).as_ref();
+            let module = Rc::clone(common.modules.get(file.module));
+            let PlannedModule { path, plan } = module.as_ref();
             let (bias, inode, text) = (file.bias, file.inode, &plan.text);
+            if maps_copies && file.sampled.is_empty() {
+                let copies = copies_of(file, (process, mapped), text, common);
+                let copies = copies.filter(|copies| self.copies.len() + copies.len() <= MOST_COPIES);
+                if let Some(copies) = copies {
+                    self.copies.extend(copies);
+                    continue;
+                }
+            }
             let others = if file.sampled.is_empty() {
                 NewCode { process, memory, bias, path, inode, text }
                     .change(file.changes(), &file.stubs.prepared)?
@@ -543,4 +595,17 @@ impl ProgramImage {
             (None, found) => found,
         }
     }
+}
+
+/// Copies of a file's code for a process that begins, if it may map them and another process has had the same file before.
+fn copies_of(
+    file: &FileInMemory,
+    (process, mapped): (Pid, &[Mapping]),
+    text: &[TextSegment],
+    common: &mut CommonParts,
+) -> Option<Vec<MappedCopy>> {
+    let prepared = file.stubs.prepared.get()?.as_ref()?;
+    let make = || CodeCopy::of(prepared, text, &mut common.shared, &mut common.memory_left);
+    let copy = file.stubs.copy.get_or_init(make).as_ref()?;
+    copy.mapped((process, file.bias, file.inode), mapped, prepared, &common.shared)
 }

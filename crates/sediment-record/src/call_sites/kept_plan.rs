@@ -17,7 +17,7 @@ use super::windows::{KeptWindow, window_again};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-const TRAITS: [Trait; 3] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory];
+const TRAITS: [Trait; 4] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory, Trait::ReadsMappings];
 const FORMS: [DirectForm; 5] = [
     DirectForm::Call,
     DirectForm::Jump,

@@ -6,7 +6,7 @@
 //!   `plan_cache` keeps plans in the form of `kept_plan`
 //! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
 //! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
-//!   has the stubs in it
+//!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
@@ -17,6 +17,7 @@ mod attach;
 mod bursts;
 mod changes;
 mod code;
+mod copies;
 mod counters;
 mod elf;
 mod entrance;

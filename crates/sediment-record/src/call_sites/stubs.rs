@@ -9,7 +9,7 @@
 //!       sub  $1, gs:count            push r11                       gs:waits = 1; lock inc notices
 //!       jc   first                   mov  target, r11               repeat: pause
 //! go:   jmp  callee                  cmp  r11, gs:key0              until gs:waits != 1, or for a while
-//! first: call number                 jne  other                     jmp callee
+//! first: call number                 jne  other                     map copies of code if told; jmp callee
 //!       jmp  go                      inc  gs:count0
 //!                              out:  pop  r11
 //!                                    jmp  *target
@@ -17,11 +17,14 @@
 
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
+use super::copies::CodeCopy;
 use super::counters::{
-    FileCounters, NOTICES, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
+    COPIES, COPIES_PATH, FileCounters, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, PROBES, RECORD_BYTES,
+    SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
 };
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
+use nix::libc;
 use std::cell::OnceCell;
 use std::ops::Range;
 
@@ -56,6 +59,8 @@ pub(super) struct Stubs {
     pub(super) too_far: u64,
     /// Pages of the file with all changes, once they were written to a process.
     pub(super) prepared: OnceCell<Option<PreparedPages>>,
+    /// The file's code with all changes in the shared memory, once a second process has needed it.
+    pub(super) copy: OnceCell<Option<CodeCopy>>,
 }
 
 /// Machine code at an address.
@@ -116,7 +121,7 @@ impl CodeWriter {
     /// The jump leads here.
     fn land(&mut self, hole: &Hole) {
         let distance = self.bytes.len() - hole.0 - 1;
-        debug_assert!(distance < 128, "a short jump reaches less than 128 bytes");
+        assert!(distance < 128, "a short jump reaches less than 128 bytes");
         self.bytes[hole.0] = distance as u8;
     }
 
@@ -174,7 +179,7 @@ pub(super) fn size(plan: &SitePlan) -> u64 {
 }
 
 /// Bytes of the code that all stubs of a file share, at most.
-const COMMON_BYTES: u64 = 1024;
+const COMMON_BYTES: u64 = 1536;
 
 /// Bytes of the stub of an indirect site, at most.
 fn longest(site: &IndirectSite) -> u64 {
@@ -281,6 +286,7 @@ impl Stubs {
             changes,
             too_far: self.too_far,
             prepared: OnceCell::new(),
+            copy: OnceCell::new(),
         })
     }
 }
@@ -321,12 +327,15 @@ impl SharedCode {
         code.align(16);
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
+            let map = code.here();
+            map_copies(code);
+            code.align(16);
             let at = code.here();
             let state = placement.state.map(|state| state.wrapping_add(placement.bias));
-            wait(code, notice, state).map(|()| at)
+            wait(code, notice, state, map).map(|()| at)
         });
         let wait = wait.transpose()?;
-        debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
+        assert!(code.here() <= slots, "the shared code is longer than it may be");
         code.bytes.resize((slots - code.start) as usize, 0x90);
         Ok(Self { number_call, number_other, count_target, wait, notice, slots })
     }
@@ -427,7 +436,7 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Result<(), TooFar> {
+fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, map: u64) -> Result<(), TooFar> {
     let mut early = None;
     if let Some(state) = state {
         // The last byte comes after the distance.
@@ -452,12 +461,64 @@ fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Result<(), To
     code.put(&[0xff, 0xc9]); // dec ecx
     code.back(JUMP_NOT_EQUAL, again);
     code.land(&seen);
+    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], MAP_COPIES
+    code.put(&offset(WAITS));
+    code.put(&[MAP_COPIES as u8]);
+    let none = code.ahead(JUMP_NOT_EQUAL);
+    code.call(map)?;
+    code.land(&none);
     code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 0
     code.put(&offset(WAITS));
     code.put(&0u32.to_le_bytes());
     code.put(&[0x59, 0x58]); // pop rcx; pop rax
     early.iter().for_each(|early| code.land(early));
     code.jump(notice)
+}
+
+/// Maps the copies of code that the block lists. All registers but rax and rcx stay. Without a copy, the code stays as it is.
+fn map_copies(code: &mut CodeWriter) {
+    let call = |code: &mut CodeWriter, number: i64| {
+        code.put(&[0xb8]); // mov eax, number
+        code.put(&(number as u32).to_le_bytes());
+        code.put(&[0x0f, 0x05]); // syscall
+    };
+    code.put(&[0x53, 0x52, 0x56, 0x57]); // push rbx, rdx, rsi, rdi
+    code.put(&[0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53]); // push r8 to r11
+    code.put(&[0x65, 0x48, 0x8b, 0x1c, 0x25]); // mov rbx, gs:[OWN_ADDRESS]
+    code.put(&offset(OWN_ADDRESS));
+    code.put(&[0x48, 0x8d, 0x7b, COPIES_PATH as u8]); // lea rdi, [rbx+COPIES_PATH]
+    code.put(&[0xbe]); // mov esi, flags
+    code.put(&(libc::O_RDONLY | libc::O_CLOEXEC).to_le_bytes());
+    code.put(&[0x31, 0xd2]); // xor edx, edx
+    call(code, libc::SYS_open);
+    code.put(&[0x85, 0xc0]); // test eax, eax
+    let unopened = code.ahead(0x78); // js
+    code.put(&[0x41, 0x89, 0xc0]); // mov r8d, eax
+    code.put(&[0x48, 0x81, 0xc3]); // add rbx, COPIES
+    code.put(&offset(COPIES));
+    let again = code.bytes.len();
+    code.put(&[0x48, 0x8b, 0x3b, 0x48, 0x85, 0xff]); // mov rdi, [rbx]; test rdi, rdi
+    let last = code.ahead(JUMP_EQUAL);
+    code.put(&[0x48, 0x8b, 0x73, 8]); // mov rsi, [rbx+8]
+    code.put(&[0xba]); // mov edx, access
+    code.put(&(libc::PROT_READ | libc::PROT_EXEC).to_le_bytes());
+    code.put(&[0x41, 0xba]); // mov r10d, flags
+    code.put(&(libc::MAP_PRIVATE | libc::MAP_FIXED).to_le_bytes());
+    code.put(&[0x4c, 0x8b, 0x4b, 16]); // mov r9, [rbx+16]
+    call(code, libc::SYS_mmap);
+    code.put(&[0x48, 0x39, 0xf8]); // cmp rax, rdi
+    let failed = code.ahead(JUMP_NOT_EQUAL);
+    code.put(&[0x65, 0xff, 0x04, 0x25]); // inc dword gs:[MAPPED_COPIES]
+    code.put(&offset(MAPPED_COPIES));
+    code.put(&[0x48, 0x83, 0xc3, 24]); // add rbx, 24
+    code.back(JUMP_SHORT, again);
+    code.land(&last);
+    code.land(&failed);
+    code.put(&[0x44, 0x89, 0xc7]); // mov edi, r8d
+    call(code, libc::SYS_close);
+    code.land(&unopened);
+    code.put(&[0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58]); // pop r11 to r8
+    code.put(&[0x5f, 0x5e, 0x5a, 0x5b, 0xc3]); // pop rdi, rsi, rdx, rbx; ret
 }
 
 /// The stub of a direct site.

@@ -451,6 +451,9 @@ impl<'a> Supervisor<'a> {
             if let Some(left) = &mut self.common.memory_left {
                 *left += image.memory;
             }
+            if image.lacks_copies(&self.common.shared) {
+                self.common.skipped.add(Reason::LeftProcess, 0, "it could not map changed code");
+            }
             let weight = self.bursts.weight();
             image.retire(weight, &self.common.modules, &self.common.shared, &mut self.tally);
             if image.threads == 0 {
@@ -516,6 +519,7 @@ impl<'a> Supervisor<'a> {
             self.common.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
         }
         self.programs += 1;
+        image.has_just_begun = true;
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
         self.threads.insert(process, FollowedThread::of(process, place));
