@@ -20,6 +20,8 @@ pub(super) const SHARED: u64 = 16;
 /// Answers to a thread that waits: it goes on, or maps copies of code before that.
 pub(super) const SEEN: u32 = 2;
 pub(super) const MAP_COPIES: u32 = 3;
+/// Not 0 if the thread is to stop itself at its next notice, by a signal.
+pub(super) const STOPS_ITSELF: u64 = 40;
 /// In the header of a block: its own address, the number of copies that its thread has mapped, the path of their file, and the list of copies: address,
 /// length and offset of each, up to an address of 0.
 pub(super) const OWN_ADDRESS: u64 = 24;

@@ -5,7 +5,7 @@ use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
 use super::counters::{
     BurstWeight, COPIES, COPIES_PATH, FILES, FileCounters, FurtherTarget, MAP_COPIES, MAPPED_COPIES,
-    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS,
+    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS,
 };
 use super::copies::{CodeCopy, MappedCopy};
 use super::entrance::Region;
@@ -246,6 +246,17 @@ impl ProgramImage {
 
     fn block_offset(&self, block: u32) -> u64 {
         self.blocks.offset + self.block_length * u64::from(block)
+    }
+
+    /// Has the one thread of a program that begins stop itself at the first notice of libraries: it need not be looked for.
+    pub(super) fn expect_stop(&mut self, block: u32, shared: &SharedMemory) {
+        // Without it, it is looked for.
+        let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &1u32.to_le_bytes());
+    }
+
+    /// True if an address is in stubs.
+    pub(super) fn has_stub_at(&self, address: u64) -> bool {
+        self.rooms().any(|room| room.region().range().contains(&address))
     }
 
     /// True if a thread with this block waits for us.

@@ -18,9 +18,10 @@
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
+use super::entrance::LAST_SIGNAL;
 use super::counters::{
     COPIES, COPIES_PATH, FileCounters, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, PROBES, RECORD_BYTES,
-    SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
+    SHARED, STOPS_ITSELF, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
 };
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
@@ -327,12 +328,15 @@ impl SharedCode {
         code.align(16);
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
+            let stop = code.here();
+            stop_itself(code);
+            code.align(16);
             let map = code.here();
             map_copies(code);
             code.align(16);
             let at = code.here();
             let state = placement.state.map(|state| state.wrapping_add(placement.bias));
-            wait(code, notice, state, map).map(|()| at)
+            wait(code, notice, state, (stop, map)).map(|()| at)
         });
         let wait = wait.transpose()?;
         assert!(code.here() <= slots, "the shared code is longer than it may be");
@@ -436,7 +440,7 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, map: u64) -> Result<(), TooFar> {
+fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, (stop, map): (u64, u64)) -> Result<(), TooFar> {
     let mut early = None;
     if let Some(state) = state {
         // The last byte comes after the distance.
@@ -450,6 +454,12 @@ fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, map: u64) -> Res
     code.put(&1u32.to_le_bytes());
     load_shared(code, RAX);
     code.put(&[0xf0, 0xff, 0x40, NOTICES as u8]); // lock inc dword [rax+NOTICES]
+    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[STOPS_ITSELF], 0
+    code.put(&offset(STOPS_ITSELF));
+    code.put(&[0]);
+    let waits = code.ahead(JUMP_EQUAL);
+    code.call(stop)?;
+    code.land(&waits);
     code.put(&[0xb9]); // mov ecx, PATIENCE
     code.put(&PATIENCE.to_le_bytes());
     let again = code.bytes.len();
@@ -475,13 +485,28 @@ fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, map: u64) -> Res
     code.jump(notice)
 }
 
+fn system_call(code: &mut CodeWriter, number: i64) {
+    code.put(&[0xb8]); // mov eax, number
+    code.put(&(number as u32).to_le_bytes());
+    code.put(&[0x0f, 0x05]); // syscall
+}
+
+/// Sends the one thread of a program that begins the signal at which the recorder stops it, and which does nothing without one. All registers
+/// but rax and rcx stay.
+fn stop_itself(code: &mut CodeWriter) {
+    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[STOPS_ITSELF], 0
+    code.put(&offset(STOPS_ITSELF));
+    code.put(&0u32.to_le_bytes());
+    code.put(&[0x52, 0x56, 0x57, 0x41, 0x53]); // push rdx, rsi, rdi, r11
+    system_call(code, libc::SYS_getpid);
+    code.put(&[0x89, 0xc7, 0x89, 0xc6, 0xba]); // mov edi, eax; mov esi, eax; mov edx, signal
+    code.put(&LAST_SIGNAL.to_le_bytes());
+    system_call(code, libc::SYS_tgkill);
+    code.put(&[0x41, 0x5b, 0x5f, 0x5e, 0x5a, 0xc3]); // pop r11, rdi, rsi, rdx; ret
+}
+
 /// Maps the copies of code that the block lists. All registers but rax and rcx stay. Without a copy, the code stays as it is.
 fn map_copies(code: &mut CodeWriter) {
-    let call = |code: &mut CodeWriter, number: i64| {
-        code.put(&[0xb8]); // mov eax, number
-        code.put(&(number as u32).to_le_bytes());
-        code.put(&[0x0f, 0x05]); // syscall
-    };
     code.put(&[0x53, 0x52, 0x56, 0x57]); // push rbx, rdx, rsi, rdi
     code.put(&[0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53]); // push r8 to r11
     code.put(&[0x65, 0x48, 0x8b, 0x1c, 0x25]); // mov rbx, gs:[OWN_ADDRESS]
@@ -490,7 +515,7 @@ fn map_copies(code: &mut CodeWriter) {
     code.put(&[0xbe]); // mov esi, flags
     code.put(&(libc::O_RDONLY | libc::O_CLOEXEC).to_le_bytes());
     code.put(&[0x31, 0xd2]); // xor edx, edx
-    call(code, libc::SYS_open);
+    system_call(code, libc::SYS_open);
     code.put(&[0x85, 0xc0]); // test eax, eax
     let unopened = code.ahead(0x78); // js
     code.put(&[0x41, 0x89, 0xc0]); // mov r8d, eax
@@ -505,7 +530,7 @@ fn map_copies(code: &mut CodeWriter) {
     code.put(&[0x41, 0xba]); // mov r10d, flags
     code.put(&(libc::MAP_PRIVATE | libc::MAP_FIXED).to_le_bytes());
     code.put(&[0x4c, 0x8b, 0x4b, 16]); // mov r9, [rbx+16]
-    call(code, libc::SYS_mmap);
+    system_call(code, libc::SYS_mmap);
     code.put(&[0x48, 0x39, 0xf8]); // cmp rax, rdi
     let failed = code.ahead(JUMP_NOT_EQUAL);
     code.put(&[0x65, 0xff, 0x04, 0x25]); // inc dword gs:[MAPPED_COPIES]
@@ -515,7 +540,7 @@ fn map_copies(code: &mut CodeWriter) {
     code.land(&last);
     code.land(&failed);
     code.put(&[0x44, 0x89, 0xc7]); // mov edi, r8d
-    call(code, libc::SYS_close);
+    system_call(code, libc::SYS_close);
     code.land(&unopened);
     code.put(&[0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58]); // pop r11 to r8
     code.put(&[0x5f, 0x5e, 0x5a, 0x5b, 0xc3]); // pop rdi, rsi, rdx, rbx; ret

@@ -16,7 +16,7 @@
 
 use super::bursts::Bursts;
 use super::counters::NOTICES;
-use super::entrance::{self, Moment};
+use super::entrance::{self, LAST_SIGNAL, Moment};
 use super::image::{CommonParts, NewProgram, ProgramImage};
 use super::injected::{self, set_counters};
 use super::modules::PlannedModules;
@@ -261,6 +261,10 @@ impl<'a> Supervisor<'a> {
                 }
                 self.go_on(thread, 0);
             }
+            Status::Signal(LAST_SIGNAL) if self.has_stopped_itself(thread) => {
+                self.answer(thread);
+                self.go_on(thread, 0);
+            }
             Status::Signal(signal) => {
                 self.answer(thread);
                 self.call_again(thread);
@@ -368,6 +372,17 @@ impl<'a> Supervisor<'a> {
             Some(opened) => Ok(Rc::clone(opened)),
             None => OpenedProcess::of(thread).map(Rc::new),
         }
+    }
+
+    /// True if a thread has sent itself the signal of a stub, which is not to be delivered.
+    fn has_stopped_itself(&mut self, thread: Pid) -> bool {
+        let Some(found) = self.threads.get_mut(&thread) else { return false };
+        let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else { return false };
+        let is_its_own = ptrace::getregs(thread).is_ok_and(|registers| {
+            registers.orig_rax as i64 == libc::SYS_tgkill && image.has_stub_at(registers.rip)
+        });
+        found.asked |= is_its_own;
+        is_its_own
     }
 
     /// Changes the code of new libraries if a stopped thread waits for that.
@@ -493,7 +508,6 @@ impl<'a> Supervisor<'a> {
             }
         }
         self.changing += begun.elapsed();
-        self.short_until = Instant::now() + WHILE;
     }
 
     /// Has a program that begins map our memory, and changes its code.
@@ -520,6 +534,9 @@ impl<'a> Supervisor<'a> {
         }
         self.programs += 1;
         image.has_just_begun = true;
+        if system::signal_mask(process).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0) {
+            image.expect_stop(block, &self.common.shared);
+        }
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
         self.threads.insert(process, FollowedThread::of(process, place));
