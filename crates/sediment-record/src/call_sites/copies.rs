@@ -2,7 +2,7 @@
 //! Code of files with all changes, in the shared memory. A program that begins maps such a copy in place of a library's code, and needs no pages
 //! of its own: writing them is most of the cost of a short process.
 //!
-//! A copy is made for the second process that has the file at the same distance from its stubs, and mapped only
+//! A copy is made for the third process that has the file at the same distance from its stubs, and mapped only
 //!
 //! - by the one thread of a program that has just begun, in the stub of the dynamic linker's first notice: nothing of the program has run, and no
 //!   filter of system calls can be there

@@ -3,11 +3,12 @@
 
 use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
+use super::copies::{CodeCopy, MappedCopy};
 use super::counters::{
     BurstWeight, COPIES, COPIES_PATH, FILES, FileCounters, FurtherTarget, MAP_COPIES, MAPPED_COPIES,
-    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES, WAITS,
+    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
+    WAITS,
 };
-use super::copies::{CodeCopy, MappedCopy};
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
 use super::room::find_room;
@@ -294,9 +295,8 @@ impl ProgramImage {
 
     /// True if it has not mapped all copies of code that it was told to map: of these files, nothing is counted.
     pub(super) fn lacks_copies(&self, shared: &SharedMemory) -> bool {
-        self.told_copies.is_some_and(|(block, told)| {
-            shared.number(self.block_offset(block) + MAPPED_COPIES) != told
-        })
+        self.told_copies
+            .is_some_and(|(block, told)| shared.number(self.block_offset(block) + MAPPED_COPIES) != told)
     }
 
     /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
@@ -325,7 +325,7 @@ impl ProgramImage {
             }
             let others = if file.sampled.is_empty() {
                 NewCode { process, memory, bias, path, inode, text }
-                    .change(file.changes(), &file.stubs.prepared)?
+                    .change(file.changes(), (file.stubs.was_used.replace(true), &file.stubs.prepared))?
             } else {
                 // It has been here before, and is counted in bursts from the next one on.
                 let is_counted = |change: &SiteChange<'_>| !file.is_sampled(change.site);

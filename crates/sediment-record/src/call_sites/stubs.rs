@@ -18,15 +18,15 @@
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
-use super::entrance::LAST_SIGNAL;
 use super::counters::{
     COPIES, COPIES_PATH, FileCounters, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, PROBES, RECORD_BYTES,
     SHARED, STOPS_ITSELF, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
 };
+use super::entrance::LAST_SIGNAL;
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
 use nix::libc;
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 /// Bytes of a stub of a direct call, and of another direct site.
@@ -58,9 +58,11 @@ pub(super) struct Stubs {
     pub(super) changes: Changes,
     /// Sites that are left as they are.
     pub(super) too_far: u64,
-    /// Pages of the file with all changes, once they were written to a process.
+    /// True once the changes were made in a process.
+    pub(super) was_used: Cell<bool>,
+    /// Pages of the file with all changes, once they were written to a second process.
     pub(super) prepared: OnceCell<Option<PreparedPages>>,
-    /// The file's code with all changes in the shared memory, once a second process has needed it.
+    /// The file's code with all changes in the shared memory, once a third process has needed it.
     pub(super) copy: OnceCell<Option<CodeCopy>>,
 }
 
@@ -194,6 +196,8 @@ impl Stubs {
         let mut made = Self::default();
         let room = placement.stubs..placement.stubs + size(plan);
         let mut code = CodeWriter::new(room.clone());
+        code.bytes.reserve(size(plan) as usize);
+        made.changes.reserve(plan.direct.len() + plan.indirect.len());
         let calls = plan.calls();
         let places = SharedCode::emit(&mut code, placement, calls as u64);
         code.align(64);
@@ -286,6 +290,7 @@ impl Stubs {
             outside: self.outside.clone(),
             changes,
             too_far: self.too_far,
+            was_used: Cell::new(false),
             prepared: OnceCell::new(),
             copy: OnceCell::new(),
         })
@@ -440,7 +445,12 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
 }
 
 /// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>, (stop, map): (u64, u64)) -> Result<(), TooFar> {
+fn wait(
+    code: &mut CodeWriter,
+    notice: u64,
+    state: Option<u64>,
+    (stop, map): (u64, u64),
+) -> Result<(), TooFar> {
     let mut early = None;
     if let Some(state) = state {
         // The last byte comes after the distance.

@@ -226,11 +226,14 @@ impl<'a> Supervisor<'a> {
             return;
         }
         self.notices = notices;
-        self.short_until = now + WHILE;
         for (id, thread) in &mut self.threads {
             let Some((image, block)) = thread.place else { continue };
             let waits =
                 self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.common.shared));
+            if waits {
+                // More may come.
+                self.short_until = now + WHILE;
+            }
             if waits && !thread.asked {
                 // One that is stopped already, or gone, is looked at when it goes on.
                 thread.asked = ptrace::interrupt(*id).is_ok();
@@ -377,7 +380,9 @@ impl<'a> Supervisor<'a> {
     /// True if a thread has sent itself the signal of a stub, which is not to be delivered.
     fn has_stopped_itself(&mut self, thread: Pid) -> bool {
         let Some(found) = self.threads.get_mut(&thread) else { return false };
-        let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else { return false };
+        let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else {
+            return false;
+        };
         let is_its_own = ptrace::getregs(thread).is_ok_and(|registers| {
             registers.orig_rax as i64 == libc::SYS_tgkill && image.has_stub_at(registers.rip)
         });
@@ -408,7 +413,6 @@ impl<'a> Supervisor<'a> {
             Err(error) => self.common.skipped.add(Reason::LeftProcess, 0, error.to_string()),
         }
         self.changing += begun.elapsed();
-        self.short_until = Instant::now() + WHILE;
     }
 
     /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
