@@ -250,9 +250,9 @@ impl ProgramImage {
     }
 
     /// Has the one thread of a program that begins stop itself at the first notice of libraries: it need not be looked for.
-    pub(super) fn expect_stop(&mut self, block: u32, shared: &SharedMemory) {
+    pub(super) fn expect_stop(&self, block: u32, expected: bool, shared: &SharedMemory) {
         // Without it, it is looked for.
-        let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &1u32.to_le_bytes());
+        let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &u32::from(expected).to_le_bytes());
     }
 
     /// True if an address is in stubs.

@@ -5,6 +5,7 @@
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
 //!   `plan_cache` keeps plans in the form of `kept_plan`
 //! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
+//! - `notice` is the stub of new libraries
 //! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
@@ -27,6 +28,7 @@ mod image;
 mod injected;
 mod kept_plan;
 mod modules;
+mod notice;
 mod opened;
 mod plan;
 mod plan_cache;

@@ -18,22 +18,16 @@
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
-use super::counters::{
-    COPIES, COPIES_PATH, FileCounters, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, PROBES, RECORD_BYTES,
-    SHARED, STOPS_ITSELF, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
-};
-use super::entrance::LAST_SIGNAL;
+use super::counters::{FileCounters, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS};
+use super::notice;
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
-use nix::libc;
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 /// Bytes of a stub of a direct call, and of another direct site.
 const CALL_BYTES: u64 = 24;
 const OTHER_BYTES: u64 = 40;
-/// Repetitions of a wait for the recorder: less than a second.
-const PATIENCE: u32 = 10_000_000;
 
 /// Place of a file and of what belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -67,9 +61,9 @@ pub(super) struct Stubs {
 }
 
 /// Machine code at an address.
-struct CodeWriter {
+pub(super) struct CodeWriter {
     start: u64,
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// Where stubs are.
     room: Range<u64>,
     /// Places of distances that lead elsewhere.
@@ -77,7 +71,7 @@ struct CodeWriter {
 }
 
 /// Place of a short jump's distance, which is not known yet.
-struct Hole(usize);
+pub(super) struct Hole(usize);
 
 /// A displacement does not reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,16 +82,16 @@ impl CodeWriter {
         Self { start: room.start, bytes: Vec::new(), room, outside: Vec::new() }
     }
 
-    fn here(&self) -> u64 {
+    pub(super) fn here(&self) -> u64 {
         self.start + self.bytes.len() as u64
     }
 
-    fn put(&mut self, bytes: &[u8]) {
+    pub(super) fn put(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// An instruction that ends with the distance to an address.
-    fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
+    pub(super) fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
         self.put(opcode);
         let next = self.here() + 4;
         if !self.room.contains(&target) {
@@ -107,29 +101,29 @@ impl CodeWriter {
         Ok(())
     }
 
-    fn jump(&mut self, target: u64) -> Result<(), TooFar> {
+    pub(super) fn jump(&mut self, target: u64) -> Result<(), TooFar> {
         self.relative(&[0xe9], target)
     }
 
-    fn call(&mut self, target: u64) -> Result<(), TooFar> {
+    pub(super) fn call(&mut self, target: u64) -> Result<(), TooFar> {
         self.relative(&[0xe8], target)
     }
 
     /// A short jump ahead, by its opcode.
-    fn ahead(&mut self, opcode: u8) -> Hole {
+    pub(super) fn ahead(&mut self, opcode: u8) -> Hole {
         self.put(&[opcode, 0]);
         Hole(self.bytes.len() - 1)
     }
 
     /// The jump leads here.
-    fn land(&mut self, hole: &Hole) {
+    pub(super) fn land(&mut self, hole: &Hole) {
         let distance = self.bytes.len() - hole.0 - 1;
         assert!(distance < 128, "a short jump reaches less than 128 bytes");
         self.bytes[hole.0] = distance as u8;
     }
 
     /// A short jump back to an offset.
-    fn back(&mut self, opcode: u8, offset: usize) {
+    pub(super) fn back(&mut self, opcode: u8, offset: usize) {
         let distance = offset as i64 - (self.bytes.len() as i64 + 2);
         self.put(&[opcode, distance as i8 as u8]);
     }
@@ -146,7 +140,7 @@ impl CodeWriter {
     }
 
     /// Rounds up by instructions that do nothing.
-    fn align(&mut self, to: usize) {
+    pub(super) fn align(&mut self, to: usize) {
         while self.bytes.len() % to != 0 {
             self.bytes.push(0x90);
         }
@@ -159,15 +153,15 @@ fn distance(target: u64, next: u64) -> Result<[u8; 4], TooFar> {
 }
 
 /// An offset in a block as an instruction has it.
-fn offset(at: u64) -> [u8; 4] {
+pub(super) fn offset(at: u64) -> [u8; 4] {
     (at as u32).to_le_bytes()
 }
 
 const PUSH_RAX_RCX_RDX: [u8; 3] = [0x50, 0x51, 0x52];
 const POP_RDX_RCX_RAX: [u8; 3] = [0x5a, 0x59, 0x58];
-const JUMP_SHORT: u8 = 0xeb;
-const JUMP_EQUAL: u8 = 0x74;
-const JUMP_NOT_EQUAL: u8 = 0x75;
+pub(super) const JUMP_SHORT: u8 = 0xeb;
+pub(super) const JUMP_EQUAL: u8 = 0x74;
+pub(super) const JUMP_NOT_EQUAL: u8 = 0x75;
 const JUMP_CARRY: u8 = 0x72;
 /// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: over the red zone, with the flags as they are.
 const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
@@ -333,15 +327,8 @@ impl SharedCode {
         code.align(16);
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
-            let stop = code.here();
-            stop_itself(code);
-            code.align(16);
-            let map = code.here();
-            map_copies(code);
-            code.align(16);
-            let at = code.here();
             let state = placement.state.map(|state| state.wrapping_add(placement.bias));
-            wait(code, notice, state, (stop, map)).map(|()| at)
+            notice::emit(code, notice, state)
         });
         let wait = wait.transpose()?;
         assert!(code.here() <= slots, "the shared code is longer than it may be");
@@ -351,12 +338,12 @@ impl SharedCode {
 }
 
 /// Loads the address of the page that the recording shares, by the opcode for its register.
-fn load_shared(code: &mut CodeWriter, register: u8) {
+pub(super) fn load_shared(code: &mut CodeWriter, register: u8) {
     code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
     code.put(&offset(SHARED));
 }
 
-const RAX: u8 = 0x04;
+pub(super) const RAX: u8 = 0x04;
 const RCX: u8 = 0x0c;
 
 /// The next number of the sequence of first uses, in edx.
@@ -442,118 +429,6 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
     code.put(&POP_RDX_RCX_RAX);
     code.put(&[0xc2, 8, 0]); // ret 8
     Ok(())
-}
-
-/// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(
-    code: &mut CodeWriter,
-    notice: u64,
-    state: Option<u64>,
-    (stop, map): (u64, u64),
-) -> Result<(), TooFar> {
-    let mut early = None;
-    if let Some(state) = state {
-        // The last byte comes after the distance.
-        code.relative(&[0x83, 0x3d], state.wrapping_sub(1))?; // cmp dword [state], 0
-        code.put(&[0]);
-        early = Some(code.ahead(JUMP_NOT_EQUAL));
-    }
-    code.put(&[0x50, 0x51]); // push rax; push rcx
-    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
-    code.put(&offset(WAITS));
-    code.put(&1u32.to_le_bytes());
-    load_shared(code, RAX);
-    code.put(&[0xf0, 0xff, 0x40, NOTICES as u8]); // lock inc dword [rax+NOTICES]
-    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[STOPS_ITSELF], 0
-    code.put(&offset(STOPS_ITSELF));
-    code.put(&[0]);
-    let waits = code.ahead(JUMP_EQUAL);
-    code.call(stop)?;
-    code.land(&waits);
-    code.put(&[0xb9]); // mov ecx, PATIENCE
-    code.put(&PATIENCE.to_le_bytes());
-    let again = code.bytes.len();
-    code.put(&[0xf3, 0x90]); // pause
-    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], 1
-    code.put(&offset(WAITS));
-    code.put(&[1]);
-    let seen = code.ahead(JUMP_NOT_EQUAL);
-    code.put(&[0xff, 0xc9]); // dec ecx
-    code.back(JUMP_NOT_EQUAL, again);
-    code.land(&seen);
-    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], MAP_COPIES
-    code.put(&offset(WAITS));
-    code.put(&[MAP_COPIES as u8]);
-    let none = code.ahead(JUMP_NOT_EQUAL);
-    code.call(map)?;
-    code.land(&none);
-    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 0
-    code.put(&offset(WAITS));
-    code.put(&0u32.to_le_bytes());
-    code.put(&[0x59, 0x58]); // pop rcx; pop rax
-    early.iter().for_each(|early| code.land(early));
-    code.jump(notice)
-}
-
-fn system_call(code: &mut CodeWriter, number: i64) {
-    code.put(&[0xb8]); // mov eax, number
-    code.put(&(number as u32).to_le_bytes());
-    code.put(&[0x0f, 0x05]); // syscall
-}
-
-/// Sends the one thread of a program that begins the signal at which the recorder stops it, and which does nothing without one. All registers
-/// but rax and rcx stay.
-fn stop_itself(code: &mut CodeWriter) {
-    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[STOPS_ITSELF], 0
-    code.put(&offset(STOPS_ITSELF));
-    code.put(&0u32.to_le_bytes());
-    code.put(&[0x52, 0x56, 0x57, 0x41, 0x53]); // push rdx, rsi, rdi, r11
-    system_call(code, libc::SYS_getpid);
-    code.put(&[0x89, 0xc7, 0x89, 0xc6, 0xba]); // mov edi, eax; mov esi, eax; mov edx, signal
-    code.put(&LAST_SIGNAL.to_le_bytes());
-    system_call(code, libc::SYS_tgkill);
-    code.put(&[0x41, 0x5b, 0x5f, 0x5e, 0x5a, 0xc3]); // pop r11, rdi, rsi, rdx; ret
-}
-
-/// Maps the copies of code that the block lists. All registers but rax and rcx stay. Without a copy, the code stays as it is.
-fn map_copies(code: &mut CodeWriter) {
-    code.put(&[0x53, 0x52, 0x56, 0x57]); // push rbx, rdx, rsi, rdi
-    code.put(&[0x41, 0x50, 0x41, 0x51, 0x41, 0x52, 0x41, 0x53]); // push r8 to r11
-    code.put(&[0x65, 0x48, 0x8b, 0x1c, 0x25]); // mov rbx, gs:[OWN_ADDRESS]
-    code.put(&offset(OWN_ADDRESS));
-    code.put(&[0x48, 0x8d, 0x7b, COPIES_PATH as u8]); // lea rdi, [rbx+COPIES_PATH]
-    code.put(&[0xbe]); // mov esi, flags
-    code.put(&(libc::O_RDONLY | libc::O_CLOEXEC).to_le_bytes());
-    code.put(&[0x31, 0xd2]); // xor edx, edx
-    system_call(code, libc::SYS_open);
-    code.put(&[0x85, 0xc0]); // test eax, eax
-    let unopened = code.ahead(0x78); // js
-    code.put(&[0x41, 0x89, 0xc0]); // mov r8d, eax
-    code.put(&[0x48, 0x81, 0xc3]); // add rbx, COPIES
-    code.put(&offset(COPIES));
-    let again = code.bytes.len();
-    code.put(&[0x48, 0x8b, 0x3b, 0x48, 0x85, 0xff]); // mov rdi, [rbx]; test rdi, rdi
-    let last = code.ahead(JUMP_EQUAL);
-    code.put(&[0x48, 0x8b, 0x73, 8]); // mov rsi, [rbx+8]
-    code.put(&[0xba]); // mov edx, access
-    code.put(&(libc::PROT_READ | libc::PROT_EXEC).to_le_bytes());
-    code.put(&[0x41, 0xba]); // mov r10d, flags
-    code.put(&(libc::MAP_PRIVATE | libc::MAP_FIXED).to_le_bytes());
-    code.put(&[0x4c, 0x8b, 0x4b, 16]); // mov r9, [rbx+16]
-    system_call(code, libc::SYS_mmap);
-    code.put(&[0x48, 0x39, 0xf8]); // cmp rax, rdi
-    let failed = code.ahead(JUMP_NOT_EQUAL);
-    code.put(&[0x65, 0xff, 0x04, 0x25]); // inc dword gs:[MAPPED_COPIES]
-    code.put(&offset(MAPPED_COPIES));
-    code.put(&[0x48, 0x83, 0xc3, 24]); // add rbx, 24
-    code.back(JUMP_SHORT, again);
-    code.land(&last);
-    code.land(&failed);
-    code.put(&[0x44, 0x89, 0xc7]); // mov edi, r8d
-    system_call(code, libc::SYS_close);
-    code.land(&unopened);
-    code.put(&[0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58]); // pop r11 to r8
-    code.put(&[0x5f, 0x5e, 0x5a, 0x5b, 0xc3]); // pop rdi, rsi, rdx, rbx; ret
 }
 
 /// The stub of a direct site.

@@ -313,6 +313,10 @@ impl<'a> Supervisor<'a> {
         let place = of_parent.place.and_then(|(number, block)| {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
+            if std::mem::take(&mut image.has_just_begun) {
+                // Whatever it does next, it is no more a program that begins.
+                image.expect_stop(block, false, &self.common.shared);
+            }
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
                 None
             } else {
@@ -539,7 +543,7 @@ impl<'a> Supervisor<'a> {
         self.programs += 1;
         image.has_just_begun = true;
         if system::signal_mask(process).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0) {
-            image.expect_stop(block, &self.common.shared);
+            image.expect_stop(block, true, &self.common.shared);
         }
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
