@@ -11,7 +11,7 @@ use super::counters::{
 };
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
-use super::room::find_room;
+use super::room::{find_below, find_room};
 use super::rooms::{LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of};
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
@@ -172,12 +172,15 @@ impl ProgramImage {
             let Some(address) = find(linker, LIBRARY_STUBS, below) else { return Ok(None) };
             library_stubs = Some(address);
         }
-        // It may be anywhere.
         let data = SHARED_PAGE + block_length * count;
         let above = library_stubs.unwrap_or(own_stubs);
-        let Some(data) = find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM))
-        else {
-            return Ok(None);
+        // It may be anywhere, and lies near where there is room.
+        let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
+            Some(near) => near,
+            None => match find_below(&mapped, data, above) {
+                Some(far) => far,
+                None => return Ok(None),
+            },
         };
         let distance = own_stubs.wrapping_sub(place.start);
         let program = (*module, planned.as_ref());

@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// Room for stubs near the libraries, in bytes.
 pub(super) const LIBRARY_STUBS: u64 = 128 << 20;
 /// Bytes of a block for the counters of libraries.
-pub(super) const LIBRARY_COUNTERS: u64 = 16 << 20;
+pub(super) const LIBRARY_COUNTERS: u64 = 48 << 20;
 /// Rooms of programs that are kept for the next process.
 const KEPT: usize = 32;
 
