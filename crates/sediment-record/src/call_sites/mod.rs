@@ -5,7 +5,7 @@
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
 //!   `plan_cache` keeps plans in the form of `kept_plan`
 //! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
-//! - `notice` is the stub of new libraries
+//! - `notice` is the stub of new libraries; `writer` writes machine code
 //! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
@@ -46,6 +46,7 @@ mod switch;
 mod tally;
 mod turns;
 mod windows;
+mod writer;
 
 use super::Recorder;
 use sediment_core::error::{Error, ErrorCode, Result};

@@ -6,7 +6,7 @@ use super::counters::{
     COPIES, COPIES_PATH, MAP_COPIES, MAPPED_COPIES, NOTICES, OWN_ADDRESS, STOPS_ITSELF, WAITS,
 };
 use super::entrance::LAST_SIGNAL;
-use super::stubs::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, TooFar, load_shared, offset};
+use super::writer::{CodeWriter, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RAX, TooFar, load_shared, offset};
 use nix::libc;
 
 /// Repetitions of a wait for the recorder: less than a second.

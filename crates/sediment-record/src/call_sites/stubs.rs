@@ -18,10 +18,14 @@
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
-use super::counters::{FileCounters, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS};
+use super::counters::{FileCounters, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS};
 use super::notice;
 use super::plan::SitePlan;
-use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
+use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE};
+use super::writer::{
+    CodeWriter, JUMP_CARRY, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RCX, TooFar, distance, load_shared,
+    offset,
+};
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
@@ -60,109 +64,8 @@ pub(super) struct Stubs {
     pub(super) copy: OnceCell<Option<CodeCopy>>,
 }
 
-/// Machine code at an address.
-pub(super) struct CodeWriter {
-    start: u64,
-    pub(super) bytes: Vec<u8>,
-    /// Where stubs are.
-    room: Range<u64>,
-    /// Places of distances that lead elsewhere.
-    outside: Vec<u32>,
-}
-
-/// Place of a short jump's distance, which is not known yet.
-pub(super) struct Hole(usize);
-
-/// A displacement does not reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooFar;
-
-impl CodeWriter {
-    fn new(room: Range<u64>) -> Self {
-        Self { start: room.start, bytes: Vec::new(), room, outside: Vec::new() }
-    }
-
-    pub(super) fn here(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    pub(super) fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// An instruction that ends with the distance to an address.
-    pub(super) fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
-        self.put(opcode);
-        let next = self.here() + 4;
-        if !self.room.contains(&target) {
-            self.outside.push(self.bytes.len() as u32);
-        }
-        self.put(&distance(target, next)?);
-        Ok(())
-    }
-
-    pub(super) fn jump(&mut self, target: u64) -> Result<(), TooFar> {
-        self.relative(&[0xe9], target)
-    }
-
-    pub(super) fn call(&mut self, target: u64) -> Result<(), TooFar> {
-        self.relative(&[0xe8], target)
-    }
-
-    /// A short jump ahead, by its opcode.
-    pub(super) fn ahead(&mut self, opcode: u8) -> Hole {
-        self.put(&[opcode, 0]);
-        Hole(self.bytes.len() - 1)
-    }
-
-    /// The jump leads here.
-    pub(super) fn land(&mut self, hole: &Hole) {
-        let distance = self.bytes.len() - hole.0 - 1;
-        assert!(distance < 128, "a short jump reaches less than 128 bytes");
-        self.bytes[hole.0] = distance as u8;
-    }
-
-    /// A short jump back to an offset.
-    pub(super) fn back(&mut self, opcode: u8, offset: usize) {
-        let distance = offset as i64 - (self.bytes.len() as i64 + 2);
-        self.put(&[opcode, distance as i8 as u8]);
-    }
-
-    fn moved(&mut self, moved: &RelocatedCode, bias: u64) -> Result<(), TooFar> {
-        let (start, first) = (self.here(), self.bytes.len());
-        self.put(&moved.bytes);
-        for (place, end, target) in &moved.relative {
-            let bytes = distance(target.wrapping_add(bias), start + *end as u64)?;
-            self.bytes[first + place..first + place + 4].copy_from_slice(&bytes);
-            self.outside.push((first + place) as u32);
-        }
-        Ok(())
-    }
-
-    /// Rounds up by instructions that do nothing.
-    pub(super) fn align(&mut self, to: usize) {
-        while self.bytes.len() % to != 0 {
-            self.bytes.push(0x90);
-        }
-    }
-}
-
-fn distance(target: u64, next: u64) -> Result<[u8; 4], TooFar> {
-    let distance = target.wrapping_sub(next) as i64;
-    i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| TooFar)
-}
-
-/// An offset in a block as an instruction has it.
-pub(super) fn offset(at: u64) -> [u8; 4] {
-    (at as u32).to_le_bytes()
-}
-
 const PUSH_RAX_RCX_RDX: [u8; 3] = [0x50, 0x51, 0x52];
 const POP_RDX_RCX_RAX: [u8; 3] = [0x5a, 0x59, 0x58];
-pub(super) const JUMP_SHORT: u8 = 0xeb;
-pub(super) const JUMP_EQUAL: u8 = 0x74;
-pub(super) const JUMP_NOT_EQUAL: u8 = 0x75;
-const JUMP_CARRY: u8 = 0x72;
 /// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: over the red zone, with the flags as they are.
 const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 const ABOVE_RED_ZONE: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, RED_ZONE as u8, 0, 0, 0];
@@ -336,15 +239,6 @@ impl SharedCode {
         Ok(Self { number_call, number_other, count_target, wait, notice, slots })
     }
 }
-
-/// Loads the address of the page that the recording shares, by the opcode for its register.
-pub(super) fn load_shared(code: &mut CodeWriter, register: u8) {
-    code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
-    code.put(&offset(SHARED));
-}
-
-pub(super) const RAX: u8 = 0x04;
-const RCX: u8 = 0x0c;
 
 /// The next number of the sequence of first uses, in edx.
 fn take_number(code: &mut CodeWriter) {
