@@ -32,6 +32,8 @@ const BELOW_LIBRARIES: u64 = 1 << 30;
 /// Distance of the room near the program below it, and above a program that lies too low for that: its heap grows there.
 const BELOW_PROGRAM: u64 = 64 << 20;
 const ABOVE_PROGRAM: u64 = 1 << 30;
+/// Below this address there is room for the counters of a program that lies low.
+const FAR: u64 = 1 << 46;
 /// Blocks of counters: threads beyond that share them.
 const BLOCKS: u64 = 64;
 /// Blocks of a program that locks all its memory, which then has to be there.
@@ -177,7 +179,7 @@ impl ProgramImage {
         // It may be anywhere, and lies near where there is room.
         let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
             Some(near) => near,
-            None => match find_below(&mapped, data, above) {
+            None => match find_below(&mapped, data, above).or_else(|| find_below(&mapped, data, FAR)) {
                 Some(far) => far,
                 None => return Ok(None),
             },
