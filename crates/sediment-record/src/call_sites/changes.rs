@@ -29,6 +29,14 @@ impl Changes {
         self.changed.extend_from_slice(changed);
     }
 
+    /// Makes room for so many changes, most of which are distances.
+    pub(super) fn reserve(&mut self, changes: usize) {
+        const USUAL: usize = 5;
+        self.places.reserve(changes);
+        self.original.reserve(changes * USUAL);
+        self.changed.reserve(changes * USUAL);
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = SiteChange<'_>> {
         let mut offset = 0;
         self.places.iter().map(move |(at, length, _, site)| {
@@ -52,13 +60,26 @@ impl Changes {
 
     /// In ascending order.
     pub(super) fn sorted(&self) -> Self {
-        let distances = self.places.iter().map(|(_, _, distance, _)| *distance);
-        let mut all: Vec<(SiteChange<'_>, u8)> = self.iter().zip(distances).collect();
+        let mut starts = Vec::with_capacity(self.places.len());
+        let mut end = 0;
+        for (_, length, ..) in &self.places {
+            starts.push(end);
+            end += usize::from(*length);
+        }
+        let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
         // They come in three runs.
-        all.sort_by_key(|(change, _)| change.at);
-        let mut sorted = Self::default();
-        for (change, distance) in all {
-            sorted.add(change, distance);
+        order.sort_by_key(|place| self.places[*place as usize].0);
+        let mut sorted = Self {
+            places: Vec::with_capacity(self.places.len()),
+            original: Vec::with_capacity(end),
+            changed: Vec::with_capacity(end),
+        };
+        for place in order {
+            let (place, start) = (self.places[place as usize], starts[place as usize]);
+            let bytes = start..start + usize::from(place.1);
+            sorted.places.push(place);
+            sorted.original.extend_from_slice(&self.original[bytes.clone()]);
+            sorted.changed.extend_from_slice(&self.changed[bytes]);
         }
         sorted
     }

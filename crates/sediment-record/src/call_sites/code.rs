@@ -28,22 +28,26 @@ pub(super) fn write_changes(
     to: CodeState,
     passes: &dyn Fn(&SiteChange<'_>) -> bool,
 ) -> io::Result<u64> {
-    change_pages(memory, (bias, changes), to, passes, &mut |_, _, _| {})
+    change_pages(memory, (bias, changes), to, passes, None)
 }
 
-/// The same; `keep` gets the address of each run of pages, with its bytes before and after.
+/// Gets the address of each run of pages, with its bytes before and after.
+type KeepPages<'a> = &'a mut dyn FnMut(u64, Vec<u8>, Vec<u8>);
+
+/// The same; `keep` gets the pages.
 fn change_pages(
     memory: &File,
     (bias, changes): (u64, &Changes),
     to: CodeState,
     passes: &dyn Fn(&SiteChange<'_>) -> bool,
-    keep: &mut dyn FnMut(u64, Vec<u8>, Vec<u8>),
+    mut keep: Option<KeepPages<'_>>,
 ) -> io::Result<u64> {
     let mut others = 0;
+    let (mut bytes, mut before) = (Vec::new(), Vec::new());
     let mut changes = changes.iter().filter(passes).peekable();
     while let Some(first) = changes.peek() {
         let start = first.at.wrapping_add(bias) & !(PAGE - 1);
-        let (mut bytes, mut before) = (Vec::new(), Vec::new());
+        bytes.clear();
         let mut end = start;
         // Pages without a change end a run, so that they stay shared with the file.
         while let Some(SiteChange { at, original, changed, .. }) =
@@ -55,7 +59,9 @@ fn change_pages(
                 let length = bytes.len();
                 bytes.resize(length + (page_end - end) as usize, 0);
                 memory.read_exact_at(&mut bytes[length..], end)?;
-                before.extend_from_slice(&bytes[length..]);
+                if keep.is_some() {
+                    before.extend_from_slice(&bytes[length..]);
+                }
                 end = page_end;
             }
             let there = &mut bytes[(at - start) as usize..][..changed.len()];
@@ -70,7 +76,9 @@ fn change_pages(
             }
         }
         memory.write_all_at(&bytes, start)?;
-        keep(start.wrapping_sub(bias), before, bytes);
+        if let Some(keep) = &mut keep {
+            keep(start.wrapping_sub(bias), std::mem::take(&mut before), std::mem::take(&mut bytes));
+        }
     }
     Ok(others)
 }
@@ -78,8 +86,8 @@ fn change_pages(
 /// Pages of a file as they are and as they lead to stubs, for the next process that maps the file so.
 #[derive(Debug)]
 pub(super) struct PreparedPages {
-    file: File,
-    runs: Vec<PreparedRun>,
+    pub(super) file: File,
+    pub(super) runs: Vec<PreparedRun>,
     length: usize,
 }
 
@@ -91,11 +99,11 @@ impl Drop for PreparedPages {
 
 /// Pages that follow each other.
 #[derive(Debug)]
-struct PreparedRun {
+pub(super) struct PreparedRun {
     /// Address as linked.
-    start: u64,
-    before: Vec<u8>,
-    after: Vec<u8>,
+    pub(super) start: u64,
+    pub(super) before: Vec<u8>,
+    pub(super) after: Vec<u8>,
 }
 
 /// Bytes of prepared pages of a file, and of all, at most; each is there twice.
@@ -115,11 +123,11 @@ pub(super) struct NewCode<'a> {
 }
 
 impl NewCode<'_> {
-    /// Makes all changes, and prepares the pages for the next process. The number of those that are not made.
+    /// Makes all changes; where this is the second process, prepares the pages for the next. The number of changes that are not made.
     pub(super) fn change(
         &self,
         changes: &Changes,
-        prepared_pages: &OnceCell<Option<PreparedPages>>,
+        (is_second, prepared_pages): (bool, &OnceCell<Option<PreparedPages>>),
     ) -> io::Result<u64> {
         if let Some(Some(prepared)) = prepared_pages.get() {
             if self.write_prepared(prepared)? {
@@ -135,7 +143,10 @@ impl NewCode<'_> {
             }
         };
         let changes = (self.bias, changes);
-        let others = change_pages(self.memory, changes, CodeState::ToStubs, &|_| true, &mut keep)?;
+        if !is_second {
+            return change_pages(self.memory, changes, CodeState::ToStubs, &|_| true, None);
+        }
+        let others = change_pages(self.memory, changes, CodeState::ToStubs, &|_| true, Some(&mut keep))?;
         prepared_pages.get_or_init(|| {
             let file = File::open(format!("/proc/{}/root{}", self.process, self.path)).ok()?;
             let is_same = file.metadata().is_ok_and(|about| about.is_file() && about.ino() == self.inode);
@@ -177,7 +188,7 @@ impl NewCode<'_> {
 }
 
 /// True if all these pages are as the file has them: the process has no copy of its own.
-fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
+pub(super) fn is_of_file(pages: &File, address: u64, length: u64) -> bool {
     /// Bits of an entry of /proc/ID/pagemap: in memory, in swap, of a file.
     const PRESENT: u64 = 1 << 63;
     const SWAPPED: u64 = 1 << 62;

@@ -5,7 +5,7 @@
 //! with. A block has these parts:
 //!
 //! ```text
-//! 0      header: whether the thread waits for the recorder, and the address of the page that all share
+//! 0      header: whether the thread waits for the recorder, the address of the page that all share, and copies of code to map
 //! 4096   targets of indirect calls that have more than two, by a hash
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
@@ -17,6 +17,19 @@ use std::collections::BTreeMap;
 pub(super) const WAITS: u64 = 8;
 /// Address of the page that the recording shares, in the header of each block.
 pub(super) const SHARED: u64 = 16;
+/// Answers to a thread that waits: it goes on, or maps copies of code before that.
+pub(super) const SEEN: u32 = 2;
+pub(super) const MAP_COPIES: u32 = 3;
+/// Not 0 if the thread is to stop itself at its next notice, by a signal.
+pub(super) const STOPS_ITSELF: u64 = 40;
+/// In the header of a block: its own address, the number of copies that its thread has mapped, the path of their file, and the list of copies: address,
+/// length and offset of each, up to an address of 0.
+pub(super) const OWN_ADDRESS: u64 = 24;
+pub(super) const MAPPED_COPIES: u64 = 32;
+pub(super) const COPIES_PATH: u64 = 64;
+pub(super) const COPIES: u64 = 256;
+/// Copies that the list has room for.
+pub(super) const MOST_COPIES: usize = ((TARGETS - COPIES) / 24 - 1) as usize;
 /// Number of notices of new libraries, on the page that the whole recording shares.
 pub(super) const NOTICES: u64 = 64;
 /// Where the table of further targets begins in a block.

@@ -76,6 +76,23 @@ impl<'a> PlannedFile<'a> {
         })
     }
 
+    /// True if these bytes are among what is loaded.
+    pub(super) fn mentions(&self, wanted: &[u8]) -> bool {
+        let parts = self.data.iter().map(|(_, bytes)| *bytes);
+        let text = self.text.iter().filter_map(|segment| self.code(&segment.code));
+        parts.chain(text).any(|bytes| {
+            let mut rest = bytes;
+            while let Some(place) = rest.iter().position(|byte| *byte == wanted[0]) {
+                rest = &rest[place..];
+                if rest.starts_with(wanted) {
+                    return true;
+                }
+                rest = &rest[1..];
+            }
+            false
+        })
+    }
+
     pub(super) fn is_code(&self, address: u64) -> bool {
         self.text.iter().any(|segment| segment.code.contains(&address))
     }

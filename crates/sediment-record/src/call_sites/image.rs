@@ -3,13 +3,15 @@
 
 use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
+use super::copies::{CodeCopy, MappedCopy};
 use super::counters::{
-    BurstWeight, FILES, FileCounters, FurtherTarget, SHARED, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
+    BurstWeight, COPIES, COPIES_PATH, FILES, FileCounters, FurtherTarget, MAP_COPIES, MAPPED_COPIES,
+    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
     WAITS,
 };
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
-use super::room::find_room;
+use super::room::{find_below, find_room};
 use super::rooms::{LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of};
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
@@ -30,6 +32,8 @@ const BELOW_LIBRARIES: u64 = 1 << 30;
 /// Distance of the room near the program below it, and above a program that lies too low for that: its heap grows there.
 const BELOW_PROGRAM: u64 = 64 << 20;
 const ABOVE_PROGRAM: u64 = 1 << 30;
+/// Below this address there is room for the counters of a program that lies low.
+const FAR: u64 = 1 << 46;
 /// Blocks of counters: threads beyond that share them.
 const BLOCKS: u64 = 64;
 /// Blocks of a program that locks all its memory, which then has to be there.
@@ -112,6 +116,13 @@ pub(super) struct ProgramImage {
     pub(super) was_running: bool,
     /// True if its code stays changed between bursts.
     pub(super) counts_always: bool,
+    /// True until the first notice of libraries.
+    pub(super) has_just_begun: bool,
+    /// True if it may look at what is mapped where.
+    reads_mappings: bool,
+    /// Copies that a waiting thread is to map, and how many were told to which block.
+    copies: Vec<MappedCopy>,
+    told_copies: Option<(u32, u32)>,
 }
 
 /// What all programs of a recording have in common.
@@ -163,12 +174,15 @@ impl ProgramImage {
             let Some(address) = find(linker, LIBRARY_STUBS, below) else { return Ok(None) };
             library_stubs = Some(address);
         }
-        // It may be anywhere.
         let data = SHARED_PAGE + block_length * count;
         let above = library_stubs.unwrap_or(own_stubs);
-        let Some(data) = find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM))
-        else {
-            return Ok(None);
+        // It may be anywhere, and lies near where there is room.
+        let data = match find(&(above..above + PAGE), data, above.saturating_sub(data + BELOW_PROGRAM)) {
+            Some(near) => near,
+            None => match find_below(&mapped, data, above).or_else(|| find_below(&mapped, data, FAR)) {
+                Some(far) => far,
+                None => return Ok(None),
+            },
         };
         let distance = own_stubs.wrapping_sub(place.start);
         let program = (*module, planned.as_ref());
@@ -194,6 +208,10 @@ impl ProgramImage {
             threads: 0,
             was_running: false,
             counts_always: false,
+            has_just_begun: false,
+            reads_mappings: false,
+            copies: Vec::new(),
+            told_copies: None,
         }))
     }
 
@@ -236,16 +254,54 @@ impl ProgramImage {
         self.blocks.offset + self.block_length * u64::from(block)
     }
 
+    /// Has the one thread of a program that begins stop itself at the first notice of libraries: it need not be looked for.
+    pub(super) fn expect_stop(&self, block: u32, expected: bool, shared: &SharedMemory) {
+        // Without it, it is looked for.
+        let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &u32::from(expected).to_le_bytes());
+    }
+
+    /// True if an address is in stubs.
+    pub(super) fn has_stub_at(&self, address: u64) -> bool {
+        self.rooms().any(|room| room.region().range().contains(&address))
+    }
+
     /// True if a thread with this block waits for us.
     pub(super) fn waits(&self, block: u32, shared: &SharedMemory) -> bool {
         shared.number(self.block_offset(block) + WAITS) == 1
     }
 
-    /// Lets a thread with this block go on that waits.
-    pub(super) fn answer(&self, block: u32, shared: &SharedMemory) {
-        const SEEN: u32 = 2;
+    /// Lets a thread with this block go on that waits, once it has mapped the copies of code that it needs.
+    pub(super) fn answer(&mut self, block: u32, shared: &SharedMemory) {
+        let copies = std::mem::take(&mut self.copies);
+        let told = !copies.is_empty() && self.tell_copies(block, &copies, shared).is_ok();
+        if !copies.is_empty() {
+            self.told_copies = Some((block, copies.len() as u32));
+        }
+        let answer = if told { MAP_COPIES } else { SEEN };
         // Without an answer it goes on later.
-        let _ = shared.write(self.block_offset(block) + WAITS, &SEEN.to_le_bytes());
+        let _ = shared.write(self.block_offset(block) + WAITS, &answer.to_le_bytes());
+    }
+
+    /// Writes what a thread is to map.
+    fn tell_copies(&self, block: u32, copies: &[MappedCopy], shared: &SharedMemory) -> io::Result<()> {
+        let at = self.block_offset(block);
+        let mut path = shared.path().into_bytes();
+        path.push(0);
+        if path.len() as u64 > COPIES - COPIES_PATH {
+            return Err(io::ErrorKind::InvalidFilename.into());
+        }
+        let numbers = copies.iter().flat_map(|copy| [copy.address, copy.length, copy.offset]).chain([0]);
+        let list: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
+        shared.write(at + OWN_ADDRESS, &self.block_address(block).to_le_bytes())?;
+        shared.write(at + MAPPED_COPIES, &[0; 4])?;
+        shared.write(at + COPIES_PATH, &path)?;
+        shared.write(at + COPIES, &list)
+    }
+
+    /// True if it has not mapped all copies of code that it was told to map: of these files, nothing is counted.
+    pub(super) fn lacks_copies(&self, shared: &SharedMemory) -> bool {
+        self.told_copies
+            .is_some_and(|(block, told)| shared.number(self.block_offset(block) + MAPPED_COPIES) != told)
     }
 
     /// Changes the code of all files that a process has mapped since the last time. The process stands still, or runs none of this code yet.
@@ -257,12 +313,24 @@ impl ProgramImage {
     ) -> io::Result<Vec<Trait>> {
         let known = self.files.len();
         let traits = self.add_files(process, mapped, common)?;
+        self.reads_mappings |= traits.contains(&Trait::ReadsMappings);
+        let maps_copies =
+            std::mem::take(&mut self.has_just_begun) && self.threads == 1 && !self.reads_mappings;
         for file in &self.files[known..] {
-            let PlannedModule { path, plan } = common.modules.get(file.module).as_ref();
+            let module = Rc::clone(common.modules.get(file.module));
+            let PlannedModule { path, plan } = module.as_ref();
             let (bias, inode, text) = (file.bias, file.inode, &plan.text);
+            if maps_copies && file.sampled.is_empty() {
+                let copies = copies_of(file, (process, mapped), text, common);
+                let copies = copies.filter(|copies| self.copies.len() + copies.len() <= MOST_COPIES);
+                if let Some(copies) = copies {
+                    self.copies.extend(copies);
+                    continue;
+                }
+            }
             let others = if file.sampled.is_empty() {
                 NewCode { process, memory, bias, path, inode, text }
-                    .change(file.changes(), &file.stubs.prepared)?
+                    .change(file.changes(), (file.stubs.was_used.replace(true), &file.stubs.prepared))?
             } else {
                 // It has been here before, and is counted in bursts from the next one on.
                 let is_counted = |change: &SiteChange<'_>| !file.is_sampled(change.site);
@@ -543,4 +611,17 @@ impl ProgramImage {
             (None, found) => found,
         }
     }
+}
+
+/// Copies of a file's code for a process that begins, if it may map them and another process has had the same file before.
+fn copies_of(
+    file: &FileInMemory,
+    (process, mapped): (Pid, &[Mapping]),
+    text: &[TextSegment],
+    common: &mut CommonParts,
+) -> Option<Vec<MappedCopy>> {
+    let prepared = file.stubs.prepared.get()?.as_ref()?;
+    let make = || CodeCopy::of(prepared, text, &mut common.shared, &mut common.memory_left);
+    let copy = file.stubs.copy.get_or_init(make).as_ref()?;
+    copy.mapped((process, file.bias, file.inode), mapped, prepared, &common.shared)
 }

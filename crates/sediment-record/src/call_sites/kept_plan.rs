@@ -17,7 +17,7 @@ use super::windows::{KeptWindow, window_again};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
-const TRAITS: [Trait; 3] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory];
+const TRAITS: [Trait; 4] = [Trait::Traces, Trait::UsesGs, Trait::LocksMemory, Trait::ReadsMappings];
 const FORMS: [DirectForm; 5] = [
     DirectForm::Call,
     DirectForm::Jump,
@@ -149,7 +149,9 @@ pub(super) fn read(
     let bits = from.number().filter(|bits| *bits < 1 << TRAITS.len())?;
     let traits = TRAITS.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, its)| *its);
     let mut plan = KeptPlan { traits: traits.collect(), ..KeptPlan::default() };
-    for _ in 0..from.list()? {
+    let functions = from.list()?;
+    plan.functions.reserve(functions);
+    for _ in 0..functions {
         plan.functions.push(from.address()?);
     }
     let is_ascending = |pair: &[u64]| pair[0] < pair[1];
@@ -157,7 +159,10 @@ pub(super) fn read(
         return None;
     }
     for is_call in [true, false] {
-        for _ in 0..from.list()? {
+        let sites = from.list()?;
+        // Each takes two bytes at least.
+        plan.direct.reserve(sites.min(from.bytes.len() / 2));
+        for _ in 0..sites {
             let (at, form) = (from.address()?, *FORMS.get(usize::try_from(from.number()?).ok()?)?);
             if (form == DirectForm::Call) != is_call {
                 return None;
@@ -217,10 +222,25 @@ fn direct_site(
 
 /// True if no byte belongs to two sites.
 fn are_apart(plan: &KeptPlan) -> bool {
-    let direct = plan.direct.iter().map(|site| site.at..site.at + site.form.length());
-    let indirect = plan.indirect.iter().map(|site| site.window.clone());
-    let mut all: Vec<Range<u64>> = direct.chain(indirect).collect();
-    // They come in three runs.
-    all.sort_by_key(|bytes| bytes.start);
-    all.windows(2).all(|pair| pair[0].end <= pair[1].start)
+    // They come in three runs, each in ascending order.
+    let calls = plan.direct.partition_point(|site| site.form == DirectForm::Call);
+    let bytes_of = |site: &DirectSite| site.at..site.at + site.form.length();
+    let mut runs = [
+        &mut plan.direct[..calls].iter().map(bytes_of) as &mut dyn Iterator<Item = Range<u64>>,
+        &mut plan.direct[calls..].iter().map(bytes_of),
+        &mut plan.indirect.iter().map(|site| site.window.clone()),
+    ];
+    let mut next = [0, 1, 2].map(|run| runs[run].next());
+    let mut end = 0;
+    while let Some(run) = (0..3)
+        .filter(|run| next[*run].is_some())
+        .min_by_key(|run| next[*run].as_ref().map(|bytes| bytes.start))
+    {
+        let Some(bytes) = std::mem::replace(&mut next[run], runs[run].next()) else { return false };
+        if bytes.start < end {
+            return false;
+        }
+        end = bytes.end;
+    }
+    true
 }

@@ -5,8 +5,9 @@
 //! - what changes in a file: `elf` and `frames` read it, `sweep` decodes it, `flags` and `windows` choose, `plan` has the sites;
 //!   `plan_cache` keeps plans in the form of `kept_plan`
 //! - `stubs` has the code that counts, `changes` the bytes that lead there, `counters` what it counts in
+//! - `notice` is the stub of new libraries; `writer` writes machine code
 //! - `shared`: memory that recorder and programs share; `entrance` has code that maps it, `injected` runs it, `room` finds the place, `rooms`
-//!   has the stubs in it
+//!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
@@ -17,6 +18,7 @@ mod attach;
 mod bursts;
 mod changes;
 mod code;
+mod copies;
 mod counters;
 mod elf;
 mod entrance;
@@ -26,6 +28,7 @@ mod image;
 mod injected;
 mod kept_plan;
 mod modules;
+mod notice;
 mod opened;
 mod plan;
 mod plan_cache;
@@ -43,6 +46,7 @@ mod switch;
 mod tally;
 mod turns;
 mod windows;
+mod writer;
 
 use super::Recorder;
 use sediment_core::error::{Error, ErrorCode, Result};

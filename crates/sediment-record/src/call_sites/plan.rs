@@ -82,6 +82,10 @@ impl SitePlan {
             plan.find_sites(&image, &symbols, &UnwindTables::new(frame_bytes, frames_at));
         }
         plan.traits.extend(symbols.traits);
+        // The C library finds the first thread's stack there, and nothing else.
+        if !plan.exports.contains_key("pthread_getattr_np") && image.mentions(b"/maps") {
+            plan.traits.insert(Trait::ReadsMappings);
+        }
         if let Some(name) = name {
             cache.keep(&name, &kept_plan::write(&plan.decisions()));
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looks for memory near the code of a program.
 
+use super::sites::PAGE;
 use std::ops::Range;
 
 /// Memory that may be taken near code, by the ranges that are mapped: `wanted` first, then further away, on both sides.
@@ -25,6 +26,25 @@ pub(super) fn find_room(mapped: &[Range<u64>], near: &Range<u64>, length: u64, w
     below.chain(above).next()
 }
 
+/// Memory that may be taken anywhere below an address, by the ranges that are mapped.
+pub(super) fn find_below(mapped: &[Range<u64>], length: u64, below: u64) -> Option<u64> {
+    const LOWEST: u64 = 1 << 32;
+    const GUARD: u64 = 1 << 20;
+    let mut at = below.checked_sub(length)? & !(PAGE - 1);
+    loop {
+        if at < LOWEST {
+            return None;
+        }
+        let overlaps = |other: &&Range<u64>| {
+            other.start < (at + length).saturating_add(GUARD) && at < other.end.saturating_add(GUARD)
+        };
+        let Some(lowest) = mapped.iter().filter(overlaps).map(|other| other.start).min() else {
+            return Some(at);
+        };
+        at = lowest.checked_sub(length + GUARD)? & !(PAGE - 1);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,5 +64,15 @@ mod tests {
             find_room(std::slice::from_ref(&low), &low, MIB, low.end + 1024 * MIB),
             Some(low.end + 1024 * MIB)
         );
+    }
+
+    #[test]
+    fn room_without_reach_lies_below() {
+        const GIB: u64 = 1 << 30;
+        let mapped = [0x55 * GIB..0x56 * GIB, 0x7f00 * GIB..0x7f01 * GIB];
+        let found = find_below(&mapped, 4 * GIB, 0x7f02 * GIB).unwrap();
+        assert!(found + 4 * GIB < mapped[1].start && found > 0x7ef0 * GIB);
+        assert_eq!(find_below(&mapped, 4 * GIB, 0x7e00 * GIB), Some(0x7dfc * GIB));
+        assert_eq!(find_below(std::slice::from_ref(&(0..u64::MAX)), GIB, 8 * GIB), None);
     }
 }

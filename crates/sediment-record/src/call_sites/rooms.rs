@@ -18,7 +18,7 @@ use std::rc::Rc;
 /// Room for stubs near the libraries, in bytes.
 pub(super) const LIBRARY_STUBS: u64 = 128 << 20;
 /// Bytes of a block for the counters of libraries.
-pub(super) const LIBRARY_COUNTERS: u64 = 16 << 20;
+pub(super) const LIBRARY_COUNTERS: u64 = 48 << 20;
 /// Rooms of programs that are kept for the next process.
 const KEPT: usize = 32;
 
@@ -186,8 +186,10 @@ impl StubRooms {
     /// Gives the memory of rooms back that no program has, but for those that the next may have.
     pub(super) fn give_back(&mut self, shared: &SharedMemory) {
         let give_back = |room: &SharedRoom| {
-            let StubRoom { offset, length, .. } = *room.borrow();
+            let StubRoom { offset, length, ref stubs, .. } = *room.borrow();
             shared.give_back(&(offset..offset + length));
+            let copies = stubs.iter().filter_map(|placed| placed.stubs.copy.get()?.as_ref());
+            copies.for_each(|copy| copy.give_back(shared));
         };
         let mut spare = self.of_programs.len().saturating_sub(KEPT);
         self.of_programs.retain(|(.., room)| {

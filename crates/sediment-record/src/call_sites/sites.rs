@@ -143,6 +143,8 @@ pub(super) enum Trait {
     UsesGs,
     /// It locks its memory.
     LocksMemory,
+    /// It may look at what is mapped where.
+    ReadsMappings,
 }
 
 /// Number of sites that are left as they are, by reason.

@@ -9,7 +9,7 @@
 //!       sub  $1, gs:count            push r11                       gs:waits = 1; lock inc notices
 //!       jc   first                   mov  target, r11               repeat: pause
 //! go:   jmp  callee                  cmp  r11, gs:key0              until gs:waits != 1, or for a while
-//! first: call number                 jne  other                     jmp callee
+//! first: call number                 jne  other                     map copies of code if told; jmp callee
 //!       jmp  go                      inc  gs:count0
 //!                              out:  pop  r11
 //!                                    jmp  *target
@@ -17,19 +17,21 @@
 
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
-use super::counters::{
-    FileCounters, NOTICES, PROBES, RECORD_BYTES, SHARED, TARGET_BITS, TARGET_BYTES, TARGETS, WAITS,
-};
+use super::copies::CodeCopy;
+use super::counters::{FileCounters, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS};
+use super::notice;
 use super::plan::SitePlan;
-use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE, RelocatedCode};
-use std::cell::OnceCell;
+use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE};
+use super::writer::{
+    CodeWriter, JUMP_CARRY, JUMP_EQUAL, JUMP_NOT_EQUAL, JUMP_SHORT, RCX, TooFar, distance, load_shared,
+    offset,
+};
+use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
 /// Bytes of a stub of a direct call, and of another direct site.
 const CALL_BYTES: u64 = 24;
 const OTHER_BYTES: u64 = 40;
-/// Repetitions of a wait for the recorder: less than a second.
-const PATIENCE: u32 = 10_000_000;
 
 /// Place of a file and of what belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -54,113 +56,16 @@ pub(super) struct Stubs {
     pub(super) changes: Changes,
     /// Sites that are left as they are.
     pub(super) too_far: u64,
-    /// Pages of the file with all changes, once they were written to a process.
+    /// True once the changes were made in a process.
+    pub(super) was_used: Cell<bool>,
+    /// Pages of the file with all changes, once they were written to a second process.
     pub(super) prepared: OnceCell<Option<PreparedPages>>,
-}
-
-/// Machine code at an address.
-struct CodeWriter {
-    start: u64,
-    bytes: Vec<u8>,
-    /// Where stubs are.
-    room: Range<u64>,
-    /// Places of distances that lead elsewhere.
-    outside: Vec<u32>,
-}
-
-/// Place of a short jump's distance, which is not known yet.
-struct Hole(usize);
-
-/// A displacement does not reach.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TooFar;
-
-impl CodeWriter {
-    fn new(room: Range<u64>) -> Self {
-        Self { start: room.start, bytes: Vec::new(), room, outside: Vec::new() }
-    }
-
-    fn here(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// An instruction that ends with the distance to an address.
-    fn relative(&mut self, opcode: &[u8], target: u64) -> Result<(), TooFar> {
-        self.put(opcode);
-        let next = self.here() + 4;
-        if !self.room.contains(&target) {
-            self.outside.push(self.bytes.len() as u32);
-        }
-        self.put(&distance(target, next)?);
-        Ok(())
-    }
-
-    fn jump(&mut self, target: u64) -> Result<(), TooFar> {
-        self.relative(&[0xe9], target)
-    }
-
-    fn call(&mut self, target: u64) -> Result<(), TooFar> {
-        self.relative(&[0xe8], target)
-    }
-
-    /// A short jump ahead, by its opcode.
-    fn ahead(&mut self, opcode: u8) -> Hole {
-        self.put(&[opcode, 0]);
-        Hole(self.bytes.len() - 1)
-    }
-
-    /// The jump leads here.
-    fn land(&mut self, hole: &Hole) {
-        let distance = self.bytes.len() - hole.0 - 1;
-        debug_assert!(distance < 128, "a short jump reaches less than 128 bytes");
-        self.bytes[hole.0] = distance as u8;
-    }
-
-    /// A short jump back to an offset.
-    fn back(&mut self, opcode: u8, offset: usize) {
-        let distance = offset as i64 - (self.bytes.len() as i64 + 2);
-        self.put(&[opcode, distance as i8 as u8]);
-    }
-
-    fn moved(&mut self, moved: &RelocatedCode, bias: u64) -> Result<(), TooFar> {
-        let (start, first) = (self.here(), self.bytes.len());
-        self.put(&moved.bytes);
-        for (place, end, target) in &moved.relative {
-            let bytes = distance(target.wrapping_add(bias), start + *end as u64)?;
-            self.bytes[first + place..first + place + 4].copy_from_slice(&bytes);
-            self.outside.push((first + place) as u32);
-        }
-        Ok(())
-    }
-
-    /// Rounds up by instructions that do nothing.
-    fn align(&mut self, to: usize) {
-        while self.bytes.len() % to != 0 {
-            self.bytes.push(0x90);
-        }
-    }
-}
-
-fn distance(target: u64, next: u64) -> Result<[u8; 4], TooFar> {
-    let distance = target.wrapping_sub(next) as i64;
-    i32::try_from(distance).map(i32::to_le_bytes).map_err(|_| TooFar)
-}
-
-/// An offset in a block as an instruction has it.
-fn offset(at: u64) -> [u8; 4] {
-    (at as u32).to_le_bytes()
+    /// The file's code with all changes in the shared memory, once a third process has needed it.
+    pub(super) copy: OnceCell<Option<CodeCopy>>,
 }
 
 const PUSH_RAX_RCX_RDX: [u8; 3] = [0x50, 0x51, 0x52];
 const POP_RDX_RCX_RAX: [u8; 3] = [0x5a, 0x59, 0x58];
-const JUMP_SHORT: u8 = 0xeb;
-const JUMP_EQUAL: u8 = 0x74;
-const JUMP_NOT_EQUAL: u8 = 0x75;
-const JUMP_CARRY: u8 = 0x72;
 /// `lea -128(%rsp),%rsp` and `lea 128(%rsp),%rsp`: over the red zone, with the flags as they are.
 const BELOW_RED_ZONE: [u8; 5] = [0x48, 0x8d, 0x64, 0x24, 0x80];
 const ABOVE_RED_ZONE: [u8; 8] = [0x48, 0x8d, 0xa4, 0x24, RED_ZONE as u8, 0, 0, 0];
@@ -174,7 +79,7 @@ pub(super) fn size(plan: &SitePlan) -> u64 {
 }
 
 /// Bytes of the code that all stubs of a file share, at most.
-const COMMON_BYTES: u64 = 1024;
+const COMMON_BYTES: u64 = 1536;
 
 /// Bytes of the stub of an indirect site, at most.
 fn longest(site: &IndirectSite) -> u64 {
@@ -188,6 +93,8 @@ impl Stubs {
         let mut made = Self::default();
         let room = placement.stubs..placement.stubs + size(plan);
         let mut code = CodeWriter::new(room.clone());
+        code.bytes.reserve(size(plan) as usize);
+        made.changes.reserve(plan.direct.len() + plan.indirect.len());
         let calls = plan.calls();
         let places = SharedCode::emit(&mut code, placement, calls as u64);
         code.align(64);
@@ -280,7 +187,9 @@ impl Stubs {
             outside: self.outside.clone(),
             changes,
             too_far: self.too_far,
+            was_used: Cell::new(false),
             prepared: OnceCell::new(),
+            copy: OnceCell::new(),
         })
     }
 }
@@ -321,25 +230,15 @@ impl SharedCode {
         code.align(16);
         let notice = placement.notice.map(|notice| notice.wrapping_add(placement.bias));
         let wait = notice.map(|notice| {
-            let at = code.here();
             let state = placement.state.map(|state| state.wrapping_add(placement.bias));
-            wait(code, notice, state).map(|()| at)
+            notice::emit(code, notice, state)
         });
         let wait = wait.transpose()?;
-        debug_assert!(code.here() <= slots, "the shared code is longer than it may be");
+        assert!(code.here() <= slots, "the shared code is longer than it may be");
         code.bytes.resize((slots - code.start) as usize, 0x90);
         Ok(Self { number_call, number_other, count_target, wait, notice, slots })
     }
 }
-
-/// Loads the address of the page that the recording shares, by the opcode for its register.
-fn load_shared(code: &mut CodeWriter, register: u8) {
-    code.put(&[0x65, 0x48, 0x8b, register, 0x25]); // mov reg, gs:[SHARED]
-    code.put(&offset(SHARED));
-}
-
-const RAX: u8 = 0x04;
-const RCX: u8 = 0x0c;
 
 /// The next number of the sequence of first uses, in edx.
 fn take_number(code: &mut CodeWriter) {
@@ -424,40 +323,6 @@ fn target(code: &mut CodeWriter, sequence: u64) -> Result<(), TooFar> {
     code.put(&POP_RDX_RCX_RAX);
     code.put(&[0xc2, 8, 0]); // ret 8
     Ok(())
-}
-
-/// Waits until the recorder has seen the libraries, for a bounded time and without the kernel, and goes on to the function.
-fn wait(code: &mut CodeWriter, notice: u64, state: Option<u64>) -> Result<(), TooFar> {
-    let mut early = None;
-    if let Some(state) = state {
-        // The last byte comes after the distance.
-        code.relative(&[0x83, 0x3d], state.wrapping_sub(1))?; // cmp dword [state], 0
-        code.put(&[0]);
-        early = Some(code.ahead(JUMP_NOT_EQUAL));
-    }
-    code.put(&[0x50, 0x51]); // push rax; push rcx
-    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 1
-    code.put(&offset(WAITS));
-    code.put(&1u32.to_le_bytes());
-    load_shared(code, RAX);
-    code.put(&[0xf0, 0xff, 0x40, NOTICES as u8]); // lock inc dword [rax+NOTICES]
-    code.put(&[0xb9]); // mov ecx, PATIENCE
-    code.put(&PATIENCE.to_le_bytes());
-    let again = code.bytes.len();
-    code.put(&[0xf3, 0x90]); // pause
-    code.put(&[0x65, 0x83, 0x3c, 0x25]); // cmp dword gs:[WAITS], 1
-    code.put(&offset(WAITS));
-    code.put(&[1]);
-    let seen = code.ahead(JUMP_NOT_EQUAL);
-    code.put(&[0xff, 0xc9]); // dec ecx
-    code.back(JUMP_NOT_EQUAL, again);
-    code.land(&seen);
-    code.put(&[0x65, 0xc7, 0x04, 0x25]); // mov dword gs:[WAITS], 0
-    code.put(&offset(WAITS));
-    code.put(&0u32.to_le_bytes());
-    code.put(&[0x59, 0x58]); // pop rcx; pop rax
-    early.iter().for_each(|early| code.land(early));
-    code.jump(notice)
 }
 
 /// The stub of a direct site.

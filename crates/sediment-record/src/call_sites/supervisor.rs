@@ -16,7 +16,7 @@
 
 use super::bursts::Bursts;
 use super::counters::NOTICES;
-use super::entrance::{self, Moment};
+use super::entrance::{self, LAST_SIGNAL, Moment};
 use super::image::{CommonParts, NewProgram, ProgramImage};
 use super::injected::{self, set_counters};
 use super::modules::PlannedModules;
@@ -230,11 +230,14 @@ impl<'a> Supervisor<'a> {
             return;
         }
         self.notices = notices;
-        self.short_until = now + WHILE;
         for (id, thread) in &mut self.threads {
             let Some((image, block)) = thread.place else { continue };
             let waits =
                 self.images[image].as_ref().is_some_and(|image| image.waits(block, &self.common.shared));
+            if waits {
+                // More may come.
+                self.short_until = now + WHILE;
+            }
             if waits && !thread.asked {
                 // One that is stopped already, or gone, is looked at when it goes on.
                 thread.asked = ptrace::interrupt(*id).is_ok();
@@ -263,6 +266,10 @@ impl<'a> Supervisor<'a> {
                 if let Some(found) = self.threads.get_mut(&thread) {
                     found.is_ending = true;
                 }
+                self.go_on(thread, 0);
+            }
+            Status::Signal(LAST_SIGNAL) if self.has_stopped_itself(thread) => {
+                self.answer(thread);
                 self.go_on(thread, 0);
             }
             Status::Signal(signal) => {
@@ -310,6 +317,10 @@ impl<'a> Supervisor<'a> {
         let place = of_parent.place.and_then(|(number, block)| {
             let image = self.images[number].as_mut()?;
             image.threads += 1;
+            if std::mem::take(&mut image.has_just_begun) {
+                // Whatever it does next, it is no more a program that begins.
+                image.expect_stop(block, false, &self.common.shared);
+            }
             let own = if status == Status::Event(libc::PTRACE_EVENT_VFORK) {
                 None
             } else {
@@ -374,6 +385,19 @@ impl<'a> Supervisor<'a> {
         }
     }
 
+    /// True if a thread has sent itself the signal of a stub, which is not to be delivered.
+    fn has_stopped_itself(&mut self, thread: Pid) -> bool {
+        let Some(found) = self.threads.get_mut(&thread) else { return false };
+        let Some(image) = found.place.and_then(|(image, _)| self.images[image].as_ref()) else {
+            return false;
+        };
+        let is_its_own = ptrace::getregs(thread).is_ok_and(|registers| {
+            registers.orig_rax as i64 == libc::SYS_tgkill && image.has_stub_at(registers.rip)
+        });
+        found.asked |= is_its_own;
+        is_its_own
+    }
+
     /// Changes the code of new libraries if a stopped thread waits for that.
     pub(super) fn answer(&mut self, thread: Pid) {
         let Some(found) = self.threads.get_mut(&thread) else { return };
@@ -397,7 +421,6 @@ impl<'a> Supervisor<'a> {
             Err(error) => self.common.skipped.add(Reason::LeftProcess, 0, error.to_string()),
         }
         self.changing += begun.elapsed();
-        self.short_until = Instant::now() + WHILE;
     }
 
     /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
@@ -455,6 +478,9 @@ impl<'a> Supervisor<'a> {
             if let Some(left) = &mut self.common.memory_left {
                 *left += image.memory;
             }
+            if image.lacks_copies(&self.common.shared) {
+                self.common.skipped.add(Reason::LeftProcess, 0, "it could not map changed code");
+            }
             let weight = self.bursts.weight();
             image.retire(weight, &self.common.modules, &self.common.shared, &mut self.tally);
             if image.threads == 0 {
@@ -494,7 +520,6 @@ impl<'a> Supervisor<'a> {
             }
         }
         self.changing += begun.elapsed();
-        self.short_until = Instant::now() + WHILE;
     }
 
     /// Has a program that begins map our memory, and changes its code.
@@ -520,6 +545,10 @@ impl<'a> Supervisor<'a> {
             self.common.skipped.add(Reason::UnreadableProgram, 0, program_of(process));
         }
         self.programs += 1;
+        image.has_just_begun = true;
+        if system::signal_mask(process).is_ok_and(|mask| mask >> (LAST_SIGNAL - 1) & 1 == 0) {
+            image.expect_stop(block, true, &self.common.shared);
+        }
         self.images.push(Some(image));
         let place = Some((self.images.len() - 1, block));
         self.threads.insert(process, FollowedThread::of(process, place));

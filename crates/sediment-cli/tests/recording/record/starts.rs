@@ -17,6 +17,7 @@ pub fn cases() -> Vec<Trial> {
     vec![
         case("plans_are_kept_for_the_next_recording", &compiler, kept_plans),
         case("programs_of_few_libraries_share_their_stubs", &compiler, shared_stubs),
+        case("short_programs_map_copies_of_libraries", &compiler, copies),
         case("a_program_that_hides_gets_its_code_back", &another_user, hides),
         case("call_sites_keep_to_their_memory", &compiler, memory),
         case("rough_recordings_are_warned_about", &[], rough),
@@ -110,6 +111,42 @@ fn shared_stubs() {
     let profile = shop.profile();
     assert_eq!(super::calls(&profile, "main", "outer"), 8 * 50, "{}", err(&recorded));
     assert_eq!(super::calls(&profile, "outer", "inner"), 8 * 100);
+}
+
+/// The third process of a program maps a copy of the C library's code, and counts as the first. One with the name of the file of mappings does not.
+fn copies() {
+    const PROCESSES: u64 = 8;
+    let shop = Workshop::new();
+    let source = r#"
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+        int main(int count, char **words) {
+            int numbers[8] = {1, 2, 3, 4, 5, 6, 7, 8}, found = 0, copies = 0;
+            for (int i = 0; i < 100; i++) found += bsearch(&i, numbers, 8, sizeof(int), compare) != NULL;
+            char line[4096];
+            FILE *file = fopen(count > 1 ? words[1] : NAME, "r");
+            while (fgets(line, sizeof line, file)) copies += strstr(line, "r-xp") && strstr(line, "memfd");
+            printf("%d %s\n", found, copies ? "copies" : "none");
+            return 0;
+        }
+    "#;
+    let asks = shop.compile("asks", source, &["-O0", "-DNAME=\"/proc/self/maps\""]);
+    let quiet = shop.compile("quiet", source, &["-O0", "-DNAME=\"unknown\""]);
+    let run = |command: &str, expected: &dyn Fn(&str) -> bool| {
+        let line = format!("for i in $(seq {PROCESSES}); do {command}; done");
+        let recorded = record(&shop, &["--exact"], &["sh", "-c", &line]);
+        assert_eq!(code(&recorded), 0, "{}", err(&recorded));
+        let said = String::from_utf8(recorded.stdout.clone()).unwrap();
+        assert_eq!(said.matches("8 ").count() as u64, PROCESSES, "{said}{}", err(&recorded));
+        assert!(expected(&said), "{said}{}", err(&recorded));
+        super::calls(&shop.profile(), "bsearch", "compare")
+    };
+    let none = run(text(&asks), &|said| !said.contains("copies"));
+    let all = run(&format!("{} /proc/self/maps", text(&quiet)), &|said| said.ends_with("copies\n"));
+    assert_eq!(none % u128::from(PROCESSES), 0);
+    assert!(none > 0 && all == none, "{all} calls, and {none}");
 }
 
 /// A program that nobody may look into any more gets its code back by a recorder that has no rights beyond it.

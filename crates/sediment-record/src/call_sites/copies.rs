@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Code of files with all changes, in the shared memory. A program that begins maps such a copy in place of a library's code, and needs no pages
+//! of its own: writing them is most of the cost of a short process.
+//!
+//! A copy is made for the third process that has the file at the same distance from its stubs, and mapped only
+//!
+//! - by the one thread of a program that has just begun, in the stub of the dynamic linker's first notice: nothing of the program has run, and no
+//!   filter of system calls can be there
+//! - where no file of the program has words by which it may look for its mappings
+//! - in place of one mapping of the same part of the same file, of which the process has no page of its own
+//! - while the file has its old times, and, once in a while, its old bytes
+
+use super::code::{PreparedPages, is_of_file};
+use super::shared::SharedMemory;
+use super::sites::{PAGE, TextSegment};
+use crate::tracing::mappings::Mapping;
+use nix::unistd::Pid;
+use std::cell::Cell;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A file's code with all changes.
+#[derive(Debug)]
+pub(super) struct CodeCopy {
+    segments: Vec<CopiedSegment>,
+    /// When its bytes were last compared with the file.
+    compared: Cell<Instant>,
+    /// Times of the file's last change.
+    changed: [i64; 4],
+}
+
+/// One segment of it, in whole pages.
+#[derive(Debug, Clone)]
+struct CopiedSegment {
+    /// Addresses as linked.
+    pages: Range<u64>,
+    file_offset: u64,
+    /// In the shared memory.
+    offset: u64,
+}
+
+/// A copy for a process to map.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct MappedCopy {
+    pub(super) address: u64,
+    pub(super) length: u64,
+    pub(super) offset: u64,
+}
+
+/// Bytes of all copies, at most.
+const ALL_COPIED: u64 = 64 << 20;
+/// Bytes of those that were made.
+static COPIED: AtomicU64 = AtomicU64::new(0);
+/// A file that changed later than this before a copy is made may change again within the same tick of its clock.
+const SETTLED: i64 = 2;
+/// Time after which the bytes of the file are compared again.
+const COMPARED: Duration = Duration::from_secs(1);
+
+impl CodeCopy {
+    /// Makes one from prepared pages; None if there is no room, or the file is not as it was.
+    pub(super) fn of(
+        prepared: &PreparedPages,
+        text: &[TextSegment],
+        shared: &mut SharedMemory,
+        memory_left: &mut Option<u64>,
+    ) -> Option<Self> {
+        let changed = times(&prepared.file)?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?.as_secs() as i64;
+        if changed[0].max(changed[2]) > now - SETTLED {
+            return None;
+        }
+        let mut segments = Vec::new();
+        for TextSegment { code, file_offset } in text {
+            let pages = code.start & !(PAGE - 1)..code.end.checked_next_multiple_of(PAGE)?;
+            let file_offset = file_offset.checked_sub(code.start - pages.start)?;
+            segments.push(CopiedSegment { pages, file_offset, offset: 0 });
+        }
+        let length = segments.iter().map(CopiedSegment::length).sum::<u64>();
+        let is_too_much = memory_left.is_some_and(|left| left < length);
+        if is_too_much || COPIED.load(Ordering::Relaxed) + length > ALL_COPIED {
+            return None;
+        }
+        let contents: Option<Vec<Vec<u8>>> =
+            segments.iter().map(|segment| segment.content(prepared)).collect();
+        for (segment, bytes) in segments.iter_mut().zip(contents?) {
+            segment.offset = shared.take(segment.length()).ok()?;
+            shared.write(segment.offset, &bytes).ok()?;
+        }
+        COPIED.fetch_add(length, Ordering::Relaxed);
+        if let Some(left) = memory_left {
+            *left -= length;
+        }
+        Some(Self { segments, compared: Cell::new(Instant::now()), changed })
+    }
+
+    /// What a process is to map, which has mapped the file with this bias; None if it is not the same.
+    pub(super) fn mapped(
+        &self,
+        (process, bias, inode): (Pid, u64, u64),
+        mapped: &[Mapping],
+        prepared: &PreparedPages,
+        shared: &SharedMemory,
+    ) -> Option<Vec<MappedCopy>> {
+        if times(&prepared.file)? != self.changed {
+            return None;
+        }
+        if self.compared.get().elapsed() > COMPARED {
+            let is_same = |segment: &CopiedSegment| {
+                let copied = shared.read(segment.offset..segment.offset + segment.length());
+                segment.content(prepared).is_some_and(|bytes| bytes == copied)
+            };
+            if !self.segments.iter().all(is_same) {
+                return None;
+            }
+            self.compared.set(Instant::now());
+        }
+        let pages = File::open(format!("/proc/{process}/pagemap")).ok()?;
+        let copies = self.segments.iter().map(|segment| {
+            let range = segment.pages.start.wrapping_add(bias)..segment.pages.end.wrapping_add(bias);
+            let there = mapped.iter().find(|mapping| mapping.range == range)?;
+            let is_it = there.executable
+                && !there.writable
+                && there.inode == inode
+                && there.offset == segment.file_offset;
+            (is_it && is_of_file(&pages, range.start, segment.length())).then_some(MappedCopy {
+                address: range.start,
+                length: segment.length(),
+                offset: segment.offset,
+            })
+        });
+        copies.collect()
+    }
+
+    /// Gives its memory back: nobody has it mapped, or will.
+    pub(super) fn give_back(&self, shared: &SharedMemory) {
+        for segment in &self.segments {
+            shared.give_back(&(segment.offset..segment.offset + segment.length()));
+            COPIED.fetch_sub(segment.length(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl CopiedSegment {
+    fn length(&self) -> u64 {
+        self.pages.end - self.pages.start
+    }
+
+    /// Bytes of the file, with all changes; None if they are not those that the changes were made in.
+    fn content(&self, prepared: &PreparedPages) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; self.length() as usize];
+        let mut done = 0;
+        while done < bytes.len() {
+            match prepared.file.read_at(&mut bytes[done..], self.file_offset + done as u64) {
+                // Behind its end, the last page has zeros.
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(_) => return None,
+            }
+        }
+        for run in prepared.runs.iter().filter(|run| self.pages.contains(&run.start)) {
+            let place = (run.start - self.pages.start) as usize;
+            let there = bytes.get_mut(place..place + run.before.len())?;
+            if *there != run.before[..] {
+                return None;
+            }
+            there.copy_from_slice(&run.after);
+        }
+        Some(bytes)
+    }
+}
+
+/// When a file was changed last, as it says, and as the system saw it.
+fn times(file: &File) -> Option<[i64; 4]> {
+    use std::os::unix::fs::MetadataExt as _;
+    let about = file.metadata().ok()?;
+    Some([about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()])
+}
