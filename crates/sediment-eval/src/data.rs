@@ -139,6 +139,9 @@ pub struct Circumstances {
     /// Seconds of a fixed loop just before the run ([`sediment_measure::pace`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pace: Option<f64>,
+    /// Other tasks for each processor just before the run ([`sediment_measure::pace::ready_tasks`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_tasks: Option<f64>,
 }
 
 impl Circumstances {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reasons to give no verdict although there are values: the builds do not do the same work, the work changes from run to run, or the speed
-//! of the processor does.
+//! Reasons to give no verdict although there are values: the builds do not do the same work, the work changes from run to run, the speed
+//! of the processor does, or the machine is overloaded.
 
 use super::data::{Experiment, Metric, MetricKind, Phase};
 use sediment_measure::{judge, pace};
@@ -60,10 +60,11 @@ fn other_results(whole: &Experiment, workload: usize, build: usize) -> Option<St
 }
 
 fn unsteady(whole: &Experiment, workload: usize) -> Option<String> {
-    let runs = whole.observations.iter().filter(|run| run.workload == workload);
-    let looks: Vec<f64> = runs.filter_map(|run| run.circumstances.pace).collect();
+    let runs = || whole.observations.iter().filter(|run| run.workload == workload);
+    let looks: Vec<f64> = runs().filter_map(|run| run.circumstances.pace).collect();
+    let tasks: Vec<f64> = runs().filter_map(|run| run.circumstances.ready_tasks).collect();
     let change = pace::change(&looks);
-    (change > pace::TOO_UNSTEADY).then(|| pace::in_words(change))
+    pace::overload(&tasks).or_else(|| (change > pace::TOO_UNSTEADY).then(|| pace::in_words(change)))
 }
 
 fn changed_work(rows: &[Vec<Vec<f64>>]) -> Option<String> {

@@ -2,8 +2,8 @@
 //! Speed of the processor while something is measured: a fixed loop is timed again and again. It slows down when the frequency falls, and when
 //! the other thread of a core works.
 //!
-//! Runs in random order are compared fairly at changing speeds, and the interval grows. Beyond [`TOO_UNSTEADY`], the figures are about the
-//! machine.
+//! Runs in random order are compared fairly at changing speeds, and the interval grows. Beyond [`TOO_UNSTEADY`], and with more than
+//! [`TOO_MANY`] other tasks for each processor, the figures are about the machine.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,6 +17,28 @@ pub const TOO_UNSTEADY: f64 = 0.75;
 const STEPS: u64 = 30_000;
 /// Loops of a look. The shortest counts: others were interrupted.
 const LOOPS: usize = 5;
+
+/// Ready tasks for each processor above which nothing is judged.
+const TOO_MANY: f64 = 4.0;
+
+/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); None where the system does not say.
+#[must_use]
+pub fn ready_tasks() -> Option<f64> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let ready: f64 = load.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()?;
+    let processors = std::fs::read_to_string("/proc/stat").ok()?;
+    let is_processor = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
+    let processors = processors.lines().filter(is_processor).count();
+    Some((ready - 1.0).max(0.0) / processors.max(1) as f64)
+}
+
+/// That there were too many [`ready_tasks`] in the mean of so many looks; None if there were not.
+#[must_use]
+pub fn overload(looks: &[f64]) -> Option<String> {
+    let mean = looks.iter().sum::<f64>() / looks.len() as f64;
+    (mean > TOO_MANY)
+        .then(|| format!("the machine was overloaded: other work had {mean:.0} tasks for each processor"))
+}
 
 /// Times the loop, in seconds.
 #[must_use]
@@ -62,5 +84,13 @@ mod tests {
         assert!((change(&times(3)) - 0.5).abs() < 1e-9);
         assert!(change(&[1.0, 9.0]).abs() < 1e-9);
         assert!(look() > 0.0);
+    }
+
+    #[test]
+    fn only_many_tasks_are_an_overload() {
+        assert_eq!(overload(&[]), None);
+        assert_eq!(overload(&[2.0, 6.0]), None);
+        assert!(overload(&[2.0, 6.2]).is_some());
+        assert!(ready_tasks().is_none_or(|tasks| tasks >= 0.0));
     }
 }

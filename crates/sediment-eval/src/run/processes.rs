@@ -209,7 +209,7 @@ impl<'a> Processes<'a> {
         let workload = &self.plan.workloads[planned.workload];
         self.refresh(planned)?;
         let mut measurement = Measurement::default();
-        let pace = pace::look();
+        let (ready_tasks, pace) = (pace::ready_tasks(), pace::look());
         // Without perf there is one pass, which the kernel's own accounts measure.
         let none = [Vec::new()];
         let passes = if self.counters.passes.is_empty() { &none[..] } else { &self.counters.passes[..] };
@@ -224,7 +224,8 @@ impl<'a> Processes<'a> {
             if index == 0 {
                 measurement.work = pass.work;
                 measurement.printed = pass.printed;
-                measurement.circumstances = Circumstances { pace: Some(pace), ..pass.circumstances };
+                measurement.circumstances =
+                    Circumstances { pace: Some(pace), ready_tasks, ..pass.circumstances };
             }
             pass.values.append(&mut measurement.values);
             measurement.values = pass.values;

@@ -315,8 +315,12 @@ fn what_disturbs_runs_is_said_and_not_judged() {
         }
         fn perform(&mut self, planned: &PlannedRun) -> Result<Measurement> {
             let mut made = self.0.perform(planned)?;
-            made.circumstances =
-                Circumstances { printed: Some("same".to_owned()), exit: Some(0), pace: Some(1e-5) };
+            made.circumstances = Circumstances {
+                printed: Some("same".to_owned()),
+                exit: Some(0),
+                pace: Some(1e-5),
+                ready_tasks: Some(3.0),
+            };
             (self.1)(self.0.made.len(), planned, &mut made);
             Ok(made)
         }
@@ -370,6 +374,9 @@ fn what_disturbs_runs_is_said_and_not_judged() {
     });
     refused("the speed of the processor changed by 100 %", |number, _, made| {
         made.circumstances.pace = Some(if number % 3 == 0 { 2e-5 } else { 1e-5 });
+    });
+    refused("other work had 9 tasks for each processor", |_, _, made| {
+        made.circumstances.ready_tasks = Some(9.0);
     });
     // A program that prints its time prints something else in each run.
     for found in judged(|number, _, made| made.circumstances.printed = Some(number.to_string())).workloads {

@@ -99,6 +99,8 @@ struct MeasuredRounds {
     jumped: bool,
     /// Change of the processor's speed, as a share.
     pace: f64,
+    /// That the machine had too much other work.
+    overload: Option<String>,
     /// What else the machine did.
     disturbances: Vec<String>,
 }
@@ -171,12 +173,13 @@ impl OutputBench<'_> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let (began, before) = (Instant::now(), machine::activity(Path::new("/")));
         let mut jumped = false;
-        let (wall, mut looks) = (Clock::start(0.0), Vec::new());
+        let (wall, mut looks, mut tasks) = (Clock::start(0.0), Vec::new(), Vec::new());
         let rounds = judge::rounds(
             &counts,
             time,
             &mut Generator::new(1),
             |side, layout| {
+                tasks.extend(pace::ready_tasks());
                 looks.push(pace::look());
                 let mut sum = 0.0;
                 for _ in 0..runs {
@@ -205,7 +208,8 @@ impl OutputBench<'_> {
             disturbances.push(pace::in_words(pace));
         }
         jumped |= wall.wall_ahead().abs() > clock::JUMP;
-        Ok(MeasuredRounds { rounds, by_cycles, took, jumped, pace, disturbances })
+        let overload = pace::overload(&tasks);
+        Ok(MeasuredRounds { rounds, by_cycles, took, jumped, pace, overload, disturbances })
     }
 
     /// True if the command prints another result after; not if it never prints the same.
@@ -405,6 +409,9 @@ fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
 
 /// The judgement, or why there is none.
 fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String> {
+    if let Some(why) = measured.overload.as_ref().filter(|_| !measured.by_cycles) {
+        return Err(why.clone());
+    }
     if !measured.by_cycles && measured.pace > pace::TOO_UNSTEADY {
         return Err(pace::in_words(measured.pace));
     }
@@ -415,4 +422,51 @@ fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String
         return Err(why);
     }
     judge::judge(&measured.rounds, 1).ok_or_else(|| "the linker made no layouts to compare".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a build that takes a tenth less.
+    fn measured() -> MeasuredRounds {
+        let round = |number: usize| {
+            let cost =
+                |share: f64, layout: usize| share * (1.0 + 1e-4 * ((number * 7 + layout * 3) % 5) as f64);
+            [1.0, 0.9].map(|share| (0..5).map(|layout| cost(share, layout)).collect()).to_vec()
+        };
+        MeasuredRounds {
+            rounds: (0..16).map(round).collect(),
+            by_cycles: false,
+            took: Duration::from_secs(16),
+            jumped: false,
+            pace: 0.0,
+            overload: None,
+            disturbances: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn disturbed_times_are_not_judged_and_cycles_are() {
+        let is_judged = |change: &dyn Fn(&mut MeasuredRounds)| {
+            [false, true].map(|by_cycles| {
+                let mut measured = MeasuredRounds { by_cycles, ..measured() };
+                change(&mut measured);
+                let mut cpu = json!({});
+                put_judged(&mut cpu, &measured);
+                assert_eq!(cpu["not_judged"].is_string(), cpu["answer"].is_null(), "{cpu}");
+                cpu["answer"] == judge::Answer::Saves.code()
+            })
+        };
+        assert_eq!(is_judged(&|_| ()), [true, true]);
+        assert_eq!(is_judged(&|measured| measured.jumped = true), [false, true]);
+        assert_eq!(is_judged(&|measured| measured.pace = 1.0), [false, true]);
+        assert_eq!(is_judged(&|measured| measured.overload = pace::overload(&[9.0])), [false, true]);
+        let shrinks = |measured: &mut MeasuredRounds| {
+            for (number, round) in measured.rounds.iter_mut().enumerate() {
+                round.iter_mut().flatten().for_each(|cost| *cost *= 0.95_f64.powi(number as i32));
+            }
+        };
+        assert_eq!(is_judged(&shrinks), [false, false]);
+    }
 }
