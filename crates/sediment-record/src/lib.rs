@@ -112,6 +112,10 @@ pub struct RecordSettings {
     pub blocks: BlockCoverage,
     /// Search for them in every program with a line table, for executions by line.
     pub lines: bool,
+    /// Event of perf's samples or branch records, in perf's words, such as `instructions:u`; None for the recorder's own choice.
+    pub event: Option<String>,
+    /// Samples of perf in a second of processor time; None for the recorder's own choice.
+    pub frequency: Option<u32>,
     /// When the recording is over, if nothing ends it before.
     pub until: Until,
     /// Ends the recording; what was recorded is kept.
@@ -167,6 +171,8 @@ impl Default for RecordSettings {
             exact: false,
             blocks: BlockCoverage::Never,
             lines: false,
+            event: None,
+            frequency: None,
             until: Until::default(),
             stop: Stop::default(),
         }

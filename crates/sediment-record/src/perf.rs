@@ -118,12 +118,24 @@ fn why_not(otherwise: &str, way_out: &str) -> Error {
 }
 
 fn record_branches(job: &mut RecordingJob<'_>) -> Result<Recorded> {
-    record(job, &BRANCH_OPTIONS)
+    let [option, event, rest @ ..] = BRANCH_OPTIONS;
+    let settings = job.settings;
+    let event = settings.event.as_deref().unwrap_or(event);
+    let mut options = vec![option, event];
+    options.extend(rest);
+    let rate = job.settings.frequency.map(|rate| rate.to_string());
+    options.extend(rate.iter().flat_map(|rate| ["-F", rate]));
+    record(job, &options)
 }
 
 fn record_stacks(job: &mut RecordingJob<'_>) -> Result<Recorded> {
-    let rate = samples_in_a_second(job.settings, most_samples()).to_string();
-    record(job, &["-e", event_of_samples(), "-g", "-F", &rate])
+    let rate = job.settings.frequency.unwrap_or_else(|| samples_in_a_second(job.settings, most_samples()));
+    let settings = job.settings;
+    let event = match &settings.event {
+        Some(event) => event,
+        None => event_of_samples(),
+    };
+    record(job, &["-e", event, "-g", "-F", &rate.to_string()])
 }
 
 /// True if the processor counts cycles, and the machine shows that.

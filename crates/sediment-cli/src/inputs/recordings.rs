@@ -8,6 +8,7 @@ use crate::ui::Ui;
 use crate::unit_graphs::{entries, is_recording};
 use sediment_core::binary::{Binary, Files as _, NoFiles};
 use sediment_core::plural::{counted, grouped};
+use sediment_core::profile::Profile;
 use sediment_core::skipped::Reason;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_read::read::{self, BuildIdList, Input, ReadSettings, RecordedDso, Recording, Step};
@@ -85,9 +86,16 @@ impl Inputs {
         trace: Option<&Path>,
         ui: &Ui,
     ) -> Result<(Recording, Resolved)> {
-        let recording = self.read(settings, ui)?;
+        let mut recording = self.read(settings, ui)?;
+        let names_no_file = recording.dsos().is_empty();
+        if names_no_file {
+            give_dsos(&mut recording, files);
+        }
         let settings_of_resolve = resolve::ResolveSettings { ignore_build_id, ..Default::default() };
         let mut resolved = resolve(&recording, files, settings_of_resolve, ui)?;
+        if names_no_file {
+            warn_of_unused(&recording, files, &resolved.profile, ui);
+        }
         self.replay(settings, &recording, &mut resolved, trace, ui)?;
         Ok((recording, resolved))
     }
@@ -313,6 +321,25 @@ fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &
     }
 }
 
+/// Where a recording names no files, its functions are sought in those that the user named.
+fn give_dsos(recording: &mut Recording, files: &SystemFiles) {
+    for path in files.not_recorded(&[]) {
+        recording.dso(RecordedDso { path: path.to_string_lossy().into_owned(), build_id: None });
+    }
+}
+
+/// Warns of those that define none of its functions.
+fn warn_of_unused(recording: &Recording, files: &SystemFiles, profile: &Profile, ui: &Ui) {
+    let functions = profile.functions();
+    let used: BTreeSet<&str> =
+        functions.iter().filter_map(|function| profile.key(*function).dso.as_deref()).collect();
+    for dso in recording.dsos() {
+        if label(dso, files).is_none_or(|label| !used.contains(label.as_str())) {
+            ui.warn(&format!("{} is not used: it defines none of the recorded functions", dso.path));
+        }
+    }
+}
+
 /// Warns of given binaries that match no recorded file.
 fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui) {
     const SAID: usize = 5;
@@ -320,8 +347,6 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
     let mut list = recorded.iter().take(SAID).copied().collect::<Vec<_>>().join(", ");
     if recorded.len() > SAID {
         list.push_str(&format!(" and {} more", recorded.len() - SAID));
-    } else if recorded.is_empty() {
-        list.push_str("functions of no known program");
     }
     for path in files.not_recorded(recording.dsos()) {
         let path = files::display(path);

@@ -10,8 +10,8 @@ use sediment_core::matching::identity;
 use sediment_core::matching::printed::{self, PrintedNames};
 use sediment_core::matching::renamed::{self, Renaming};
 use sediment_core::plural::counted;
-use sediment_core::profile::{FunctionIndex, FunctionKey, Profile};
-use std::collections::HashSet;
+use sediment_core::profile::{FunctionIndex, FunctionKey, Profile, acceptable};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// Number of renamed functions to print.
@@ -32,11 +32,22 @@ fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, f
         return;
     }
     let names = PrintedNames::of(&binary.functions);
-    let mut found = 0;
-    for function in meant {
-        let there = names.find(&profile.key(function).name).map(|index| &binary.functions[index]);
-        found += usize::from(there.is_some_and(|there| profile.rename(function, &there.name)));
-    }
+    let there = |key: &FunctionKey| {
+        Some(&binary.functions[names.find(&key.name)?].name)
+            .filter(|name| acceptable(name.as_bytes()).is_some())
+    };
+    let found: HashMap<FunctionKey, FunctionKey> = meant
+        .into_iter()
+        .filter_map(|function| {
+            let key = profile.key(function);
+            let symbol = FunctionKey { name: there(key)?.clone(), ..key.clone() };
+            Some((key.clone(), symbol))
+        })
+        .collect();
+    // Several printed names may be of one function.
+    let Some(joined) = profile.renamed(|key| found.get(key).unwrap_or(key).clone()) else { return };
+    *profile = joined;
+    let found = found.len();
     if found > 0 {
         ui.detail(&format!("{} of {file_name} found by printed names", counted(found, "function")));
     }

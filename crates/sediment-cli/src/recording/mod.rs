@@ -42,6 +42,12 @@ pub(crate) struct RecordingOptions {
     /// bursts; breakpoints estimate call rates [default: all calls of the first ten seconds, then 5]
     #[arg(long, value_name = "PERCENT", value_parser = values::overhead)]
     overhead: Option<f64>,
+    /// With perf: event of the samples, in perf's words [default: branches:u, or cycles:u, or cpu-clock:u]
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// With perf: samples in a second of processor time [default: what costs no more than --overhead; 1000 without]
+    #[arg(short = 'F', long, value_name = "HERTZ", value_parser = clap::value_parser!(u32).range(1..))]
+    freq: Option<u32>,
     /// Count all calls, however long the program runs
     #[arg(long, conflicts_with = "overhead")]
     exact: bool,
@@ -160,6 +166,10 @@ impl RecordingOptions {
         let startup = wanted == RecordingUse::FirstUses;
         let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
+        if (self.event.is_some() || self.freq.is_some()) && !recorder.name.starts_with("perf-") {
+            let why = format!("{} takes no samples: --event and --freq are for perf", recorder.name);
+            return Err(Error::new(ErrorCode::Usage, why).with_hint("add --method perf-stacks"));
+        }
         let mut link = None;
         if recorder.traces {
             let program = match target {
@@ -270,6 +280,8 @@ impl RecordingOptions {
             exact: self.exact,
             blocks,
             lines: wanted == RecordingUse::Lines,
+            event: self.event.clone(),
+            frequency: self.freq,
             until,
             stop: front::stop_on_signals()?,
         })

@@ -18,6 +18,7 @@ pub(crate) fn cases() -> Vec<Trial> {
         ("no_names_of_this_machine_for_another", no_names_of_this_machine_for_another),
         ("files_not_asked_for_are_passed_over", files_not_asked_for_are_passed_over),
         ("a_replaced_program_is_found", a_replaced_program_is_found),
+        ("printed_names_are_found_in_the_program", printed_names_are_found_in_the_program),
     ];
     cases.iter().map(|(name, run)| case(name, NEEDS, *run)).collect()
 }
@@ -51,6 +52,44 @@ fn record(folder: &Path, more: &[&str]) {
     arguments.extend(more);
     arguments.extend(["--", "./prog"]);
     run(folder, "perf", &arguments);
+}
+
+/// Stacks that name no file, with names as tools print them, cut short, suffixed or of clones of another build: each is the symbol of
+/// the program, at import and for `order`.
+fn printed_names_are_found_in_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let program = "volatile int s;
+#define N __attribute__((noinline))
+N int stop(int n) __asm__(\"_ZN1B4stopEi\");
+N int run(int n) __asm__(\"_ZN1B3runEi\");
+N int once(int n) __asm__(\"_ZN12_GLOBAL__N_14onceEv\");
+int stop(int n) { return s += n; }
+int once(int n) { return s ^= n; }
+int run(int n) { return stop(n) + once(n); }
+int main(void) { return run(3) == 1; }
+";
+    compile(folder, program, "prog");
+    std::fs::write(
+        folder.join("p.folded"),
+        "prog;main;B::run(int);B::stop(int) 100
+prog;main;B::run(int);(anonymous namespace)::once() [clone .isra.0] 50
+prog;main+0x1f;B::run(int)+0x4 20
+prog;main;B::run;B::stop 5
+prog;main;puts@plt+0x6 1
+",
+    )
+    .unwrap();
+    imported(folder, "p.folded", &["--binary", "prog"]);
+    let found = ["_ZN1B4stopEi", "_ZN12_GLOBAL__N_14onceEv", "_ZN1B3runEi"].map(|name| samples(folder, name));
+    assert_eq!(found, [105, 50, 20]);
+    imported(folder, "p.folded", &[]);
+    let arguments = ["order", "p.gv", "--binary", "prog", "--linker", "lld", "--min-coverage", "95"];
+    let done = command(folder, &arguments).output().unwrap();
+    assert_eq!(code(&done), 0, "{}", err(&done));
+    for name in ["main", "_ZN1B4stopEi", "_ZN12_GLOBAL__N_14onceEv", "_ZN1B3runEi"] {
+        assert!(out(&done).lines().any(|line| line == name), "{name}: {}", out(&done));
+    }
 }
 
 /// Imports with an empty home, so that perf's own copies are not found.

@@ -21,7 +21,8 @@ pub struct PrintedSymbol<'a> {
 /// Takes a printed symbol apart.
 #[must_use]
 pub fn symbol(printed: &[u8]) -> PrintedSymbol<'_> {
-    let plt = printed.ends_with(b"@plt");
+    // Offsets stand behind the suffix: `puts@plt+0x6`.
+    let plt = printed.ends_with(b"@plt") || memchr::memmem::find(printed, b"@plt+0x").is_some();
     // An `@` in front is no separator: there would be no name left.
     // Some profilers name what has no symbol by its address: `func@0x401000`.
     let separates = |at: &usize| *at > 0 && !is_address(&printed[at + 1..]);

@@ -243,3 +243,26 @@ impl NamedRanges {
         self.next > 0 && address < self.ranges[self.next - 1].1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_named_function_covers_its_bytes_and_those_of_functions_inside() {
+        let function = |address: u64, size: u64| BinaryFunction {
+            name: "named".to_owned(),
+            address,
+            size,
+            section: ".text".to_owned(),
+            file: None,
+            local: false,
+            ifunc: false,
+            untyped: false,
+        };
+        let named = [function(0x10, 0x20), function(0x18, 4), function(0x40, 0)];
+        let mut reach = Reach::of(&named);
+        let asked = [0xf, 0x10, 0x1c, 0x2f, 0x30, 0x40, 0x41];
+        assert_eq!(asked.map(|address| reach.covers(address)), [false, true, true, true, false, true, false]);
+    }
+}

@@ -3,9 +3,10 @@
 //!
 //! Tools print `B::run(int)`, `B::run`, `B::run(int) [clone .isra.0]`, `core::fmt::write::h0123456789abcdef`, `main+0x1f`,
 //! `std::vector<int, std::allo...`. Names are compared without blanks. A function is meant if it is the only one that fits, where names
-//! of one address are one function.
+//! of one address are one function. Another build may have a function as another clone, or not as a clone: if nothing else fits, clones
+//! are compared by the function that they are made from.
 
-use crate::binary::BinaryFunction;
+use crate::binary::{BinaryFunction, names};
 use crate::demangle;
 use std::collections::HashMap;
 
@@ -22,6 +23,8 @@ pub struct PrintedNames {
     /// All forms, sorted, for names that are cut.
     sorted: Vec<(String, usize)>,
     plain: HashMap<String, usize>,
+    /// By printed form, or name, of what a clone is made from: the function; None where several fit.
+    stems: HashMap<String, Option<usize>>,
 }
 
 impl PrintedNames {
@@ -31,13 +34,25 @@ impl PrintedNames {
         let mut forms: HashMap<String, Option<usize>> = HashMap::new();
         let mut sorted = Vec::new();
         let mut plain = HashMap::new();
+        let mut stems = HashMap::new();
         for (index, function) in functions.iter().enumerate() {
-            plain.entry(function.name.clone()).or_insert(index);
-            for form in demangle::forms(&function.name) {
-                let form = squeezed(&form);
-                let known = forms.entry(form.clone()).or_insert(Some(index));
+            let add = |table: &mut HashMap<String, Option<usize>>, form: &str| {
+                let known = table.entry(form.to_owned()).or_insert(Some(index));
                 if known.is_some_and(|other| functions[other].address != function.address) {
                     *known = None;
+                }
+            };
+            plain.entry(function.name.clone()).or_insert(index);
+            // A cold part is not the function.
+            let is_whole = names::split_from(&function.name).is_none();
+            if is_whole {
+                add(&mut stems, names::stem(&function.name));
+            }
+            for form in demangle::forms(&function.name) {
+                let form = squeezed(&form);
+                add(&mut forms, &form);
+                if is_whole {
+                    add(&mut stems, without_clone(&form));
                 }
                 sorted.push((form, index));
             }
@@ -45,14 +60,18 @@ impl PrintedNames {
         }
         sorted.sort();
         let addresses = functions.iter().map(|function| function.address).collect();
-        Self { addresses, forms, sorted, plain }
+        Self { addresses, forms, sorted, plain, stems }
     }
 
     /// Index of the only function that this name may mean; None if there is none, or are several.
     #[must_use]
     pub fn find(&self, printed: &str) -> Option<usize> {
         let printed = printed.trim();
-        self.whole(printed).or_else(|| self.whole(without_offset(printed)?)).or_else(|| self.cut(printed))
+        let plain = without_offset(printed).unwrap_or(printed);
+        self.whole(printed)
+            .or_else(|| self.whole(plain))
+            .or_else(|| self.clone_of_same(plain))
+            .or_else(|| self.cut(printed))
     }
 
     fn whole(&self, printed: &str) -> Option<usize> {
@@ -62,6 +81,17 @@ impl PrintedNames {
         let form = squeezed(printed);
         let found = |form: &str| self.forms.get(form).copied().flatten();
         found(&form).or_else(|| found(without_hash(&form)?))
+    }
+
+    /// The only function that is this one, or a clone of it, or that this one is a clone of.
+    fn clone_of_same(&self, printed: &str) -> Option<usize> {
+        let form = squeezed(printed);
+        if names::split_from(printed).is_some() || form.contains("[.cold") {
+            return None;
+        }
+        let form = without_clone(&form);
+        let form = without_hash(form).unwrap_or(form);
+        self.stems.get(names::stem(form)).copied().flatten()
     }
 
     /// The only function of which this is the beginning of a name, where the name is visibly cut.
@@ -100,6 +130,11 @@ fn squeezed(name: &str) -> String {
     }
     // GNU's demangler writes each suffix on its own; it may stand for one of several parts.
     text.replace("][.", ".")
+}
+
+/// Without `[.isra.0]` behind it.
+fn without_clone(form: &str) -> &str {
+    form.find("[.").map_or(form, |at| &form[..at])
 }
 
 /// Without the hash that every build of Rust has another of.
@@ -146,6 +181,9 @@ mod tests {
             function("_ZN1CC1Ev", 10),
             function("_ZN1CC2Ev", 10),
             function("_Z3addIiET_S0_S0_", 11),
+            function("copy", 12),
+            function("twice.part.0", 13),
+            function("twice.part.1", 14),
         ];
         let names = PrintedNames::of(&functions);
         let cases = [
@@ -172,6 +210,18 @@ mod tests {
             ("_ZNSt6vectorIiSaIiEE9push_b", Some(8)),
             ("B::st...", None),
             ("B::gone(int)", None),
+            ("main+0x1f", Some(7)),
+            // Another build has another clone, or none.
+            ("work(char const*)", Some(5)),
+            ("work(char const*) [clone .constprop.3]", Some(5)),
+            ("(anonymous namespace)::once() [clone .isra.0]", Some(4)),
+            ("B::stop(int) [clone .part.0] [clone .isra.0]+0x8", Some(2)),
+            ("copy.isra.0", Some(12)),
+            ("copy [clone .constprop.1]", Some(12)),
+            ("copy.constprop.0+0x10", Some(12)),
+            ("twice.isra.0+0x10", None),
+            ("work(char const*) [clone .cold]", None),
+            ("copy.cold", None),
             ("", None),
         ];
         for (printed, expected) in cases {

@@ -2,7 +2,7 @@
 //! Classifies frames by the name of the function or object, where a profiler prints nothing else.
 
 /// Beginnings of the names by which the kernel is entered, from a call or by an interrupt. No program has functions of these names.
-const KERNEL_ENTRIES: [&[u8]; 46] = [
+const KERNEL_ENTRIES: [&[u8]; 61] = [
     // x86, since Linux 4.1 and 5.8.
     b"entry_SYSCALL",
     b"entry_INT80",
@@ -53,9 +53,24 @@ const KERNEL_ENTRIES: [&[u8]; 46] = [
     b"ret_fast_syscall",
     b"ret_slow_syscall",
     b"retint_",
+    b"sysret_check",
+    b"sysret_careful",
+    b"sysret_signal",
+    b"sysret_audit",
+    b"sysexit_audit",
+    b"sysexit_from_sys_call",
+    b"syscall_return_via_sysret",
+    b"swapgs_restore_regs_and_return_to_user",
+    b"invalidate_interrupt",
+    b"interrupt_return_srr_",
+    b"fast_interrupt_return_srr",
+    b"tlb_do_page_fault_",
+    b"el1h_64_",
+    b"el1_irq",
+    b"el1_sync",
 ];
 /// Entries by their whole names: 32-bit Arm, POWER, s390x, RISC-V, MIPS.
-const WHOLE_KERNEL_ENTRIES: [&[u8]; 22] = [
+const WHOLE_KERNEL_ENTRIES: [&[u8]; 30] = [
     b"el0_da",
     b"el0_ia",
     b"el0_undef",
@@ -78,9 +93,17 @@ const WHOLE_KERNEL_ENTRIES: [&[u8]; 22] = [
     b"ext_int_handler",
     b"handle_sys64",
     b"handle_syscall",
+    b"handle_adel_int",
+    b"handle_ades_int",
+    b"kernel_thread_helper",
+    b"kernel_thread_starter",
+    b"child_rip",
+    b"call_softirq",
+    b"int_with_check",
+    b"int_careful",
 ];
 /// Functions deep in the kernel, whatever its entry is called: all that they call is the kernel's, too.
-const INSIDE_KERNEL: [&[u8]; 22] = [
+const INSIDE_KERNEL: [&[u8]; 42] = [
     b"do_syscall_64",
     b"do_fast_syscall_32",
     b"do_int80_syscall_32",
@@ -103,9 +126,29 @@ const INSIDE_KERNEL: [&[u8]; 22] = [
     b"do_mem_abort",
     b"syscall_trace_enter",
     b"exit_to_user_mode_",
+    b"x64_sys_call",
+    b"ia32_sys_call",
+    b"do_notify_resume",
+    b"do_work_pending",
+    b"do_softirq",
+    b"__do_softirq",
+    b"do_IRQ",
+    b"irq_exit",
+    b"irq_enter",
+    b"irqentry_e",
+    b"plat_irq_dispatch",
+    b"gic_handle_irq",
+    b"system_call_exception",
+    b"interrupt_exit_user_prepare",
+    b"prepare_exit_to_usermode",
+    b"syscall_return_slowpath",
+    b"syscall_exit_to_user_mode",
+    b"do_el0_svc",
+    b"el0t_",
+    b"trace_do_page_fault",
 ];
 /// Words that a program may use as well: entries where what follows is the kernel's handler of that name.
-const UNSURE_ENTRIES: [&[u8]; 27] = [
+const UNSURE_ENTRIES: [&[u8]; 30] = [
     b"page_fault",
     b"system_call",
     b"sysenter_entry",
@@ -133,6 +176,9 @@ const UNSURE_ENTRIES: [&[u8]; 27] = [
     b"handle_sys",
     b"spurious_interrupt",
     b"error_interrupt",
+    b"work_pending",
+    b"slow_work_pending",
+    b"int_signal",
 ];
 
 /// Functions that nothing else calls than the kernel, the dynamic linker or the C library, at the start of a process or thread.
@@ -162,13 +208,23 @@ pub(super) fn enters_kernel(name: &[u8], callee: Option<&[u8]>) -> bool {
     begins(&KERNEL_ENTRIES)
         || WHOLE_KERNEL_ENTRIES.contains(&name)
         || begins(&INSIDE_KERNEL)
+        || is_interrupt_handler(name)
+        || callee.is_some_and(|callee| callee.strip_prefix(b"smp_") == Some(name))
         || UNSURE_ENTRIES.contains(&name) && callee.is_some_and(|callee| handles(callee, name))
+}
+
+/// True for what the entry of an interrupt between processors calls: `smp_reboot_interrupt`, `smp_x86_platform_ipi`.
+fn is_interrupt_handler(name: &[u8]) -> bool {
+    name.starts_with(b"smp_") && (name.ends_with(b"_interrupt") || name.ends_with(b"_ipi"))
 }
 
 /// True for the kernel's own handler of an entry.
 fn handles(callee: &[u8], entry: &[u8]) -> bool {
     const PREFIXES: [&[u8]; 6] = [b"do_", b"__do_", b"trace_do_", b"smp_", b"exc_", b"fixup_"];
-    const OTHERS: [&[u8]; 10] = [
+    const OTHERS: [&[u8]; 13] = [
+        b"do_notify_resume",
+        b"do_work_pending",
+        b"__do_syscall",
         b"sys_",
         b"SyS_",
         b"do_IRQ",
@@ -239,6 +295,13 @@ mod tests {
         assert!(enters(b"page_fault", Some(b"do_page_fault")) && enters(b"system_call", Some(b"sys_read")));
         assert!(!enters(b"page_fault", Some(b"read_page")) && !enters(b"page_fault", None));
         assert!(enters(b"__x64_sys_read", None) && !enters(b"overflow", Some(b"do_work")));
+        // Ways out of the kernel, softirqs, and interrupts whose entry no list has.
+        for name in ["sysret_signal", "call_softirq", "do_IRQ", "smp_reboot_interrupt"] {
+            assert!(enters(name.as_bytes(), None), "{name}");
+        }
+        assert!(enters(b"x86_platform_ipi", Some(b"smp_x86_platform_ipi")));
+        assert!(enters(b"work_pending", Some(b"do_notify_resume")) && !enters(b"work_pending", None));
+        assert!(enters(b"system_call", Some(b"__do_syscall")) && !enters(b"smp_lock", None));
         assert!(
             begins_thread(b"__libc_start_call_main")
                 && begins_thread(b"main")

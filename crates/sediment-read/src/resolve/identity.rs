@@ -82,8 +82,9 @@ impl Fit {
         }
     }
 
+    /// One address alone may lie between the parts of an instruction, as after a prefix that code jumps over.
     fn is_other(&self) -> bool {
-        self.misfits * DOUBT > self.checked
+        self.misfits > 1 && self.misfits * DOUBT > self.checked
     }
 
     fn is_same(&self) -> bool {

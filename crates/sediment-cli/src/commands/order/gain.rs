@@ -40,6 +40,9 @@ pub(super) fn print_gain(
     let order: Vec<FunctionId> = made.order.functions().collect();
     let gain = program.gain(&order).filter(|_| !made.is_estimated)?;
     ui.note(&format!("order: {}", forecast.in_words(&gain)));
+    if forecast.would_gain_by_trace(&gain) {
+        ui.note("order: this profile has no order in time; by a trace (--trace) the order often saves more misses");
+    }
     Some(gain)
 }
 
@@ -53,6 +56,13 @@ pub(crate) struct Forecast<'a> {
 }
 
 impl Forecast<'_> {
+    /// True where calls alone made the order of a program that does not fit the TLB.
+    fn would_gain_by_trace(&self, gain: &Gain) -> bool {
+        let has_affinity = || self.profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some());
+        let is_worth_it = !gain.fits() && !is_nothing(gain, worth(gain, self.profile));
+        !self.is_counted && is_worth_it && !has_affinity()
+    }
+
     /// Hot pages and misses now and after, of which work, and what that is worth at most.
     pub(crate) fn in_words(&self, gain: &OrderGain) -> String {
         let (before, after) = (gain.before.hot_pages, gain.after.hot_pages);

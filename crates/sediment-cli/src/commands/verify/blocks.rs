@@ -165,7 +165,7 @@ const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
         "static tables of distances between labels; on AArch64 also exceptions, jump tables or asm goto",
     ),
     (Some(WhyWhole::Option), "-fno-reorder-blocks-and-partition"),
-    (None, "the map does not tell why"),
+    (None, "GCC had another reason, which its map does not have"),
 ];
 
 fn explained(layout: BlockLayout) -> &'static str {

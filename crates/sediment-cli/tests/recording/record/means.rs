@@ -267,7 +267,18 @@ fn samples_tell_blocks() {
     let without = Command::new(&built.program).output().unwrap();
     let mut record = sediment();
     // Samples enough of a program that runs for a second or two.
-    record.args(["record", "-o", "recorded.gv", "--method", "perf-stacks", "--overhead", "20%", "--"]);
+    record.args([
+        "record",
+        "-o",
+        "recorded.gv",
+        "--method",
+        "perf-stacks",
+        "-e",
+        "cpu-clock:u",
+        "-F",
+        "4000",
+        "--",
+    ]);
     let recorded = record.arg(&built.program).current_dir(shop.path()).stdin(Stdio::null()).output().unwrap();
     assert_eq!((code(&recorded), &recorded.stdout), (7, &without.stdout), "{}", err(&recorded));
     let profile = shop.profile();
