@@ -23,7 +23,7 @@ const LONGEST_LINE: u64 = 256;
 
 /// An installed package.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct InstalledPackage {
+pub(crate) struct Package {
     /// Its name as it was asked for.
     pub(crate) name: String,
     /// Name, version and release.
@@ -39,7 +39,7 @@ pub(crate) struct InstalledPackage {
     root: PathBuf,
 }
 
-impl InstalledPackage {
+impl Package {
     /// The package of this name, installed below `root`.
     pub(crate) fn find(name: &str, root: Option<&Path>) -> Result<Self> {
         if name.is_empty() || name.starts_with('-') || name.contains(char::is_whitespace) {
@@ -229,7 +229,7 @@ struct Database {
     /// Its database, below the root.
     at: &'static [&'static str],
     /// For the package of this name, below this root, by what is kept there.
-    ask: fn(&str, &Path, &str) -> Result<InstalledPackage>,
+    ask: fn(&str, &Path, &str) -> Result<Package>,
     /// For the package of a file of one of these paths.
     owner: fn(&[PathBuf], &Path, &str) -> Option<Owner>,
 }
@@ -243,7 +243,7 @@ const DATABASES: &[Database] = &[
     },
 ];
 
-fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<InstalledPackage> {
+fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<Package> {
     let admindir = format!("--admindir={}", root.join(at).display());
     let format = "--showformat=${Package}\\t${Version}\\t${db:Status-Abbrev}\\t${Sediment-Profiles}\\t${Bugs}\\t${source:Package}\\t${Maintainer}\\n";
     let said = answer("dpkg-query", &[&admindir, "--show", format, "--", name])?;
@@ -262,13 +262,12 @@ fn ask_dpkg(name: &str, root: &Path, at: &str) -> Result<InstalledPackage> {
     contacts.push(format!("its maintainer: {maintainer}"));
     let source = Some(source.to_owned());
     let owner = Owner { name: package.to_owned(), version: version.to_owned(), source, is_deb: true };
-    let mut found =
-        InstalledPackage::new(name, owner, format!("{package}-{version}"), &listed, contacts, root);
+    let mut found = Package::new(name, owner, format!("{package}-{version}"), &listed, contacts, root);
     found.takes_profiles = Some(takes_profiles.to_owned()).filter(|place| !place.is_empty());
     Ok(found)
 }
 
-fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<InstalledPackage> {
+fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<Package> {
     // Where this machine's rpm keeps its database need not be where that of the root does.
     let database = format!("--dbpath=/{at}");
     let root_option = format!("--root={}", root.display());
@@ -292,7 +291,7 @@ fn ask_rpm(name: &str, root: &Path, at: &str) -> Result<InstalledPackage> {
     let release = version.strip_prefix(plain).and_then(|rest| rest.strip_prefix('-')).unwrap_or(version);
     let owner = Owner { name: plain.to_owned(), version: release.to_owned(), source: None, is_deb: false };
     let contacts = contacts.into_iter().flatten().collect();
-    let mut found = InstalledPackage::new(name, owner, version.to_owned(), &listed, contacts, root);
+    let mut found = Package::new(name, owner, version.to_owned(), &listed, contacts, root);
     let place =
         provides.lines().find_map(|line| line.trim().strip_prefix("sediment-profiles(")?.strip_suffix(')'));
     found.takes_profiles = place.filter(|place| !place.is_empty()).map(str::to_owned);

@@ -240,20 +240,13 @@ impl RecordingOptions {
             }
         };
         inputs::tell_gaps(&resolved.profile, ui);
-        if let Some(warning) = (!startup).then(|| rough_rates(time, recorded.worked)).flatten() {
-            ui.warn(&warning);
-        }
-        if let Some(warning) = fault {
+        let rough = (!startup).then(|| rough_rates(time, recorded.worked)).flatten();
+        for warning in [rough, fault].into_iter().flatten() {
             ui.warn(&warning);
         }
         let (outcome, method) = (recorded.outcome, recorder.name);
-        Ok(RecordingSide::Recorder(Box::new(ResolvedRecording {
-            recording,
-            resolved,
-            outcome,
-            time,
-            method,
-        })))
+        let made = ResolvedRecording { recording, resolved, outcome, time, method };
+        Ok(RecordingSide::Recorder(Box::new(made)))
     }
 
     fn settings(&self, wanted: RecordingUse, only: Option<&Only<'_>>) -> Result<RecordSettings> {

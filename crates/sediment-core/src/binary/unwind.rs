@@ -261,7 +261,7 @@ mod tests {
             untyped: false,
         };
         let named = [function(0x10, 0x20), function(0x18, 4), function(0x40, 0)];
-        let mut reach = Reach::of(&named);
+        let mut reach = NamedRanges::of(&named);
         let asked = [0xf, 0x10, 0x1c, 0x2f, 0x30, 0x40, 0x41];
         assert_eq!(asked.map(|address| reach.covers(address)), [false, true, true, true, false, true, false]);
     }

@@ -11,7 +11,7 @@ use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::recordings;
 use crate::output::{Digits, Schema, SkippedItems};
-use crate::packages::{self, InstalledPackage};
+use crate::packages::{self, Package};
 use crate::recording::{Only, RecordingOptions, RecordingOutput, RecordingSide, RecordingUse};
 use crate::ui::Ui;
 use clap::Args;
@@ -97,11 +97,8 @@ struct CollectedFile {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let root = arguments.root.as_deref();
-    let mut packages = arguments
-        .packages
-        .iter()
-        .map(|name| InstalledPackage::find(name, root))
-        .collect::<Result<Vec<_>>>()?;
+    let mut packages =
+        arguments.packages.iter().map(|name| Package::find(name, root)).collect::<Result<Vec<_>>>()?;
     if let Some(package) = packages.iter().find(|package| !package.has_code()) {
         return Err(subject::without_code(package, &arguments.command, root));
     }
@@ -109,9 +106,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     arguments.json.as_deref().map_or(Ok(()), files::expect_to_write)?;
     ui.keep_short(2);
     let target = subject::target(arguments, &packages, ui)?;
-    if let (RecordingTarget::Processes(processes), true, false) =
-        (&target, packages.is_empty(), arguments.all)
-    {
+    let nothing_named = packages.is_empty() && !arguments.all;
+    if let (RecordingTarget::Processes(processes), true) = (&target, nothing_named) {
         packages = subject::packages_of(processes)?;
     }
     let several = packages.len() > 1 || arguments.all;
@@ -133,13 +129,11 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
     let files = SystemFiles::new(None, &[])?;
     let may_lack = packages.is_empty();
     if may_lack {
-        packages = executed(&made.recording)
-            .iter()
-            .filter_map(|name| InstalledPackage::find(name, None).ok())
-            .collect();
+        packages =
+            executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
     }
     let mut written = Vec::new();
-    let groups: Vec<&[InstalledPackage]> =
+    let groups: Vec<&[Package]> =
         if together { vec![&packages[..]] } else { packages.iter().map(std::slice::from_ref).collect() };
     for group in groups {
         let Some(package) = group.first() else { continue };
@@ -197,7 +191,7 @@ impl Arguments {
 
 /// Checks that the output can be written, and makes its folder. True for one file of several packages: it counts as one recording when it
 /// is merged.
-fn expect_output(arguments: &Arguments, packages: &[InstalledPackage], several: bool) -> Result<bool> {
+fn expect_output(arguments: &Arguments, packages: &[Package], several: bool) -> Result<bool> {
     let output = arguments.output.as_deref();
     // A folder that is not there yet is named by its slash.
     if let Some(folder) = output.filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/")) {
@@ -228,7 +222,7 @@ fn executed(recording: &Recording) -> BTreeSet<String> {
 pub(crate) fn of_packages(
     recording: &Recording,
     profile: &Profile,
-    packages: &[InstalledPackage],
+    packages: &[Package],
     files: &SystemFiles,
     ui: &Ui,
 ) -> Result<Profile> {
@@ -263,7 +257,7 @@ pub(crate) fn of_packages(
 }
 
 /// The error where packages executed nothing.
-fn nothing_of(recording: &Recording, packages: &[InstalledPackage], files: &SystemFiles) -> Error {
+fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) -> Error {
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     let what = format!("recorded no function of {}", names.join(", "));
     let is_own = |dso: &&RecordedDso| packages.iter().any(|package| package.has(&dso.path));
@@ -300,7 +294,7 @@ fn has_no_names(dso: &RecordedDso, files: &SystemFiles) -> bool {
 /// Writes a package's profile to a file, or to a folder; says where.
 pub(crate) fn write(
     profile: &Profile,
-    package: &InstalledPackage,
+    package: &Package,
     output: Option<&Path>,
     several: bool,
     ui: &Ui,
@@ -316,7 +310,7 @@ pub(crate) fn write(
 }
 
 /// The file for a package's profile, or the folder for its parts.
-fn place(package: &InstalledPackage, output: Option<&Path>, several: bool) -> Result<PathBuf> {
+fn place(package: &Package, output: Option<&Path>, several: bool) -> Result<PathBuf> {
     let name = || {
         sediment_core::escape::file_name(&package.name.replace(':', "-"))
             .ok_or_else(|| Error::new(ErrorCode::Usage, format!("{} cannot be a file name", package.name)))

@@ -2,7 +2,7 @@
 //! `collect --send`: shows what would be sent, asks, and sends it by curl, which knows the proxies and certificates of the machine.
 
 use crate::files;
-use crate::packages::InstalledPackage;
+use crate::packages::Package;
 use crate::ui::Ui;
 use clap::Args;
 use sediment_core::profile::{Profile, text};
@@ -75,7 +75,7 @@ impl Sending {
     }
 
     /// Shows the profile, asks, and sends it. True if it was sent.
-    pub(super) fn send(&self, profile: &Profile, package: &InstalledPackage, ui: &Ui) -> Result<bool> {
+    pub(super) fn send(&self, profile: &Profile, package: &Package, ui: &Ui) -> Result<bool> {
         let Some(url) = &self.send else { return Ok(false) };
         let text = text::print(profile);
         ui.show(&text);

@@ -3,7 +3,7 @@
 
 use super::Arguments;
 use crate::files;
-use crate::packages::{self, InstalledPackage};
+use crate::packages::{self, Package};
 use crate::ui::Ui;
 use sediment_core::{Error, ErrorCode, Result};
 use sediment_process::Command;
@@ -20,11 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const LONGEST_ANSWER: usize = 1 << 20;
 
 /// The program or processes to record.
-pub(super) fn target(
-    arguments: &Arguments,
-    packages: &[InstalledPackage],
-    ui: &Ui,
-) -> Result<RecordingTarget> {
+pub(super) fn target(arguments: &Arguments, packages: &[Package], ui: &Ui) -> Result<RecordingTarget> {
     if let Some(unit) = &arguments.service {
         return service(unit).map(RecordingTarget::Processes);
     }
@@ -38,7 +34,7 @@ pub(super) fn target(
 }
 
 /// The command, with the package's program in place of a script of the same name that stands before it on PATH.
-fn behind_shim(command: &[OsString], packages: &[InstalledPackage], ui: &Ui) -> Vec<OsString> {
+fn behind_shim(command: &[OsString], packages: &[Package], ui: &Ui) -> Vec<OsString> {
     let mut command = command.to_vec();
     let Some(word) = command.first_mut() else { return command };
     let found = files::on_path(word);
@@ -56,7 +52,7 @@ fn behind_shim(command: &[OsString], packages: &[InstalledPackage], ui: &Ui) -> 
 }
 
 /// The error for a package without compiled code: it names the package of the interpreter of its scripts, or of the command's.
-pub(super) fn without_code(package: &InstalledPackage, command: &[OsString], root: Option<&Path>) -> Error {
+pub(super) fn without_code(package: &Package, command: &[OsString], root: Option<&Path>) -> Error {
     let error = Error::new(ErrorCode::NotFound, format!("{} has no compiled code of its own", package.name));
     let of_package = package.scripts().into_iter().map(|(_, interpreter)| interpreter);
     let program = command.first().and_then(|word| files::on_path(word).into_iter().next());
@@ -147,12 +143,12 @@ fn ancestors() -> BTreeSet<i32> {
 }
 
 /// The packages of these processes' programs.
-pub(super) fn packages_of(processes: &[i32]) -> Result<Vec<InstalledPackage>> {
+pub(super) fn packages_of(processes: &[i32]) -> Result<Vec<Package>> {
     let programs = processes.iter().filter_map(|id| std::fs::read_link(format!("/proc/{id}/exe")).ok());
     let owners: BTreeSet<_> = programs.filter_map(|program| packages::owner(&program, None)).collect();
     if owners.is_empty() {
         return Err(Error::new(ErrorCode::NotFound, "the processes run no program of an installed package")
             .with_hint("record them by `sediment record --pid`"));
     }
-    owners.iter().map(|owner| InstalledPackage::find(&owner.name, None)).collect()
+    owners.iter().map(|owner| Package::find(&owner.name, None)).collect()
 }

@@ -2,13 +2,13 @@
 //! The contents of a collected file, in ten lines at most, and where it may go.
 
 use crate::files::SystemFiles;
-use crate::packages::{self, InstalledPackage};
+use crate::packages::{self, Package};
 use crate::ui::Ui;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
 
 /// Says in a few lines what would be sent.
-pub(super) fn tell_contents(profile: &Profile, package: &InstalledPackage, files: &SystemFiles, ui: &Ui) {
+pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     const TOLD: usize = 4;
     let functions = profile.functions();
     let labels = profile.dsos();
@@ -36,7 +36,7 @@ pub(super) fn tell_contents(profile: &Profile, package: &InstalledPackage, files
 }
 
 /// Says in a line how to get the symbols of a package's stripped files, for those who want to see names.
-fn tell_symbols(profile: &Profile, package: &InstalledPackage, files: &SystemFiles, ui: &Ui) {
+fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
     let nameless = |facts: &&sediment_core::profile::DsoFacts| facts.unresolved;
     let Some(build_id) = profile.dsos().values().find(nameless).and_then(|facts| facts.build_id.as_deref())
     else {
@@ -54,7 +54,7 @@ fn tell_symbols(profile: &Profile, package: &InstalledPackage, files: &SystemFil
 }
 
 /// Says where the package takes profiles, if it does.
-pub(super) fn tell_where_to_send(package: &InstalledPackage, ui: &Ui) {
+pub(super) fn tell_where_to_send(package: &Package, ui: &Ui) {
     if let Some(place) = &package.takes_profiles {
         return ui.note(&format!("nothing was sent; {} takes profiles: {place}", package.name));
     }

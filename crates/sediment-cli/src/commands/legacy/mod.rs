@@ -9,7 +9,7 @@ use crate::compiler;
 use crate::exit::ExitCode;
 use crate::files::{self, SystemFiles};
 use crate::inputs::{self, recordings, settings, weights};
-use crate::packages::InstalledPackage;
+use crate::packages::Package;
 use crate::ui::Ui;
 use crate::wrapper::{Profiles, dso_in};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -146,7 +146,7 @@ fn gen_profiles(matches: &ArgMatches, ui: &Ui) -> Result<()> {
     let missing =
         || Error::new(ErrorCode::InvalidArgument, "gen_profiles needs an output, a package and recordings");
     let output: &PathBuf = matches.get_one("output").ok_or_else(missing)?;
-    let package = InstalledPackage::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
+    let package = Package::find(matches.get_one::<String>("package").ok_or_else(missing)?, None)?;
     let settings = sediment_read::read::ReadSettings::default();
     let inputs = recordings::Inputs::open(&inputs(matches), ui)?;
     let files = SystemFiles::new(None, &[])?;

@@ -408,7 +408,7 @@ fn put_judged(cpu: &mut Value, measured: &MeasuredRounds) {
 }
 
 /// The judgement, or why there is none.
-fn judgement(measured: &Measured) -> std::result::Result<Judgement, String> {
+fn judgement(measured: &MeasuredRounds) -> std::result::Result<Judgement, String> {
     if let Some(why) = measured.overload.as_ref().filter(|_| !measured.by_cycles) {
         return Err(why.clone());
     }
@@ -448,7 +448,7 @@ mod tests {
 
     #[test]
     fn disturbed_times_are_not_judged_and_cycles_are() {
-        let is_judged = |change: &dyn Fn(&mut Measured)| {
+        let is_judged = |change: &dyn Fn(&mut MeasuredRounds)| {
             [false, true].map(|by_cycles| {
                 let mut measured = MeasuredRounds { by_cycles, ..measured() };
                 change(&mut measured);
@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(is_judged(&|measured| measured.jumped = true), [false, true]);
         assert_eq!(is_judged(&|measured| measured.pace = 1.0), [false, true]);
         assert_eq!(is_judged(&|measured| measured.overload = pace::overload(&[9.0])), [false, true]);
-        let shrinks = |measured: &mut Measured| {
+        let shrinks = |measured: &mut MeasuredRounds| {
             for (number, round) in measured.rounds.iter_mut().enumerate() {
                 round.iter_mut().flatten().for_each(|cost| *cost *= 0.95_f64.powi(number as i32));
             }

@@ -57,7 +57,7 @@ pub(crate) struct Forecast<'a> {
 
 impl Forecast<'_> {
     /// True where calls alone made the order of a program that does not fit the TLB.
-    fn would_gain_by_trace(&self, gain: &Gain) -> bool {
+    fn would_gain_by_trace(&self, gain: &OrderGain) -> bool {
         let has_affinity = || self.profile.edges().iter().any(|(_, _, facts)| facts.affinity.is_some());
         let is_worth_it = !gain.fits() && !is_nothing(gain, worth(gain, self.profile));
         !self.is_counted && is_worth_it && !has_affinity()

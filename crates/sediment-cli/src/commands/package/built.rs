@@ -3,7 +3,7 @@
 //! are installed of it. A profile keeps only these: what a maintainer's shell did is no matter of the package.
 
 use crate::files;
-use crate::packages::InstalledPackage;
+use crate::packages::Package;
 use crate::values::{self, Glob};
 use sediment_core::profile::{Profile, split};
 use sediment_core::{Error, ErrorCode, Result};
@@ -52,7 +52,7 @@ impl BuiltNames {
     /// Adds a package of the recipe, and its files where it is installed.
     pub(super) fn add_package(&mut self, name: &str) {
         if self.packages.insert(plain(name)) {
-            if let Ok(installed) = InstalledPackage::find(name, None) {
+            if let Ok(installed) = Package::find(name, None) {
                 self.files.extend(installed.file_names());
             }
         }

@@ -187,7 +187,8 @@ fn rooms_do_not_know_what_they_must_not() {
 fn commands_are_commands() {
     let folder = source("sediment-cli").join("commands");
     let text = read(&folder.join("mod.rs"));
-    let variants = text.split_once("enum Command {").and_then(|(_, rest)| rest.split_once('}')).unwrap().0;
+    let variants =
+        text.split_once("enum SedimentCommand {").and_then(|(_, rest)| rest.split_once('}')).unwrap().0;
     let commands: BTreeSet<String> = variants
         .lines()
         .filter_map(|line| Some(line.trim().split_once('(')?.0.to_lowercase()))
