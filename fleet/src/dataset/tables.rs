@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Columns of a dataset's tables, and their Parquet files.
 //!
-//! The schema is public (docs/fleet.md): other engines read these files. A change of it raises [`SCHEMA`](super::catalog::SCHEMA).
+//! The schema is public (docs/background/fleet-tables.md): other engines read these files. A change of it raises [`SCHEMA`](super::catalog::SCHEMA).
 
 use crate::submission::Sums;
 use datafusion::arrow::array::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The text of queries. It is standard SQL on integers and decimals without rounding, so that other engines give the same rows
-//! (docs/fleet.md). Functions that this program gives the engine stand for joins.
+//! (docs/background/fleet-tables.md). Functions that this program gives the engine stand for joins.
 
 use super::factors::Scale;
 

@@ -4,7 +4,7 @@
 //!
 //! One function may have several graphs, of builds that differ. Text of the attribute `blocks`: for each graph its
 //! hash in hexadecimal, a colon and its blocks, `3=120` for an executed one and `5=?` for one of which nothing can be
-//! known; `; ` between graphs, the heaviest first (docs/profile-format.md). A block that is not listed was not
+//! known; `; ` between graphs, the heaviest first (docs/background/profile-details.md). A block that is not listed was not
 //! executed. The block's signature may follow, `3=120@a07f`.
 
 use super::arithmetic::integer;

@@ -5,7 +5,7 @@
 //! One function may have several variants, of builds that differ and of units that each compile it. Text of the
 //! attribute `counters`: for each variant its unit, a blank, the checksums of its line and graph, a colon and its counts
 //! in the compiler's order, `0*12` for twelve equal ones; `; ` between variants, the heaviest first
-//! (docs/profile-format.md).
+//! (docs/background/profile-details.md).
 
 use super::escaped::{escaped, unescaped};
 use super::runs::RunLengthCounts;

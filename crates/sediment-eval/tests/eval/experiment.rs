@@ -550,11 +550,11 @@ fn plan_with(place: &str, line: &str) -> String {
     tables.map(|(name, text)| format!("{text}\n{}\n", if name == place { line } else { "" })).concat()
 }
 
-/// The plan in docs/measuring.md lists the keys that the reader knows, and what holds without them.
+/// The plan in docs/background/plan-keys.md lists the keys that the reader knows, and what holds without them.
 #[test]
 fn the_document_lists_every_key_and_its_default() {
     let settled = |text: &str| Plan { text: String::new(), ..plan::read(text).unwrap() };
-    let page = std::fs::read_to_string(root().join("docs/measuring.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/background/plan-keys.md")).unwrap();
     let lines =
         page.lines().skip_while(|line| *line != "## Plan keys").filter_map(|line| line.strip_prefix("    "));
     // The keys of each table, and which of them is a default.
