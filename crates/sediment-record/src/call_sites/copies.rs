@@ -13,7 +13,7 @@
 use super::code::{PreparedPages, is_of_file};
 use super::shared::SharedMemory;
 use super::sites::{PAGE, TextSegment};
-use crate::tracing::mappings::Mapping;
+use crate::tracing::mappings::ProcessMapping;
 use nix::unistd::Pid;
 use std::cell::Cell;
 use std::fs::File;
@@ -100,7 +100,7 @@ impl CodeCopy {
     pub(super) fn mapped(
         &self,
         (process, bias, inode): (Pid, u64, u64),
-        mapped: &[Mapping],
+        mapped: &[ProcessMapping],
         prepared: &PreparedPages,
         shared: &SharedMemory,
     ) -> Option<Vec<MappedCopy>> {

@@ -616,7 +616,7 @@ impl ProgramImage {
 /// Copies of a file's code for a process that begins, if it may map them and another process has had the same file before.
 fn copies_of(
     file: &FileInMemory,
-    (process, mapped): (Pid, &[Mapping]),
+    (process, mapped): (Pid, &[ProcessMapping]),
     text: &[TextSegment],
     common: &mut CommonParts,
 ) -> Option<Vec<MappedCopy>> {

@@ -116,7 +116,7 @@ fn shared_stubs() {
 /// The third process of a program maps a copy of the C library's code, and counts as the first. One with the name of the file of mappings does not.
 fn copies() {
     const PROCESSES: u64 = 8;
-    let shop = Workshop::new();
+    let shop = RecordingFolder::new();
     let source = r#"
         #include <stdio.h>
         #include <stdlib.h>
