@@ -106,8 +106,8 @@ impl Bursts {
         self.cost[usize::from(self.counting)] = Duration::ZERO;
     }
 
-    /// Code was switched, or could not be, in this time, by the first attempt or a later one. `one_runs`: a process did not stop, and is not to be
-    /// asked again at once.
+    /// Records that an attempt to switch code took this time, whether it succeeded or not. `is_first`: the first attempt of this switch.
+    /// `one_runs`: a process did not stop, so the next attempt waits longer.
     pub(super) fn has_tried(&mut self, cost: Duration, is_first: bool, one_runs: bool) {
         let now = Instant::now();
         if is_first {
