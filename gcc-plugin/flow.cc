@@ -16,7 +16,7 @@ const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // Limit of visits to arcs: about half a second. Usual functions need a small part of it.
 const size_t most_looks = size_t (1) << 26;
 // Expected executions from which a block with count zero is taken to be cold. If GCC expects a block to run once per hundred calls, it
-// proves nothing that the block did not run in ten calls. `scripts/prove blocks` compares values of this limit.
+// proves nothing that the block did not run in ten calls. The value was chosen with `scripts/prove blocks`.
 const double least_expected = 4;
 // Limit of isolated components to join.
 const size_t most_parts = 100;

@@ -63,7 +63,7 @@ pub(super) struct FileInMemory {
     pub(super) range: Range<u64>,
     /// Counters of its call sites; `None` if none of its code is changed.
     counters: Option<FileCounters>,
-    /// What changes in its code.
+    /// Its stubs, and the changes of its code that lead to them.
     stubs: Rc<Stubs>,
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
@@ -77,7 +77,7 @@ pub(super) struct FileInMemory {
 }
 
 impl FileInMemory {
-    /// What changes in its code.
+    /// Changes of its code that lead to the stubs.
     pub(super) fn changes(&self) -> &Changes {
         &self.stubs.changes
     }
