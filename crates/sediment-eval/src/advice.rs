@@ -248,7 +248,7 @@ fn about_the_others(
     said
 }
 
-/// Effect of a build on a metric that [`judge`] also handles, for sentences about it.
+/// Effect of a build on a metric that `sediment_measure::judge` also handles, for sentences about it.
 struct JudgedEffect {
     effect: Effect,
     thing: &'static str,

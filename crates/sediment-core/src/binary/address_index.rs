@@ -95,7 +95,7 @@ impl Spans {
         }
     }
 
-    /// Emits: from `start` on, the function on top of the stack is the answer.
+    /// Emits an interval that begins at `start` and whose answer is the function on top of the stack.
     fn say(&mut self, start: u64) {
         let answer = self.open.last().map(|top| top.function);
         match self.said.last_mut() {

@@ -90,7 +90,7 @@ pub fn has_symbols(bytes: &[u8]) -> bool {
 }
 
 /// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither. Static
-/// position-independent programs have neither, too, so they are not recognised.
+/// position-independent programs have neither as well, and are not recognised.
 #[must_use]
 pub fn is_program(bytes: &[u8]) -> bool {
     elf::is_program(bytes)

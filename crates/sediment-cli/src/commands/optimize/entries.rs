@@ -22,11 +22,11 @@ pub(super) const FOR_GCC: &str = "gcc";
 pub(super) const FOR_CLANG: &str = "ld";
 /// Objects that are kept, if ccache is there.
 pub(super) const CACHE: &str = "ccache";
-/// Of the first build: its (empty) folder of profiles, the wrapper's log, and the log of the build.
+/// Entries of the first build: its (empty) folder of profiles, the wrapper's log, and the log of the build.
 pub(super) const NO_PROFILES: &str = "no-profiles";
 pub(super) const LINKS_BEFORE: &str = "links-before";
 pub(super) const BUILDING: &str = "building.log";
-/// Of the build with the order: its folder of profiles, the wrapper's log, and the log of the build.
+/// Entries of the build with the order: its folder of profiles, the wrapper's log, and the log of the build.
 pub(super) const PROFILES: &str = "profiles";
 pub(super) const LINKS_AFTER: &str = "links-after";
 pub(super) const LINKING: &str = "linking-in-order.log";
