@@ -2,7 +2,7 @@
 //! An older order, changed only where that gains.
 //!
 //! **Problem.** A package is built again from a slightly newer profile. A completely new order would move most functions. That makes delta
-//! updates large and changes hard to review, for little gain. Find an order that moves few functions and keeps most of the gain.
+//! updates large and changes hard to review, for little gain. Find an order that moves little code and keeps most of the gain.
 //!
 //! **Steps.**
 //! 1. *Base*: the older order without functions that are gone. Functions that it does not have are put after the function that they follow

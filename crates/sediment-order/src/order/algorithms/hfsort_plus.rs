@@ -11,8 +11,8 @@
 //!   whole, divided by the smaller of their sizes.
 //!
 //! **Steps.**
-//! 1. Calls that nearly always happen: take the calls from the last function of one chain to the first function of another that have w ≥
-//!    0.9 · (calls from u) and w ≥ 0.9 · (calls into v), heaviest first, and join their chains.
+//! 1. Calls that nearly always happen: take the calls from the last function of one chain to the first function of another that have
+//!    w ≥ 0.9 · (calls from u) and w ≥ 0.9 · (calls into v), heaviest first, and join their chains.
 //! 2. Join the two chains of the largest gain, in the better order, while there is one above 0 that makes a chain of no more than 128
 //!    functions.
 //! 3. Chains by falling n / s.

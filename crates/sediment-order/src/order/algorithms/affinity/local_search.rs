@@ -2,13 +2,12 @@
 //! The order, changed move by move as long as each move lowers its cost.
 //!
 //! **Cost.** The functions follow each other without gaps, but each begins at a multiple of 16 bytes. A page is active
-//! in a window
-//! when a function that it holds a part of was executed there. For the windows of one band (a width, a workload) the
-//! cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed over the
-//! windows. The first term counts the misses of a memory that holds the pages of the last window or two; the second
-//! term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with equal
-//! weights of the widths, as shares of the cost of the first order. The offset of the first function in its page is
-//! unknown: all is summed over four offsets, a quarter of a page apart.
+//! in a window when a function that it holds a part of was executed there. For the windows of one band (a width, a
+//! workload) the cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed
+//! over the windows. The first term counts the misses of a memory that holds the pages of the last window or two; the
+//! second term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with
+//! equal weights of the widths, as shares of the cost of the first order. The offset of the first function in its page
+//! is
 //!
 //! Neighbouring functions usually share a cache line. Therefore the search (but not the final comparison) rewards
 //! affinity between neighbours (the `affinity` of a profile). The reward is scaled so that in the first order it is a
@@ -18,8 +17,7 @@
 //! **Moves**, of runs of up to a dozen functions: two runs of equal length are exchanged, so that nothing else moves;
 //! or one run moves elsewhere, and the functions between move up. The target is usually drawn next to a companion of
 //! one of the functions (a function often executed together with it), and one time in eight at random. A move that
-//! lowers the cost stays. Costs are
-//! sum of many is exact.
+//! lowers the cost stays. Costs are integers, so that the sum of many is exact.
 
 use super::windows::{Companion, WindowActivity};
 use crate::model::Geometry;

@@ -2,7 +2,8 @@
 //! Bits of functions by window of a run: the part of a trace that counts when only "together or not" matters.
 //!
 //! A window of width W is a part of a run in which W different pages are touched if the functions lie in a reference
-//! order. Functions outside the graph (libraries) count as one page each. For every width a bounded number of windows
+//! order. Functions outside the graph (such as libraries) count as one page each. For every width a bounded number of
+//! windows
 //! is kept, in blocks of 64 consecutive windows, spread evenly over the run; every other block is for judging alone.
 
 use sediment_core::affinity::Window;
