@@ -7,7 +7,7 @@
 //! over the windows. The first term counts the misses of a memory that holds the pages of the last window or two; the
 //! second term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with
 //! equal weights of the widths, as shares of the cost of the first order. The offset of the first function in its page
-//! is
+//! is unknown: all is summed over four offsets, a quarter of a page apart.
 //!
 //! Neighbouring functions usually share a cache line. Therefore the search (but not the final comparison) rewards
 //! affinity between neighbours (the `affinity` of a profile). The reward is scaled so that in the first order it is a
