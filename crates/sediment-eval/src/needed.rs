@@ -51,7 +51,7 @@ impl NeededBlocks {
         })
     }
 
-    /// After how many blocks in all to ask again. If the number is not known, ask again when there are twice as many blocks.
+    /// After how many blocks in all to ask again. If only a least number is known, ask again after at least twice as many blocks.
     pub(super) fn next_look(self, done: u32) -> Option<u32> {
         let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
         Some(self.count()?.max(twice))

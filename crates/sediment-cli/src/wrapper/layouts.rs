@@ -6,8 +6,8 @@
 //! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
 //! linker writes beside its output are of that one.
 //!
-//! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. There is only one set
-//! of links then.
+//! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. Only the links
+//! `before-N` are made then.
 
 use super::log::{self, OrderFile};
 use super::{Ordered, WrappedLink};
