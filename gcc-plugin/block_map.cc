@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // crates/sediment-core/src/binary/gcc_block_map.rs reads the map, and describes its format.
 //
-// Until the last pass, a mark is a discriminator that means an entry of `marks`: GCC copies it together with the code. The section's
-// name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with `.debug_`.
+// Until the last pass, a mark is a discriminator whose value is an index into `marks`: GCC copies it together with the code. The section's
+// name begins with `.debug`, so binutils, LLVM and gold treat it as debug information. dwz accepts only known names that begin with
+// `.debug_`.
 
 #include "labels.h"
 #include "output.h"
@@ -152,7 +153,7 @@ struct Numbered
   unsigned block;
 };
 
-// Instructions that later passes added belong to the block in front of them, within the same final block of GCC's; else to the one behind.
+// Instructions added by later passes belong to the preceding block if it is in the same final block of GCC, else to the following one.
 void
 add_unnumbered (std::vector<Numbered> &code, size_t begin)
 {

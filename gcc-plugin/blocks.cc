@@ -175,8 +175,9 @@ signatures_of (const std::vector<basic_block> &blocks)
   return signatures;
 }
 
-// GCC's guess of how often control takes an edge, in parts of `all_parts`. In a function with counters GCC has their probabilities, which are
-// of the same work as the counts of blocks and no guess: there every edge of a block is as likely.
+// GCC's guess of how often control takes an edge, in parts of `all_parts`. In a function with counters, GCC's probabilities come from the
+// counters, which are of the same work as the counts of blocks. They are no independent guess, so all edges of a block are treated as
+// equally likely.
 unsigned
 guess_of (edge taken)
 {
@@ -262,7 +263,8 @@ entered (const std::vector<Block> &counted, const Flow &flow)
   return count;
 }
 
-// GCC's count of executions: a guess as its own are, but not rounded as those of rare blocks are.
+// Converts a count to a count of GCC, which is marked as a guess like GCC's own estimates. The factor keeps counts of rare blocks from
+// being rounded.
 profile_count
 guessed_count (uint64_t executions)
 {
@@ -459,8 +461,8 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   return true;
 }
 
-// GCC's counts of the current function, from its counters. Optimisations scale counts: one that was rounded to zero is unknown. GCC marks these
-// as adjusted, and zeros that it read of its counters, with -fprofile-partial-training, as guessed.
+// GCC's counts of the current function, from its counters. Optimisations scale counts: one that was rounded to zero is unknown. GCC marks
+// such counts as adjusted. With -fprofile-partial-training it marks zeros that were read from counters as guessed.
 static GraphCounts
 counts_by_counters (const std::vector<basic_block> &blocks)
 {

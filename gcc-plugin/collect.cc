@@ -123,7 +123,7 @@ add_indirect (Graph &graph, const Identity &caller, cgraph_edge *edge)
   unsigned chances = targets.length () + !complete;
   if (targets.is_empty () || chances > most_targets)
     return;
-  // A profile has no counts by target.
+  // Profiles have no counts per target of a virtual call.
   for (cgraph_node *target : targets)
     graph.call (caller, identity_of (target), { edge->sreal_frequency ().to_double () / chances, -1, Kind::indirect });
 }

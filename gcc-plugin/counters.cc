@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // GCC identifies a function in its .gcda by a number that hashes paths, if the function is local. So the file is made here, where the
-// compiler itself tells the numbers of the functions that it compiles. It then checks the graph of each function, and compiles those
-// that have changed as without counters.
+// compiler itself provides the numbers of the functions that it compiles. GCC then checks the graph of each function, and compiles changed
+// functions without counters.
 #include "counters.h"
 #include "collect.h"
 
@@ -29,7 +29,7 @@ namespace sediment {
 namespace {
 
 const char header[] = "sediment-counters 1 ";
-// In front of the unit of counters that are of early ids.
+// Prefix of the unit name for counters made from early ids.
 const char early[] = "early+";
 // More counters than any unit has: a profile can say anything.
 const uint64_t most_arcs = 1 << 22;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
 // crates/sediment-core/src/binary/gcc_early_map.rs reads the map, and describes its format.
 //
-// Until the last pass, a number is a discriminator: GCC copies it together with the statement. In the map stands, for each final block, which
-// statements its code is of, and which of them are firm there: with a call, a jump or a store. Other code can have been moved to blocks that are
-// executed more often, out of ones that never are. A statement that was copied stands in several.
+// Until the last pass, a number is a discriminator: GCC copies it together with the statement. For each final block, the map lists the
+// statements that its code comes from. A statement is firm in a block if its call, jump or store is there. Other code can have been moved
+// from blocks that are never executed to blocks that are executed more often. A statement that was copied is listed in several blocks.
 //
-// A call that was inlined has no code of its own. Scopes, which debug information is made of, tell for which call an insn was inlined: code that
-// begins the function stands for the call.
+// A call that was inlined has no code of its own. The scopes of debug information show for which call an instruction was inlined. The first
+// code of the inlined function stands for the call.
 #include "gcc-headers.h"
 
 #include "early.h"
@@ -331,7 +331,7 @@ hash_of (const std::string &bytes)
   return hash ? hash : 1;
 }
 
-// For note_stores: true from a store on that is none into the stack, as of a register without room.
+// For note_stores: set to true by a store that is not to the stack (stores to the stack may be spilled registers).
 void
 note_store (rtx target, const_rtx setter, void *is_store)
 {

@@ -148,7 +148,7 @@ private:
   std::vector<unsigned> next_;
 };
 
-// The edges that lie on no tree; of those that are replaced, and of fake ones, none is counted. `ignored`: edges that take no part.
+// Chooses the edges with counters: those not on the spanning tree, except replaced and fake edges. `ignored`: edges to leave out.
 void
 choose_counted (std::map<edge, unsigned> &flags, std::vector<edge> &ignored)
 {

@@ -15,9 +15,8 @@ const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // Limit of visits to arcs: about half a second. Usual functions need a small part of it.
 const size_t most_looks = size_t (1) << 26;
-// Expected executions from which a block with count zero is taken to be cold. A block that GCC expects to run once in a hundred calls of
-// its function says nothing by not running in ten calls. Chosen by `scripts/prove blocks`: without it, perl ran 2.03 % of the instructions
-// of other work in cold parts, with 1 it ran 2.04 %, with 4 it runs 1.93 %, with 64 it runs 1.93 %, too, and less is split off.
+// Expected executions from which a block with count zero is taken to be cold. If GCC expects a block to run once per hundred calls, it
+// proves nothing that the block did not run in ten calls. The value was chosen with `scripts/prove blocks`.
 const double least_expected = 4;
 // Limit of isolated components to join.
 const size_t most_parts = 100;

@@ -344,7 +344,8 @@ give_counters ()
     }
 }
 
-// GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids are of the former.
+// GCC splits functions (pass `fnsplit`) before the pass `profile` in builds without counters, else after it. Early ids use the graphs of
+// builds without counters.
 void
 split_before_counters (void *gate, void *)
 {

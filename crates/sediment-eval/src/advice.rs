@@ -41,7 +41,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
     for (variant, group) in found.metrics[at].groups.iter().enumerate() {
         let Some(group) = group else { continue };
         let name = &whole.variants[variant].name;
-        // The values of one build alone vary by layout, which is the question.
+        // If there is only one build, its variation by layout is what the user wants to know, so it gets no warning.
         let is_alone = found.verdicts.is_empty();
         let spread =
             group.moments.coefficient_of_variation().filter(|spread| !is_alone && *spread > UNSTABLE);
@@ -248,7 +248,7 @@ fn about_the_others(
     said
 }
 
-/// Effect of a build on a metric that the judge judges, too: its sentences.
+/// Effect of a build on a metric that `sediment_measure::judge` also handles, for sentences about it.
 struct JudgedEffect {
     effect: Effect,
     thing: &'static str,
@@ -269,7 +269,7 @@ impl JudgedEffect {
         judge::saving_in_words(self.saved(), confidence, self.thing)
     }
 
-    /// What the runs of as many builds could not show; None where runs never vary.
+    /// Sentence with the smallest change that runs of this many builds could have shown; `None` if runs never vary.
     fn unknown(&self, whole: &Experiment, builds: usize, more: Option<&str>) -> Option<String> {
         let level = (1.0 - whole.confidence) / builds.max(1) as f64;
         let Effect { standard_error, freedom, .. } = self.effect;

@@ -19,8 +19,8 @@ use sediment_core::error::{Error, ErrorCode, Result};
 /// Analyses an experiment.
 ///
 /// # Errors
-/// When there are fewer than two builds and three links, the primary metric is neither read, derived nor listed as absent, an index leads
-/// nowhere, a value is not finite, or a block has two runs of one link.
+/// When there are fewer than two builds and three links, the primary metric is neither read, derived nor listed as absent, an index is out
+/// of range, a value is not finite, or a block has two runs of one link.
 pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
     samples::check(experiment)?;
     let whole = derive(experiment);

@@ -122,12 +122,12 @@ pub struct Observation {
     pub work: Option<f64>,
     /// Values by name of metric. A value that could not be read is absent, never 0.
     pub values: BTreeMap<String, f64>,
-    /// Whether it may be judged.
+    /// Facts that decide whether the run may be judged.
     #[serde(default, skip_serializing_if = "Circumstances::are_unknown")]
     pub circumstances: Circumstances,
 }
 
-/// What decides whether runs may be compared, besides their values; None where it is not known.
+/// Facts other than the values that decide whether runs may be compared; `None` if a fact is not known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Circumstances {
     /// SHA-256 of what the program printed, as far as it was kept.

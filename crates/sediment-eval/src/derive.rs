@@ -130,7 +130,8 @@ fn divide(above: f64, below: f64, factor: f64) -> Option<f64> {
     (below != 0.0).then(|| above / below * factor).filter(|value| value.is_finite())
 }
 
-/// Adds a metric by its value in a run, or in a table's means; none where it is there already, or nowhere can be had.
+/// Adds a derived metric to each run or table where its inputs exist. Does nothing if the metric exists already or cannot be derived
+/// anywhere.
 fn add(
     whole: &mut Experiment,
     metric: Metric,

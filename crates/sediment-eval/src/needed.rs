@@ -24,7 +24,8 @@ pub(super) struct Needed {
 pub(super) enum NeededBlocks {
     /// As runs and links are estimated to vary.
     About(u32),
-    /// If links did not differ. As estimated they differ too much for any number of blocks, but not even that they differ is shown.
+    /// Number if links did not differ. By the estimate, links differ too much for blocks to help, but it is not shown that they differ at
+    /// all.
     AtLeast(u32),
     /// Links are shown to differ, and as estimated too much for any number of blocks.
     NoNumber,
@@ -50,7 +51,7 @@ impl NeededBlocks {
         })
     }
 
-    /// After how many blocks in all to ask again. What is not known is asked again when there is twice as much to tell it from.
+    /// After how many blocks in all to ask again. If only a least number is known, ask again after at least twice as many blocks.
     pub(super) fn next_look(self, done: u32) -> Option<u32> {
         let twice = if matches!(self, Self::AtLeast(_)) { done.saturating_mul(2) } else { 0 };
         Some(self.count()?.max(twice))

@@ -17,7 +17,7 @@ use super::needed::{Needed, NeededBlocks, in_per_cent, needed};
 use super::statistics::power;
 use sediment_core::error::{Error, ErrorCode, Result};
 
-/// No experiment ends on precision before this many blocks, nor because links differ too much, if its budget allows them.
+/// No experiment ends before this many blocks because of its precision or because links differ too much, if its budget allows more blocks.
 ///
 /// Whoever stops as soon as an interval looks narrow stops more often when chance has made it too narrow, and then it holds the
 /// truth less often than it says (Y. Chow, H. Robbins, "On the asymptotic theory of fixed-width sequential confidence intervals
@@ -126,7 +126,7 @@ pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<Nex
             blocks => NextStep::MoreBlocks { blocks, half_width },
         });
     }
-    // A comparison that blocks cannot help does not keep those waiting that they can.
+    // Comparisons that more blocks cannot help do not delay those that they can help.
     let next_look = open().filter_map(|requirement| requirement.needed.blocks.next_look(done)).max();
     let is_spent = done >= budget.most_blocks;
     if let (false, Some(next_look)) = (is_spent, next_look) {

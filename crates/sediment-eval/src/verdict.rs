@@ -7,7 +7,8 @@
 //! 2. Too few pairs for an exact test to reach the level at all: `inconclusive`, with the number that is needed.
 //! 3. More than a tenth of a build's runs lack the headline: `inconclusive`, as values may not be missing by chance.
 //!    Neither 2 nor 3 holds for a simulated headline, whose values repeat themselves.
-//! 4. Both one-sided tests say that the difference is below the margin: `equivalent`, also where it is certainly not zero.
+//! 4. Both one-sided tests show that the difference is below the margin: `equivalent`, even if the difference is significantly
+//!    different from zero.
 //! 5. The difference is not zero, and larger than what two files of one build differed by: `faster` or `slower`.
 //! 6. Else `inconclusive`. A difference that is not shown is not "no difference".
 

@@ -9,8 +9,8 @@
 //! other programs on the same core, and instructions in the kernel.
 //!
 //! Counted are the process that the command starts and those that it starts in turn, added up, their shared libraries and the
-//! dynamic linker included. Each has a cache of its own. One that is forked and starts no program counts what its parent
-//! executed before, too.
+//! dynamic linker included. Each has a cache of its own. A forked process that does not exec another program also includes the
+//! instructions that its parent executed before the fork.
 
 use super::{Meter, Quantity, Reading, Unit};
 use sediment_core::error::{Error, ErrorCode, Result};
@@ -39,7 +39,7 @@ impl SimulatedCache {
             // Off by default since valgrind 3.21.
             "--cache-sim=yes",
             self.option,
-            // Given so that valgrind need not know this machine's own caches; they bear on no figure read here.
+            // Given so that valgrind need not know this machine's own caches; they do not affect the figures used here.
             "--D1=32768,8,64",
             "--LL=8388608,16,64",
         ]
@@ -129,7 +129,7 @@ fn read_with(
     let run_number = RUNS.fetch_add(1, Ordering::Relaxed);
     let name = format!("cachegrind-{}-{run_number}.", std::process::id());
     let pattern = argument("--cachegrind-out-file=", scratch.join(format!("{name}%p")).as_os_str());
-    // Its own summary would hide the last words of a program that fails.
+    // Valgrind's summary would hide the last messages of a failing program.
     let mut options: Vec<OsString> = vec!["--quiet".into()];
     options.extend(geometry.options());
     options.push(pattern);

@@ -14,9 +14,9 @@
 //! that was not measured.
 //!
 //! An interval is looked at after 1, 2, 4, … rounds. Whoever looks often and stops at the first difference finds some where there are none
-//! (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969). So a difference counts where its p-value is
-//! below [`LEVEL`], and ends the runs where it is below a fifth of that; the interval that is printed is that of 95 %.
-//! The tests below plant changes, and count how often both are right.
+//! (P. Armitage, C. McPherson, B. Rowe, "Repeated significance tests on accumulating data", 1969). Therefore a difference is accepted only
+//! if its p-value is below [`LEVEL`], and the runs end early only if it is below a fifth of that. The interval that is printed is the 95 %
+//! interval. The tests simulate known changes and count how often the interval and the answer are right.
 
 use crate::statistics::distribution::student_quantile;
 use crate::statistics::{Interval, Moments, welch};
@@ -41,7 +41,8 @@ const NORMAL_TENTH: f64 = 1.2816;
 /// More layouts than this are not foreseen for a longer measurement.
 const MOST_LAYOUTS: f64 = 40.0;
 
-/// Costs of one round, by build and layout: processor seconds, or cycles, for a unit of work. The first build is that before.
+/// Costs of one round, by build and layout: processor seconds, or cycles, for a unit of work. The first build is the one without the
+/// change.
 pub type Round = Vec<Vec<f64>>;
 
 /// What the rounds so far say. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
@@ -143,8 +144,8 @@ pub fn saved(change: Interval) -> Interval {
     Interval { estimate: share(change.estimate), lower: share(change.upper), upper: share(change.lower) }
 }
 
-/// The least change that is found at a level in [`POWER`] of all measurements. The standard error, of a logarithm, is an estimate: one that
-/// came out too small by chance may not promise too much, so the truth is taken to be as large as it is in nine of ten cases.
+/// The least change that is found at a level in [`POWER`] of all measurements. The standard error, of a logarithm, is an estimate. If it is
+/// too small by chance, the promise would be too good, so an upper 90 % bound of the standard error is used.
 #[must_use]
 pub fn detectable(standard_error: f64, freedom: f64, level: f64) -> f64 {
     // The tenth part of chi-square over its degrees of freedom (E. Wilson, M. Hilferty, "The distribution of chi-square", 1931).
@@ -299,8 +300,8 @@ pub fn rounds(
 }
 
 /// Why rounds are not judged if the work shrinks or grows with each: the cost of a round changed by more than [`TREND`] from the first
-/// eighth of the rounds, at least one, to the second half, and by more than that half varies. Work that leaves something behind, such as a
-/// cache, shrinks, mostly at once. None of fewer than four rounds.
+/// eighth of the rounds (at least one round) to the second half, and by more than the variation within that half. Work that leaves
+/// something behind, such as a cache, shrinks, mostly at once. Returns `None` if there are fewer than four rounds.
 #[must_use]
 pub fn changed_work(rounds: &[Round]) -> Option<String> {
     let centres: Vec<f64> = rounds
@@ -332,7 +333,7 @@ pub const WORTH: f64 = 0.005;
 const NANOSECONDS: [(&str, f64); 2] = [("itlb", 30.0), ("l1i", 5.0)];
 
 /// Processor time of so many instructions and misses of the instruction TLB, in seconds, if the misses cost the most and nothing else costs
-/// anything: four instructions a cycle, at 3.3 GHz. Of no other time are misses a larger share.
+/// anything: four instructions a cycle, at 3.3 GHz. With this time, the share of misses in the time is an upper limit.
 #[must_use]
 pub fn least_seconds(instructions: f64, misses: f64) -> f64 {
     instructions * 0.075e-9 + misses * NANOSECONDS[0].1 * 1e-9

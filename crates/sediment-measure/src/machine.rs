@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the machine that measures: what it is, how it is set, what else it did meanwhile, and what of that disturbs a
-//! measurement, with the command that mends it. Nothing is changed.
+//! The state of the machine that measures: its hardware, its settings, what else it did meanwhile, and which of these facts disturb a
+//! measurement, with the command that fixes each. This module changes nothing itself.
 //!
 //! All is read from `/proc`, `/sys` and `/etc` below a given root. Facts that the machine does not report are omitted.
 
@@ -287,10 +287,10 @@ pub fn activity(root: &Path) -> MachineActivity {
     }
 }
 
-/// Above which share of stolen time a measurement in a virtual machine is warned of.
+/// A measurement in a virtual machine gets a warning if the hypervisor took more than this share of the time.
 const MUCH_STOLEN: f64 = 0.01;
 
-/// Above which share of the time in which a task waited for a processor a measurement is warned of.
+/// A measurement gets a warning if a task waited for a processor for more than this share of the time.
 const MUCH_WAITED: f64 = 0.2;
 
 /// Disturbances between two readings, a number of seconds apart.

@@ -8,9 +8,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Change of the speed that is worth a word, as a share.
+/// A change of the speed above this share is reported.
 pub const UNSTEADY: f64 = 0.1;
-/// Change of the speed at which nothing is judged: more than a machine at a load of eight for each processor had.
+/// Nothing is judged above this change of the speed, as a share. A machine with a load of eight for each processor stayed below it.
 pub const TOO_UNSTEADY: f64 = 0.75;
 
 /// Steps of a loop: some 30 microseconds.

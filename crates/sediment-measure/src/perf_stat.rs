@@ -201,7 +201,7 @@ pub fn survey(wanted: Option<&[String]>, scratch: &Path, stop: &Stop) -> Result<
     Ok(found)
 }
 
-/// Metrics that are had without perf too.
+/// Metrics also available without perf.
 const KERNEL_SAYS_TOO: &[&str] =
     &["elapsed", "user", "sys", "minor-faults", "major-faults", "context-switches"];
 
@@ -234,7 +234,7 @@ fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<
         }
     };
     let StatTable { counts, unknown } = table;
-    // perf marks what it could count in user space only; such events of the kernel would be zero that are none.
+    // perf marks events that it could count only in user space. Kernel events would then wrongly read as zero.
     found.user_space_only = counts.iter().any(|count| count.modifiers.contains('u'));
     let counts_any = counts
         .iter()

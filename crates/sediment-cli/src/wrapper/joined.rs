@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A detour for linkers that know no order of functions, but keep that of an object: GNU ld makes one object of all, in order, and the
-//! linker links that in their position.
+//! A detour for linkers that read no ordering file but keep the sequence within an object: GNU ld first joins all objects into one, in the
+//! given order; the linker then links this object in their place.
 
 use super::WrappedLink;
 use super::linker::RealLinker;

@@ -6,8 +6,8 @@
 //! links lie in a folder of their own below it, as `before-1`, `after-1`, `before-2`, …. They come before the link itself: files that the
 //! linker writes beside its output are of that one.
 //!
-//! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. There are no other sides
-//! then.
+//! `SEDIMENT_NOISE` names such a folder for links without an order, with the name of the output in the file [`NAME`]. Only the links
+//! `before-N` are made then.
 
 use super::log::{self, OrderFile};
 use super::{Ordered, WrappedLink};
@@ -29,11 +29,11 @@ pub(crate) const NAME: &str = "name";
 pub(crate) const SECTION: &str = ".text.unlikely.sediment_padding";
 /// Linkage name of the unused function.
 const FUNCTION: &str = "sediment_eval_padding";
-/// Both links of a padding object may take so long; else there are no more.
+/// Time limit for the two links with one padding object. If they take longer, no more links are made.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Makes the links, and returns their folder; None where none are asked for, for linkers that read no order, and if a link fails, which is
-/// not for this to tell.
+/// Makes the links, and returns their folder. Returns `None` if no links are asked for, for linkers that read no order, and if a link fails
+/// (this function does not report the failure).
 pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(LAYOUTS)?);
     if ordered.joiner.is_some() {
@@ -87,7 +87,7 @@ fn link_sides(link: &WrappedLink<'_>, objects: &Path, folder: &Path, sides: &[Li
             let mut arguments: Vec<OsString> = vec![object.clone().into()];
             arguments.extend_from_slice(link.arguments);
             arguments.extend_from_slice(more);
-            // Kept by linkers that drop what nothing refers to. The last output counts.
+            // `-u` makes linkers that drop unreferenced code keep the function. The last output counts.
             arguments.extend(["-u", FUNCTION, "-o"].map(OsString::from));
             arguments.push(output.into());
             if !link.linker.run(&arguments, *is_ordered).ok()?.successful() {

@@ -18,8 +18,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output};
 
-/// The name that GCC's collect2 looks for before all others, whichever linker was chosen. A configure script that asks GCC for `ld` is
-/// not told of it, so that no file of a package gets to know the wrapper.
+/// The name that GCC's collect2 looks for before all others, whichever linker was chosen. `gcc -print-prog-name=ld` does not return it, so
+/// no configure script stores the path of the wrapper.
 pub(crate) const REAL_LD: &str = "real-ld";
 
 /// Paths of a program of this name on PATH.
@@ -37,8 +37,8 @@ fn is_executable(path: &Path, found: &Metadata) -> bool {
     found.is_file() && (found.mode() & BY_ALL == BY_ALL || access(path, AccessFlags::X_OK).is_ok())
 }
 
-/// The first program that is not this one. Where this one was found on these ways itself, what stands before it does not count, so that
-/// copies of it hand over from one to the next, and never in a circle.
+/// The first program that is not this one. If this program is itself among the paths, programs after it come first, so that several copies
+/// call each other in turn and never in a loop.
 fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool) -> Option<PathBuf> {
     let itself = std::fs::metadata("/proc/self/exe").or_else(|_| std::fs::metadata(called));
     let own = itself.ok().as_ref().map(identity);
@@ -50,7 +50,7 @@ fn search(ways: impl Iterator<Item = PathBuf>, called: &OsStr, on_the_way: bool)
         if Some(known) == own {
             behind = true;
         } else if before.iter().any(|(before, _)| *before == known) || !is_executable(&path, &found) {
-            // No linker, or one that stands before this program as well.
+            // Not executable, or the same file as a path before this program.
         } else if behind {
             return Some(path);
         } else {
@@ -120,7 +120,7 @@ impl RealLinker {
         let folders = caller.folders();
         let first = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
         let name = *names.last()?;
-        // A compiler for another machine looks for that machine's linker, anybody else for the name alone.
+        // A cross compiler looks for the linker of its target machine; other callers look for the plain name.
         let then = std::iter::once(()).flat_map(|()| {
             let emulation = emulation();
             let targets = emulation.as_deref().and_then(plan::targets);
@@ -137,7 +137,7 @@ impl RealLinker {
             ways.splice(at..at, on_path(OsStr::new(name)));
             ways
         });
-        // Whoever is no compiler found this program by its path, or first on PATH.
+        // A caller that is not a compiler used the path of this program, or found it first on PATH.
         let on_the_way = caller != WrapperCaller::Other || !called.as_bytes().contains(&b'/');
         let found = search(first.chain(then), called, on_the_way).or_else(|| {
             // lld by the name that distributions give to a release of it.

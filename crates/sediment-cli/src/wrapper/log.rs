@@ -297,7 +297,7 @@ fn whole(path: &Path) -> String {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf()).to_string_lossy().into_owned()
 }
 
-/// Appends a line; a log that cannot be written is said, and holds up no link.
+/// Appends a line. If the log cannot be written, a warning is printed and the link goes on.
 fn append(link: &LoggedLink, ui: &Ui) {
     let Some(folder) = folder() else { return };
     let line = json!(link).to_string();

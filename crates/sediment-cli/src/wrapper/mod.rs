@@ -2,9 +2,10 @@
 //! The program under the name of a linker: gives each executable and shared library of a build its own order, and is
 //! otherwise invisible.
 //!
-//! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder `PROF_DIR`, or in `profiles` beside its own name,
-//! computes the order, and calls the real linker with it. With nothing to do, it becomes the real linker with the same
-//! arguments. If anything fails on our side, the link proceeds without us.
+//! The compiler finds it by `-B`. It reads the command line, looks up the profile of the output in the folder
+//! `PROF_DIR`, or in the folder `profiles` next to the path by which it was called, computes the order, and calls the
+//! real linker with it. With nothing to do, it becomes the real linker with the same arguments. If anything fails on
+//! our side, the link proceeds without us.
 //!
 //! `caller` knows the caller, `linker` finds and runs the real linker, `inputs` reads the linked files, `joined` is a detour
 //! for linkers that read no order, `profiles` reads PROF_DIR, `settings` the package's settings there, `log` writes
@@ -93,7 +94,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     let called = arguments.first().cloned().unwrap_or_default();
     let arguments = arguments.get(1..).unwrap_or_default();
     let Some(folder) = caller::variable("PROF_DIR").or_else(|| profiles_beside(&called)) else {
-        // Nothing is read, but where the machine that is linked for decides which linker it is.
+        // No input is read, except if the target machine decides which linker is meant.
         let emulation = || command_line::read(arguments, &response).emulation;
         return RealLinker::find(name, &called, &emulation)?.take_over(arguments);
     };
@@ -143,7 +144,8 @@ fn response(name: &OsStr, most: u64) -> Response {
     }
 }
 
-/// A script among the arguments by which the build orders functions itself. Only of a file can that be seen and the linker still read it.
+/// A script among the arguments by which the build orders functions itself. This can only be checked for regular files, which the linker
+/// can read again.
 fn own_script(line: &LinkLine) -> Option<PassThrough> {
     const LONGEST: u64 = 64 << 20;
     let is_order = |path: &Path| {

@@ -304,8 +304,8 @@ fn is_of_one(path: &Path) -> bool {
     path.extension().is_some_and(|found| found == "prof")
 }
 
-/// The cluster of a profile that its file's name means: the one of that name, the one with functions where there is one, the one
-/// whose name differs by a version; None where no function has a cluster.
+/// The cluster of the profile that belongs to a file name. The first choice is the cluster of that name, then the only cluster with
+/// functions, then the cluster whose name differs only by a version. Returns `None` if no function has a cluster.
 pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
     let functions = profile.functions();
     let held: BTreeSet<&str> =

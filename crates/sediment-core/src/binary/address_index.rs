@@ -2,7 +2,7 @@
 //! [`AddressIndex`]: which function an address lies in.
 //!
 //! Symbols overlap: a function has aliases, an entry point may lie inside another, hand-written assembly has no sizes. The
-//! rules, so that every step of the line names the same function for the same byte:
+//! rules, so that every step of the tool chain names the same function for the same byte:
 //!
 //! 1. The function with the nearest first byte at or before the address wins, if it reaches that far (the innermost one).
 //! 2. Of those that begin at the same byte, a symbol with a size before one without, a global before a local, an ordinary
@@ -74,7 +74,7 @@ impl<'a> AddressIndex<'a> {
     }
 }
 
-/// The open functions, the innermost on top, and what was said so far.
+/// Stack of functions that contain the current address, the innermost on top, and the intervals emitted so far.
 #[derive(Default)]
 struct Spans {
     open: Vec<FunctionEnd>,
@@ -95,7 +95,7 @@ impl Spans {
         }
     }
 
-    /// Says that from `start` on the top is the answer.
+    /// Emits an interval that begins at `start` and whose answer is the function on top of the stack.
     fn say(&mut self, start: u64) {
         let answer = self.open.last().map(|top| top.function);
         match self.said.last_mut() {

@@ -2,10 +2,21 @@
 //! LLVM's basic block address map, `SHT_LLVM_BB_ADDR_MAP`, of versions 1 to 5 (clang 19 writes 2, LLVM 22 writes 5):
 //! `-fbasic-block-address-map`.
 //!
-//! Source: LLVM's Extensions.rst, "SHT_LLVM_BB_ADDR_MAP Section". For each function: version, a byte, and features, a byte or, from version
-//! 5 on, two; with feature 8 the number of ranges; for each range its address and its blocks. Each block has its id (from version 2 on),
-//! its distance from the end of the block in front, with feature 32 the distances of its calls' ends, its size (from the last of these) and
-//! properties, and with feature 64 a hash of 8 bytes. Then the compiler's own estimates follow, which are skipped here.
+//! Source: LLVM's Extensions.rst, "SHT_LLVM_BB_ADDR_MAP Section". For each function:
+//!
+//! - the version, a byte, and the features, a byte or, from version 5 on, two;
+//! - with feature 8, the number of ranges;
+//! - for each range, its address, the number of its blocks, and its blocks.
+//!
+//! For each block:
+//!
+//! - from version 2 on, its id;
+//! - its distance from the end of the previous block;
+//! - with feature 32, the number of its calls, and the distance of the end of each from the end of the one before it;
+//! - its size, counted from the end of the last call;
+//! - its properties, and with feature 64 a hash of 8 bytes.
+//!
+//! Then the compiler's own estimates follow, which are skipped here.
 
 use super::section::SectionNumbers;
 use crate::error::{Error, ErrorCode, Result};

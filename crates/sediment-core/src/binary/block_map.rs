@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`BlockMap`]: which block of its function's control-flow graph the code at an address is of, by the map of sediment's plugin for GCC
-//! ([`gcc_block_map`]), or by clang's own ([`bb_addr_map`]).
+//! [`BlockMap`]: to which block of its function's control-flow graph the code at an address belongs, by the map of sediment's plugin for
+//! GCC ([`gcc_block_map`]), or by clang's own ([`bb_addr_map`]).
 
 use super::bb_addr_map;
 use super::gcc_block_map::{self, Stretch, WhyWhole};
@@ -66,7 +66,7 @@ impl BlockMap {
         if map.graphs.is_empty() {
             return Ok(None);
         }
-        // Of several rows of one address the last counts; the end of what lies before it is none.
+        // If several rows have the same address, the last one is used; the end mark of the preceding code is not used.
         map.rows.sort_by_key(|row| (row.address, row.block.is_some()));
         map.rows.reverse();
         map.rows.dedup_by_key(|row| row.address);

@@ -3,8 +3,8 @@
 //! call at its target.
 //!
 //! No instruction set is decoded as a whole. A call is looked for where it can begin and believed when it leads to the first
-//! byte of a function or into the linkage table, which other bytes hardly ever do by chance. On architectures whose calls
-//! [`isa`](crate::isa) does not know nothing is known, and said so.
+//! byte of a function or into the linkage table, which other bytes hardly ever do by chance. For architectures whose calls
+//! [`isa`](crate::isa) does not support, nothing is known, and the result says so.
 
 use super::{Binary, BinaryFunction};
 use crate::isa::{CodeReference, Isa};

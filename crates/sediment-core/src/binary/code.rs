@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`BuildCode`]: the functions of a build and what their code refers to, as [`crate::matching::renamed`] looks at them: told by a linker's inputs, or by a
-//! linked file.
+//! [`BuildCode`]: the functions of a build and what their code refers to, in the form that [`crate::matching::renamed`] compares; read from
+//! the inputs of a link or from a linked file.
 //!
-//! Inputs tell every name that code refers to, by their relocations. A linked file tells the direct calls of its code, on the
-//! architectures where these are read; which functions were compiled together its debug information tells, or else the source files of
-//! its local functions, and of what lies between two of one file.
+//! Inputs contain every name that code refers to, in their relocations. A linked file shows only direct calls (on supported architectures).
+//! Which functions were compiled together is taken from debug information. Without it, it is taken from the source files of local
+//! functions: functions between two local ones of the same file count as part of that file.
 
 use super::calls::DirectCalls;
 use super::objects::InputObjects;

@@ -2,7 +2,7 @@
 //! One ELF file, as it stands: its function symbols, sections, segments and what identifies it.
 //!
 //! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
-//! missing table is none. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
+//! missing table is not an error. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.
 
 use super::fixed::{self, CodeSymbol};
 use super::plt::{self, RawStub};
@@ -444,7 +444,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
         let in_segments =
             segments.iter().filter_map(|segment| segment.notes(self.endian, self.bytes).ok().flatten());
         for mut notes in in_sections.chain(in_segments) {
-            // A damaged note ends its section; the program itself is none the worse for it.
+            // A damaged note ends its section; the rest of the file is still usable.
             while let Ok(Some(note)) = notes.next() {
                 if note.name() == elf::ELF_NOTE_GNU
                     && note.n_type(self.endian) == elf::NT_GNU_BUILD_ID

@@ -26,8 +26,8 @@ const LONGEST_EMPTY: u64 = 16;
 /// Frames of such functions without optimisation: `push %rbp; mov %rsp, %rbp; nop; pop %rbp`.
 const EMPTY_FRAME: &[u8] = &[0x55, 0x48, 0x89, 0xe5, 0x90, 0x5d];
 
-/// The ranges that labels mark, as the indices of the two labels in `symbols`: for each label of a beginning the next one of its end, or
-/// the last before it where none follows.
+/// The ranges that labels mark, as the indices of the two labels in `symbols`. Each begin label is paired with the next matching end label,
+/// or, if none follows, with the last one before it.
 pub(super) fn ranges(symbols: &[CodeSymbol<'_>], isa: &Isa) -> Vec<(usize, usize)> {
     let markers: Vec<usize> = (0..symbols.len()).filter(|index| is_marker(&symbols[*index], isa)).collect();
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -81,7 +81,7 @@ fn is_marker(symbol: &CodeSymbol<'_>, isa: &Isa) -> bool {
     (isa.flow)(code) == crate::isa::Flow::Return
 }
 
-/// The names that the end of a range may have, of which this is the name of the beginning; none where it is not.
+/// Possible names of the end label for this begin label; empty if the name does not mark a beginning.
 fn ends_of(name: &str) -> Vec<String> {
     // Mangled names hold such words as names of methods; linkers define `__start_SECTION`, which encloses a whole section.
     if ["_Z", "_R", "__start_"].iter().any(|prefix| name.starts_with(prefix)) {

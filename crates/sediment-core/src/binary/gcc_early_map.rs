@@ -11,9 +11,10 @@
 //!   each block but the exit its number, its statements and its edges. Statements are ranges: how many, and for each its first statement and
 //!   their number. Edges: how many, and for each the number of the block it leads to times 4, plus 1 if GCC counts its executions, plus 2 if
 //!   it stands for a call that does not return. Block 0 is the function's entry, block 1 its exit. Names end with a zero byte.
-//! - Kind 2, the code of a function: the number of its ranges, and for each its address, the number of its pieces, and for each piece
-//!   its bytes, and the number of its statements with their numbers, each as what it is above the one before, times 4, plus 1 if it is firm there: with a
-//!   call, a jump or a store, plus 2 if it is a `switch`. Where a linker dropped a function, the address of its range is 0 or -1.
+//! - Kind 2, the code of a function: the count of its ranges, and for each its address, the count of its pieces, and for each piece its
+//!   bytes, the count of its statements, and each statement id as (difference to the previous id) × 4 + flags. Flag 1: the statement is
+//!   firm there (its call, jump or store is there); flag 2: it is a `switch`. If a linker dropped a function, the address of its range is 0
+//!   or -1.
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;

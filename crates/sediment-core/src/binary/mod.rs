@@ -89,8 +89,8 @@ pub fn has_symbols(bytes: &[u8]) -> bool {
     elf::read(bytes).is_ok_and(|image| image.symbols.iter().any(|function| !function.untyped))
 }
 
-/// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither, nor
-/// have static programs of any address.
+/// True for an ELF program: one of a fixed address, or with an interpreter (`PT_INTERP`). Libraries under any name have neither. Static
+/// position-independent programs have neither as well, and are not recognised.
 #[must_use]
 pub fn is_program(bytes: &[u8]) -> bool {
     elf::is_program(bytes)

@@ -5,7 +5,7 @@
 //! GCC names the section of a function `f` after how it runs: `.text.f`, `.text.hot.f`, `.text.startup.f` (constructors and
 //! `main`), `.text.exit.f` (destructors), `.text.unlikely.f` (cold functions). A function of which a cold part is split off has
 //! that part as symbol `f.cold` in `.text.unlikely.f`. Clang does the same, but puts `main` and constructors into `.text.f`,
-//! and split parts into `.text.split.f`. What a linker script says of a group, it says by these prefixes.
+//! and split parts into `.text.split.f`. Linker scripts refer to the groups by these prefixes.
 
 /// A symbol as a profiler prints it, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +102,8 @@ pub fn is_clone_of(candidate: &str, name: &str) -> bool {
 const CLONE_WORDS: [&str; 8] =
     ["constprop", "isra", "part", "lto_priv", "llvm", "__uniq", "localalias", "simdclone"];
 
-/// The name of the function that a clone was made of: without all that compilers put behind it. A name without any of this is
-/// its own stem. Of Rust's names the hash, which every build has another of, is no part either.
+/// The name of the function that a clone was made of: without all that compilers append to it. A name without any of this is its own stem.
+/// The hash at the end of Rust names differs in every build, and is removed too.
 #[must_use]
 pub fn stem(name: &str) -> &str {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

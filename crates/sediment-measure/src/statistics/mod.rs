@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pure statistics, one method a file, each checked against recorded results of scipy (`tests/golden/compare`).
 //!
-//! A function that lacks the values it needs answers None; what it is given must be finite, which
-//! is for its caller to see to.
+//! A function that lacks the values it needs returns `None`. The caller must ensure that all values are finite.
 
 use serde::Serialize;
 
@@ -72,7 +71,7 @@ impl Effect {
     /// Judges an estimate; None without a degree of freedom.
     ///
     /// Values that never vary, such as those of a simulator, have a standard error of zero: then any difference is
-    /// certain (p = 0), and none is none (p = 1).
+    /// certain (p = 0), and no difference gives p = 1.
     #[must_use]
     pub fn of(estimate: f64, standard_error: f64, freedom: f64, confidence: f64) -> Option<Self> {
         if !(estimate.is_finite() && standard_error.is_finite() && standard_error >= 0.0 && freedom > 0.0) {

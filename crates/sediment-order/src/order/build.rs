@@ -112,7 +112,7 @@ pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph>
         }
     }
     if source == WeightSource::Estimates {
-        // What is called through pointers alone is called by nobody here.
+        // A function called only through pointers has no incoming edges in this graph.
         for (weight, node) in weights.iter_mut().zip(&nodes) {
             for &function in node.aliases.iter().chain([&node.function]) {
                 *weight = (*weight).max(estimated_runs(profile.facts(function)));

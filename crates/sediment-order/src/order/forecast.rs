@@ -15,11 +15,11 @@ pub const TLB_ENTRIES: [u32; 3] = [32, 64, 128];
 const COMMON: usize = 1;
 /// Index into [`HOT_SHARES`] of the share of calls that hot pages hold.
 const HOT: usize = 2;
-/// Share of the misses that has to go for an order to be worth its while.
+/// Smallest share of misses that an order must save.
 const LEAST_GAIN: f64 = 0.05;
-/// Pages that have to go where a program misses little but first touches: a tenth of those of a small program with its libraries.
+/// Fewest pages that an order must save in a program with few misses: a tenth of the pages of a small program with its libraries.
 const LEAST_PAGES: u64 = 16;
-/// Misses for each page touched below which that is so.
+/// A program with fewer misses per touched page than this misses little but first touches.
 const FEW_MISSES: f64 = 4.0;
 
 /// Calls of a program of which a merged profile knows shares alone: about those of the recorded programs that are short. First

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An older order, changed only where that gains.
 //!
-//! **Problem.** A package is built again from a slightly newer profile. A new order of all functions would move most of them, for
-//! updates that are shipped as differences to carry and for people to wonder about, though little is gained by it. Find an order
-//! that moves little and leaves little gain behind.
+//! **Problem.** A package is built again from a slightly newer profile. A completely new order would move most functions. That makes delta
+//! updates large and changes hard to review, for little gain. Find an order that moves little code and keeps most of the gain.
 //!
 //! **Steps.**
-//! 1. *Base*: the older order without functions that are gone; those that it does not have are put behind the function that
-//!    they follow in the new order.
+//! 1. *Base*: the older order without functions that are gone. Functions that it does not have are put after the function that they follow
+//!    in the new order.
 //! 2. If the new order costs less than the base by less than the threshold, a share of the base's cost, the base it is.
-//! 3. Else: the heaviest sequence of functions, by bytes, that stand in both orders one after the other need not move. The
-//!    others are ranked by what moving each to its new place gains in short calls (weight · D^-¼, as CDSort's). Of these a growing
-//!    part is moved, each function behind the one that it follows in the new order; the first such order that leaves less than the
-//!    threshold of the new order's gain behind is the answer. All moved is the new order.
+//! 3. Else: the largest set of functions (by bytes) that has the same sequence in both orders does not move. The others are ranked by what
+//!    moving each to its new place gains in short calls (weight · D^-¼, as CDSort's). A growing part of them is moved, each function after
+//!    the function that it follows in the new order. The answer is the first such order that loses less than the threshold of the new
+//!    order's gain. If all are moved, it is the new order.
 //!
 //! **Ties** in the ranking go to the lower id. The cost is the caller's: any number that is lower for a better order.
 

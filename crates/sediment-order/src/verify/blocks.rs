@@ -26,9 +26,10 @@ pub enum BlockLayout {
     TooFewExecutions,
     /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,
-    /// Its control-flow graph is none of those counted, and it was split: by blocks that were matched, or by the compiler's own estimate.
+    /// The profile has no counts for its control-flow graph. It was split all the same, by counts matched from another graph or by the
+    /// compiler's estimates.
     SplitOtherGraph,
-    /// Its control-flow graph is none of those counted, and it was not split: another version, or another compiler.
+    /// The profile has no counts for its control-flow graph, and it was not split: another version, or another compiler.
     OtherGraph,
     /// Its blocks have no numbers.
     Unnumbered,
@@ -69,9 +70,9 @@ pub struct CountedFunction {
     pub why_whole: Option<WhyWhole>,
     /// Executions of its blocks in the profile, of all of its graphs.
     pub executions: u128,
-    /// Weight of its blocks, and of those of them in its cold part; 0 where its graph is not that of the counts.
+    /// Weight of all its blocks; 0 if the counts are for another graph.
     pub weight: u128,
-    /// Weight in its cold part.
+    /// Weight of the blocks in its cold part; 0 if the counts are for another graph.
     pub cold_weight: u128,
     /// Bytes outside its cold part.
     pub bytes: u64,

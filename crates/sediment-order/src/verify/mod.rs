@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The linked ELF against the order: what the linker really did, function by function.
 //!
-//! **Placed as ordered.** A linker that obeys an order puts the listed functions one behind the other in ascending addresses.
+//! **Placed as ordered.** A linker that obeys an order places the listed functions one after the other, at ascending addresses.
 //! A function counts as placed as ordered if both hold:
 //!
-//! 1. *In order*: it belongs to the subsequence of the order that has ascending addresses and of all such ones the greatest
-//!    weight (of equal ones the longest).
+//! 1. *In order*: it belongs to the heaviest subsequence of the order whose addresses ascend (the longest one if several are equally
+//!    heavy).
 //! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
 //!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
 //!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
 //!
-//! Where most functions of a stretch are out of order, as those of a runtime without function sections are, runs of at least
-//! [`FOLLOWED`] functions in ascending order count all the same, if the others have no order: no link without the order has such runs.
+//! Runs of at least [`FOLLOWED`] functions in ascending order also count in a stretch whose functions are mostly out of order, if the rest
+//! of the stretch is in no recognisable order. Runtimes without function sections are such stretches. A link without the order has no such
+//! runs.
 //!
 //! A function that the binary has as clones alone is found at these. Local functions of the same name are
 //! distinguished where the order names their objects and the binary their source files.
@@ -22,10 +23,10 @@
 //! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
 //! [`VerifyReport::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
 //!
-//! A function that is not placed as ordered has a [`Reason`]. A linked file does not tell input sections: the objects of the link do,
-//! where they are at hand. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
-//! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line,
-//! `_start` first), or stay open ([`Reason::AmongUnlisted`]).
+//! A function that is not placed as ordered has a [`Reason`]. The input sections cannot be seen in the linked file, only in its object
+//! files, if these are available. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
+//! usual layout of GNU ld (in `.text`: cold, exit, start-up and hot functions, then the objects in the order of the command line, `_start`
+//! first), or stay open ([`Reason::AmongUnlisted`]).
 
 pub mod blocks;
 mod input;
@@ -104,7 +105,7 @@ pub struct VerifyReport {
     pub weight_placed: u128,
     /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
     pub placed_parts_per_million: u64,
-    /// Pairs of functions asked for that lie in memory the other way round.
+    /// Pairs of functions asked for that lie in memory in the opposite order.
     pub inversions: u64,
     /// Bytes of the functions asked for that weigh something.
     pub hot_bytes: u64,
@@ -241,7 +242,7 @@ fn wanted<'a>(
             }
             continue;
         }
-        // Behind functions that are told apart by their objects, the bare name is for others that have it.
+        // After entries that name an object, an entry with the bare name is for other functions of that name.
         if told_apart.contains(name.as_str()) || !seen.insert((name.as_str(), None)) {
             continue;
         }
@@ -315,7 +316,7 @@ struct PlacedFunctions {
     as_ordered: BTreeSet<u64>,
     /// All addresses of the stretches of memory in which those lie.
     ordered_stretches: BTreeSet<u64>,
-    /// True if a part of a stretch follows the order, and the rest has none.
+    /// True if a part of a stretch follows the order, and the rest of the stretch is in no recognisable order.
     has_followed_runs: bool,
     inversions: u64,
 }
@@ -331,7 +332,7 @@ impl PlacedFunctions {
             .copied()
             .collect();
         let mut taken = HashSet::new();
-        // Other names of an address that is asked for already stand where that one does.
+        // Aliases of an address that the order already lists are at the same place.
         let all: Vec<(usize, u64, u128)> = wanted
             .iter()
             .enumerate()
@@ -416,7 +417,7 @@ fn stretches(
     symbols: &BinarySymbols<'_>,
     without_cold: bool,
 ) -> Vec<Vec<u64>> {
-    // Local functions of one name are placed together, also those whose turn is not asked about.
+    // Local functions of one name are placed together, including those that the order does not list.
     let asked_for: HashSet<u64> = wanted
         .iter()
         .flat_map(|function| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Functions that a linker took out of the place in which code finds them: [`displaced`].
 //!
-//! Of two labels that mark a range, and of code that runs on into the next function, the linked file keeps no trace where a linker moved
-//! it: the objects of the link have it.
+//! If the linker moved a function out of a range between two labels, or away from code that continues into it, the linked file does not
+//! show that. Only the object files do.
 //!
 //! OCaml's runtime takes an address for OCaml's code if it lies between `camlUnit__code_begin` and `code_end` of a unit. Code outside
 //! works until it is interrupted: an overflow of the stack there is a crash instead of an exception. Each unit has a function

@@ -79,7 +79,7 @@ impl<'a> BinarySymbols<'a> {
         whole.into_iter().chain(clones)
     }
 
-    /// Copies of a function that the compiler specialised, sorted; its split cold part is none.
+    /// Copies of a function that the compiler specialised, sorted. Its split cold part does not count as a copy.
     pub(super) fn clones(&self, name: &str) -> Vec<String> {
         let stem = format!("{name}.");
         self.by_name

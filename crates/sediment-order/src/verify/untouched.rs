@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Signs that no order reached the linker, although many functions happen to lie as ordered.
 //!
-//! Problem: an order that is close to that of the sources is followed in part by a file that never got it.
+//! Problem: if an order resembles the order of the sources, a file that was linked without it still seems to follow it in part.
 //!
 //! A linker without an order keeps the sections of an object together, in their turn. So functions that are neighbours in an object
 //! are neighbours in memory. An order parts most of them. [`Neighbours`] counts the neighbours that the order parts, and those that
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// The order must part this many neighbours, or change files this many times more than needed.
 const FEWEST: usize = 3;
-/// Memory may have one in this many of the changes that the order asks for: a function whose symbol or object misleads.
+/// At most one in this many of the changes that the order asks for may be visible in memory; misleading symbols or objects explain them.
 const STRAYS: usize = 20;
 
 /// True if the functions lie as their inputs have them, where the order asks for another sequence.

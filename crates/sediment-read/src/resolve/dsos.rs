@@ -23,8 +23,8 @@ pub(super) struct Loaded {
     name: Option<String>,
 }
 
-/// Loads what `files` has of the DSOs; by DSO. Those in which nothing happened only tell which functions they define, and
-/// are passed over when they are of no use.
+/// Loads the binaries of the DSOs from `files`, indexed by DSO. A DSO without recorded events is only used for the names it defines, and
+/// skipped if it is unusable.
 pub(super) fn load(
     recording: &Recording,
     files: &dyn Files,
@@ -143,7 +143,7 @@ pub(super) struct BinaryView<'a> {
     same_named_locals: BTreeSet<&'a str>,
     by_name: HashMap<&'a str, Vec<&'a BinaryFunction>>,
     imports: BTreeSet<&'a str>,
-    /// Made for the first name that a tool made of a symbol.
+    /// Built lazily, for the first name that a tool derived from a symbol (such as a demangled name).
     printed: OnceCell<PrintedNames>,
 }
 
@@ -195,7 +195,7 @@ impl<'a> Dsos<'a> {
             }
             let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
             let there = view.by_name(name, None);
-            // What the program calls in libraries many other programs call too.
+            // Many other programs call the same library functions, so these prove nothing.
             if matches!(there, NameMeaning::Import) {
                 continue;
             }
@@ -212,9 +212,9 @@ impl<'a> Dsos<'a> {
         with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
     }
 
-    /// The one DSO at hand that has a function of this name, for addresses without a DSO. Valgrind counts as a
-    /// program's code only its `.text`; an order that is a script for GNU ld gives the hot functions a section of
-    /// their own.
+    /// The only available DSO that has a function of this name, for addresses without a DSO. This is needed because
+    /// Valgrind attributes only `.text` to a program, but an order that is a script for GNU ld puts the hot functions
+    /// into another section.
     pub(super) fn owner(&self, name: &str) -> Option<DsoId> {
         let has_it = |dso: &Dso| {
             let view = dso.view.as_ref().filter(|_| dso.label.is_some());
@@ -272,7 +272,7 @@ impl<'a> Dsos<'a> {
         &self.recorded[id.0 as usize]
     }
 
-    /// All build-ids known of the DSOs with this label; what a file says of itself before what was recorded of it.
+    /// All known build-ids of the DSOs with this label. The build-id read from the file comes before the recorded one.
     pub(super) fn build_ids(&self, label: &str) -> BTreeSet<String> {
         let all = self.dsos.iter().zip(self.recorded).filter(|(dso, _)| dso.label.as_deref() == Some(label));
         all.filter_map(|(dso, recorded)| {
@@ -500,7 +500,7 @@ impl<'a> BinaryView<'a> {
             |function: &BinaryFunction| function.local && function.file.as_deref() == Some(file);
         match one_of(&local_of_file) {
             Some(function) => found(function),
-            // A file that no local namesake has is that of the global one.
+            // If no local function of this name is from this file, the global function is meant.
             None if candidates.iter().any(|function| local_of_file(function)) => NameMeaning::Ambiguous,
             None => one_of(&|function| !function.local).map_or(NameMeaning::Ambiguous, found),
         }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made before inlining.
 //!
-//! 1. A final block has one count: the middle one of its instructions (callgrind adds what runs in a linkage stub to the call), or its
-//!    samples for each 64 bytes.
-//! 2. A statement was executed as often as all final blocks together that have code of it: inlined, cloned and unrolled copies add up.
-//!    A `switch` compares and jumps in several blocks: of those in one function the most frequent counts.
-//!    A statement is firm if each of them that was executed has its call, jump or store. Other code may have been moved there.
-//! 3. A block of the graph before inlining has the middle count of its firm statements, the higher of two: copies without one of them are more
-//!    frequent than code that does not belong to it. Without any, it has the middle count of the others, the lower of two: merging and code motion give
-//!    some of them more, and some less. A block without code of its own is unknown.
+//! 1. A final block (a block of the code as compiled) has one count: the median of its instructions (callgrind adds what runs in a linkage
+//!    stub to the call), or its samples for each 64 bytes.
+//! 2. A statement was executed as often as all final blocks together that contain code of it: inlined, cloned and unrolled copies add up.
+//!    A `switch` compares and jumps in several blocks: the most frequent one of each function counts.
+//!    A statement is firm if each of these final blocks that was executed contains its call, jump or store. Other code may have been moved
+//!    there from elsewhere.
+//! 3. A block of the graph before inlining has the median count of its firm statements (the higher one of two): it is more common that a
+//!    copy lacks a statement than that foreign code is counted. Without firm statements, the block has the median count of the others (the
+//!    lower one of two): merging and code motion increase some counts and decrease others. A block without code of its own is unknown.
 //! 4. A flow infers the counts of edges ([`flow`]). Those that GCC instruments are the counters.
 
 use super::dsos::{At, BinaryView, NameMeaning};
@@ -88,7 +89,7 @@ pub(super) fn add(
             known.executions = known.executions.saturating_add(more);
         }
     }
-    // Other copies of what was not executed may have been.
+    // Other copies of a statement may have been executed even if this one was not.
     for (code, _) in map.code.iter().zip(&counts).filter(|(_, count)| count.is_none()) {
         let Some(statements) = units.get_mut(&code.unit) else { continue };
         for statement in &code.statements {

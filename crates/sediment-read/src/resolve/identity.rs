@@ -2,8 +2,8 @@
 //! Evidence that a file is the recorded one, where no build-id tells.
 //!
 //! A file is the recorded one if it has not changed under its path since the recording began (time of the last change, inode), or if
-//! the recorded addresses fit its code: a call ends at each return address, an instruction begins at each sampled one. A file that
-//! addresses or mappings do not fit is another one. Neither is proved of all others, which are used with a warning.
+//! the recorded addresses fit its code: a call ends at each return address, an instruction begins at each sampled one. If addresses or
+//! mappings do not fit, it is another file. For all other files nothing is proved; they are used with a warning.
 
 use super::dsos::{BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Inode, Recording, Spot, TransferKind};

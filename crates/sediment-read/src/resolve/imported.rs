@@ -54,7 +54,7 @@ impl ImportedShare {
     /// The weight that is kept, in per cent; 100 for a recording without weights.
     #[must_use]
     pub fn percent(&self) -> f64 {
-        // Only for the eye and for thresholds: the quotient of two floats is near enough.
+        // Only for display and thresholds: the quotient of two floats is near enough.
         if self.of == 0 { 100.0 } else { 100.0 * self.kept as f64 / self.of as f64 }
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Addresses and printed symbols to functions, once.
 //!
-//! Steps: load the binaries that are at hand (`dsos`), say for every place of the recording what it is (`AddressMeanings`), give stubs of
-//! the procedure linkage table to the function they lead to, and add up the passages between functions.
+//! Steps: load the available binaries (`dsos`), find the meaning of every recorded address (`AddressMeanings`), replace stubs of the
+//! procedure linkage table by the functions they lead to, and add up the transfers between functions.
 //!
 //! The identity of a function is the same everywhere (docs/profile-format.md): the label of its DSO, its name, and
 //! its file where the DSO has several local functions of that name. Everything else of the recording (addresses,
@@ -73,9 +73,9 @@ pub struct Resolved {
 ///
 /// A [`TransferKind::Branch`] is a call when it leads from one function to the first byte of another and its source
 /// is neither a return nor a jump (known on x86, AArch64, RISC-V, s390x and POWER); between addresses that are known
-/// by name alone, when the names differ. Passages that are no calls are taken off the total: the profile's total is
-/// all counted calls, also those with an unresolved end. A passage with one unresolved end keeps its other end as a
-/// function.
+/// by name alone, when the names differ. Transfers that are not calls are subtracted from the total: the profile's
+/// total is all counted calls, also those with an unresolved end. A transfer with one unresolved end keeps its other
+/// end as a function.
 ///
 /// # Errors
 /// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of

@@ -3,9 +3,9 @@
 //! return to.
 //!
 //! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
-//! In the executed binary, an instruction that calls ends at each of these addresses (checked on x86); elsewhere,
-//! each lies in a function, and no two lie in one, as a function makes this call once. In another binary most do not. There the
-//! binary also has to name the counting function, which few programs do.
+//! In the executed binary, a call instruction ends at each of these addresses (checked on x86). On other architectures, each address must
+//! lie in a different function, because every function makes this call once. In another binary most addresses do not fit. On these
+//! architectures the binary must also name the counting function, which few programs do.
 
 use super::dsos::{At, BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Takes on processes that run already, and leaves them as they were: stubs are made before a process stops, and go once no thread is
-//! in them.
+//! Attaches to running processes, and restores them at the end: stubs are made before a process stops, and are removed once no thread is in
+//! them.
 
 use super::code::CodeState;
 use super::entrance::{self, Moment};
@@ -84,7 +84,8 @@ impl Joining for Supervisor<'_> {
 }
 
 impl Supervisor<'_> {
-    /// Stops all threads of a process so that one of them stands at no signal, and says since when. After many attempts, some may run.
+    /// Stops all threads of a process, with at least one of them not at a signal, and returns when they were stopped. After many attempts,
+    /// some threads may still run.
     fn halt_between_signals(&mut self, process: Pid) -> (Instant, Standstill) {
         const PAUSE: Duration = Duration::from_millis(5);
         let begun = Instant::now();

@@ -3,9 +3,9 @@
 //!
 //! All calls are counted at the beginning. After that, call sites that have counted lead to stubs for a moment of each period, and are the
 //! file's own otherwise; a site that has never counted costs nothing and stays as it is, so that the first use of a function is seen at any
-//! time. Periods are of time, whatever the programs do in it: a call in a burst stands for all calls of that time, so it weighs as much as
-//! the time over that of bursts. Counting is taken to cost as much as the program itself, which few programs exceed; stopping the threads of
-//! a process and changing its code is measured.
+//! time. Periods are measured in wall time, independent of what programs do. A call in a burst stands for all calls of the period, so its
+//! weight is the total time divided by the time of the bursts. Counting is taken to cost as much as the program itself, which few programs
+//! exceed; stopping the threads of a process and changing its code is measured.
 
 use super::counters::BurstWeight;
 use crate::RecordSettings;
@@ -106,8 +106,8 @@ impl Bursts {
         self.cost[usize::from(self.counting)] = Duration::ZERO;
     }
 
-    /// Code was switched, or could not be, in this time, by the first attempt or a later one. `one_runs`: a process did not stop, and is not to be
-    /// asked again at once.
+    /// Records that an attempt to switch code took this time, whether it succeeded or not. `is_first`: the first attempt of this switch.
+    /// `one_runs`: a process did not stop, so the next attempt waits longer.
     pub(super) fn has_tried(&mut self, cost: Duration, is_first: bool, one_runs: bool) {
         let now = Instant::now();
         if is_first {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of stubs and counters in a program that begins.
 //!
-//! A program that has just become of a process has executed nothing: all its registers are 0 but the stack pointer. A short piece of code
-//! lies for a moment where its code is padded by zeros, maps the memory, sets the registers back to 0 and goes on to the program's first
-//! instruction. At its end it sends itself a signal that does nothing, at which the recorder stops it. The recorder does nothing that has to be
-//! undone: if it is killed, the code runs to its end by itself.
+//! Right after exec, a program has executed nothing: all its registers are 0 but the stack pointer. A short piece of code is written for a
+//! moment into the zero padding after the program's code. It maps the memory, sets the registers back to 0 and jumps to the program's first
+//! instruction. At its end it sends itself a signal that does nothing, at which the recorder stops it. The recorder does nothing that has
+//! to be undone: if it is killed, the code runs to its end by itself.
 //!
 //! In a program that runs already, one thread does this while the others stand still, and takes its registers from its stack at the end.
 //! The memory is unmapped in the same way.

@@ -61,9 +61,9 @@ pub(super) struct FileInMemory {
     pub(super) bias: u64,
     /// Where it is in memory.
     pub(super) range: Range<u64>,
-    /// None if nothing of it is changed.
+    /// Counters of its call sites; `None` if none of its code is changed.
     counters: Option<FileCounters>,
-    /// What changes in its code.
+    /// Its stubs, and the changes of its code that lead to them.
     stubs: Rc<Stubs>,
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
@@ -77,7 +77,7 @@ pub(super) struct FileInMemory {
 }
 
 impl FileInMemory {
-    /// What changes in its code.
+    /// Changes of its code that lead to the stubs.
     pub(super) fn changes(&self) -> &Changes {
         &self.stubs.changes
     }
@@ -489,8 +489,8 @@ impl ProgramImage {
         Some((file.module, address.wrapping_sub(file.bias)))
     }
 
-    /// Has every site that has counted since the last time be counted in bursts from now on. Others cost nothing, and tell of the first use of
-    /// a function at any time.
+    /// From now on, all sites that have counted since the last time are counted only in bursts. Other sites cost nothing, and show the
+    /// first use of a function at any time.
     pub(super) fn sample(&mut self, shared: &SharedMemory) {
         for (file, counted) in self.counted(shared).into_iter().enumerate() {
             let file = &mut self.files[file];

@@ -93,8 +93,8 @@ fn follow(thread: Pid, moment: Moment, signals: &mut Vec<i32>) -> io::Result<use
     }
 }
 
-/// True if a stopped thread may be in a restartable sequence (rseq(2)), which the kernel ends where a thread goes on in it: not where it goes on
-/// elsewhere and comes back.
+/// True if a stopped thread may be in a restartable sequence (rseq(2)). The kernel aborts the sequence if the thread continues in it, but
+/// not if the thread continues in other code and comes back.
 pub(super) fn is_in_sequence(thread: Pid, memory: &File) -> bool {
     /// Of its area, where the address of the sequence is.
     const SEQUENCE: u64 = 8;

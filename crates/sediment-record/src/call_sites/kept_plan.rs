@@ -2,8 +2,8 @@
 //! The decisions of a plan as they are kept: which sites change, and where functions begin.
 //!
 //! What changes at a site, and what its stub runs, is always made from the bytes of the file. A plan is refused as a whole if the bytes at
-//! one of its sites are not those of such a site. What cannot be seen there, as that no branch leads between moved instructions, is as the
-//! plan says: the folder is the user's alone, and a sum holds the file together.
+//! one of its sites are not those of such a site. Facts that the bytes cannot show (for example that no branch leads between moved
+//! instructions) are taken from the plan on trust: only the user can write the folder, and a checksum protects the file.
 //!
 //! ```text
 //! traits, functions, direct calls, other direct sites, indirect sites, refused sites

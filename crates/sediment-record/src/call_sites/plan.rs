@@ -13,7 +13,7 @@
 //!    where the old call ended: the return address stays. No branch may lead between the moved instructions. Known targets are those of
 //!    direct branches, jump tables, addresses in data and in `lea`, and landing pads.
 //! 4. Stubs change the flags. A callee that reads a flag before it writes it is refused; compilers keep nothing in flags over a call.
-//! 5. Bytes that change lie in one page: whoever is killed while it changes them leaves whole instructions.
+//! 5. The changed bytes of a site lie in one page, so that a recorder killed in the middle leaves complete instructions.
 //!
 //! Ties: sites are in the order of their addresses, and the first of two that need the same byte has it.
 

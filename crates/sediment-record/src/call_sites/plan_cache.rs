@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans of files, kept in the user's cache from one recording to the next.
 //!
-//! A plan is kept under a name that depends on all bytes it was made from, and on the sediment program that made it: what either changes
-//! finds no plan. The folder is the user's alone, and so is each file. A file is used if its owner is the user, nobody else may read or
+//! A plan is kept under a name that depends on all bytes it was made from, and on the sediment program that made it: if either changes, no
+//! plan is found. The folder is the user's alone, and so is each file. A file is used if its owner is the user, nobody else may read or
 //! write it, and its sum is right; links are not followed. The decisions in it are checked against the bytes of the recorded file
 //! ([`super::kept_plan`]). Where anything is otherwise, the plan is made anew.
 

@@ -71,7 +71,7 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
         }
         RecordingTarget::System => return Ok(()),
     };
-    // A script is run by a program of its own, and what is no file is not run at all.
+    // A script is run by an interpreter, and a path that is not a file cannot be run.
     let path = words.first().and_then(starting::found_on_search_path).filter(|path| path.is_file());
     let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
     let Some(bytes) = bytes else { return Ok(()) };
@@ -100,8 +100,8 @@ pub(super) fn available() -> Result<()> {
     seized
 }
 
-/// Records in a thread of its own, as all that traces a program must be one thread. It ends with the recording: until then the dead of what
-/// was let go meanwhile are not told to their parents.
+/// Records in a thread of its own, because all that traces a program must be one thread. It ends with the recording: until then the parents
+/// of released processes do not learn of their exits.
 pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
     let RecordingJob { target, settings, watch, link, .. } = job;
     suits(target, settings)?;

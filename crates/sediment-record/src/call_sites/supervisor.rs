@@ -93,9 +93,9 @@ pub(super) struct Supervisor<'a> {
     pub(super) common: CommonParts,
     pub(super) images: Vec<Option<ProgramImage>>,
     pub(super) threads: HashMap<Pid, FollowedThread>,
-    /// The process that was started, or those that were attached to. What outlives them runs on without us.
+    /// The process that was started, or those that were attached to. Processes that outlive them continue without the recorder.
     pub(super) watched: BTreeSet<Pid>,
-    /// Threads that stopped before their parent told of them.
+    /// Threads whose first stop arrived before the event of their creator.
     pub(super) early: BTreeSet<Pid>,
     /// Children of vfork, each with the thread that waits until it ends or becomes another program.
     pub(super) vforks: HashMap<Pid, Pid>,
@@ -104,7 +104,7 @@ pub(super) struct Supervisor<'a> {
     pub(super) bursts: Bursts,
     /// By process: its memory, open from when it was entered or forked.
     opened: HashMap<Pid, Rc<OpenedProcess>>,
-    /// Of which threads were let go.
+    /// Images whose stubs may still be executed by threads that were released.
     outliving: Vec<ProgramImage>,
     /// Of processes that are about to be attached to.
     pub(super) prepared: HashMap<Pid, ProgramImage>,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Switches the code of a process whose threads stand still: to the stubs, or back to what the file has.
 //!
-//! Of a call through a register, instructions before it move to the stub, so the bytes there are others. A thread that stands among them, or
-//! goes on there when a signal handler returns, must find what it has left. Threads themselves are moved where that is right; where a
-//! handler has interrupted one, the bytes stay until the next switch.
+//! For a call through a register, the instructions before it move into the stub, so the bytes there differ between the two states. A thread
+//! that stands among them, or continues there when a signal handler returns, must find the bytes that it left. If possible, the thread's
+//! instruction pointer is moved; if a signal handler interrupted it there, the bytes stay until the next switch.
 
 use super::changes::SiteChange;
 use super::code::{CodeState, write_changes};

@@ -22,11 +22,11 @@ pub(super) const FOR_GCC: &str = "gcc";
 pub(super) const FOR_CLANG: &str = "ld";
 /// Objects that are kept, if ccache is there.
 pub(super) const CACHE: &str = "ccache";
-/// The first build: its profiles, of which there are none, the wrapper's log, and its own.
+/// Entries of the first build: its (empty) folder of profiles, the wrapper's log, and the log of the build.
 pub(super) const NO_PROFILES: &str = "no-profiles";
 pub(super) const LINKS_BEFORE: &str = "links-before";
 pub(super) const BUILDING: &str = "building.log";
-/// The same of the build that links in order.
+/// Entries of the build with the order: its folder of profiles, the wrapper's log, and the log of the build.
 pub(super) const PROFILES: &str = "profiles";
 pub(super) const LINKS_AFTER: &str = "links-after";
 pub(super) const LINKING: &str = "linking-in-order.log";
@@ -36,7 +36,7 @@ pub(super) const BEFORE: &str = "before";
 pub(super) const AFTER: &str = "after";
 /// Working folders of the builds of further levels, and the outputs of each.
 pub(super) const BUILDS: &str = "builds";
-/// Folder of the shipped files and their profile; folder of those of the other levels, by level; and what says so.
+/// Folder of the shipped files and their profile; folder of the files of the other levels, by level; and the README that explains them.
 pub(super) const RESULT: &str = "result";
 pub(super) const LEVELS: &str = "levels";
 pub(super) const README: &str = "README";

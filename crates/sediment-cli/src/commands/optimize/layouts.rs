@@ -35,8 +35,8 @@ pub(super) fn make_objects(folder: &Path, stop: &Stop, ui: &Ui) -> Result<()> {
     Ok(())
 }
 
-/// Puts the layouts of one side beside its files, by number. `linked` has each output as it was linked; one without layouts is the
-/// same in all.
+/// Puts the layouts of one side next to its files, by number. `linked` has each output as it was linked; an output without layouts is used
+/// unchanged in every layout.
 pub(super) fn collect(
     outputs: &[LinkedOutput],
     linked: &[Option<&LinkedOutput>],

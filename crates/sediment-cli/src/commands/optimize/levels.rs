@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The levels above the order: further builds of the tree, each in a copy of its own, by the counts of blocks, by the counters of the
-//! compiler's instrumentation, or by both. Each is recorded and linked in the order of the functions that it has: the compiler inlines and
-//! clones others than without a profile.
+//! The levels above the order: further builds of the tree, each in a copy of its own, with the counts of blocks, with the counters of the
+//! compiler's instrumentation, or with both. Each is recorded and linked in the order of the functions that it has: with a profile, the
+//! compiler inlines and clones different functions.
 //!
 //! Levels are tried cheapest first. One that cannot be built, or that has nothing to gain, is passed over with the reason.
 
@@ -230,7 +230,7 @@ impl OptimizeJob<'_> {
         Ok(self.state.fact(&step).as_array().cloned().unwrap_or_default())
     }
 
-    /// A result of which an error is a reason, but for an interruption.
+    /// Turns an error into a reason why the level is skipped, except an interruption.
     fn optional<T>(&self, done: Result<T>) -> Result<std::result::Result<T, String>> {
         match done {
             Ok(value) => Ok(Ok(value)),
@@ -530,7 +530,7 @@ impl OptimizeJob<'_> {
     }
 }
 
-/// Why the levels below leave nothing to gain for one; None if it is to be tried.
+/// Why this level need not be tried after the simpler ones; `None` if it should be tried.
 fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
     let figure = |level: &TriedLevel, of: &str, key: &str| {
         let all: Option<Vec<f64>> = level.rows.iter().map(|row| row[of][key].as_f64()).collect();

@@ -65,7 +65,7 @@ impl RunProgress {
     fn left(&self, step: RunStep) -> Option<f64> {
         let RunCosts { build, training, simulation, counting } = self.costs.get()?;
         let measure = self.measured + simulation;
-        // A level is built to count and by the counts, trained for both, linked in order, and measured.
+        // A level needs at most three builds (to count, with the counts, with the order), training for each, counting, and a measurement.
         let level = 3.0 * build + 3.0 * training + counting + measure;
         // The build that counts is a part of its level.
         let own = if self.level.starts_with("counting") { "counters" } else { self.level.as_str() };

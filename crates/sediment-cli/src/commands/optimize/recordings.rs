@@ -76,7 +76,7 @@ impl OptimizeJob<'_> {
                 self.ui.warn(&format!(
                     "{what} changed {name}: let the build command alone link, as it does so with sediment"
                 ));
-                // What was recorded before is of another build than the next run would find.
+                // Earlier recordings are of a different build than the one the next run will find.
                 self.state.give_up()?;
             }
             let recorded = read_profile(&profile, self.ui)?;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of a tree that is built in place which the build did not make: a run that continues after one of them changed would measure
-//! a program that is no longer that of the sources.
+//! For `--in-place`: the source files of the tree. If one of them changed, a continued run would measure an outdated program.
 
 use super::entries;
 use super::tree::{FileStamps, Stamp};

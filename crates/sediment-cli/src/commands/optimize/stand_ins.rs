@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripts in the place of programs, which run under valgrind meanwhile: other programs of a command run as always. Beside its script a
-//! program has a second name, from which [`recover`] puts it back after a run that was killed.
+//! Temporarily replaces programs by scripts that run them under valgrind, so that other programs of the same command run normally. Next to
+//! its script a program has a second name, from which [`recover`] puts it back after a run that was killed.
 
 use super::links::LinkedOutput;
 use crate::files;

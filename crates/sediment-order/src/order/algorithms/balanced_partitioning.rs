@@ -5,9 +5,9 @@
 //! starts; or so that functions with equal bytes lie side by side, for programs that compress the file.
 //!
 //! **Definitions.** A utility node is a set of functions that should lie together.
-//! - Starts: in each start, utility nodes begin at the positions 0, 1, 2, 4, 8 and so on; a function has all
-//!   utilities of that start from the last that began at or before its position on. So functions executed early share
-//!   more utilities.
+//! - Starts: in each start, utility nodes begin at the positions 0, 1, 2, 4, 8 and so on. A function belongs to the
+//!   last utility node that begins at or before its position, and to all later ones of that start. So functions
+//!   executed early share more utilities.
 //! - Code: every 4-byte shingle of a function's code is a utility node.
 //!
 //! Utility nodes of one function, or of more than half of all, do not count. The cost of one with L functions on the left
@@ -15,12 +15,13 @@
 //!
 //! **Steps.** Functions in the order of [`super::first_use`] (for code: of their ids), no more than 2^18 parts:
 //! 1. The first half is left, the other right.
-//! 2. At most 40 times: what moving each function to the other side would save; those left by that, falling, and those right
-//!    likewise; exchange the first two, the second two and so on while both together save something. Each single move is
-//!    skipped with a chance of a tenth, which helps out of dead ends. Stop when nothing moves.
+//! 2. Repeat at most 40 times: compute what moving each function to the other side would save. Sort the left functions by that,
+//!    largest first, and the right ones too. Exchange the first of both lists, then the second, and so on while the sum of both
+//!    savings is positive. Each single move is skipped with a chance of a tenth, which helps out of dead ends. Stop when nothing
+//!    moves.
 //! 3. The same in each half, down to single functions, without utility nodes of all or only one of its functions.
 //!
-//! Functions of starts first; the others behind them, by code where it is known, else by id.
+//! Functions of starts come first; the others follow, by code where it is known, else by id.
 //!
 //! O(e · log² n) for e pairs of function and utility node.
 //!

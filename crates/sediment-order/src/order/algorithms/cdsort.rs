@@ -123,8 +123,7 @@ struct LinkedCall {
 struct Neighbour {
     /// May have been joined to another since: see [`Clustering::living`].
     chain: ChainId,
-    /// The first call of the link. If it is not the first of a link any more, a later neighbour that is the same chain
-    /// by now has the link that took it in.
+    /// The first call of the link. If the link was merged into another, a later neighbour (by now the same chain) has the merged link.
     link: u32,
     /// Upper bound of the calls' value, wherever the functions between their ends go.
     at_best: f64,

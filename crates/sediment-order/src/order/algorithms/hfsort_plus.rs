@@ -11,8 +11,8 @@
 //!   whole, divided by the smaller of their sizes.
 //!
 //! **Steps.**
-//! 1. Calls that nearly always happen: of the calls from the last function of a chain to the first of another of which
-//!    w ≥ 0.9 · (calls from u) and w ≥ 0.9 · (calls into v), by falling weight, join the chains.
+//! 1. Calls that nearly always happen: take the calls from the last function of one chain to the first function of another that have
+//!    w ≥ 0.9 · (calls from u) and w ≥ 0.9 · (calls into v), heaviest first, and join their chains.
 //! 2. Join the two chains of the largest gain, in the better order, while there is one above 0 that makes a chain of no more than 128
 //!    functions.
 //! 3. Chains by falling n / s.
@@ -24,9 +24,9 @@
 //!
 //! **Source.** BOLT's `-reorder-functions=hfsort+` of 2017 to 2023, which CDSort replaced.
 //!
-//! **Where it differs.** BOLT has no longest chain here, asks 1e-8 of all samples of a call that counts, knows where in its caller a call
-//! stands, and goes by entries alone where n(f) also counts calls out of f. BOLT 19 gives CDSort's order under this name; scores of our
-//! orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
+//! **Where it differs.** BOLT does not limit the length of chains; ignores calls with less than 1e-8 of all samples; knows where in its
+//! caller a call is; and uses only the number of entries, where n(f) here also includes calls out of f. BOLT 19 gives CDSort's order under
+//! this name; scores of our orders are compared with those of BOLT 16 (tests/toolchain/bolt.rs), and differ by less than a twentieth.
 
 use super::chains::{ChainId, Chains};
 use super::{AlgorithmOptions, Looks};

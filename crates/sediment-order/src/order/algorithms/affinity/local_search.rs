@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order, changed move by move as long as each move lowers its cost.
 //!
-//! **Cost.** The functions lie one behind the other, each at a multiple of 16 bytes. A page is active in a window
-//! when a function that it holds a part of was executed there. For the windows of one band (a width, a workload) the
-//! cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed over the
-//! windows. The first term counts the misses of a memory that holds the pages of the last window or two; the second
-//! term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with equal
-//! weights of the widths, as shares of the cost of the first order. The offset of the first function in its page is
-//! unknown: all is summed over four offsets, a quarter of a page apart.
+//! **Cost.** The functions follow each other without gaps, but each begins at a multiple of 16 bytes. A page is active
+//! in a window when a function that it holds a part of was executed there. For the windows of one band (a width, a
+//! workload) the cost is 2 · (pages that become active after a window in which they were not) + (pages active), summed
+//! over the windows. The first term counts the misses of a memory that holds the pages of the last window or two; the
+//! second term says that such a memory is of limited size. Bands are summed by the weights of their workloads, with
+//! equal weights of the widths, as shares of the cost of the first order. The offset of the first function in its page
+//! is unknown: all is summed over four offsets, a quarter of a page apart.
 //!
-//! Two functions side by side share a cache line, mostly. So the search, not the final comparison, counts the
-//! affinity of neighbours (the `affinity` of a profile) as a gain: all neighbours at the start gain a fifth of what
-//! its pages cost. Without it single functions are torn from their callers, which costs lines, and the search gets
-//! stuck earlier.
+//! Neighbouring functions usually share a cache line. Therefore the search (but not the final comparison) rewards
+//! affinity between neighbours (the `affinity` of a profile). The reward is scaled so that in the first order it is a
+//! fifth of the page cost. Without it single functions are torn from their callers, which costs lines, and the search
+//! gets stuck earlier.
 //!
 //! **Moves**, of runs of up to a dozen functions: two runs of equal length are exchanged, so that nothing else moves;
-//! or one run moves elsewhere, and the functions between move up. The target is drawn beside a companion of one of
-//! the functions, or at random one time in eight. A move that lowers the cost stays. Costs are integers, so that the
-//! sum of many is exact.
+//! or one run moves elsewhere, and the functions between move up. The target is usually drawn next to a companion of
+//! one of the functions (a function often executed together with it), and one time in eight at random. A move that
+//! lowers the cost stays. Costs are integers, so that the sum of many is exact.
 
 use super::windows::{Companion, WindowActivity};
 use crate::model::Geometry;

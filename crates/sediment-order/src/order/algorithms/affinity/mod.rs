@@ -7,7 +7,7 @@
 //!
 //! **Steps.**
 //! 1. Without a trace: the order by calls and affinity edges (`pair_graph`), unless a classic order has a lower cost.
-//!    CDSort's where the profile has no affinity edges; C3's of graphs that CDSort takes long for.
+//!    If the profile has no affinity edges, CDSort's order is used; for graphs on which CDSort is slow, C3's order.
 //! 2. With traces: cut them into windows of 12 to 100 pages (`windows`). Of that order and the classic ones take the
 //!    one of the lowest cost (`local_search`), over the executed functions; the others follow in the order's
 //!    sequence.

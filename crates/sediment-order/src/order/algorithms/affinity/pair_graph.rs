@@ -64,7 +64,7 @@ pub(super) fn apart(graph: &CallGraph, order: &[FunctionId], alignment: u64) -> 
     graph.affinity().iter().map(|pair| on_two(pair) as u128 * u128::from(pair.weight)).sum()
 }
 
-/// The graph of ties.
+/// Graph of pairs: calls and affinity edges, weighed together.
 fn pair_graph(graph: &CallGraph) -> CallGraph {
     let sum = |edges: &[CallEdge]| edges.iter().map(|edge| edge.weight as f64).sum::<f64>();
     let others = graph.edges().iter().filter(|edge| edge.caller != edge.callee);
@@ -95,6 +95,6 @@ fn pair_graph(graph: &CallGraph) -> CallGraph {
         CallEdge { caller, callee, weight }
     });
     let edges = edges.collect();
-    // Sums are about TOTAL and no table was changed in length: what the graph accepted, its ties are accepted for.
+    // Sums are about TOTAL and no table changed its length, so these edges are valid if those of `graph` are.
     CallGraph::new(graph.sizes().to_vec(), weights, edges).unwrap_or_else(|_| graph.clone())
 }

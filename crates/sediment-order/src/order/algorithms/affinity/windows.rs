@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bits of functions by window of a run: the part of a trace that counts when only "together or not" matters.
 //!
-//! A window of width W is a stretch of a run in which W different pages were touched, had the functions lain as a reference
-//! order says; each function outside of the graph counts as a page of its own, which is how libraries take their part. Of
-//! every width a bounded number of windows is kept, in blocks of 64 that follow each other, spread evenly over the run;
-//! every other block is for judging alone.
+//! A window of width W is a part of a run in which W different pages are touched if the functions lie in a reference
+//! order. Functions outside the graph (such as libraries) count as one page each. For every width a bounded number of
+//! windows
+//! is kept, in blocks of 64 consecutive windows, spread evenly over the run; every other block is for judging alone.
 
 use sediment_core::affinity::Window;
 use sediment_core::callgraph::{FunctionId, Trace};
