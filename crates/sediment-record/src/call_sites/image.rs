@@ -288,7 +288,7 @@ impl ProgramImage {
         let mut path = shared.path().into_bytes();
         path.push(0);
         if path.len() as u64 > COPIES - COPIES_PATH {
-            return Err(io::ErrorKind::InvalidFilename.into());
+            return Err(io::ErrorKind::InvalidInput.into());
         }
         let numbers = copies.iter().flat_map(|copy| [copy.address, copy.length, copy.offset]).chain([0]);
         let list: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
