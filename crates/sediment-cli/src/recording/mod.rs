@@ -166,10 +166,7 @@ impl RecordingOptions {
         let startup = wanted == RecordingUse::FirstUses;
         let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
-        if (self.event.is_some() || self.freq.is_some()) && !recorder.name.starts_with("perf-") {
-            let why = format!("{} takes no samples: --event and --freq are for perf", recorder.name);
-            return Err(Error::new(ErrorCode::Usage, why).with_hint("add --method perf-stacks"));
-        }
+        self.expect_samples(recorder)?;
         let mut link = None;
         if recorder.traces {
             let program = match target {
@@ -247,6 +244,14 @@ impl RecordingOptions {
         let (outcome, method) = (recorded.outcome, recorder.name);
         let made = ResolvedRecording { recording, resolved, outcome, time, method };
         Ok(RecordingSide::Recorder(Box::new(made)))
+    }
+
+    fn expect_samples(&self, recorder: &Recorder) -> Result<()> {
+        if (self.event.is_none() && self.freq.is_none()) || recorder.name.starts_with("perf-") {
+            return Ok(());
+        }
+        let why = format!("{} takes no samples: --event and --freq are for perf", recorder.name);
+        Err(Error::new(ErrorCode::Usage, why).with_hint("add --method perf-stacks"))
     }
 
     fn settings(&self, wanted: RecordingUse, only: Option<&Only<'_>>) -> Result<RecordSettings> {
