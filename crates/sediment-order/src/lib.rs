@@ -18,17 +18,17 @@
 //! program.
 //!
 //! ```
-//! use sediment_core::binary::objects::Objects;
+//! use sediment_core::binary::objects::InputObjects;
 //! use sediment_core::binary::{Binary, NoFiles};
 //! use sediment_core::profile::text;
 //! use sediment_order::link::{self, linker, placements};
-//! use sediment_order::order::{Request, Selection, compute};
+//! use sediment_order::order::{OrderRequest, Selection, compute};
 //! use sediment_order::verify::verify;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let profile = br#"digraph { graph [sediment=2, unit=calls, total=12]; main -> report [count=1]; main -> parse [count=11]; }"#;
 //! let (profile, _skipped) = text::parse(profile)?;
-//! let ordering = compute(&profile, &Selection::Everything, &Request::default())?;
+//! let ordering = compute(&profile, &Selection::Everything, &OrderRequest::default())?;
 //! let gold = linker("gold").ok_or("no such linker")?;
 //! let (functions, _skipped) = placements(&ordering.order, &ordering.built, None, gold.wants_calls);
 //! let (order_file, _skipped) = (gold.write)(&functions);
@@ -37,7 +37,7 @@
 //! // Of the program that was linked with it: here the one that runs this example, which was not.
 //! let binary = Binary::parse(&std::fs::read(std::env::current_exe()?)?, &NoFiles)?;
 //! let (_linker, names) = link::read(&order_file)?;
-//! let report = verify(&binary, &names, None, "example", &Objects::default())?;
+//! let report = verify(&binary, &names, None, "example", &InputObjects::default())?;
 //! assert!(report.placed < report.asked);
 //! # Ok(())
 //! # }

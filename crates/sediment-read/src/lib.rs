@@ -18,16 +18,16 @@
 //!
 //! ```
 //! use sediment_core::binary::NoFiles;
-//! use sediment_read::read::{Settings, find};
+//! use sediment_read::read::{ReadSettings, find};
 //! use sediment_read::resolve::resolve;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // Written by valgrind 3.19, of a program that calls `leaf` 1,010 times.
 //! let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden/read/callgrind/default/input");
 //! let file = std::fs::read(path)?;
-//! let reader = find(&file, &Settings::default())?;
+//! let reader = find(&file, &ReadSettings::default())?;
 //! assert_eq!(reader.name, "callgrind");
-//! let recording = (reader.read)(&file, &Settings::default())?;
+//! let recording = (reader.read)(&file, &ReadSettings::default())?;
 //! let (profile, _skipped) = resolve(&recording, &NoFiles)?;
 //! let calls = profile.edges().into_iter().filter(|(_, callee, _)| profile.key(*callee).name == "leaf");
 //! assert_eq!(calls.map(|(_, _, facts)| facts.count.unwrap_or(0)).sum::<u128>(), 1010);
