@@ -283,7 +283,7 @@ fn the_floor_is_printed_beside_a_change() {
         let mut shell = with_sediment("sh", folder.path());
         shell.args(["-ec", &steps[0]]).env("GITHUB_ACTION_PATH", dist().join("github-noise"));
         shell.envs([("CHANGE", change), ("LINK", link), ("FAIL_ABOVE", limit), ("BENCHMARK", "{program}")]);
-        shell.envs([("FOLDER", "noise"), ("LAYOUTS", "5"), ("BLOCKS", "2")]);
+        shell.envs([("FOLDER", "noise"), ("LAYOUTS", "5"), ("BLOCKS", "2"), ("METRIC", "minor-faults")]);
         let done = shell.output().unwrap();
         let comment = std::fs::read_to_string(folder.path().join("noise/comment.md")).unwrap_or_default();
         (done.status.code(), comment, String::from_utf8_lossy(&done.stderr).into_owned())

@@ -148,3 +148,27 @@ fn bias(recording: &Recording, view: &BinaryView<'_>, executed: &[&ExecutedInstr
     let best = votes.into_iter().max_by_key(|(bias, votes)| (*votes, std::cmp::Reverse(*bias)))?;
     (best.1 > all / 2).then_some(best.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::{RecordedAddress, RecordedDso};
+
+    #[test]
+    fn a_run_through_two_files_is_of_neither() {
+        let mut recording = Recording::default();
+        let [first, second] =
+            ["a", "b"].map(|path| recording.dso(RecordedDso { path: path.to_owned(), build_id: None }));
+        let mut address =
+            |dso, address| recording.place(RecordedAddress { dso: Some(dso), spot: Spot::Address(address) });
+        let [from, to, other] = [address(first, 16), address(first, 32), address(second, 32)];
+        for to in [Some(to), Some(other), None] {
+            recording.add_straight_run(StraightRun { from, to, count: 1 });
+        }
+        let runs: Vec<(DsoId, Option<AddressId>)> = by_dso(&recording)
+            .iter()
+            .flat_map(|(dso, code)| code.runs.iter().map(|run| (*dso, run.to)))
+            .collect();
+        assert_eq!(runs, [(first, Some(to)), (first, None)]);
+    }
+}

@@ -27,8 +27,10 @@ mod undo;
 mod verdict;
 
 use super::doctor;
+use super::order::gain;
 use crate::exit::{self, ExitCode};
 use crate::files;
+use crate::inputs;
 use crate::start;
 use crate::ui::Ui;
 use crate::values;
@@ -40,6 +42,7 @@ use runs::{RunPlace, UNLIMITED};
 use sediment_core::plural::counted;
 use sediment_core::profile::Profile;
 use sediment_core::{Error, ErrorCode, ErrorKind, Result};
+use sediment_measure::judge;
 use sediment_process::Stop;
 use serde_json::{Value, json};
 use ship::{LevelName, TriedLevel};
@@ -288,6 +291,7 @@ impl<'a> OptimizeJob<'a> {
             counting: measure::longest_count(training),
         });
         outputs.retain(|output| output.label.is_some());
+        self.tell_of_little_worth(&outputs, &profile);
         self.link_in_order(&outputs)?;
         let levels = self.try_levels(&outputs)?;
         self.summarize(&outputs, &profile, &levels)
@@ -490,6 +494,21 @@ impl<'a> OptimizeJob<'a> {
             .with_hint(hint));
         }
         Ok(outputs)
+    }
+
+    /// Says before the link of which outputs the order can save little time.
+    fn tell_of_little_worth(&self, outputs: &[LinkedOutput], profile: &Profile) {
+        for output in outputs.iter().filter(|_| !self.state.has_done("order")) {
+            let (Ok(binary), Some(label)) = (inputs::read_binary(&output.path), &output.label) else {
+                continue;
+            };
+            let selection = inputs::selection(Some(&binary), label, None);
+            // What hinders an order is said by the link.
+            if let Ok(Some(worth)) = gain::little_worth(profile, &selection) {
+                let (name, worth) = (output.name(), judge::worth_in_words(worth));
+                self.ui.note(&format!("{name}: the iTLB misses that an order saves are {worth}"));
+            }
+        }
     }
 
     /// Links what has a profile again.

@@ -3,13 +3,14 @@
 
 use crate::change;
 use crate::ui::Ui;
+use sediment_core::Result;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::plural::counted;
 use sediment_core::profile::{Profile, WeightUnit};
 use sediment_measure::judge;
-use sediment_order::order::Ordering;
 use sediment_order::order::forecast::{ForecastProgram, OrderGain, Outlook, TLB_ENTRIES};
 use sediment_order::order::left_out::LeftOutMisses;
+use sediment_order::order::{self, OrderRequest, Ordering, Selection};
 use serde::Serialize;
 
 /// Said where calls are missing.
@@ -72,7 +73,10 @@ impl Forecast<'_> {
         let hot = format!("hot code (99 % of the calls): {} now, {after} after", counted(before, "page"));
         // First touches are most of the misses then, and those of libraries without a profile are not known.
         if gain.fits() && !self.is_counted {
-            let rest = if gain.is_nothing() { nothing } else { ", so misses are not forecast" };
+            let rest = match nothing {
+                "" => ", so misses are not forecast".to_owned(),
+                nothing => format!("{nothing}{worth}"),
+            };
             return format!("{hot}; it fits the TLB{rest}");
         }
         let how = if self.is_counted {
@@ -111,15 +115,34 @@ fn counts_instructions(profile: &Profile) -> bool {
         && profile.source.iter().all(|source| source.ends_with("callgrind (Ir)"))
 }
 
-/// What the saved misses are worth at most, as a share of the processor time; None where the profile has no count of instructions.
+/// What the saved misses are worth at most, as a share of the processor time. If the profile has no count of instructions, its calls are
+/// a lower limit, and `None` is returned unless that shows that the misses are worth less than [`judge::WORTH`].
 pub(crate) fn worth(gain: &OrderGain, profile: &Profile) -> Option<f64> {
-    let functions = profile.functions();
-    let counts = functions.iter().filter_map(|function| profile.facts(*function).samples);
-    let instructions: f64 = counts.map(|count| count as f64).sum();
     let saved = gain.before.common_misses() - gain.after.common_misses();
-    (counts_instructions(profile) && instructions > 0.0)
-        .then(|| judge::worth([saved, 0.0], judge::least_seconds(instructions, gain.before.common_misses())))
+    let at_most = |instructions| {
+        judge::worth([saved, 0.0], judge::least_seconds(instructions, gain.before.common_misses()))
+    };
+    if counts_instructions(profile) {
+        let functions = profile.functions();
+        let counts = functions.iter().filter_map(|function| profile.facts(*function).samples);
+        let instructions: f64 = counts.map(|count| count as f64).sum();
+        return (instructions > 0.0).then(|| at_most(instructions));
+    }
+    let calls = (profile.unit == WeightUnit::Calls).then_some(profile.total as f64)?;
+    Some(at_most(calls * CALL_INSTRUCTIONS)).filter(|worth| *worth < judge::WORTH)
 }
+
+/// What the iTLB misses that the default order saves are worth at most, if that is less than [`judge::WORTH`].
+pub(crate) fn little_worth(profile: &Profile, selection: &Selection<'_>) -> Result<Option<f64>> {
+    let built = order::build(profile, selection)?;
+    let made = order::compute_built(profile, built, &OrderRequest::default())?;
+    let functions: Vec<FunctionId> = made.order.functions().collect();
+    let gain = ForecastProgram::new(profile, &made.built, &[])?.gain(&functions);
+    Ok(gain.and_then(|gain| worth(&gain, profile)).filter(|worth| *worth < judge::WORTH))
+}
+
+/// Instructions that a call executes at least: itself and the return.
+const CALL_INSTRUCTIONS: f64 = 2.0;
 
 /// Effect of an order on the program as it is linked.
 #[derive(Serialize)]
@@ -131,7 +154,8 @@ pub(crate) struct GainOutput {
     itlb_misses_change_percent: f64,
     /// The same of work that the order did not know: recordings, or parts of a trace, each left out in turn; null with one recording.
     left_out_change_percent: Option<f64>,
-    /// What the saved misses are worth at most, in per cent of the CPU time; null where the profile has no count of instructions.
+    /// What the saved misses are worth at most, in per cent of the CPU time; null if neither a count of instructions nor the number of
+    /// calls limits it.
     worth_percent: Option<f64>,
     nothing_to_gain: bool,
 }

@@ -126,13 +126,14 @@ fn gain(profile: &Profile, built: &BuiltGraph, after: &Layout<'_>) -> Result<Opt
 
 fn verdict(gain: Option<OrderGain>, inputs: &ReportInputs<'_>) -> String {
     let Some(gain) = gain else { return "No forecast: the profile has no call counts.".to_owned() };
-    let worth = worth(&gain, inputs.profile).filter(|_| !gain.fits() && !gain.is_worse());
+    let worth =
+        worth(&gain, inputs.profile).filter(|_| !gain.fits() && !gain.is_worse() && !gain.is_nothing());
     let worth = worth.map(|worth| {
         (worth < judge::WORTH, format!("the saved iTLB misses are {}", judge::worth_in_words(worth)))
     });
     match (worth, inputs.after.is_some()) {
         (Some((true, worth)), _) => return format!("Nothing to gain in iTLB misses: {worth}."),
-        (Some((false, worth)), false) if !gain.is_nothing() => {
+        (Some((false, worth)), false) => {
             return format!("Worth a try: {worth}. Link with the order, then measure.");
         }
         _ => {}

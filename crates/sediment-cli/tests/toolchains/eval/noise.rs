@@ -36,7 +36,19 @@ fn cc(folder: &Path, arguments: &[&str]) {
 }
 
 fn noise(folder: &Path, arguments: &[&str]) -> std::process::Output {
-    let few = ["noise", "--no-counters", "--layouts", "6", "--blocks", "3", "--seed", "5"];
+    // Places decide how many pages the program touches; this does not depend on what else the machine does.
+    let few = [
+        "noise",
+        "--no-counters",
+        "--layouts",
+        "6",
+        "--blocks",
+        "3",
+        "--seed",
+        "5",
+        "--primary",
+        "minor-faults",
+    ];
     eval(folder, &[&few[..], arguments, &["--", "{program}"]].concat())
 }
 
@@ -46,10 +58,8 @@ fn noise_finds_the_luck_of_layouts() {
     assert_eq!(code(&done), 0, "{}", err(&done));
     let found: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
     assert_eq!((&found["layouts"], &found["blocks"], &found["seed"]), (&6.into(), &3.into(), &"5".into()));
-    assert_eq!(found["metric"], "cpu-time");
-    // The program runs up to 3.5 times as long, by place.
+    assert_eq!(found["metric"], "minor-faults");
     let floor = found["floor_percent"].as_f64().unwrap();
-    assert!(floor > 5.0, "{found}");
     let interval: Vec<f64> =
         found["floor_interval_percent"].as_array().unwrap().iter().map(|end| end.as_f64().unwrap()).collect();
     assert!(interval[0] <= floor && floor <= interval[1], "{found}");
@@ -63,13 +73,10 @@ fn noise_finds_the_luck_of_layouts() {
     let longer: serde_json::Value = serde_json::from_str(&out(&longer)).unwrap();
     assert_eq!(longer["workloads"][0]["layout_noise"]["blocks"], 4);
 
-    let failing = noise(folder.path(), &["--link", LINK, "--fail-above", "0.0001"]);
-    fails(&failing, 5, &["0.0001 %"]);
+    let failing = noise(folder.path(), &["--link", LINK, "--fail-above", "5"]);
+    fails(&failing, 5, &["5 %"]);
     assert!(out(&failing).contains("(6 layouts)"), "the floor is printed all the same: {}", out(&failing));
-    assert_eq!(
-        code(&noise(folder.path(), &["--link", LINK, "--fail-above", "99.9", "--primary", "minor-faults"])),
-        0
-    );
+    assert_eq!(code(&noise(folder.path(), &["--link", LINK, "--fail-above", "99.9"])), 0);
 }
 
 fn noise_of_existing_links() {
@@ -112,7 +119,6 @@ fn noise_of_a_build() {
     assert_eq!(code(&done), 0, "{}", err(&done));
     let found: serde_json::Value = serde_json::from_str(&out(&done)).unwrap();
     assert_eq!(found["layouts"], 6);
-    // As without --build: the program runs up to 3.5 times as long, by place.
     assert!(found["floor_percent"].as_f64().unwrap() > 5.0, "{found}");
     assert!(folder.path().join("bin/steps").is_file());
     fails(&asked("true", "bin/steps"), 1, &["bin/steps", "--link"]);
