@@ -6,6 +6,7 @@ use crate::ui::Ui;
 use sediment_core::Result;
 use sediment_core::callgraph::FunctionId;
 use sediment_core::plural::counted;
+use sediment_core::profile::source::{ProfileSource, Unknown};
 use sediment_core::profile::{Profile, WeightUnit};
 use sediment_measure::judge;
 use sediment_order::order::forecast::{ForecastProgram, OrderGain, Outlook, TLB_ENTRIES};
@@ -128,8 +129,11 @@ pub(crate) fn worth(gain: &OrderGain, profile: &Profile) -> Option<f64> {
         let instructions: f64 = counts.map(|count| count as f64).sum();
         return (instructions > 0.0).then(|| at_most(instructions));
     }
-    let calls = (profile.unit == WeightUnit::Calls).then_some(profile.total as f64)?;
-    Some(at_most(calls * CALL_INSTRUCTIONS)).filter(|worth| *worth < judge::WORTH)
+    let counts_calls =
+        |source: &String| !ProfileSource::from(source.as_str()).unknown.contains(&Unknown::CallCounts);
+    let is_counted = profile.unit == WeightUnit::Calls && profile.source.iter().all(counts_calls);
+    let limit = is_counted.then(|| at_most(profile.total as f64 * CALL_INSTRUCTIONS));
+    limit.filter(|worth| *worth < judge::WORTH)
 }
 
 /// What the iTLB misses that the default order saves are worth at most, if that is less than [`judge::WORTH`].
@@ -209,7 +213,24 @@ impl GainOutput {
 
 #[cfg(test)]
 mod tests {
-    use super::OTHER_WORK;
+    use super::*;
+
+    #[test]
+    fn calls_limit_what_misses_are_worth() {
+        let mut profile = Profile::default();
+        (profile.unit, profile.total) = (WeightUnit::Calls, 10_000_000);
+        let worth_of = |saved: f64, profile: &Profile| {
+            let outlook = |misses| Outlook { hot_pages: 80, pages: 80, misses: [misses; TLB_ENTRIES.len()] };
+            worth(&OrderGain { before: outlook(saved), after: outlook(0.0) }, profile)
+        };
+        // 100 misses of 30 ns in at least 1.5 ms.
+        let few = worth_of(100.0, &profile).unwrap();
+        assert!(few > 0.0019 && few < 0.0021, "{few}");
+        assert_eq!(worth_of(10_000.0, &profile), None, "the calls do not tell");
+        let source = [ProfileSource::new("perf call stacks", "cycles:u", &[Unknown::CallCounts]).to_string()];
+        profile.source = source.into();
+        assert_eq!(worth_of(100.0, &profile), None);
+    }
 
     #[test]
     fn other_work_is_that_of_the_proof() {
