@@ -108,6 +108,8 @@ pub struct RecordSettings {
     pub overhead: Option<f64>,
     /// True if all calls are to be counted, however long that takes.
     pub exact: bool,
+    /// Record which functions run close in time, by call sites.
+    pub affinity: bool,
     /// Search for executed blocks by breakpoints, where a compiler has left a map of them.
     pub blocks: BlockCoverage,
     /// Search for them in every program with a line table, for executions by line.
@@ -169,6 +171,7 @@ impl Default for RecordSettings {
             rates: None,
             overhead: None,
             exact: false,
+            affinity: false,
             blocks: BlockCoverage::Never,
             lines: false,
             event: None,

@@ -51,6 +51,9 @@ pub(crate) struct RecordingOptions {
     /// Count all calls, however long the program runs
     #[arg(long, conflicts_with = "overhead")]
     exact: bool,
+    /// With call sites: also record which functions run close in time (affinity), in short windows
+    #[arg(long)]
+    affinity: bool,
     /// Memory limit, with K, M or G: of pages of code that change, which are copied per process, and of code, counters and
     /// kept plans of call sites [default: none; with breakpoints 32M]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
@@ -283,6 +286,7 @@ impl RecordingOptions {
             rates,
             overhead: self.overhead,
             exact: self.exact,
+            affinity: self.affinity,
             blocks,
             lines: wanted == RecordingUse::Lines,
             event: self.event.clone(),

@@ -491,6 +491,9 @@ pub(crate) fn record(room: &Room<'_>, parameters: &Parameters) -> Vec<String> {
         if parameters.startup > 0 {
             words.extend(["--overhead".to_owned(), format!("{}%", parameters.overhead)]);
         }
+        if parameters.share == 1 {
+            words.push("--affinity".to_owned());
+        }
         return words;
     }
     if parameters.startup > 0 {

@@ -7,6 +7,7 @@
 //! ```text
 //! 0      header: whether the thread waits for the recorder, the address of the page that all share, and copies of code to map
 //! 4096   targets of indirect calls that have more than two, by a hash
+//! ...    the last calls in their order, while these are traced
 //! ...    for each file: counts of direct sites, their first uses, and records of indirect sites
 //! ```
 
@@ -41,8 +42,14 @@ pub(super) const TARGET_BITS: u32 = 13;
 pub(super) const PROBES: u32 = 16;
 /// Bytes of the table, with room behind its last entry to look on.
 pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TARGET_BYTES;
+/// Number of traced calls, in the header of a block, and where the last of them are: each is the low half of the address in its stub, and
+/// that of its target if it is indirect, of 4 bytes each.
+pub(super) const TRACED: u64 = 48;
+pub(super) const EVENTS: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
+pub(super) const KEPT_EVENTS: u64 = 1 << 12;
+pub(super) const EVENT_BYTES: u64 = 8;
 /// Where the counters of files begin in a block.
-pub(super) const FILES: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
+pub(super) const FILES: u64 = EVENTS + KEPT_EVENTS * EVENT_BYTES;
 
 /// Bytes of the record of an indirect site: two targets, each with a count, their first uses, and calls that found no room.
 pub(super) const RECORD_BYTES: u64 = 48;

@@ -5,18 +5,20 @@ use super::changes::{Changes, SiteChange};
 use super::code::{CodeState, NewCode, write_changes};
 use super::copies::{CodeCopy, MappedCopy};
 use super::counters::{
-    BurstWeight, COPIES, COPIES_PATH, FILES, FileCounters, FurtherTarget, MAP_COPIES, MAPPED_COPIES,
-    MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks, TARGETS, TARGETS_BYTES,
-    WAITS,
+    BurstWeight, COPIES, COPIES_PATH, EVENT_BYTES, EVENTS, FILES, FileCounters, FurtherTarget, KEPT_EVENTS,
+    MAP_COPIES, MAPPED_COPIES, MOST_COPIES, OWN_ADDRESS, SEEN, SHARED, STOPS_ITSELF, SiteCounts, SiteMarks,
+    TARGETS, TARGETS_BYTES, TRACED, WAITS,
 };
 use super::entrance::Region;
 use super::modules::{PlannedModule, PlannedModules};
 use super::room::{find_below, find_room};
-use super::rooms::{LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of};
+use super::rooms::{
+    FoundStubs, LIBRARY_COUNTERS, LIBRARY_STUBS, NOTICE, SharedRoom, StubRequest, StubRooms, memory_of,
+};
 use super::shared::{SHARED_PAGE, SharedMemory};
 use super::sites::{PAGE, SlotCallee, TextSegment, Trait};
-use super::stubs::{Stubs, size};
-use super::tally::CallTally;
+use super::stubs::{Hook, Stubs, size};
+use super::tally::{CallTally, FileAddress};
 use crate::tracing::mappings::ProcessMapping;
 use nix::unistd::Pid;
 use sediment_core::skipped::{Reason, Skipped};
@@ -65,6 +67,8 @@ pub(super) struct FileInMemory {
     counters: Option<FileCounters>,
     /// Its stubs, and the changes of its code that lead to them.
     stubs: Rc<Stubs>,
+    /// Address of the stubs.
+    stubs_at: u64,
     /// Addresses in slots of the global offset table, as last seen.
     resolved: HashMap<u64, u64>,
     pub(super) is_mapped: bool,
@@ -389,6 +393,7 @@ impl ProgramImage {
                 range: if range.contains(&mapping.range.start) { range } else { mapping.range.clone() },
                 counters: None,
                 stubs: Rc::default(),
+                stubs_at: 0,
                 resolved: HashMap::new(),
                 is_mapped: true,
                 is_always_counted: plan.exports.contains_key(NOTICE),
@@ -432,7 +437,7 @@ impl ProgramImage {
             Some(room) => room.room.borrow_mut().stubs(room.address, &request, &common.shared)?,
             None => None,
         };
-        let Some((counters, stubs)) = stubs else {
+        let Some(FoundStubs { counters, address, stubs }) = stubs else {
             common.skipped.add(Reason::NoRoomForStubs, 0, &planned.path);
             return Ok(());
         };
@@ -446,7 +451,7 @@ impl ProgramImage {
             file.resolved = std::mem::take(&mut before.resolved);
         }
         file.counters = Some(counters);
-        file.stubs = stubs;
+        (file.stubs, file.stubs_at) = (stubs, address);
         Ok(())
     }
 
@@ -481,6 +486,54 @@ impl ProgramImage {
                 }
             }
         }
+    }
+
+    /// The blocks that threads have, with the number of calls that each has noted.
+    pub(super) fn noted(&self, shared: &SharedMemory) -> Vec<(u32, u32)> {
+        let blocks = (0..self.users.len() as u32).filter(|block| self.users[*block as usize] > 0);
+        blocks.map(|block| (block, shared.number(self.block_offset(block) + TRACED))).collect()
+    }
+
+    /// Words of the calls that a block has noted last.
+    pub(super) fn noted_calls(&self, block: u32, shared: &SharedMemory) -> Vec<u64> {
+        let from = self.block_offset(block) + EVENTS;
+        let bytes = shared.read(from..from + KEPT_EVENTS * EVENT_BYTES);
+        bytes
+            .chunks_exact(8)
+            .filter_map(|word| word.first_chunk())
+            .map(|word| u64::from_le_bytes(*word))
+            .collect()
+    }
+
+    /// Call site and callee of a noted call.
+    pub(super) fn noted_call(
+        &self,
+        event: u64,
+        modules: &PlannedModules,
+        tally: &mut CallTally,
+    ) -> Option<[FileAddress; 2]> {
+        let (stub, target) = (event as u32, (event >> 32) as u32);
+        let offset = |file: &FileInMemory| stub.wrapping_sub(file.stubs_at as u32).checked_sub(Hook::LENGTH);
+        let (file, site) = self.files.iter().rev().find_map(|file| {
+            let hooks = &file.stubs.hooks;
+            let hook = hooks.binary_search_by_key(&offset(file)?, |hook| hook.at).ok()?;
+            Some((file, hooks[hook].site as usize))
+        })?;
+        let plan = &modules.get(file.module).plan;
+        if let Some(site) = plan.direct.get(site) {
+            let callee = match site.slot {
+                None => Some((file.module, site.target)),
+                Some(slot) => self.callee_of_slot(file, slot, modules, tally),
+            };
+            return Some([(file.module, site.at), callee?]);
+        }
+        let site = plan.indirect.get(site - plan.direct.len())?;
+        let callee = self.files.iter().rev().find_map(|file| {
+            let start = file.range.start;
+            let address = start.wrapping_add(target.wrapping_sub(start as u32).into());
+            file.range.contains(&address).then(|| (file.module, address.wrapping_sub(file.bias)))
+        });
+        Some([(file.module, site.at), callee?])
     }
 
     /// The file and the address as linked that an address in memory is.

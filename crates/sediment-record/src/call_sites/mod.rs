@@ -10,6 +10,7 @@
 //!   has the stubs in it, `copies` has code with all changes
 //! - `modules` are files, `image` is a program with its memory, `tally` has what was counted
 //! - `supervisor` follows the processes, `attach` takes on those that run, `release` lets them go
+//! - `trace` has windows of time in which stubs note calls in their order
 //! - `opened` is the memory of a process; `standstill` stops its threads, `switch` changes their code by `code`; `bursts` says when, `turns` does it
 //!
 //! docs/recording.md says what a user should know.
@@ -44,6 +45,7 @@ mod supervisor;
 mod sweep;
 mod switch;
 mod tally;
+mod trace;
 mod turns;
 mod windows;
 mod writer;

@@ -9,6 +9,7 @@ use super::plan::SitePlan;
 use super::shared::SharedMemory;
 use super::sites::PAGE;
 use super::stubs::{StubPlacement, Stubs, size};
+use crate::tracing::system::MappedWords;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io;
@@ -46,6 +47,17 @@ pub(super) struct StubRoom {
     /// Offsets in a block for the counters of the next file, and their end.
     counters: Range<u64>,
     stubs: Vec<PlacedStubs>,
+    /// True if its stubs have hooks.
+    is_traced: bool,
+    /// The same memory as we have it, once hooks were switched.
+    words: Option<MappedWords>,
+}
+
+/// Stubs of a file that were found in a room, or made there.
+pub(super) struct FoundStubs {
+    pub(super) counters: FileCounters,
+    pub(super) address: u64,
+    pub(super) stubs: Rc<Stubs>,
 }
 
 /// Stubs of a file, as they lie in a room.
@@ -72,8 +84,28 @@ pub(super) struct StubRequest<'a> {
 }
 
 impl StubRoom {
-    fn new(length: u64, counters: Range<u64>, shared: &mut SharedMemory) -> io::Result<Self> {
-        Ok(Self { offset: shared.take(length)?, length, used: 0, counters, stubs: Vec::new() })
+    fn new(
+        (length, is_traced): (u64, bool),
+        counters: Range<u64>,
+        shared: &mut SharedMemory,
+    ) -> io::Result<Self> {
+        let offset = shared.take(length)?;
+        Ok(Self { offset, length, used: 0, counters, stubs: Vec::new(), is_traced, words: None })
+    }
+
+    /// Switches all hooks.
+    fn switch_hooks(&mut self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
+        let words = match self.words.take() {
+            Some(words) => words,
+            None => shared.words(&(self.offset..self.offset + self.length))?,
+        };
+        for placed in &self.stubs {
+            for hook in &placed.stubs.hooks {
+                words.store(placed.at + u64::from(hook.at), hook.words[usize::from(are_open)]);
+            }
+        }
+        self.words = Some(words);
+        Ok(())
     }
 
     /// The room as it is mapped at an address.
@@ -87,13 +119,14 @@ impl StubRoom {
         address: u64,
         request: &StubRequest<'_>,
         shared: &SharedMemory,
-    ) -> io::Result<Option<(FileCounters, Rc<Stubs>)>> {
+    ) -> io::Result<Option<FoundStubs>> {
         let StubRequest { module, planned, bias, taken } = request;
         let fits = |placed: &&PlacedStubs| placed.module == *module && !taken.contains(&placed.counters.at);
         let distance = |at: u64| (address + at).wrapping_sub(*bias);
         let mut known = self.stubs.iter().filter(fits);
         if let Some(same) = known.clone().find(|placed| placed.distance == distance(placed.at)) {
-            return Ok(Some((same.counters, Rc::clone(&same.stubs))));
+            let (counters, stubs) = (same.counters, Rc::clone(&same.stubs));
+            return Ok(Some(FoundStubs { counters, address: address + same.at, stubs }));
         }
         let elsewhere = known.next();
         let counters = match elsewhere {
@@ -115,6 +148,7 @@ impl StubRoom {
                 counters,
                 notice: address_of(NOTICE),
                 state: address_of(STATE).map(|about| about.wrapping_add(STATE_AT)),
+                is_traced: self.is_traced,
             };
             Stubs::emit(&planned.plan, &placement)
         });
@@ -129,7 +163,7 @@ impl StubRoom {
         let placed =
             PlacedStubs { module: *module, at, distance: distance(at), counters, stubs: Rc::clone(&stubs) };
         self.stubs.push(placed);
-        Ok(Some((counters, stubs)))
+        Ok(Some(FoundStubs { counters, address: address + at, stubs }))
     }
 
     /// True if a program with many libraries might not find enough in it.
@@ -142,8 +176,10 @@ impl StubRoom {
 pub(super) type SharedRoom = Rc<RefCell<StubRoom>>;
 
 /// All rooms that programs have, or may have next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct StubRooms {
+    /// True if stubs have hooks.
+    are_traced: bool,
     /// By number of the program's file, and distance of the room from it; the one that was used last is the last.
     of_programs: Vec<(usize, u64, SharedRoom)>,
     /// The last one is that of programs that begin.
@@ -151,6 +187,10 @@ pub(super) struct StubRooms {
 }
 
 impl StubRooms {
+    pub(super) fn new(are_traced: bool) -> Self {
+        Self { are_traced, of_programs: Vec::new(), of_libraries: Vec::new() }
+    }
+
     /// Room for a program's own file: at this distance, with counters behind those of libraries.
     pub(super) fn of_program(
         &mut self,
@@ -165,7 +205,7 @@ impl StubRooms {
                 let from = FILES + LIBRARY_COUNTERS;
                 let counters = from..FileCounters::of(&planned.plan, from).end();
                 let length = size(&planned.plan).max(PAGE);
-                Rc::new(RefCell::new(StubRoom::new(length, counters, shared)?))
+                Rc::new(RefCell::new(StubRoom::new((length, self.are_traced), counters, shared)?))
             }
         };
         self.of_programs.push((module, distance, Rc::clone(&room)));
@@ -178,9 +218,18 @@ impl StubRooms {
             return Ok(Rc::clone(last));
         }
         let counters = FILES..FILES + LIBRARY_COUNTERS;
-        let room = Rc::new(RefCell::new(StubRoom::new(LIBRARY_STUBS, counters, shared)?));
+        let room = StubRoom::new((LIBRARY_STUBS, self.are_traced), counters, shared)?;
+        let room = Rc::new(RefCell::new(room));
         self.of_libraries.push(Rc::clone(&room));
         Ok(room)
+    }
+
+    /// Has the stubs of all programs note calls, or no more.
+    pub(super) fn switch_hooks(&self, are_open: bool, shared: &SharedMemory) -> io::Result<()> {
+        let of_programs = self.of_programs.iter().map(|(.., room)| room);
+        of_programs
+            .chain(&self.of_libraries)
+            .try_for_each(|room| room.borrow_mut().switch_hooks(are_open, shared))
     }
 
     /// Gives the memory of rooms back that no program has, but for those that the next may have.

@@ -2,6 +2,7 @@
 //! The memory that the recorder shares with what it records: a file without a name, of which programs map parts. What a program has
 //! counted stays there, however it ends.
 
+use crate::tracing::system::MappedWords;
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::unistd::{Pid, Whence, lseek};
@@ -77,6 +78,11 @@ impl SharedMemory {
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, offset)
+    }
+
+    /// A part as memory of our own.
+    pub(super) fn words(&self, part: &Range<u64>) -> io::Result<MappedWords> {
+        MappedWords::new(&self.file, part.start, part.end - part.start)
     }
 
     pub(super) fn number(&self, offset: u64) -> u32 {

@@ -32,6 +32,11 @@ impl DirectForm {
         }
     }
 
+    /// True if the instruction calls, and nothing below the stack pointer is in use.
+    pub(super) fn is_call(self) -> bool {
+        matches!(self, Self::Call | Self::CallThroughSlot)
+    }
+
     /// Bytes of the instruction that stay, before the displacement.
     pub(super) fn opcode_length(self) -> u64 {
         self.length() - 4

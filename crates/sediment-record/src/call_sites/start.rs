@@ -16,7 +16,7 @@ use nix::unistd::{Pid, geteuid};
 use sediment_core::binary::block_map;
 use sediment_core::error::{Error, ErrorCode, Result};
 use sediment_core::profile::source::{ProfileSource, Unknown::OwnCost};
-use sediment_read::read::Recording;
+use sediment_read::read::{Recording, Step};
 use std::ffi::OsString;
 
 /// Name of the recorder.
@@ -116,8 +116,8 @@ pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
             .map_err(|_| Error::new(ErrorCode::Internal, "the tracing thread panicked"))?
     })?;
     let RecordingTarget::Program(words) = target else {
-        let recording = traced.recording?;
-        let kept = RecordedData::Here(Box::new(recording), Vec::new());
+        let (recording, steps) = traced.recording?;
+        let kept = RecordedData::Here(Box::new(recording), steps);
         return Ok(Recorded { kept, outcome: None, worked: None });
     };
     let outcome = match (traced.own, link) {
@@ -125,13 +125,13 @@ pub(super) fn record(job: &mut RecordingJob<'_>) -> Result<Recorded> {
         (None, Some(link)) => link.outcome().map_err(|error| starting::not_started(words, &error))?,
         (None, None) => None,
     };
-    let recording = traced.recording?;
-    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), Vec::new()), outcome, worked: None })
+    let (recording, steps) = traced.recording?;
+    Ok(Recorded { kept: RecordedData::Here(Box::new(recording), steps), outcome, worked: None })
 }
 
 /// A recording, and the program's process if it was started here.
 struct Traced {
-    recording: Result<Recording>,
+    recording: Result<(Recording, Vec<Step>)>,
     own: Option<Pid>,
 }
 
@@ -223,9 +223,9 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
 }
 
 /// What was counted.
-fn recording(supervisor: &Supervisor<'_>) -> Recording {
+fn recording(supervisor: &Supervisor<'_>) -> (Recording, Vec<Step>) {
     let source = ProfileSource::new(NAME, "calls", &[OwnCost]);
-    let mut recording =
+    let (mut recording, steps) =
         supervisor.tally.recording(&supervisor.common.modules, source, &supervisor.common.skipped);
     if let Some(bursts) = supervisor.bursts.said() {
         recording.seen += &format!(", by {bursts}");
@@ -236,5 +236,5 @@ fn recording(supervisor: &Supervisor<'_>) -> Recording {
         supervisor.changing.as_millis(),
         supervisor.common.modules.planning.as_millis()
     );
-    recording
+    (recording, steps)
 }

@@ -14,11 +14,16 @@
 //!                              out:  pop  r11
 //!                                    jmp  *target
 //! ```
+//!
+//! If calls are traced, each of these stubs has a hook of 5 bytes: an instruction that does nothing or, during a window of the trace, a call
+//! of the code that notes the call. `trace` switches it by one aligned store, while programs run.
 
 use super::changes::{Changes, SiteChange, shift_distance};
 use super::code::PreparedPages;
 use super::copies::CodeCopy;
-use super::counters::{FileCounters, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS};
+use super::counters::{
+    EVENTS, FileCounters, KEPT_EVENTS, PROBES, RECORD_BYTES, TARGET_BITS, TARGET_BYTES, TARGETS, TRACED,
+};
 use super::notice;
 use super::plan::SitePlan;
 use super::sites::{DirectForm, DirectSite, IndirectSite, JUMP, RED_ZONE};
@@ -29,9 +34,9 @@ use super::writer::{
 use std::cell::{Cell, OnceCell};
 use std::ops::Range;
 
-/// Bytes of a stub of a direct call, and of another direct site.
-const CALL_BYTES: u64 = 24;
-const OTHER_BYTES: u64 = 40;
+/// Bytes of a stub of a direct call, and of another direct site; and the same with a hook.
+const DIRECT_BYTES: [u64; 2] = [24, 40];
+const HOOKED_BYTES: [u64; 2] = [32, 48];
 
 /// Place of a file and of what belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +50,33 @@ pub(super) struct StubPlacement {
     pub(super) notice: Option<u64>,
     /// The number that says what that is about, as linked: 0 once libraries have come or gone.
     pub(super) state: Option<u64>,
+    /// True if the stubs have hooks.
+    pub(super) is_traced: bool,
+}
+
+/// Place in a stub where a call can be noted.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hook {
+    /// Offset in the stubs, a multiple of 8.
+    pub(super) at: u32,
+    /// Index of the direct site, or of the indirect one behind all direct ones.
+    pub(super) site: u32,
+    /// The word there without and with the call.
+    pub(super) words: [u64; 2],
+}
+
+impl Hook {
+    /// Bytes of the hook.
+    pub(super) const LENGTH: u32 = 5;
+
+    fn new(at: u64, site: u64, target: u64, code: &[u8]) -> Option<Self> {
+        let without: [u8; 8] = *code.get(at as usize..)?.first_chunk()?;
+        let mut with = without;
+        with[0] = 0xe8;
+        with[1..5].copy_from_slice(&distance(target, at + u64::from(Self::LENGTH)).ok()?);
+        let words = [without, with].map(u64::from_le_bytes);
+        Some(Self { at: at as u32, site: site as u32, words })
+    }
 }
 
 /// Stubs of a file, and the changes that lead to them.
@@ -54,6 +86,8 @@ pub(super) struct Stubs {
     /// Places of distances in it that lead to the file.
     outside: Vec<u32>,
     pub(super) changes: Changes,
+    /// By their offsets.
+    pub(super) hooks: Vec<Hook>,
     /// Sites that are left as they are.
     pub(super) too_far: u64,
     /// True once the changes were made in a process.
@@ -75,7 +109,8 @@ pub(super) fn size(plan: &SitePlan) -> u64 {
     let calls = plan.calls() as u64;
     let others = plan.direct.len() as u64 - calls;
     let indirect: u64 = plan.indirect.iter().map(longest).sum();
-    (COMMON_BYTES + calls * CALL_BYTES + others * OTHER_BYTES + indirect).next_multiple_of(4096)
+    let [call_bytes, other_bytes] = HOOKED_BYTES;
+    (COMMON_BYTES + calls * call_bytes + others * other_bytes + indirect).next_multiple_of(4096)
 }
 
 /// Bytes of the code that all stubs of a file share, at most.
@@ -84,7 +119,7 @@ const COMMON_BYTES: u64 = 1536;
 /// Bytes of the stub of an indirect site, at most.
 fn longest(site: &IndirectSite) -> u64 {
     let program = site.before.bytes.len() + site.load.bytes.len() + site.go.bytes.len();
-    program as u64 + 112
+    program as u64 + 128
 }
 
 impl Stubs {
@@ -102,16 +137,17 @@ impl Stubs {
             made.too_far = (plan.direct.len() + plan.indirect.len()) as u64;
             return made;
         };
-        let (first_call, first_other) = (common.slots, common.slots + CALL_BYTES * calls as u64);
-        let end = first_other + OTHER_BYTES * (plan.direct.len() - calls) as u64;
+        let [call_bytes, other_bytes] = placement.direct_bytes();
+        let (first_call, first_other) = (common.slots, common.slots + call_bytes * calls as u64);
+        let end = first_other + other_bytes * (plan.direct.len() - calls) as u64;
         // Nothing runs there that is not written below.
         code.bytes.resize((end - placement.stubs) as usize, 0x90);
         let mut stub = CodeWriter::new(room);
         for (index, site) in plan.direct.iter().enumerate() {
             let at = if index < calls {
-                first_call + CALL_BYTES * index as u64
+                first_call + call_bytes * index as u64
             } else {
-                first_other + OTHER_BYTES * (index - calls) as u64
+                first_other + other_bytes * (index - calls) as u64
             };
             stub.start = at;
             stub.bytes.clear();
@@ -125,6 +161,10 @@ impl Stubs {
             let from = (at - placement.stubs) as usize;
             code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
             code.outside.extend(stub.outside.iter().map(|place| from as u32 + place));
+            if let Some(trace) = common.trace.as_ref().filter(|_| site.form.is_call()) {
+                let target = trace.direct - placement.stubs;
+                made.hooks.extend(Hook::new(from as u64, index as u64, target, &code.bytes));
+            }
             // The opcode of a plain call or jump stays.
             let stays = match site.form {
                 DirectForm::Call | DirectForm::Jump => 1,
@@ -151,9 +191,14 @@ impl Stubs {
             let (before, led_outside) = (code.bytes.len(), code.outside.len());
             let at = code.here();
             let done = indirect(&mut code, site, record, placement, &common)
-                .and_then(|()| changed_window(site, placement.bias, at));
+                .and_then(|hook| Ok((hook, changed_window(site, placement.bias, at)?)));
             match done {
-                Ok(changed) => {
+                Ok((hook, changed)) => {
+                    if let Some((hook, trace)) = hook.zip(common.trace.as_ref()) {
+                        let site = (plan.direct.len() + index) as u64;
+                        let target = trace.indirect - placement.stubs;
+                        made.hooks.extend(Hook::new(hook as u64, site, target, &code.bytes));
+                    }
                     let change = SiteChange {
                         at: site.window.start,
                         site: (plan.direct.len() + index) as u32,
@@ -186,6 +231,7 @@ impl Stubs {
             code,
             outside: self.outside.clone(),
             changes,
+            hooks: self.hooks.clone(),
             too_far: self.too_far,
             was_used: Cell::new(false),
             prepared: OnceCell::new(),
@@ -207,6 +253,19 @@ struct SharedCode {
     notice: Option<u64>,
     /// Where the stubs of direct sites begin.
     slots: u64,
+    trace: Option<NotingCode>,
+}
+
+/// Code that notes a direct, or an indirect call.
+struct NotingCode {
+    direct: u64,
+    indirect: u64,
+}
+
+impl StubPlacement {
+    fn direct_bytes(&self) -> [u64; 2] {
+        if self.is_traced { HOOKED_BYTES } else { DIRECT_BYTES }
+    }
 }
 
 impl SharedCode {
@@ -215,12 +274,14 @@ impl SharedCode {
         let firsts = placement.counters.firsts();
         let number_call = code.here();
         // A call of this routine is the third instruction of the stub's second part.
-        number(code, slots + 22, CALL_BYTES, firsts)?;
+        let [call_bytes, other_bytes] = placement.direct_bytes();
+        let hook = if placement.is_traced { Hook::LENGTH.into() } else { 0 };
+        number(code, slots + hook + 22, call_bytes, firsts)?;
         code.align(16);
         let number_other = code.here();
-        let others = slots + CALL_BYTES * calls;
+        let others = slots + call_bytes * calls;
         // The distance of the instruction behind that call depends on the form of the jump before it: the quotient does not.
-        number(code, others, OTHER_BYTES, firsts + 4 * calls)?;
+        number(code, others, other_bytes, firsts + 4 * calls)?;
         code.align(16);
         let sequence = code.here();
         take_number(code);
@@ -234,9 +295,18 @@ impl SharedCode {
             notice::emit(code, notice, state)
         });
         let wait = wait.transpose()?;
+        let trace = placement.is_traced.then(|| {
+            let mut noting = |is_indirect| {
+                code.align(16);
+                let at = code.here();
+                note_call(code, is_indirect);
+                at
+            };
+            NotingCode { direct: noting(false), indirect: noting(true) }
+        });
         assert!(code.here() <= slots, "the shared code is longer than it may be");
         code.bytes.resize((slots - code.start) as usize, 0x90);
-        Ok(Self { number_call, number_other, count_target, wait, notice, slots })
+        Ok(Self { number_call, number_other, count_target, wait, notice, slots, trace })
     }
 }
 
@@ -269,6 +339,25 @@ fn number(code: &mut CodeWriter, behind_first: u64, step: u64, firsts: u64) -> R
     code.put(&POP_RDX_RCX_RAX);
     code.put(&[0xc3]);
     Ok(())
+}
+
+/// Notes the call whose hook calls this, with its target in r11 if it is indirect.
+fn note_call(code: &mut CodeWriter, is_indirect: bool) {
+    code.put(&[0x50, 0x51]); // push rax; push rcx
+    code.put(&[0x8b, 0x44, 0x24, 16]); // mov eax, [rsp+16]
+    code.put(&[0x65, 0x8b, 0x0c, 0x25]); // mov ecx, gs:[TRACED]
+    code.put(&offset(TRACED));
+    code.put(&[0x81, 0xe1]); // and ecx, KEPT_EVENTS - 1
+    code.put(&offset(KEPT_EVENTS - 1));
+    code.put(&[0x65, 0x48, 0x89, 0x04, 0xcd]); // mov gs:[rcx*8 + EVENTS], rax
+    code.put(&offset(EVENTS));
+    if is_indirect {
+        code.put(&[0x65, 0x44, 0x89, 0x1c, 0xcd]); // mov gs:[rcx*8 + EVENTS + 4], r11d
+        code.put(&offset(EVENTS + 4));
+    }
+    code.put(&[0x65, 0xff, 0x04, 0x25]); // inc dword gs:[TRACED]
+    code.put(&offset(TRACED));
+    code.put(&[0x59, 0x58, 0xc3]); // pop rcx; pop rax; ret
 }
 
 /// Counts the target in r11 of the site whose record lies on the stack behind the return address, and takes that off.
@@ -333,6 +422,9 @@ fn direct(
     placement: &StubPlacement,
     common: &SharedCode,
 ) -> Result<(), TooFar> {
+    if common.trace.is_some() {
+        code.put(NOTHING[Hook::LENGTH as usize]);
+    }
     code.put(&[0x65, 0x48, 0x83, 0x2c, 0x25]); // sub qword gs:[count], 1
     code.put(&offset(placement.counters.at + 8 * index));
     code.put(&[1]);
@@ -389,14 +481,14 @@ fn changed_site(
     }
 }
 
-/// The stub of an indirect site.
+/// The stub of an indirect site; where its hook is.
 fn indirect(
     code: &mut CodeWriter,
     site: &IndirectSite,
     record: u64,
     placement: &StubPlacement,
     common: &SharedCode,
-) -> Result<(), TooFar> {
+) -> Result<Option<usize>, TooFar> {
     let bias = placement.bias;
     code.moved(&site.before, bias)?;
     if site.is_tail {
@@ -404,6 +496,12 @@ fn indirect(
     }
     code.put(&[0x41, 0x53]); // push r11
     code.moved(&site.load, bias)?;
+    let hook = common.trace.is_some().then(|| {
+        code.put(NOTHING[code.bytes.len().wrapping_neg() % 8]);
+        let at = code.bytes.len();
+        code.put(NOTHING[Hook::LENGTH as usize]);
+        at
+    });
     code.put(&[0x65, 0x4c, 0x39, 0x1c, 0x25]); // cmp gs:[key0], r11
     code.put(&offset(record));
     let second = code.ahead(JUMP_NOT_EQUAL);
@@ -427,7 +525,7 @@ fn indirect(
     code.put(&offset(record));
     code.call(common.count_target)?;
     code.back(JUMP_SHORT, out);
-    Ok(())
+    Ok(hook)
 }
 
 /// Instructions of 1 to 9 bytes that do nothing.

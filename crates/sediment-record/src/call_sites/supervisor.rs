@@ -26,6 +26,7 @@ use super::rooms::StubRooms;
 use super::shared::SharedMemory;
 use super::sites::Trait;
 use super::tally::CallTally;
+use super::trace::CallTrace;
 use crate::tracing::machine::Registers;
 use crate::tracing::mappings::{
     ProcessMapping, all_mappings, auxiliary_value, has_little_memory, is_filtered, is_limited, process_of,
@@ -109,6 +110,7 @@ pub(super) struct Supervisor<'a> {
     /// Of processes that are about to be attached to.
     pub(super) prepared: HashMap<Pid, ProgramImage>,
     pub(super) tally: CallTally,
+    trace: Option<CallTrace>,
     begun: Instant,
     told: Instant,
     short_until: Instant,
@@ -143,7 +145,7 @@ impl<'a> Supervisor<'a> {
                     PlanCache::of_user(settings.max_memory.unwrap_or(plan_cache::MOST)),
                 ),
                 shared,
-                rooms: StubRooms::default(),
+                rooms: StubRooms::new(settings.affinity),
                 memory_left: settings.max_memory,
                 skipped: Skipped::default(),
             },
@@ -158,6 +160,7 @@ impl<'a> Supervisor<'a> {
             outliving: Vec::new(),
             prepared: HashMap::new(),
             tally: CallTally::default(),
+            trace: settings.affinity.then(CallTrace::new),
             begun: now,
             told: now,
             short_until: now + WHILE,
@@ -187,7 +190,8 @@ impl<'a> Supervisor<'a> {
     /// Follows until nothing is left to follow, or the recording is to end.
     pub(super) fn run(&mut self) -> Result<()> {
         while !self.threads.is_empty() {
-            let period = if Instant::now() < self.short_until { SHORT_TICK } else { TICK };
+            let is_open = self.trace.as_ref().is_some_and(CallTrace::is_open);
+            let period = if is_open || Instant::now() < self.short_until { SHORT_TICK } else { TICK };
             self.alarm.ring(period).map_err(|error| failed("set a timer", error))?;
             match system::wait() {
                 Ok(Some((thread, status))) => self.handle(thread, status),
@@ -196,6 +200,9 @@ impl<'a> Supervisor<'a> {
                 Err(error) => return Err(failed("follow the program", error)),
             }
             self.take_turn();
+            if let Some(trace) = &mut self.trace {
+                trace.take_turn(&self.images, &self.common, self.bursts.counting);
+            }
             if self.is_over() {
                 self.let_go();
                 break;
@@ -480,6 +487,12 @@ impl<'a> Supervisor<'a> {
             }
             if image.lacks_copies(&self.common.shared) {
                 self.common.skipped.add(Reason::LeftProcess, 0, "it could not map changed code");
+            }
+            if let Some(trace) = &mut self.trace {
+                if trace.is_open() {
+                    trace.keep(number, &image, &self.common);
+                }
+                trace.retire(number, &image, &self.common.modules, &mut self.tally);
             }
             let weight = self.bursts.weight();
             image.retire(weight, &self.common.modules, &self.common.shared, &mut self.tally);

@@ -6,7 +6,7 @@ use sediment_core::plural::counted;
 use sediment_core::profile::quality::RecordingQuality;
 use sediment_core::profile::source::ProfileSource;
 use sediment_core::skipped::{Reason, Skipped};
-use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, TransferKind};
+use sediment_read::read::{AddressId, RecordedAddress, RecordedDso, Recording, Spot, Step, TransferKind};
 use std::collections::BTreeMap;
 
 /// A file's number and an address as linked.
@@ -25,6 +25,8 @@ pub(super) struct CallTally {
     outside: u64,
     /// Indirect calls without a place for their target.
     pub(super) without_target: u64,
+    /// Parts of runs, each by its thread: call sites and callees in their order.
+    pub(super) trace: Vec<(u64, Vec<FileAddress>)>,
     /// Calls by which the counts may be wrong.
     pub(super) uncertain: f64,
 }
@@ -43,13 +45,13 @@ impl CallTally {
         }
     }
 
-    /// The recording.
+    /// The recording, and the parts of runs that were traced.
     pub(super) fn recording(
         &self,
         modules: &PlannedModules,
         source: ProfileSource,
         skipped: &Skipped,
-    ) -> Recording {
+    ) -> (Recording, Vec<Step>) {
         let mut recording = Recording::default();
         recording.source = source;
         recording.arch = Some("x86_64".to_owned());
@@ -81,6 +83,13 @@ impl CallTally {
             recording.add_transfer(from, to, TransferKind::Call, u128::from(*count));
             calls += u128::from(*count);
         }
+        let mut steps = Vec::new();
+        for (thread, places) in &self.trace {
+            let thread = *thread;
+            steps.push(Step::Gap { thread });
+            let places = places.iter().map(|place| id(&mut recording, *place));
+            steps.extend(places.map(|place| Step::Run { thread, place }));
+        }
         let (mut sites, mut refused) = (0u64, 0u64);
         for module in modules.all() {
             sites += (module.plan.direct.len() + module.plan.indirect.len()) as u64;
@@ -102,6 +111,6 @@ impl CallTally {
             uncertain: RecordingQuality::share(self.uncertain / recording.total.max(1) as f64),
         };
         recording.seen = format!("{}, {}", counted(self.first.len(), "function"), counted(calls, "call"));
-        recording
+        (recording, steps)
     }
 }

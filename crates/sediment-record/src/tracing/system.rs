@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,45 @@ pub(crate) fn rseq_area(thread: Pid) -> Result<u64, Errno> {
 pub(crate) fn send(process: Pid, thread: Pid, signal: i32) {
     // SAFETY: it takes numbers alone. One that has ended needs no signal.
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, process.as_raw(), thread.as_raw(), signal) };
+}
+
+/// Memory of a file that others have mapped, too.
+#[derive(Debug)]
+pub(crate) struct MappedWords {
+    start: *const AtomicU64,
+    count: usize,
+}
+
+impl MappedWords {
+    /// Maps a part of whole pages of a file that stays as long as it is.
+    pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
+        let (rights, length) = (libc::PROT_READ | libc::PROT_WRITE, length as usize);
+        let file = file.as_raw_fd();
+        // SAFETY: new memory, at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, rights, libc::MAP_SHARED, file, offset as libc::off_t)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { start: start.cast(), count: length / size_of::<AtomicU64>() })
+    }
+
+    /// Stores a word at an offset, a multiple of 8, at once.
+    pub(crate) fn store(&self, at: u64, word: u64) {
+        let index = at as usize / size_of::<AtomicU64>();
+        assert!(at % 8 == 0 && index < self.count, "the word is none of the part");
+        // SAFETY: it lies in the part, which is mapped, and is aligned.
+        let place = unsafe { &*self.start.add(index) };
+        place.store(word, Ordering::Release);
+    }
+}
+
+impl Drop for MappedWords {
+    fn drop(&mut self) {
+        // SAFETY: nobody else refers to this memory.
+        let _ = unsafe { libc::munmap(self.start.cast_mut().cast(), self.count * size_of::<AtomicU64>()) };
+    }
 }
 
 /// A program that was forked and waits to be let go.

@@ -15,6 +15,7 @@ pub fn cases() -> Vec<Trial> {
     let compiler = [Need::Program("cc")];
     vec![
         case("bursts_stand_for_all_calls", &compiler, bursts),
+        case("calls_are_noted_in_their_order", &compiler, affinity),
         case("calls_of_running_processes_are_counted", &compiler, running),
         case("a_running_process_survives_its_recorder", &compiler, recorder_is_killed),
     ]
@@ -79,6 +80,30 @@ fn bursts() {
     assert_eq!(calls(&profile, "rounds", "rare"), 1, "{said}");
     let uncertain = profile.quality.uncertain.unwrap();
     assert!((1_000..900_000).contains(&uncertain.0), "{uncertain:?}");
+}
+
+/// Threads note which functions run close in time, and are counted as exactly as without that.
+fn affinity() {
+    let shop = RecordingFolder::new();
+    let program = shop.compile("rounds", ROUNDS, &["-O1", "-pthread"]);
+    let rounds = 10_000_000u128;
+    let command = [text(&program), &rounds.to_string()];
+    let plain = Command::new(command[0]).args(&command[1..]).output().unwrap();
+    let recorded = record(&shop, &["--exact", "--affinity"], &command).output().unwrap();
+    assert_eq!((&recorded.stdout, code(&recorded)), (&plain.stdout, 3), "{}", err(&recorded));
+    let profile = shop.profile();
+    let near = |from: &str, to: &str| {
+        let edges = profile.edges().into_iter();
+        let is_it = |index, name| profile.key(index).name == name;
+        let found = edges.filter(|(caller, callee, _)| is_it(*caller, from) && is_it(*callee, to));
+        found.filter_map(|(.., facts)| facts.affinity).sum::<u128>()
+    };
+    // three is called three times in a row, from turn; one by a pointer.
+    let [one, three, back] = [near("turn", "one"), near("turn", "three"), near("three", "turn")];
+    assert!(one > 100 && three > 2 * one && back > 2 * one, "{one} {three} {back}");
+    assert_eq!(calls(&profile, "rounds", "turn"), 2 * rounds);
+    assert_eq!(calls(&profile, "rounds", "rare"), 1);
+    assert_eq!(calls(&profile, "turn", "three"), 6 * rounds);
 }
 
 /// Starts a program that takes some seconds.
