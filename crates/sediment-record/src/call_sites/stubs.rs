@@ -149,75 +149,98 @@ impl Stubs {
             } else {
                 first_other + other_bytes * (index - calls) as u64
             };
-            stub.start = at;
-            stub.bytes.clear();
-            stub.outside.clear();
-            let change = direct(&mut stub, site, index as u64, placement, &common)
-                .and_then(|()| changed_site(site, placement, at));
-            let Ok((original, changed)) = change else {
-                made.too_far += 1;
-                continue;
-            };
-            let from = (at - placement.stubs) as usize;
-            code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
-            code.outside.extend(stub.outside.iter().map(|place| from as u32 + place));
-            if let Some(trace) = common.trace.as_ref().filter(|_| site.form.is_call()) {
-                let target = trace.direct - placement.stubs;
-                made.hooks.extend(Hook::new(from as u64, index as u64, target, &code.bytes));
-            }
-            // The opcode of a plain call or jump stays.
-            let stays = match site.form {
-                DirectForm::Call | DirectForm::Jump => 1,
-                DirectForm::ConditionalJump => 2,
-                DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => 0,
-            };
-            let length = site.form.length() as usize;
-            let change = SiteChange {
-                at: site.at + stays as u64,
-                site: index as u32,
-                original: &original[stays..length],
-                changed: &changed[stays..length],
-            };
-            // A call or jump through a slot becomes one of a stub.
-            let distance = match site.form {
-                DirectForm::CallThroughSlot => 2,
-                DirectForm::JumpThroughSlot => 1,
-                _ => 0,
-            };
-            made.changes.add(change, distance);
+            made.add_direct((&mut code, &mut stub), (index, site, at), placement, &common);
         }
-        for (index, site) in plan.indirect.iter().enumerate() {
-            let record = placement.counters.records() + RECORD_BYTES * index as u64;
-            let (before, led_outside) = (code.bytes.len(), code.outside.len());
-            let at = code.here();
-            let done = indirect(&mut code, site, record, placement, &common)
-                .and_then(|hook| Ok((hook, changed_window(site, placement.bias, at)?)));
-            match done {
-                Ok((hook, changed)) => {
-                    if let Some((hook, trace)) = hook.zip(common.trace.as_ref()) {
-                        let site = (plan.direct.len() + index) as u64;
-                        let target = trace.indirect - placement.stubs;
-                        made.hooks.extend(Hook::new(hook as u64, site, target, &code.bytes));
-                    }
-                    let change = SiteChange {
-                        at: site.window.start,
-                        site: (plan.direct.len() + index) as u32,
-                        original: &site.original,
-                        changed: &changed,
-                    };
-                    let distance = if site.is_tail { 1 } else { changed.len() - 4 };
-                    made.changes.add(change, distance as u8);
-                }
-                Err(TooFar) => {
-                    code.bytes.truncate(before);
-                    code.outside.truncate(led_outside);
-                    made.too_far += 1;
-                }
-            }
+        for site in plan.indirect.iter().enumerate() {
+            made.add_indirect(&mut code, site, plan.direct.len(), placement, &common);
         }
         made.changes = made.changes.sorted();
         (made.code, made.outside) = (code.bytes, code.outside);
         made
+    }
+
+    /// The stub of a direct site, and the change that leads to it.
+    fn add_direct(
+        &mut self,
+        (code, stub): (&mut CodeWriter, &mut CodeWriter),
+        (index, site, at): (usize, &DirectSite, u64),
+        placement: &StubPlacement,
+        common: &SharedCode,
+    ) {
+        stub.start = at;
+        stub.bytes.clear();
+        stub.outside.clear();
+        let change = direct(stub, site, index as u64, placement, common)
+            .and_then(|()| changed_site(site, placement, at));
+        let Ok((original, changed)) = change else {
+            self.too_far += 1;
+            return;
+        };
+        let from = (at - placement.stubs) as usize;
+        code.bytes[from..from + stub.bytes.len()].copy_from_slice(&stub.bytes);
+        code.outside.extend(stub.outside.iter().map(|place| from as u32 + place));
+        if let Some(trace) = common.trace.as_ref().filter(|_| site.form.is_call()) {
+            let target = trace.direct - placement.stubs;
+            self.hooks.extend(Hook::new(from as u64, index as u64, target, &code.bytes));
+        }
+        // The opcode of a plain call or jump stays.
+        let stays = match site.form {
+            DirectForm::Call | DirectForm::Jump => 1,
+            DirectForm::ConditionalJump => 2,
+            DirectForm::CallThroughSlot | DirectForm::JumpThroughSlot => 0,
+        };
+        let length = site.form.length() as usize;
+        let change = SiteChange {
+            at: site.at + stays as u64,
+            site: index as u32,
+            original: &original[stays..length],
+            changed: &changed[stays..length],
+        };
+        // A call or jump through a slot becomes one of a stub.
+        let distance = match site.form {
+            DirectForm::CallThroughSlot => 2,
+            DirectForm::JumpThroughSlot => 1,
+            _ => 0,
+        };
+        self.changes.add(change, distance);
+    }
+
+    /// The stub of an indirect site, and the change that leads to it. `first`: number of direct sites.
+    fn add_indirect(
+        &mut self,
+        code: &mut CodeWriter,
+        (index, site): (usize, &IndirectSite),
+        first: usize,
+        placement: &StubPlacement,
+        common: &SharedCode,
+    ) {
+        let record = placement.counters.records() + RECORD_BYTES * index as u64;
+        let (before, led_outside) = (code.bytes.len(), code.outside.len());
+        let at = code.here();
+        let done = indirect(code, site, record, placement, common)
+            .and_then(|hook| Ok((hook, changed_window(site, placement.bias, at)?)));
+        match done {
+            Ok((hook, changed)) => {
+                if let Some((hook, trace)) = hook.zip(common.trace.as_ref()) {
+                    let site = (first + index) as u64;
+                    let target = trace.indirect - placement.stubs;
+                    self.hooks.extend(Hook::new(hook as u64, site, target, &code.bytes));
+                }
+                let change = SiteChange {
+                    at: site.window.start,
+                    site: (first + index) as u32,
+                    original: &site.original,
+                    changed: &changed,
+                };
+                let distance = if site.is_tail { 1 } else { changed.len() - 4 };
+                self.changes.add(change, distance as u8);
+            }
+            Err(TooFar) => {
+                code.bytes.truncate(before);
+                code.outside.truncate(led_outside);
+                self.too_far += 1;
+            }
+        }
     }
 
     /// The same stubs so much further from their file; None if they would be too far.
