@@ -46,7 +46,7 @@ pub(super) const TARGETS_BYTES: u64 = ((1 << TARGET_BITS) + PROBES as u64) * TAR
 /// that of its target if it is indirect, of 4 bytes each.
 pub(super) const TRACED: u64 = 48;
 pub(super) const EVENTS: u64 = (TARGETS + TARGETS_BYTES).next_multiple_of(4096);
-pub(super) const KEPT_EVENTS: u64 = 1 << 12;
+pub(super) const KEPT_EVENTS: u64 = 1 << 15;
 pub(super) const EVENT_BYTES: u64 = 8;
 /// Where the counters of files begin in a block.
 pub(super) const FILES: u64 = EVENTS + KEPT_EVENTS * EVENT_BYTES;

@@ -4,7 +4,7 @@
 //! During a window, the hook of each stub calls code that notes the call in the block of its thread. A window opens and closes by one aligned
 //! store of 8 bytes for each hook, in memory that the programs share: none of them stops, and no code of a file changes. The hook is one
 //! instruction of 5 bytes at any time, so that no thread is ever between its old and its new bytes. Windows are rarer the longer the
-//! recording takes, and there is none while a burst is over.
+//! recording takes, and there is none between bursts.
 
 use super::counters::KEPT_EVENTS;
 use super::image::{CommonParts, ProgramImage};
@@ -13,21 +13,22 @@ use super::tally::CallTally;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Time of a window, and least time from one to the next.
-const WINDOW: Duration = Duration::from_micros(200);
-const PERIOD: Duration = Duration::from_millis(2);
-/// Number of windows until their number doubles with the time.
-const WINDOWS: u32 = 512;
+/// Time of a window, and from one to the next at first.
+const WINDOW: Duration = Duration::from_millis(1);
+const GAP: Duration = Duration::from_millis(2);
 /// Calls of a window that a thread may still overwrite, and calls kept of all windows.
 const MARGIN: u32 = 32;
-const MOST_CALLS: usize = 1 << 20;
+const MOST_CALLS: usize = 1 << 21;
 
 /// Windows of a recording.
 #[derive(Debug)]
 pub(super) struct CallTrace {
     is_open: bool,
-    begun: Instant,
     turned: Instant,
+    /// Time between two windows.
+    gap: Duration,
+    /// Number of windows.
+    number: u32,
     /// Number of calls that a block had noted as the window opened, by image and block.
     noted: HashMap<(usize, u32), u32>,
     windows: Vec<TracedWindow>,
@@ -37,6 +38,7 @@ pub(super) struct CallTrace {
 /// Calls of a thread in a window.
 #[derive(Debug)]
 struct TracedWindow {
+    number: u32,
     image: usize,
     block: u32,
     calls: Vec<u64>,
@@ -47,8 +49,9 @@ impl CallTrace {
         let now = Instant::now();
         Self {
             is_open: false,
-            begun: now,
-            turned: now.checked_sub(PERIOD).unwrap_or(now),
+            turned: now.checked_sub(GAP).unwrap_or(now),
+            gap: GAP,
+            number: 0,
             noted: HashMap::new(),
             windows: Vec::new(),
             calls: 0,
@@ -74,9 +77,11 @@ impl CallTrace {
             }
             return;
         }
-        let period = PERIOD.max((now - self.begun) / WINDOWS);
-        if !is_counting || passed < period || self.calls >= MOST_CALLS {
+        if !is_counting || passed < self.gap {
             return;
+        }
+        if self.calls >= MOST_CALLS {
+            self.thin();
         }
         for (number, image) in numbered(images) {
             let noted = image.noted(&common.shared).into_iter();
@@ -93,8 +98,22 @@ impl CallTrace {
             self.keep(number, image, common);
         }
         self.noted.clear();
+        self.number += 1;
         self.is_open = false;
         self.turned = Instant::now();
+    }
+
+    /// Drops every other window, and opens half as many from now on: all parts of a run count alike.
+    fn thin(&mut self) {
+        let (mut last, mut stays) = (None, false);
+        self.windows.retain(|window| {
+            stays ^= last.replace(window.number) != Some(window.number);
+            if !stays {
+                self.calls -= window.calls.len();
+            }
+            stays
+        });
+        self.gap *= 2;
     }
 
     /// Keeps what the threads of a program have noted since the window opened.
@@ -102,14 +121,14 @@ impl CallTrace {
         for (block, count) in image.noted(&common.shared) {
             let before = self.noted.insert((number, block), count).unwrap_or(0);
             let kept = count.wrapping_sub(before).min(KEPT_EVENTS as u32 - MARGIN);
-            if kept < 2 || self.calls >= MOST_CALLS {
+            if kept < 2 || self.calls >= 2 * MOST_CALLS {
                 continue;
             }
             let ring = image.noted_calls(block, &common.shared);
             let place = |back: u32| count.wrapping_sub(back) as usize % ring.len();
             let calls: Vec<u64> = (1..=kept).rev().map(|back| ring[place(back)]).collect();
             self.calls += calls.len();
-            self.windows.push(TracedWindow { image: number, block, calls });
+            self.windows.push(TracedWindow { number: self.number, image: number, block, calls });
         }
     }
 
