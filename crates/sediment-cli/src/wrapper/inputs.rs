@@ -2,7 +2,7 @@
 //! Inputs of a link, as far as the linker can read them again.
 
 use crate::files;
-use sediment_core::binary::objects::InputObjects;
+use sediment_core::binary::objects::{ArchiveUse, InputObjects};
 use sediment_order::wrapper::command_line::{LinkInput, LinkLine};
 use std::ffi::{OsStr, OsString};
 use std::fs::Metadata;
@@ -37,7 +37,10 @@ pub(super) fn read(line: &LinkLine) -> InputObjects {
     let lto = line.plugin.is_some();
     let mut objects = InputObjects::default();
     let mut left = LARGEST_INPUTS;
-    for input in &line.inputs {
+    for symbol in &line.required {
+        objects.require(symbol.as_bytes());
+    }
+    for (position, input) in line.inputs.iter().enumerate() {
         let Some(path) = path_of(input, line) else { continue };
         if files::base_name(&path).split('.').any(|part| part == "so") {
             continue;
@@ -47,7 +50,11 @@ pub(super) fn read(line: &LinkLine) -> InputObjects {
                 left -= bytes.len() as u64;
                 let folder = path.parent().unwrap_or(Path::new(""));
                 let member = |name: &str| files::read_at_most(&folder.join(name), LARGEST_INPUT).ok();
-                objects.add_with_members(&path.to_string_lossy(), &bytes, lto, &member);
+                let archive_use = match line.whole.contains(&position) {
+                    true => ArchiveUse::Whole,
+                    false => ArchiveUse::Needed,
+                };
+                objects.add_with_members(&path.to_string_lossy(), &bytes, lto, archive_use, &member);
             }
             Err(_) => objects.unknown += 1,
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which file a recording is of, by real recordings of `perf record`: with and without build-ids, of files that changed, were
-//! replaced or are another machine's.
+//! replaced or are another machine's; and by real gmon.out of other architectures.
 
 use crate::running::{code, command, err, out};
 use libtest_mimic::Trial;
@@ -20,7 +20,61 @@ pub(crate) fn cases() -> Vec<Trial> {
         ("a_replaced_program_is_found", a_replaced_program_is_found),
         ("printed_names_are_found_in_the_program", printed_names_are_found_in_the_program),
     ];
-    cases.iter().map(|(name, run)| case(name, NEEDS, *run)).collect()
+    let of_perf = cases.iter().map(|(name, run)| case(name, NEEDS, *run));
+    let of_gprof = GMON.iter().map(|(target, compiler, emulator)| {
+        let needs = [Need::Program(compiler), Need::Program(emulator)];
+        case(&format!("gmon_of_{target}"), &needs, || gmon_of(target, compiler, emulator))
+    });
+    of_perf.chain(of_gprof).collect()
+}
+
+/// Compilers for other machines, and programs that run what they make.
+const GMON: &[(&str, &str, &str)] = &[
+    ("aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "qemu-aarch64"),
+    ("arm-linux-gnueabihf", "arm-linux-gnueabihf-gcc", "qemu-arm"),
+    ("riscv64-linux-gnu", "riscv64-linux-gnu-gcc", "qemu-riscv64"),
+    ("s390x-linux-gnu", "s390x-linux-gnu-gcc", "qemu-s390x"),
+];
+
+/// The counts are exact, and another program or another build is refused.
+fn gmon_of(target: &str, compiler: &str, emulator: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let program = |calls: &str| {
+        format!(
+            "volatile long sink;
+#define N __attribute__((noinline))
+N int leaf(int x) {{ {calls} sink += x; return x + 1; }}
+N int middle(int x) {{ int sum = 0; for (int i = 0; i < 7; i++) sum += leaf(x + i); return sum; }}
+N int other(int x) {{ return leaf(x) * 3; }}
+int main(void) {{
+  for (int i = 0; i < 50; i++) sink += middle(i);
+  for (int i = 0; i < 13; i++) sink += other(i);
+  return 0;
+}}
+"
+        )
+    };
+    std::fs::write(folder.join("p.c"), program("")).unwrap();
+    std::fs::write(folder.join("q.c"), program("sink /= 3; sink ^= 5;")).unwrap();
+    run(folder, compiler, &["-O1", "-pg", "-o", "prog", "p.c"]);
+    run(folder, compiler, &["-O1", "-pg", "-o", "again", "q.c"]);
+    run(folder, compiler, &["-O1", "-o", "plain", "p.c"]);
+    run(folder, emulator, &["-L", &format!("/usr/{target}"), "./prog"]);
+    imported(folder, "gmon.out", &["--binary", "prog"]);
+    let text = std::fs::read_to_string(folder.join("p.gv")).unwrap();
+    for (caller, callee, count) in
+        [("main", "middle", 50), ("main", "other", 13), ("middle", "leaf", 350), ("other", "leaf", 13)]
+    {
+        let edge = format!("\"{caller}\" -> \"{callee}\" [");
+        let line = text.lines().find(|line| line.trim_start().starts_with(&edge));
+        assert!(line.is_some_and(|line| line.contains(&format!("count={count}]"))), "{edge}: {text}");
+    }
+    for other in ["again", "plain"] {
+        let refused = import(folder, "gmon.out", &["--binary", other]);
+        assert_eq!(code(&refused), 1, "{other}");
+        assert!(err(&refused).contains(&format!("not a recording of {other}")), "{}", err(&refused));
+    }
 }
 
 fn source(first: &str, second: &str) -> String {

@@ -121,8 +121,8 @@ pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
         let is_padding =
             matches!(&code[at..end], [0x90] | [0x66, 0x90] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..]);
         if !is_padding {
-            let calls = (isa.call_before)(&code[..end], end as u64).is_some();
-            runs_on = !calls && !(isa.ends)(&code[at..end]);
+            let call = isa.call_before.and_then(|call_before| call_before(&code[..end], end as u64));
+            runs_on = call.is_none() && !(isa.ends)(&code[at..end]);
         }
         at = end;
     }

@@ -6,6 +6,7 @@
 //! what lies at an address.
 
 mod address_index;
+mod archive_walk;
 pub mod bb_addr_map;
 pub mod block_map;
 pub mod calls;

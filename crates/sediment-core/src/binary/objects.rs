@@ -5,15 +5,17 @@
 //! `.gnu.lto_` sections, where its plugin is in use) say nothing about the sections that there will be: they count as `unknown`, as
 //! does what cannot be read. Members of thin archives are files of their own, which the caller reads.
 
+use super::archive_walk::{ArchiveWalk, GlobalSymbols};
 use super::elf::SymbolUnit;
 use super::fixed::{self, CodeSymbol};
 use super::{BinaryFunction, file_evidence, names};
 use crate::isa::Isa;
-use object::read::archive::ArchiveFile;
+use object::read::archive::{ArchiveFile, ArchiveMember};
 use object::{
     Object as _, ObjectSection as _, ObjectSymbol as _, RelocationTarget, SectionFlags, SectionIndex,
     SymbolKind,
 };
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A function of an object.
@@ -62,9 +64,10 @@ impl ObjectPath {
 /// The functions of a link's inputs.
 #[derive(Debug, Clone, Default)]
 pub struct InputObjects {
-    /// The objects, in the order of the inputs.
+    /// The objects, in the order of the inputs. Of an archive, the members that are linked come first, in the order in which GNU ld takes
+    /// them, then the others.
     pub paths: Vec<ObjectPath>,
-    /// In the order of the inputs.
+    /// In the order of the objects.
     pub functions: Vec<ObjectFunction>,
     /// Number of inputs that do not list their functions and sections.
     pub unknown: usize,
@@ -80,6 +83,16 @@ pub struct InputObjects {
     /// Functions that run on into the next one, with that one: indices into [`Self::functions`].
     pub running_on: Vec<(usize, usize)>,
     numbers: HashMap<String, u32>,
+    globals: GlobalSymbols,
+}
+
+/// How the members of an archive become inputs of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveUse {
+    /// Those that define needed symbols.
+    Needed,
+    /// All, as between `--whole-archive` and `--no-whole-archive`.
+    Whole,
 }
 
 /// Range of code between two labels of an object.
@@ -107,6 +120,11 @@ impl ObjectFunction {
     }
 }
 
+/// What tells the members of an archive apart: the path of a thin archive's, the bytes of another's.
+fn identity<'a>(member: &ArchiveMember<'a>) -> (&'a [u8], (u64, u64)) {
+    (member.name(), member.file_range())
+}
+
 /// True if a section holds code.
 fn is_code(flags: SectionFlags) -> bool {
     matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR))
@@ -117,10 +135,15 @@ fn is_code_section(section: &object::Section<'_, '_>) -> bool {
 }
 
 impl InputObjects {
+    /// Adds a symbol that the link needs (`-u`).
+    pub fn require(&mut self, symbol: &[u8]) {
+        self.globals.require(symbol);
+    }
+
     /// Adds an input, an object or an archive; `path` is how the linker is given it. `lto`: objects that hold GCC's intermediate
     /// code are compiled again by this link. Shared libraries add nothing.
     pub fn add(&mut self, path: &str, bytes: &[u8], lto: bool) {
-        self.add_with_members(path, bytes, lto, &|_| None);
+        self.add_with_members(path, bytes, lto, ArchiveUse::Needed, &|_| None);
     }
 
     /// As [`Self::add`]; `member` reads a member of a thin archive, by its path from the archive's folder. Without it, the functions of
@@ -130,51 +153,52 @@ impl InputObjects {
         path: &str,
         bytes: &[u8],
         lto: bool,
+        archive_use: ArchiveUse,
         member: &dyn Fn(&str) -> Option<Vec<u8>>,
     ) {
-        if bytes.starts_with(b"!<thin>\n") {
-            let base = path.rsplit('/').next().unwrap_or(path);
-            let Ok(archive) = ArchiveFile::parse(bytes) else {
-                self.unknown += 1;
-                return;
-            };
-            for found in archive.members() {
-                let name = found.ok().map(|found| String::from_utf8_lossy(found.name()).into_owned());
-                let data = name.as_deref().and_then(member);
-                let (Some(name), Some(data)) = (name, data) else {
-                    self.unknown += 1;
-                    continue;
-                };
-                let name = name.rsplit('/').next().unwrap_or(&name).to_owned();
-                self.paths.push(ObjectPath::Member { archive: base.to_owned(), member: name });
-                self.add_object(&data, lto);
-            }
-        } else if bytes.starts_with(b"!<arch>\n") {
-            let Ok(archive) = ArchiveFile::parse(bytes) else {
-                self.unknown += 1;
-                return;
-            };
-            let base = path.rsplit('/').next().unwrap_or(path);
-            for member in archive.members() {
-                let Ok(member) = member else {
-                    self.unknown += 1;
-                    continue;
-                };
-                let name = String::from_utf8_lossy(member.name()).into_owned();
-                self.paths.push(ObjectPath::Member { archive: base.to_owned(), member: name });
-                match member.data(bytes) {
-                    Ok(data) => self.add_object(data, lto),
-                    Err(_) => self.unknown += 1,
-                }
-            }
-        } else {
+        let is_thin = bytes.starts_with(b"!<thin>\n");
+        if !is_thin && !bytes.starts_with(b"!<arch>\n") {
             self.paths.push(ObjectPath::File(path.to_owned()));
-            self.add_object(bytes, lto);
+            self.add_object(bytes, lto, true);
+            return;
+        }
+        let Ok(archive) = ArchiveFile::parse(bytes) else {
+            self.unknown += 1;
+            return;
+        };
+        let base = path.rsplit('/').next().unwrap_or(path);
+        let add = |objects: &mut Self, found: &ArchiveMember<'_>, is_linked: bool| {
+            let name = String::from_utf8_lossy(found.name());
+            let data = match is_thin {
+                true => member(&name).map(Cow::Owned),
+                false => found.data(bytes).ok().map(Cow::Borrowed),
+            };
+            let member = name.rsplit('/').next().unwrap_or(&name).to_owned();
+            objects.paths.push(ObjectPath::Member { archive: base.to_owned(), member });
+            match data {
+                Some(data) => objects.add_object(&data, lto, is_linked),
+                None => objects.unknown += 1,
+            }
+        };
+        let is_whole = archive_use == ArchiveUse::Whole;
+        let mut taken = HashSet::new();
+        let mut walk = (!is_whole).then(|| ArchiveWalk::new(&archive, &mut self.globals));
+        while let Some(offset) = walk.as_mut().and_then(|walk| walk.next_member(&mut self.globals)) {
+            if let Some(found) = archive.member(offset).ok().filter(|found| taken.insert(identity(found))) {
+                add(self, &found, true);
+            }
+        }
+        for found in archive.members() {
+            match found {
+                Ok(found) if taken.contains(&identity(&found)) => {}
+                Ok(found) => add(self, &found, is_whole),
+                Err(_) => self.unknown += 1,
+            }
         }
     }
 
-    /// Adds the functions of an object, as of the path added last.
-    fn add_object(&mut self, bytes: &[u8], lto: bool) {
+    /// Adds the functions of an object, as of the path added last, and the global symbols of one that is linked.
+    fn add_object(&mut self, bytes: &[u8], lto: bool, is_linked: bool) {
         const BITCODE: [&[u8]; 2] = [b"BC\xc0\xde", b"\xde\xc0\x17\x0b"];
         if BITCODE.iter().any(|magic| bytes.starts_with(magic)) {
             self.unknown += 1;
@@ -203,6 +227,9 @@ impl InputObjects {
         let (mut unit, mut has_file) = (SymbolUnit::default(), false);
         let mut starts: HashMap<SectionIndex, BTreeMap<u64, usize>> = HashMap::new();
         for symbol in file.symbols() {
+            if is_linked {
+                self.globals.add(&symbol);
+            }
             let Ok(name) = symbol.name() else { continue };
             if symbol.kind() == SymbolKind::File {
                 has_file = true;

@@ -11,7 +11,7 @@ pub const AARCH64: Isa = Isa {
     flow,
     stub,
     each_reference: Some(each_reference),
-    call_before,
+    call_before: Some(call_before),
     begins_with_code,
     steps,
     straight,

@@ -23,7 +23,8 @@ pub use x86::X86_64;
 pub const LONGEST_CALL: u64 = 7;
 
 /// Every instruction set of which jumps or calls are known.
-const ISAS: [&Isa; 7] = [&X86_64, &I386, &AARCH64, &RISCV, &S390X, &power::LITTLE_ENDIAN, &power::BIG_ENDIAN];
+const ISAS: [&Isa; 8] =
+    [&X86_64, &I386, &AARCH64, &ARM, &RISCV, &S390X, &power::LITTLE_ENDIAN, &power::BIG_ENDIAN];
 
 /// An instruction set.
 #[derive(Debug)]
@@ -45,8 +46,8 @@ pub struct Isa {
     /// Finds the direct calls and jumps in the code at an address, and the addresses of functions that it takes, and goes on
     /// behind each that `believed` confirms. None where they are not known.
     pub each_reference: Option<fn(code: &[u8], address: u64, believed: &mut Believed)>,
-    /// Call that ends at an address, of which these are the bytes before it.
-    pub call_before: fn(before: &[u8], return_address: u64) -> Option<CodeReference>,
+    /// Call that ends at an address, of which these are the bytes before it. None where calls are not known.
+    pub call_before: Option<CallBefore>,
     /// Tells whether a function of these bytes (or the first of them) begins with instructions that compilers put there.
     pub begins_with_code: fn(function: &[u8]) -> bool,
     /// Tells whether a thread that executes the instruction that code begins with stands at another then, without a system call. It may fault.
@@ -76,7 +77,7 @@ impl Isa {
         stub_step: 4,
         stub: |_, _, _| None,
         each_reference: None,
-        call_before: |_, _| None,
+        call_before: None,
         begins_with_code: |_| false,
         steps: |_| false,
         instruction: |_| None,
@@ -156,6 +157,9 @@ pub struct IndirectJumps {
     /// True if the code cannot be decoded: there may be others.
     pub unknown: bool,
 }
+
+/// Decodes the call that ends at a return address.
+pub type CallBefore = fn(before: &[u8], return_address: u64) -> Option<CodeReference>;
 
 /// Beginning of code that was decoded, and its length in bytes.
 pub type Beginning<T> = Option<(T, usize)>;

@@ -1,15 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! RISC-V.
 
-use super::{Beginning, Flow, Isa, StubTarget, signed, word};
+use super::{Beginning, CodeReference, Flow, Isa, StubTarget, signed, word};
 
 /// RISC-V of 32 and 64 bits.
-pub(crate) const RISCV: Isa =
-    Isa { archs: &["riscv64", "riscv32"], alignment: 2, flow, stub, ..Isa::UNKNOWN };
+pub(crate) const RISCV: Isa = Isa {
+    archs: &["riscv64", "riscv32"],
+    alignment: 2,
+    flow,
+    stub,
+    call_before: Some(call_before),
+    ..Isa::UNKNOWN
+};
+
+/// Registers that hold return addresses.
+const LINKS: [u32; 2] = [1, 5];
+
+/// `jal`, `jalr` and `c.jalr`.
+fn call_before(before: &[u8], return_address: u64) -> Option<CodeReference> {
+    let word = before.last_chunk::<4>().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let links = LINKS.contains(&(word >> 7 & 31));
+    let bits = |from: u32, count: u32, to: u32| (word >> from & ((1 << count) - 1)) << to;
+    match word & 0x7f {
+        0x6f if links => {
+            let distance = bits(31, 1, 20) | bits(12, 8, 12) | bits(20, 1, 11) | bits(21, 10, 1);
+            let target = return_address.wrapping_sub(4).wrapping_add_signed(signed(distance, 21));
+            Some(CodeReference::Call(target))
+        }
+        0x67 if links && word & 0x7000 == 0 => Some(CodeReference::IndirectCall),
+        _ => {
+            let half = u16::from_le_bytes(*before.last_chunk::<2>()?);
+            (half & 0xf07f == 0x9002 && half != 0x9002).then_some(CodeReference::IndirectCall)
+        }
+    }
+}
 
 fn flow(code: &[u8]) -> Flow {
-    /// Registers that hold return addresses.
-    const LINKS: [u32; 2] = [1, 5];
     let Some(half) = code.first_chunk::<2>().map(|half| u32::from(u16::from_le_bytes(*half))) else {
         return Flow::Other;
     };
@@ -44,4 +70,22 @@ fn stub(code: &[u8], address: u64, _: u64) -> Beginning<StubTarget> {
         .wrapping_add_signed(i64::from((upper & 0xffff_f000) as i32))
         .wrapping_add_signed(signed(load >> 20, 12));
     Some((StubTarget::Slot(if wide { slot } else { slot & 0xffff_ffff }), 16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_are_told_by_their_calls() {
+        use CodeReference::{Call, IndirectCall};
+        let before = |word: u32| call_before(&word.to_le_bytes(), 0x1004);
+        assert_eq!(before(0x0100_00ef), Some(Call(0x1010)), "jal 0x10");
+        assert_eq!(before(0xffdf_f0ef), Some(Call(0xffc)), "jal -4");
+        assert_eq!(before(0x0000_80e7), Some(IndirectCall), "jalr ra");
+        assert_eq!(before(0x9782_0001), Some(IndirectCall), "c.jalr a5");
+        assert_eq!(before(0x9002_0001), None, "c.ebreak");
+        assert_eq!(before(0x0000_8067), None, "ret");
+        assert_eq!(before(0x0100_006f), None, "j");
+    }
 }

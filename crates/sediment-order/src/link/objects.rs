@@ -9,7 +9,7 @@ use super::{CLONES, Placement};
 use crate::order::BuiltGraph;
 use sediment_core::binary::names;
 use sediment_core::binary::objects::{Finder, InputObjects, ObjectFunction, ObjectPath};
-use sediment_core::callgraph::Order;
+use sediment_core::callgraph::{FunctionId, Order};
 use sediment_core::skipped::{Reason, Skipped};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -33,6 +33,7 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) 
         .iter()
         .filter_map(|part| Some(((part.path, names::split_from(&part.name)?), part)))
         .collect();
+    let heaviest = heaviest(order, built);
     let mut placed = Vec::new();
     let mut taken: HashSet<(usize, &str)> = HashSet::new();
     for id in order.functions() {
@@ -85,11 +86,26 @@ pub fn placements_in(order: &Order, built: &BuiltGraph, objects: &InputObjects) 
                 calls: Vec::new(),
             });
         }
-        if found.is_empty() {
+        if found.is_empty() && heaviest.get(key.name.as_str()) == Some(&id) {
             placed.push(compiled_by_lto(&key.name, weight, &clones));
+        } else if found.is_empty() {
+            skipped.add(Reason::SharedName, u128::from(weight), &key.name);
         }
     }
     (placed, skipped)
+}
+
+/// The heaviest function of each name, the first of equally heavy ones: where no section tells the others from it, they are placed with it.
+fn heaviest<'a>(order: &Order, built: &'a BuiltGraph) -> HashMap<&'a str, FunctionId> {
+    let weight_of = |id: FunctionId| built.graph.weights()[id.index()];
+    let mut heaviest: HashMap<&str, FunctionId> = HashMap::new();
+    for id in order.functions() {
+        let kept = heaviest.entry(&built.table.keys[id.index()].name).or_insert(id);
+        if weight_of(id) > weight_of(*kept) {
+            *kept = id;
+        }
+    }
+    heaviest
 }
 
 /// Adds to placements that were made by names alone the sections that link-time optimisation may give the functions, as the wrapper lists

@@ -6,6 +6,7 @@
 //! the next word. An option that is not known here is taken for one without a value: its value, if it had one, would be taken for
 //! the name of an input that does not exist, which does no harm.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
@@ -35,6 +36,10 @@ pub struct LinkLine {
     pub prefers_archives: bool,
     /// Inputs of the link, in order.
     pub inputs: Vec<LinkInput>,
+    /// Positions, among the inputs, of those whose archives are linked as a whole (`--whole-archive`).
+    pub whole: BTreeSet<usize>,
+    /// Symbols that are needed whatever the inputs refer to (`-u`, `-e`).
+    pub required: Vec<OsString>,
     /// `-L`, in order.
     pub search: Vec<OsString>,
     /// The compiler's plugin for link-time optimisation, as drivers always name it.
@@ -52,6 +57,9 @@ pub struct LinkLine {
     pub values: Vec<OsString>,
     /// Why words are missing: a response file was not read.
     pub incomplete: Option<IncompleteLine>,
+    /// Whether archives are linked as a whole behind the words so far, and before each `--push-state`.
+    is_whole: bool,
+    pushed: Vec<bool>,
 }
 
 /// Why a command line is not known as a whole.
@@ -220,7 +228,7 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
     while let Some(word) = rest.next() {
         let bytes = word.as_bytes();
         let Some(option) = bytes.strip_prefix(b"-").filter(|option| !option.is_empty()) else {
-            line.inputs.push(LinkInput::Path(word));
+            line.add_input(LinkInput::Path(word));
             continue;
         };
         let long = option.strip_prefix(b"-").unwrap_or(option);
@@ -264,6 +272,10 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
             // Linkers tell their version and link, if there is something to link.
             "v" | "V" => asks = true,
             "verbose" => {}
+            "whole-archive" => line.is_whole = true,
+            "no-whole-archive" => line.is_whole = false,
+            "push-state" => line.pushed.push(line.is_whole),
+            "pop-state" => line.is_whole = line.pushed.pop().unwrap_or(line.is_whole),
             _ if !bytes.starts_with(b"--") && LETTERS.contains(&option[0]) && !is_word(option) => {
                 let (letter, value) = option.split_at(1);
                 let value = match value {
@@ -281,6 +293,13 @@ pub fn read(arguments: &[OsString], response: &dyn Fn(&OsStr, u64) -> Response) 
 }
 
 impl LinkLine {
+    fn add_input(&mut self, input: LinkInput) {
+        if self.is_whole {
+            self.whole.insert(self.inputs.len());
+        }
+        self.inputs.push(input);
+    }
+
     fn take(&mut self, option: &str, value: OsString) {
         self.values.push(value.clone());
         match option {
@@ -288,9 +307,10 @@ impl LinkLine {
             "h" | "soname" => self.soname = Some(value.to_string_lossy().into_owned()),
             "m" => self.emulation = Some(value.to_string_lossy().into_owned()),
             "L" | "library-path" => self.search.push(value),
-            "l" | "library" => self.inputs.push(LinkInput::Library(value)),
+            "l" | "library" => self.add_input(LinkInput::Library(value)),
             "plugin" => self.plugin = Some(value),
             "T" | "script" => self.scripts.push(value),
+            "u" | "undefined" | "require-defined" | "e" | "entry" => self.required.push(value),
             _ => {}
         }
     }

@@ -102,6 +102,10 @@ fn call_chains() {
     let options = ["-e", "cpu-clock:u,page-faults:u", "-F", "999", "--call-graph", "fp"];
     let Some(bytes) = record(folder.path(), &options, false) else { return };
     expect_callers(&bytes);
+    // As for unwinding, with chains that need none.
+    let with_registers = ["-e", "cpu-clock:u", "-F", "999", "--call-graph", "fp", "--user-regs=sp"];
+    let Some(bytes) = record(folder.path(), &with_registers, false) else { return };
+    expect_callers(&bytes);
     let addresses = ["-e", "cpu-clock:u", "-F", "999"];
     let Some(bytes) = record(folder.path(), &addresses, false) else { return };
     let recording = read(&bytes, &ReadSettings::default()).unwrap();

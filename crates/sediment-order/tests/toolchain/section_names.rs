@@ -5,7 +5,7 @@
 use super::link::run;
 use libtest_mimic::Trial;
 use sediment_core::binary::names;
-use sediment_core::binary::objects::InputObjects;
+use sediment_core::binary::objects::{ArchiveUse, InputObjects};
 use std::process::Command;
 use support::{self, Need, case};
 
@@ -25,7 +25,67 @@ pub(crate) fn cases() -> Vec<Trial> {
     }
     let needs = [Need::Program("gcc"), Need::Program("ar")];
     cases.push(case("section_names::thin_archives", &needs, thin_archives_are_read_as_others));
+    let needs = [Need::Program("gcc"), Need::Program("ar"), Need::Program("nm")];
+    cases.push(case("section_names::members_of_archives", &needs, members_come_in_the_order_of_the_linker));
     cases
+}
+
+/// An archive whose members need earlier and later ones, of which some are not linked at all.
+fn members_come_in_the_order_of_the_linker() {
+    const COUNT: usize = 16;
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
+    write("main.c", "int f4(int); int main(int n, char **v) { return f4(n); }\n");
+    let mut names = Vec::new();
+    for number in 0..COUNT {
+        let called = [(number * 4 + 5) % COUNT, (number * 6 + 2) % COUNT].map(|called| format!("f{called}"));
+        // Data refers to the first.
+        let [first, second] = &called;
+        let text = format!(
+            "int {first}(int), {second}(int); int (*p{number})(int) = {first};\n\
+             int f{number}(int x) {{ return x ? {second}(x - 1) + 1 : p{number} == 0; }}\n"
+        );
+        let name = format!("m{number}.c");
+        write(&name, &text);
+        names.push(name);
+    }
+    let objects: Vec<String> = names.iter().map(|name| name.replace(".c", ".o")).collect();
+    let gcc = |arguments: &[&str]| run(Command::new("gcc").args(arguments).current_dir(folder));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    gcc(&[&["-c", "-O1", "-ffunction-sections", "main.c"][..], &names].concat());
+    run(Command::new("ar").arg("crs").arg("full.a").args(&objects).current_dir(folder));
+    run(Command::new("ar").arg("crsT").arg("thin.a").args(&objects).current_dir(folder));
+    for (archive, options, archive_use, required) in [
+        ("full.a", &["full.a"][..], ArchiveUse::Needed, None),
+        ("thin.a", &["thin.a"], ArchiveUse::Needed, None),
+        ("full.a", &["-Wl,-u,f1", "full.a"], ArchiveUse::Needed, Some("f1")),
+        ("full.a", &["-Wl,--whole-archive", "full.a", "-Wl,--no-whole-archive"], ArchiveUse::Whole, None),
+    ] {
+        gcc(&[&["-fuse-ld=bfd", "-o", "program", "main.o"], options].concat());
+        let listed = run(Command::new("nm").args(["-n", "--defined-only", "program"]).current_dir(folder));
+        let linked: Vec<&str> =
+            listed.lines().filter_map(|line| line.split_once(" T f").map(|(_, number)| number)).collect();
+        let mut objects = InputObjects::default();
+        if let Some(symbol) = required {
+            objects.require(symbol.as_bytes());
+        }
+        let mut add = |name: &str| {
+            let bytes = std::fs::read(folder.join(name)).unwrap();
+            let member = |name: &str| std::fs::read(folder.join(name)).ok();
+            objects.add_with_members(name, &bytes, false, archive_use, &member);
+        };
+        add("main.o");
+        add(archive);
+        let read: Vec<&str> = objects.functions.iter().filter_map(|f| f.name.strip_prefix('f')).collect();
+        assert_eq!(read.len(), COUNT, "{options:?}");
+        assert_eq!(read[..linked.len()], linked, "{options:?}");
+        let is_whole = archive_use == ArchiveUse::Whole;
+        assert_eq!(
+            (linked.len() == COUNT, read.is_sorted_by_key(|f| f.parse::<usize>().unwrap())),
+            (is_whole, is_whole)
+        );
+    }
 }
 
 /// Meson's default for static libraries inside a project.
@@ -42,7 +102,7 @@ fn thin_archives_are_read_as_others() {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let functions = |archive: &str| {
         let mut objects = InputObjects::default();
-        objects.add_with_members(archive, &read(archive), false, &|member| {
+        objects.add_with_members(archive, &read(archive), false, ArchiveUse::Needed, &|member| {
             std::fs::read(folder.join(member)).ok()
         });
         assert_eq!(objects.unknown, 0, "{archive}");

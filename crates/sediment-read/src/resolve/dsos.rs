@@ -383,13 +383,12 @@ impl<'a> BinaryView<'a> {
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
-    /// True if a call ends right before this address. None where unknown: it is known on x86 alone, and where the
-    /// file has the code.
+    /// True if a call ends right before this address. None where unknown: where calls are not known, or the file has no such code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
-        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
+        let call_before = Isa::of(self.binary.arch.as_deref()).call_before?;
         let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
         let before = self.bytes.get(usize::try_from(start).ok()?..)?.get(..LONGEST_CALL as usize)?;
-        Some((Isa::of(Some(arch?)).call_before)(before, address).is_some())
+        Some(call_before(before, address).is_some())
     }
 
     /// The binary.
@@ -397,13 +396,17 @@ impl<'a> BinaryView<'a> {
         self.binary
     }
 
+    /// True where instructions are of many sizes, so that most addresses are within one.
+    pub(super) fn has_odd_instructions(&self) -> bool {
+        self.binary.arch.as_deref().is_some_and(|arch| matches!(arch, "x86_64" | "i686"))
+    }
+
     /// True if an instruction begins at this address, counted from the first byte of its function. None where unknown.
     pub(super) fn is_instruction(&self, address: u64) -> Option<bool> {
         /// Bytes of code that are looked through for one address.
         const LONGEST: u64 = 1 << 14;
         // Where all instructions have one size, every sampled address fits.
-        let arch = self.binary.arch.as_deref().filter(|arch| matches!(*arch, "x86_64" | "i686"));
-        let isa = Isa::of(Some(arch?));
+        let isa = Isa::of(self.binary.arch.as_deref().filter(|_| self.has_odd_instructions()));
         let function = self.index.function_at(address)?;
         if address - function.address > LONGEST {
             return None;

@@ -243,6 +243,7 @@ impl Addresses {
             };
             // A branch is recorded by its own address, a caller by the last byte of its call.
             let after_call = view.follows_call(address.saturating_add(1));
+            let after_call = after_call.filter(|_| view.has_odd_instructions());
             match (after_call, view.is_instruction(address)) {
                 (Some(false), instruction) => fit.count(instruction, address),
                 (after_call, _) => fit.count(after_call, address),

@@ -3,9 +3,9 @@
 //! return to.
 //!
 //! A function that was compiled with `-pg` calls a counting function as it begins, which records the return address.
-//! In the executed binary, a call instruction ends at each of these addresses (checked on x86). On other architectures, each address must
-//! lie in a different function, because every function makes this call once. In another binary most addresses do not fit. On these
-//! architectures the binary must also name the counting function, which few programs do.
+//! In the executed binary, a call instruction ends at each of these addresses. Where calls are not known, each address must lie in a
+//! different function, because every function makes this call once, and the binary must name the counting function, which few
+//! programs do. In another binary most addresses do not fit.
 
 use super::dsos::{At, BinaryView, Dsos};
 use crate::read::{AddressId, DsoId, Recording, Spot, TransferKind};

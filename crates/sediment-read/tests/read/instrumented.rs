@@ -227,13 +227,13 @@ fn addresses_become_functions_of_the_recorded_binary_alone() {
 /// Where no call can be seen in the code, a program that was compiled with `-pg` names the counting function.
 #[test]
 fn a_program_of_another_machine_names_the_counting_function() {
-    const ARM: u16 = 40;
+    const MIPS: u16 = 8;
     let run = run();
     let (elf, base) = program(run.names.len());
     let recording = read_with(&run.gmon(Gmon { wide: true, little: true, base }), &with_program()).unwrap();
-    let error = resolve(&recording, &OneBinary(Elf { machine: ARM, ..elf.clone() })).unwrap_err();
+    let error = resolve(&recording, &OneBinary(Elf { machine: MIPS, ..elf.clone() })).unwrap_err();
     assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
-    let mut counting = Elf { machine: ARM, ..elf };
+    let mut counting = Elf { machine: MIPS, ..elf };
     counting.symbols.as_mut().unwrap().push(Function::local("__gnu_mcount_nc", 0, 0, "mcount.c"));
     assert!(resolve(&recording, &OneBinary(counting)).is_ok());
 }

@@ -349,6 +349,42 @@ fn a_binary_of_another_build_is_refused_by_name() {
     assert_eq!(edges(&profile), ["p:main -> p:helper:a.c 1"]);
 }
 
+/// Instructions of five bytes each. Addresses within one do not fit, as a prefix that code jumps over makes them.
+#[test]
+fn one_odd_address_among_sound_ones_refuses_no_file() {
+    const LENGTH: u64 = 5;
+    let file = Elf {
+        text: [0xb8, 1, 2, 3, 4].repeat(64),
+        symbols: Some(vec![Function::global("work", 0, 64 * LENGTH)]),
+        ..Elf::default()
+    };
+    let of = |sound: u64, odd: u64| {
+        let mut recording = Recording::default();
+        recording.source = "test".into();
+        let mut sample = |place_in_code: u64, cost: u128| {
+            let spot = Spot::FileOffset(file.file_offset(place_in_code));
+            let place = place(&mut recording, Some("/bin/p"), spot);
+            recording.add_samples(place, cost);
+        };
+        (0..sound).for_each(|number| sample(number * LENGTH, 10));
+        (0..odd).for_each(|number| sample(number * LENGTH + 2, 1));
+        resolve(&recording, &BinaryList(vec![("/bin/p", file.clone())]))
+    };
+    for (sound, odd) in [(0, 1), (1, 1), (3, 1), (16, 2), (60, 8)] {
+        let (profile, _) = of(sound, odd).unwrap_or_else(|error| panic!("{sound} {odd}: {error}"));
+        let work = profile.functions()[0];
+        assert_eq!(profile.facts(work).samples, Some(u128::from(10 * sound + odd)));
+    }
+    for (sound, odd) in [(0, 2), (3, 2), (13, 2), (50, 8)] {
+        let error = of(sound, odd).unwrap_err();
+        assert_eq!(error.code(), ErrorCode::WrongBinary, "{error}");
+        assert!(
+            error.to_string().contains(&format!(" {odd} of {} recorded addresses ", sound + odd)),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn names_of_another_machine_stay_where_this_one_has_another_build_under_the_path() {
     let mut recording = Recording::default();

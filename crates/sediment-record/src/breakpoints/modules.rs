@@ -473,7 +473,8 @@ impl Module {
         let start = return_address.saturating_sub(LONGEST_CALL);
         let Some(code) = self.bytes_at(start) else { return CallAnswer::Not };
         let length = (return_address - start) as usize;
-        match (ISA.call_before)(&code[..length.min(code.len())], return_address) {
+        let before = &code[..length.min(code.len())];
+        match ISA.call_before.and_then(|call_before| call_before(before, return_address)) {
             Some(CodeReference::IndirectCall) => CallAnswer::There,
             Some(CodeReference::Call(target)) if Some(target) == callee || self.is_stub(target) => {
                 CallAnswer::There

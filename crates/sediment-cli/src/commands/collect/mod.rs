@@ -132,13 +132,19 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         packages =
             executed(&made.recording).iter().filter_map(|name| Package::find(name, None).ok()).collect();
     }
-    let mut written = Vec::new();
+    let (mut written, mut nothing) = (Vec::new(), None);
     let groups: Vec<&[Package]> =
         if together { vec![&packages[..]] } else { packages.iter().map(std::slice::from_ref).collect() };
     for group in groups {
         let Some(package) = group.first() else { continue };
         let kept = match of_packages(&made.recording, &made.resolved.profile, group, &files, ui) {
             Err(error) if may_lack && error.code() != ErrorCode::Io => continue,
+            // A recording of others is not lost for one that executed nothing.
+            Err(error) if several && error.code() != ErrorCode::Io => {
+                ui.warn(&error.to_string());
+                nothing = Some(error);
+                continue;
+            }
             kept => kept?,
         };
         summary::tell_contents(&kept, package, &files, ui);
@@ -169,15 +175,20 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             sent,
         });
     }
+    if !may_lack {
+        summary::tell_left_out(&made.recording, &packages, ui);
+    }
     if written.is_empty() {
-        return Err(Error::new(
-            ErrorCode::EmptyRecording,
-            "no program of an installed package executed anything",
-        )
-        .with_hint("record for longer: --seconds"));
+        return Err(nothing.unwrap_or_else(no_package));
     }
     arguments.write_json(made.output(), written, ui)?;
     Ok(made.exit_code())
+}
+
+/// The error where no package executed anything.
+fn no_package() -> Error {
+    Error::new(ErrorCode::EmptyRecording, "no program of an installed package executed anything")
+        .with_hint("record for longer: --seconds")
 }
 
 impl Arguments {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contents of a collected file, in ten lines at most, and where it may go.
 
+use crate::distribution::Owner;
 use crate::files::SystemFiles;
 use crate::packages::{self, Package};
 use crate::ui::Ui;
 use sediment_core::plural::{counted, grouped};
 use sediment_core::profile::Profile;
+use sediment_read::read::Recording;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 /// Says in a few lines what would be sent.
 pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &SystemFiles, ui: &Ui) {
@@ -51,6 +55,32 @@ fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &
         _ => symbols.command,
     };
     ui.note(&format!("  to see their names, not needed for sending: {how}"));
+}
+
+/// Says which packages of the same source were loaded too, and are in no file.
+pub(super) fn tell_left_out(recording: &Recording, packages: &[Package], ui: &Ui) {
+    let sources: BTreeSet<&str> =
+        packages.iter().filter_map(|package| package.owner.source.as_deref()).collect();
+    let Some(root) = packages.first().map(Package::root).filter(|_| !sources.is_empty()) else { return };
+    let paths = recording.dsos().iter().map(|dso| dso.path.as_str());
+    let others = paths.filter(|path| !packages.iter().any(|package| package.has(path))).map(Path::new);
+    let owners = others.filter_map(|path| {
+        let inside = Path::new("/").join(path.strip_prefix(root).unwrap_or(path));
+        packages::owner(&inside, Some(root))
+    });
+    let is_sibling = |owner: &Owner| owner.source.as_deref().is_some_and(|source| sources.contains(source));
+    let siblings: BTreeSet<String> = owners.filter(is_sibling).map(|owner| owner.name).collect();
+    if siblings.is_empty() {
+        return;
+    }
+    let left_out: Vec<&str> = siblings.iter().map(String::as_str).collect();
+    let named: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    ui.note(&format!(
+        "left out {}, of the same source package: `sediment collect {} {} -o FILE` makes one file of all",
+        left_out.join(", "),
+        named.join(" "),
+        left_out.join(" ")
+    ));
 }
 
 /// Says where the package takes profiles, if it does.

@@ -3,7 +3,7 @@
 
 use crate::files;
 use sediment_core::Result;
-use sediment_core::binary::objects::InputObjects;
+use sediment_core::binary::objects::{ArchiveUse, InputObjects};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ fn found(folder: &Path, most: usize) -> InputObjects {
                 let name = path.strip_prefix(folder).unwrap_or(&path);
                 let beside = path.parent().unwrap_or(folder);
                 let member = |name: &str| files::read_at_most(&beside.join(name), MOST_BYTES).ok();
-                objects.add_with_members(&name.to_string_lossy(), &bytes, true, &member);
+                objects.add_with_members(&name.to_string_lossy(), &bytes, true, ArchiveUse::Whole, &member);
             }
         }
     }

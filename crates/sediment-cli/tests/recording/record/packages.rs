@@ -34,6 +34,11 @@ pub fn cases() -> Vec<Trial> {
             packages_of_rpm_are_collected,
         ),
         case(
+            "packages_of_one_source_are_one_recording",
+            &[Need::Program("cc"), Need::Program("dpkg-query")],
+            packages_of_one_source_are_one_recording,
+        ),
+        case(
             "recordings_become_profiles_of_a_package",
             &[Need::Program("cc"), Need::Program("dpkg-query"), Need::Program("perf")],
             recordings_become_profiles_of_a_package,
@@ -134,6 +139,63 @@ fn of_a_package_only_its_own_functions_are_collected() {
         assert_eq!(err(&told).contains("https://example.org/profiles"), field.starts_with("Sediment"));
         assert_eq!(err(&told).contains("list@example.org"), ships, "{}", err(&told));
     }
+}
+
+/// A program and its library, which one source makes two packages of.
+fn packages_of_one_source_are_one_recording() {
+    let shop = RecordingFolder::new();
+    let at = |path: &str| shop.path().join("root").join(path);
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "usr/bin", "usr/lib"] {
+        std::fs::create_dir_all(at(folder)).unwrap();
+    }
+    let entry = |name: &str, source: &str| {
+        format!(
+            "Package: {name}\nStatus: install ok installed\nMaintainer: M <list@example.org>\nArchitecture: all\n\
+             Source: {source}\nVersion: 1.2-3\nDescription: a test\n\n"
+        )
+    };
+    let status = entry("pair", "pair") + &entry("libpair0", "pair") + &entry("idle", "pair");
+    std::fs::write(at("var/lib/dpkg/status"), status).unwrap();
+    for (package, file) in
+        [("pair", "/usr/bin/pair"), ("libpair0", "/usr/lib/libpair.so"), ("idle", "/usr/bin/idle")]
+    {
+        std::fs::write(at(&format!("var/lib/dpkg/info/{package}.list")), format!("/.\n{file}\n")).unwrap();
+    }
+    let library = "int twice(int x) { return 2 * x; }";
+    let library = shop.compile("libpair.so", library, &["-shared", "-fPIC"]);
+    let program = "int twice(int); int main(void) { int sum = 0; for (int i = 0; i < 7; i++) sum += twice(i); return sum != 42; }";
+    let program = shop.compile(
+        "pair",
+        program,
+        &[&format!("-L{}", text(shop.path())), "-Wl,--no-as-needed", "-l:libpair.so"],
+    );
+    for file in ["usr/bin/pair", "usr/bin/idle"] {
+        std::fs::copy(&program, at(file)).unwrap();
+    }
+    std::fs::copy(&library, at("usr/lib/libpair.so")).unwrap();
+    let read = |name: &str| {
+        let text = std::fs::read(shop.path().join(name)).unwrap();
+        sediment_core::profile::text::parse(&text).unwrap().0
+    };
+    let run = |packages: &[&str], more: &[&str]| {
+        let options = [&packages[1..], more].concat();
+        let done = collect(&shop, packages[0], &options, &at("usr/bin/pair"), Some(&at("usr/lib")));
+        assert_eq!(code(&done), 0, "{}", err(&done));
+        err(&done)
+    };
+    let told = run(&["pair"], &[]);
+    assert!(told.contains("left out libpair0, ") && told.contains("collect pair libpair0 -o "), "{told}");
+    let told = run(&["pair", "libpair0"], &["-o", "both.gv"]);
+    assert!(!told.contains("left out"), "{told}");
+    let both = read("both.gv");
+    assert_eq!(both.dsos().keys().collect::<Vec<_>>(), ["libpair.so", "pair"]);
+    assert!(calls(&both, "main", "twice") > 0);
+    assert_eq!(both.inputs.unwrap_or(1), 1);
+    // One that executed nothing costs the others nothing.
+    let told = run(&["idle", "pair", "libpair0"], &["-o", "parts/"]);
+    assert!(told.contains("recorded no function of idle"), "{told}");
+    assert!(!shop.path().join("parts/idle.gv").exists());
+    assert_eq!(read("parts/libpair0.gv").dsos().keys().collect::<Vec<_>>(), ["libpair.so"]);
 }
 
 /// Others than root are refused before anything is recorded or written.

@@ -21,7 +21,39 @@ pub fn cases() -> Vec<Trial> {
         agree(&PROFILES.iter().map(|(_, parts)| profile(parts)).collect::<Vec<_>>(), "", &[]);
     });
     let settings = case("same_order_by_the_settings_of_the_package", &[gcc], by_settings);
-    PROFILES.iter().map(alone).chain([several, settings]).collect()
+    let needs = [gcc, Need::Program("nm"), Need::LinkerFolder("gnu-ld-2.44")];
+    let optimised = case("same_layout_by_gv2link_with_link_time_optimisation", &needs, by_gv2link);
+    PROFILES.iter().map(alone).chain([several, settings, optimised]).collect()
+}
+
+/// Upstream's command and linker option, where link-time optimisation renames the local functions of one name (`twin.lto_priv.0`).
+fn by_gv2link() {
+    let build = BuildFolder::new();
+    let linker = support::linker_folder("gnu-ld-2.44").unwrap();
+    let shell = |command: &str| {
+        let output = Command::new("sh")
+            .args(["-ec", command])
+            .arg(env!("CARGO_BIN_EXE_sediment"))
+            .current_dir(build.0.path())
+            .output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{command}: {}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    shell("\"$0\" gv2link < profiles/prog.prof > order");
+    let sources = "-O2 -w -flto -ffunction-sections a.c b.c main.c";
+    shell(&format!("gcc -B{} {sources} -Wl,--section-ordering-file,order -o by-gv2link", linker.display()));
+    let linked =
+        build.link(build.compiler("gcc").args(["-flto", "-o", "prog"]).env("SEDIMENT_LD", linker.join("ld")));
+    assert!(linked.status.success(), "{}", said(&linked));
+    assert_eq!(build.last()["outcome"], "ordered", "{}", build.last());
+    let layout = |file: &str| shell(&format!("nm -n {file} | sed -n 's/.* [tT] //p'"));
+    let by_gv2link = layout("by-gv2link");
+    assert_eq!(by_gv2link, layout("prog"));
+    assert_eq!(by_gv2link.matches("twin.lto_priv").count(), 2, "{by_gv2link}");
+    let report = shell("\"$0\" verify by-gv2link --order order --profile profiles/prog.prof --json");
+    let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+    assert_eq!(report["weight_placed_percent"], 100.0, "{report}");
 }
 
 /// Each setting does what the option of its name does, and none is without effect.

@@ -18,6 +18,7 @@ pub fn cases() -> Vec<Trial> {
         case("pipes_in_the_log_stop_no_link", &guarded, pipes_in_the_log),
         case("temporary_folders_are_for_their_owner_alone", &[gcc], private_folders),
         case("pipes_and_devices_are_left_to_the_linker", &guarded, read_once),
+        case("objects_may_be_descriptors", &[gcc], objects_by_descriptor),
         case("objects_from_a_pipe_are_left_to_lld", &[gcc, Need::LinkerFolder("lld")], object_from_a_pipe),
         case("response_files_without_an_end_are_left_to_the_linker", &guarded, endless_response_files),
         case("a_log_is_whole_or_not_at_all", &[gcc], whole_log),
@@ -253,6 +254,25 @@ fn read_once() {
             "{words}: {}",
             said(&output)
         );
+    }
+}
+
+/// Devices that read as files, as inputs among others. /dev/null is an empty linker script.
+fn objects_by_descriptor() {
+    for words in ["a.o b.o /dev/null", "a.o /dev/fd/3 3<b.o", "a.o /dev/stdin <b.o"] {
+        let build = with_objects();
+        let script = format!("gcc -B\"$0\" main.o -o prog {words}");
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", &script])
+            .arg(build.path("wrapper"))
+            .current_dir(build.0.path())
+            .env_remove("SEDIMENT_LD");
+        done(command.env("PROF_DIR", build.path("profiles")).env("SEDIMENT_LOG", build.path("log")));
+        let last = build.last();
+        assert_eq!(last["outcome"], "ordered", "{words}: {last}");
+        assert!(build.placed() > 99.9, "{words}: {}", build.placed());
+        build.runs("prog");
     }
 }
 

@@ -17,7 +17,7 @@ pub const X86_64: Isa = Isa {
     stub_step: 16,
     stub: |code, address, _| stub(code, address, None),
     each_reference: Some(each_reference),
-    call_before,
+    call_before: Some(call_before),
     begins_with_code,
     steps: moved::steps,
     instruction: |code| instruction(code).map(|(length, _)| length),
@@ -37,7 +37,7 @@ pub(crate) const I386: Isa = Isa {
     stub_step: 16,
     stub: |code, address, got| stub(code, address, Some(got)),
     // Calls have no prefixes that differ between the two.
-    call_before,
+    call_before: Some(call_before),
     ..Isa::UNKNOWN
 };
 

@@ -310,6 +310,23 @@ fn copies_of_the_stack_are_for_perf_to_unwind() {
     assert!(error.contains("--call-graph dwarf") && error.contains("perf script"), "{error}");
 }
 
+/// As simpleperf and others leave them, which unwind the copies while they record.
+#[test]
+fn whole_chains_beside_registers_and_copies_of_the_stack_are_read() {
+    let sample_type = IP | TID | TIME | CALLCHAIN | REGS_USER | STACK_USER;
+    let mut file = recording_of("cycles:u", (0, 0), sample_type, 0);
+    file.events[0].period = 1;
+    for (time, chain) in
+        [(5, vec![CONTEXT_USER, BASE + 0x30, BASE + 0x20]), (6, vec![CONTEXT_USER, BASE + 0x30])]
+    {
+        file.chain = Some(chain);
+        file.sample(10, time, BASE + 0x30, &[]);
+    }
+    let recording = read(&file.finish());
+    assert_eq!(passages(&recording), BTreeMap::from([((0x1f, 0x30), 1)]));
+    assert_eq!(recording.samples().into_iter().map(|(_, cost)| cost).sum::<u128>(), 2);
+}
+
 #[test]
 fn of_several_events_the_best_is_read_and_unlike_ones_are_not_added() {
     let sample_type = IP | TID | TIME | PERIOD | CALLCHAIN | IDENTIFIER;
