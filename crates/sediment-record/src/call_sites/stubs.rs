@@ -234,7 +234,7 @@ impl SharedCode {
             notice::emit(code, notice, state)
         });
         let wait = wait.transpose()?;
-        assert!(code.here() <= slots, "the shared code is longer than it may be");
+        assert!(code.here() <= slots, "the shared code is too long");
         code.bytes.resize((slots - code.start) as usize, 0x90);
         Ok(Self { number_call, number_other, count_target, wait, notice, slots })
     }
