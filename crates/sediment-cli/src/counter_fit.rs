@@ -68,7 +68,7 @@ impl Fitting {
     /// One line for people.
     pub(crate) fn in_words(&self) -> String {
         format!(
-            "counters: {} of the weight fits; {} of {} functions have changed, in {}",
+            "counters: {} of the weight fits the code; {} of {} functions have changed, in {}",
             in_percent(self.parts_per_million()),
             self.changed_functions,
             self.functions,
@@ -119,7 +119,7 @@ mod tests {
         let sums = Fitting::parse(&(line(3, 1, 60, 10) + &line(2, 0, 40, 0))).unwrap();
         assert_eq!(
             sums.in_words(),
-            "counters: 90.00 % of the weight fits; 1 of 5 functions have changed, in 1 unit"
+            "counters: 90.00 % of the weight fits the code; 1 of 5 functions have changed, in 1 unit"
         );
         assert!(Fitting::parse("{\"unit\":\"a.c\"}\n").is_err());
     }

@@ -76,9 +76,11 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<ProfdataFiles>> {
     match other {
         _ if found.binary.is_empty() && found.text.is_empty() => Ok(None),
         None => Ok(Some(found)),
-        Some(other) => Err(Error::new(ErrorCode::Usage, "no counters of LLVM, unlike other files given")
-            .with_input(files::display(other))
-            .with_hint("import counters and recordings separately, then merge the profiles")),
+        Some(other) => {
+            Err(Error::new(ErrorCode::Usage, "this file has no counters of LLVM, but other given files do")
+                .with_input(files::display(other))
+                .with_hint("import counters and recordings separately, then merge the profiles"))
+        }
     }
 }
 
@@ -165,8 +167,8 @@ fn converted<S: AsRef<OsStr>>(inputs: &[PathBuf], options: &[S], tool: Option<&P
         }
     }
     Err(refused.unwrap_or_else(|| {
-        Error::new(ErrorCode::NotFound, "llvm-profdata is needed, and was not found").with_hint(
-            "install that of the compiler's LLVM (llvm-19; for rustc: rustup component add llvm-tools), or name it: --llvm-profdata PROGRAM",
+        Error::new(ErrorCode::NotFound, "llvm-profdata was not found").with_hint(
+            "install the one of the compiler's LLVM (llvm-19; for rustc: rustup component add llvm-tools), or name it: --llvm-profdata PROGRAM",
         )
     }))
 }

@@ -53,8 +53,11 @@ impl Package {
         let databases: Vec<(&Database, &str)> =
             DATABASES.iter().filter_map(|database| Some((database, kept(database)?))).collect();
         if databases.is_empty() {
-            return Err(Error::new(ErrorCode::Unsupported, "neither dpkg nor rpm has packages here")
-                .with_input(files::display(root)));
+            return Err(Error::new(
+                ErrorCode::Unsupported,
+                "neither dpkg nor rpm has packages on this machine",
+            )
+            .with_input(files::display(root)));
         }
         let mut why = None;
         for (database, at) in databases {

@@ -52,9 +52,11 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Option<CounterFiles>> {
     match other {
         _ if found.paths.is_empty() => Ok(None),
         None => Ok(Some(found)),
-        Some(other) => Err(Error::new(ErrorCode::Usage, "no .gcda or .gcno, unlike other files given")
-            .with_input(files::display(other))
-            .with_hint("import counters and recordings separately, then merge the profiles")),
+        Some(other) => {
+            Err(Error::new(ErrorCode::Usage, "this file is not .gcda or .gcno, but other given files are")
+                .with_input(files::display(other))
+                .with_hint("import counters and recordings separately, then merge the profiles"))
+        }
     }
 }
 

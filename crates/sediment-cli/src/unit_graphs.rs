@@ -59,11 +59,12 @@ pub(crate) fn find(paths: &[PathBuf], ui: &Ui) -> Result<Option<Vec<UnitGraphFil
             ui.skipped("searching", &skipped);
             Ok(Some(found))
         }
-        Some(other) => {
-            Err(Error::new(ErrorCode::Usage, "not a compiler's call graph, unlike other files given")
-                .with_input(files::display(other))
-                .with_hint("import call graphs and recordings separately, then merge the profiles"))
-        }
+        Some(other) => Err(Error::new(
+            ErrorCode::Usage,
+            "this file is not a compiler's call graph, but other given files are",
+        )
+        .with_input(files::display(other))
+        .with_hint("import call graphs and recordings separately, then merge the profiles")),
     }
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>,
         .map_err(|error| error.with_input(files::display(binary)))?;
     if parsed.symbols_from == SymbolSource::DynamicSymbols {
         ui.warn(&format!(
-            "{} is stripped: only its exported functions are known; give the unstripped file, or install its debug file",
+            "{} is stripped, so only its exported functions are known: give the unstripped file, or install its debug file",
             files::display(binary)
         ));
     }
@@ -170,10 +171,8 @@ pub(crate) fn import(found: &[UnitGraphFile], binary: &Path, map: Option<&Path>,
         profile.inputs = Some(0);
     }
     let how = match (is_counted, is_estimated) {
-        (true, false) => "call counts are from the runs that the units were compiled with",
-        (true, true) => {
-            "call counts are from the runs that the units were compiled with, others are estimated"
-        }
+        (true, false) => "call counts are from the profile that the units were compiled with",
+        (true, true) => "call counts are from the profile that the units were compiled with, or estimated",
         (false, true) => "call counts are estimated",
         (false, false) => "they have no calls",
     };
@@ -189,7 +188,7 @@ fn objects(map: &Path) -> Result<BTreeSet<String>> {
     let objects: BTreeSet<String> =
         words.filter(|word| word.ends_with(".o") || word.ends_with(".o)")).map(str::to_owned).collect();
     if objects.is_empty() {
-        return Err(Error::new(ErrorCode::UnknownFormat, "not a link map: it names no object")
+        return Err(Error::new(ErrorCode::UnknownFormat, "not a link map: it contains no object file")
             .with_input(files::display(map))
             .with_hint("linkers write one with -Wl,-Map=FILE"));
     }

@@ -31,11 +31,8 @@ pub(crate) const DEBUG_SECTIONS: Limit = Limit {
 };
 /// Recordings and profiles, read in pieces that are dropped again. They shrink to a fiftieth where they say the same over and
 /// over; what is made to fill a memory goes beyond a thousandth.
-pub const STREAMS: Limit = Limit {
-    times: 100,
-    beside: 16 << 20,
-    hint: "is the file unchanged since it was written? no recording compresses so well",
-};
+pub const STREAMS: Limit =
+    Limit { times: 100, beside: 16 << 20, hint: "no recording compresses so well: is the file damaged?" };
 
 impl Limit {
     /// The budget of a file of this size.
@@ -86,7 +83,12 @@ impl UnpackBudget {
     pub fn zlib(&mut self, packed: &[u8], size: u64) -> Result<Rc<[u8]>> {
         /// Deflate packs nothing better than this.
         const LARGEST_GROWTH: u64 = 1032;
-        let damaged = || Error::new(ErrorCode::Damaged, "the section does not unpack to its stated size");
+        let damaged = || {
+            Error::new(
+                ErrorCode::Damaged,
+                "the size of the unpacked section differs from the size in its header",
+            )
+        };
         if size > (packed.len() as u64).saturating_mul(LARGEST_GROWTH) {
             return Err(damaged());
         }

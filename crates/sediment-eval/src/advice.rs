@@ -33,10 +33,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         && metric.name == whole.primary
         && metric.direction == Direction::LowerIsBetter
     {
-        said.push(format!(
-            "some runs have no work counter, so {} is not taken per unit of work",
-            metric.name
-        ));
+        said.push(format!("some runs have no work counter, so {} is not per unit of work", metric.name));
     }
     for (variant, group) in found.metrics[at].groups.iter().enumerate() {
         let Some(group) = group else { continue };
@@ -54,7 +51,7 @@ pub(super) fn warnings(whole: &Experiment, workload: usize, found: &WorkloadAnal
         if let Some(far) = group.order.map(|order| order.far).filter(|far| !is_alone && *far > 0) {
             let outliers = if far == 1 { "outlier" } else { "outliers" };
             said.push(format!(
-                "{name} has {far} {outliers} in {} values (Tukey's fences); none is excluded",
+                "{name} has {far} {outliers} in {} values (Tukey's fences); no value was excluded",
                 group.moments.count
             ));
         }

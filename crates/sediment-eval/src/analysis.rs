@@ -43,7 +43,7 @@ pub fn analyse(experiment: &Experiment) -> Result<Analysis> {
     }
     if explains_only(&whole.primary) {
         analysis.warnings.push(format!(
-            "{} explains a result and cannot be one: it also improves when a build does more for the same work",
+            "{} cannot decide a comparison: it also improves when a build does more for the same work",
             whole.primary
         ));
     }
@@ -57,7 +57,7 @@ fn check_primary(whole: &Experiment) -> Result<()> {
     }
     let names: Vec<&str> = whole.metrics.iter().map(|metric| metric.name.as_str()).collect();
     Err(Error::new(ErrorCode::Usage, format!("the primary metric {} is missing", whole.primary))
-        .with_hint(format!("there are: {}", names.join(", "))))
+        .with_hint(format!("available: {}", names.join(", "))))
 }
 
 /// The metric that decides in this workload.

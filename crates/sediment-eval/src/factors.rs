@@ -44,7 +44,7 @@ fn effects(
     builds: &[usize],
 ) -> Result<Vec<FactorEffect>, String> {
     if scale == EffectScale::Plain {
-        return Err("a value is zero or negative, so factors have no ratio".to_owned());
+        return Err("a value is zero or negative, so there is no ratio".to_owned());
     }
     let names: Vec<&str> =
         whole.variants[whole.baseline].factors.iter().map(|factor| factor.name.as_str()).collect();
@@ -79,7 +79,7 @@ fn effects(
                 .zip(names.iter().zip(&levels))
                 .map(|(place, (name, levels))| format!("{name}={}", levels[*place]))
                 .collect();
-            format!("the factorial is not complete: no build has {}", combination.join(", "))
+            format!("the factorial design is incomplete: no build has {}", combination.join(", "))
         }
         IncompleteFactorial::Twice(one, other) => {
             let name = |at: usize| &whole.variants[builds[at]].name;

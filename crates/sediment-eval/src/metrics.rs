@@ -120,7 +120,7 @@ pub fn refusal(plan: &Plan, counters: &CountableEvents) -> Option<Error> {
         let hint = if is_event {
             "counters in [run] lists what perf counts; --no-counters is an empty list"
         } else {
-            "it is read by a meter: meters in [run], or --meter"
+            "a meter measures it: add the meter to `meters` in [run], or --meter"
         };
         let message = format!("the primary metric {primary} is not measured");
         return Some(Error::new(ErrorCode::Usage, message).with_hint(hint));

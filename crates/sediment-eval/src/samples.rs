@@ -104,13 +104,13 @@ pub(super) fn check(experiment: &Experiment) -> Result<()> {
         ));
     }
     if experiment.variants[experiment.baseline].probe.is_some() {
-        return wrong("the baseline is itself marked as a probe of the noise floor".to_owned());
+        return wrong("the baseline is marked as a probe of the noise floor".to_owned());
     }
     if !(0.5..1.0).contains(&experiment.confidence) {
-        return usage(format!("a confidence of {} is not one of 0.5 to below 1", experiment.confidence));
+        return usage(format!("a confidence of {} is not between 0.5 and 1", experiment.confidence));
     }
     if !(experiment.margin > 0.0 && experiment.margin < 1.0) {
-        return usage(format!("a margin of {} is not one above 0 and below 1", experiment.margin));
+        return usage(format!("a margin of {} is not between 0 and 1", experiment.margin));
     }
     for (number, run) in experiment.observations.iter().enumerate() {
         let place = format!("run {}", number + 1);

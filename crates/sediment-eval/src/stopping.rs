@@ -139,7 +139,7 @@ pub fn plan_next(experiment: &Experiment, budget: &StoppingBudget) -> Result<Nex
     }
     let advice = advice(&open().map(|requirement| requirement.needed).collect::<Vec<Needed>>());
     Ok(if is_spent {
-        NextStep::Spent { half_width, advice: format!("it takes {advice}") }
+        NextStep::Spent { half_width, advice: format!("needed: {advice}") }
     } else {
         let why = format!(
             "links differ too much for any number of blocks to reach ±{} %; needed: {advice}",

@@ -56,7 +56,7 @@ fn other_results(whole: &Experiment, workload: usize, build: usize) -> Option<St
         format!("{} and {}", name(whole.baseline), name(build))
     };
     (before.union(&after).count() > 1)
-        .then(|| format!("the {what} of {of} differ (--ignore-output judges them all the same)"))
+        .then(|| format!("the {what} of {of} differ (--ignore-output judges them nevertheless)"))
 }
 
 fn unsteady(whole: &Experiment, workload: usize) -> Option<String> {

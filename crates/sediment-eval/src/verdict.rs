@@ -109,10 +109,10 @@ pub(super) fn decide(
         return BuildVerdict { needed: Some(needed), ..inconclusive(reason) };
     }
     if let Some(gaps) = rule.gaps.filter(|_| !rule.simulated) {
-        return inconclusive(format!("{gaps}: values may not be missing by chance"));
+        return inconclusive(format!("{gaps}: the values may not be missing at random"));
     }
     let (Some(effect), Some(p)) = (comparison.effect, comparison.adjusted_p) else {
-        return inconclusive("means without a spread allow no test".to_owned());
+        return inconclusive("means without a spread cannot be tested".to_owned());
     };
     let interval = effect.interval;
     let range = format!("{:+.2} % to {:+.2} %", percent(interval.lower), percent(interval.upper));
@@ -125,7 +125,11 @@ pub(super) fn decide(
     if p >= level || interval.clearance() <= 0.0 {
         let margin = rule.margin.ln_1p();
         let both = interval.lower < -margin && interval.upper > margin;
-        let open = if both { "either way, beyond the margin too" } else { "with and without a difference" };
+        let open = if both {
+            "with changes in both directions, even beyond the margin"
+        } else {
+            "with a difference and with none"
+        };
         return inconclusive(format!(
             "the interval, {range}, is compatible {open} (adjusted p = {})",
             short_p(p)
@@ -135,7 +139,7 @@ pub(super) fn decide(
         rule.noise_floor.filter(|noise_floor| interval.estimate.abs() <= noise_floor.size)
     {
         return inconclusive(format!(
-            "{:+.2} % is no more than the {:.2} % by which builds of the same thing differed here",
+            "{:+.2} % is not more than the {:.2} % by which builds of the same code differed here",
             percent(interval.estimate),
             percent(noise_floor.size)
         ));

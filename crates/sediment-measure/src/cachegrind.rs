@@ -204,9 +204,9 @@ pub fn totals(text: &str) -> Result<Totals> {
         }
     }
     let events =
-        events.ok_or_else(|| Error::new(ErrorCode::Damaged, "no events: line in the cachegrind file"))?;
+        events.ok_or_else(|| Error::new(ErrorCode::Damaged, "the cachegrind file has no line `events:`"))?;
     let (line, sums) = summary.ok_or_else(|| {
-        Error::new(ErrorCode::Damaged, "no summary: line in the cachegrind file")
+        Error::new(ErrorCode::Damaged, "the cachegrind file has no line `summary:`")
             .with_hint("was the program ended too early?")
     })?;
     let sum = |event: &str| {
@@ -242,7 +242,7 @@ mod tests {
         let without = totals("events: Ir\nsummary: 5\n").unwrap_err().to_string();
         assert_eq!(without, "no event I1mr in the cachegrind file (found \"Ir\")");
         let cut = totals("events: Ir I1mr\nfn=main\n").unwrap_err().to_string();
-        assert_eq!(cut, "no summary: line in the cachegrind file");
+        assert_eq!(cut, "the cachegrind file has no line `summary:`");
         let junk = totals("events: Ir I1mr\nsummary: 5 x\n").unwrap_err().to_string();
         assert_eq!(junk, "line 2: the sum of I1mr is not a number (found \"x\")");
         assert!(totals("").is_err());

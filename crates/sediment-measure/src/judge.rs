@@ -208,7 +208,7 @@ impl Judgement {
             Answer::Unknown => {
                 let longer = as_option(LONGER * took);
                 let seen = percent(self.detectable_in(f64::from(LONGER)));
-                let more = format!("--measure-for {longer} would see {seen} %");
+                let more = format!("--measure-for {longer} would detect {seen} %");
                 unknown_in_words(self.detectable, took, Some(&more))
             }
         }
@@ -237,11 +237,11 @@ pub fn nothing_in_words(saved: Interval) -> String {
     format!("nothing to gain: at most {} %", percent(saved.upper.max(0.0)))
 }
 
-/// That the runs show nothing, with what would: "cannot tell below 1.5 % in 2m; --measure-for 10m would see 0.7 %".
+/// That the runs show nothing, with what would: "cannot detect a change below 1.5 % in 2m; --measure-for 10m would detect 0.7 %".
 #[must_use]
 pub fn unknown_in_words(detectable: f64, took: Duration, more: Option<&str>) -> String {
     let more = more.map_or_else(String::new, |more| format!("; {more}"));
-    format!("cannot tell below {} % in {}{more}", percent(detectable), as_option(took))
+    format!("cannot detect a change below {} % in {}{more}", percent(detectable), as_option(took))
 }
 
 /// What misses are worth, after [`worth`]: "worth at most 0.2 % of CPU time".
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!(wide.len(), 12);
         let judgement = judge(&wide, 1).unwrap();
         let sentence = judgement.sentence(Duration::from_secs(120));
-        assert!(sentence.contains(" in 2m; --measure-for 10m would see "), "{sentence}");
+        assert!(sentence.contains(" in 2m; --measure-for 10m would detect "), "{sentence}");
         assert!(judgement.detectable_in(5.0) < judgement.detectable * 0.7);
     }
 

@@ -186,7 +186,7 @@ fn settings(root: &Path, state: &mut MachineState) {
     if watchdog.as_deref() == Some("1") {
         warn(
             state,
-            "the kernel's NMI watchdog holds one hardware counter",
+            "the kernel's NMI watchdog occupies one hardware counter",
             "sudo sysctl kernel.nmi_watchdog=0",
         );
     }
@@ -209,7 +209,7 @@ fn turbo(files: &Sysfs<'_>, state: &mut MachineState) {
         } else {
             "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"
         };
-        warn(state, "turbo is on: the frequency depends on temperature and neighbours", command);
+        warn(state, "turbo is on: the frequency depends on the temperature and on other cores", command);
     }
     add(state, "turbo", Some(yes(on)));
 }

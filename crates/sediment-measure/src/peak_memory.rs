@@ -60,7 +60,7 @@ fn run(command: &Command, _: &Path) -> Result<Vec<Reading>> {
     let command = command.clone();
     let value = thread::spawn(move || peak(&command))
         .join()
-        .map_err(|_| Error::new(ErrorCode::Internal, "the thread that measures memory broke down"))??;
+        .map_err(|_| Error::new(ErrorCode::Internal, "the thread that measures memory panicked"))??;
     Ok(vec![Reading { quantity: &METER.quantities[0], value }])
 }
 
@@ -97,7 +97,7 @@ fn peak(command: &Command) -> Result<u64> {
 
 fn seize(process: Pid) -> Result<()> {
     let unsupported = |error: Errno| {
-        Error::new(ErrorCode::Unsupported, format!("this machine does not let a program be traced: {error}"))
+        Error::new(ErrorCode::Unsupported, format!("cannot trace a program on this machine: {error}"))
             .with_hint(HINT)
     };
     loop {

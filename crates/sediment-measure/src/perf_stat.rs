@@ -225,7 +225,7 @@ fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<
                     }
                     Err(error) => {
                         stop.check()?;
-                        let why = error.hint().unwrap_or("perf does not know it").to_owned();
+                        let why = error.hint().unwrap_or("perf has no such event").to_owned();
                         found.absent.insert(event.metric.to_owned(), why);
                     }
                 }
@@ -260,8 +260,8 @@ fn try_out(asked: &[&'static PerfEvent], scratch: &Path, stop: &Stop) -> Result<
             Some(_) => software.push(*event),
             None => {
                 let why = unknown_rows(&unknown).map_or_else(
-                    || "perf printed nothing for it".to_owned(),
-                    |rows| format!("perf printed no readable row for it ({rows})"),
+                    || "perf printed no row for it".to_owned(),
+                    |rows| format!("perf printed unreadable rows for it ({rows})"),
                 );
                 found.absent.insert(event.metric.to_owned(), why);
             }

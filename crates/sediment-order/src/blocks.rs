@@ -67,7 +67,7 @@ pub fn clusters(profile: &Profile) -> error::Result<(String, Skipped)> {
     if profile.blocks_unit == BlockUnit::Samples {
         return Err(Error::new(
             ErrorCode::NotInProfile,
-            "the block counts are samples, which do not tell which blocks never ran",
+            "the block counts are samples, which do not show the blocks that never ran",
         )
         .with_hint("record with callgrind --dump-instr=yes or lackey: docs/beyond-functions.md"));
     }

@@ -62,8 +62,8 @@ fn suits(_: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
 }
 
 fn branches_available() -> Result<()> {
-    let none = "no branch records: the processor has none, or a virtual machine hides them";
-    let way_out = "not needed: `record` counts calls without";
+    let none = "no branch records: the processor has none, or the virtual machine does not expose them";
+    let way_out = "not needed: `record` counts calls without them";
     // A recording that fails takes longer: perf first reads all symbols of the kernel.
     probe("perf", &["--version"], INSTALL)?;
     if count(BRANCH_OPTIONS[1]).is_ok_and(|said| said.contains("<not supported>")) {
@@ -95,7 +95,7 @@ fn try_out(options: &[&str], otherwise: &str, way_out: &str) -> Result<()> {
     if probe("perf", &arguments, "").is_ok() {
         // Success alone says nothing: perf also succeeds if it found none of the events.
         return check_events(&std::fs::read(&path[..]).map_err(unwritten)?).map_err(|error| {
-            Error::new(ErrorCode::Unsupported, "perf finds no events here")
+            Error::new(ErrorCode::Unsupported, "perf has no events here")
                 .with_hint(error.hint().unwrap_or_default())
         });
     }

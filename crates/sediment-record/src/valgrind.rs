@@ -117,7 +117,7 @@ fn record_into(command: &Command, folder: &Path) -> Result<Vec<RecordedFile>> {
             ErrorCode::ProgramFailed,
             format!("valgrind wrote no recording of {}", command.name()),
         )
-        .with_hint("valgrind does not follow a program that replaces itself: record the other program"));
+        .with_hint("valgrind does not follow a program that replaces itself by exec: record the program that it becomes"));
     }
     Ok(files)
 }

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Compare two profiles
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare two profiles.\n\nCompares each function's share of all calls, so recordings of different lengths are comparable. With one profile, prints functions and calls with their shares, one per line, for git diff. Prints files that are no profiles unchanged.\n\necho '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'"
+    long_about = "Compare two profiles.\n\nCompares each function's share of all calls, so recordings of different lengths are comparable. With one profile, prints functions and calls with their shares, one per line, for git diff. Prints files that are not profiles unchanged.\n\necho '*.gv diff=sediment' >> .gitattributes\n  git config diff.sediment.textconv 'sediment diff'"
 )]
 pub(crate) struct Arguments {
     /// Profile before the change
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let before = read_profile(&arguments.before, ui)?;
     let after = read_profile(path, ui)?;
     for (profile, path) in [(&before, &arguments.before), (&after, path)] {
-        tell_nameless(profile, path, "compares, within one build only,", ui);
+        tell_nameless(profile, path, "diff compares addresses within one build only", ui);
     }
     let names = (files::display(&arguments.before), files::display(path));
     if arguments.json {
@@ -194,7 +194,7 @@ fn list(text: &mut String, what: &str, moved: &[&Moved], top: usize, share: impl
 fn for_git(bytes: &[u8]) -> String {
     match text::parse(bytes) {
         Ok((profile, _)) => as_lines(&profile),
-        Err(error) => format!("no profile: {error}\n{}", String::from_utf8_lossy(bytes)),
+        Err(error) => format!("not a profile: {error}\n{}", String::from_utf8_lossy(bytes)),
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     inputs::expect_file_for_json(arguments.json, &arguments.output)?;
     let profile = read_profile(&arguments.profile, ui)?;
-    tell_nameless(&profile, &arguments.profile, "draws", ui);
+    tell_nameless(&profile, &arguments.profile, "the picture shows the addresses", ui);
     let name = files::display(&arguments.profile);
     let choice = CallChoice {
         around: functions_around(&profile, arguments).map_err(|error| error.with_input(name.clone()))?,
@@ -102,7 +102,7 @@ fn functions_around(profile: &Profile, arguments: &Arguments) -> Result<Vec<Func
         if found.len() == before {
             return Err(Error::new(ErrorCode::NotInProfile, "the profile has no such function")
                 .with_found(typed.as_bytes())
-                .with_hint("names: sediment show PROFILE"));
+                .with_hint("to list them: sediment show PROFILE"));
         }
     }
     Ok(found)
@@ -122,7 +122,7 @@ fn dot(text: &str, format: &str, limit: Duration) -> Result<Vec<u8>> {
                 .with_hint("install the package graphviz, or write a .gv file")
         })?;
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(Error::new(ErrorCode::ProgramFailed, "`dot` has no pipes"));
+        return Err(Error::new(ErrorCode::ProgramFailed, "cannot connect to `dot`"));
     };
     let text = text.to_owned();
     // `dot` may end without reading everything: its exit status tells, not the pipe.

@@ -23,13 +23,14 @@ use std::path::{Path, PathBuf};
 /// Write a profile in a format that compilers or query engines read
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made of recordings, as profiles have no lines of source files: each file is a recording. They need the debug information of the recorded program, but for pprof profiles of Go. gcc-order is made of one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next; each file counts alike by default, whatever its length."
+    long_about = "Write a profile in a format that compilers or query engines read.\n\nllvm-sample and go-pgo are made from recordings, because profiles have no source lines. They need the debug information of the recorded program, except for pprof profiles of Go. gcc-order is made from one ordering file of `sediment order`. A weight (-w) applies to the files after it, until the next -w; by default all files have the same weight, whatever their length."
 )]
 pub(crate) struct ExportOptions {
     /// Weight of the files that follow, not for samples, rows and gcc-order: a decimal from 0 to 10^9, at most nine decimal places [default: 1]
     #[arg(short, long, value_name = "WEIGHT", allow_negative_numbers = true)]
     weight: Vec<String>,
-    /// Profiles (for samples and go-pgo: recordings; for gcc-order: an ordering file) to read, merged but for rows; - reads standard input
+    /// Profiles to read (for samples and go-pgo: recordings; for gcc-order: an ordering file); all formats
+    /// but rows merge them; - reads standard input
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
     /// File format
@@ -38,7 +39,7 @@ pub(crate) struct ExportOptions {
     /// Recorded program or library, for samples and go-pgo; repeatable [default: all that was recorded]
     #[arg(long, value_name = "PROGRAM")]
     binary: Vec<PathBuf>,
-    /// Keep the heaviest calls with this share of the weight, for go-pgo, from 1 to 100
+    /// For go-pgo: share of the weight to keep, heaviest calls first, in per cent, from 1 to 100
     #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = thousandths)]
     keep: u32,
     /// llvm-profdata of the compiler's LLVM, for profdata [default: from PATH or rustc, the newest]
@@ -79,7 +80,7 @@ enum ExportFormat {
     GccOrder,
     /// default.pgo for Go 1.21 and later, of recordings
     GoPgo,
-    /// Rows for query engines, JSON lines: sums of them are the merged profile (docs/rows.md)
+    /// Rows for query engines (JSON lines), whose sums are the merged profile (docs/rows.md)
     Rows,
 }
 
@@ -171,7 +172,10 @@ impl ExportOptions {
         for (number, path) in self.profiles.iter().enumerate() {
             let profile = inputs::read_profile(path, ui)?;
             if profile.counters_total > 0 {
-                ui.warn(&format!("{}: counters of instrumentation have no rows", files::display(path)));
+                ui.warn(&format!(
+                    "{}: counters of instrumentation cannot be written as rows",
+                    files::display(path)
+                ));
             }
             let shares = merge(&[(&profile, Weight::ONE)], false);
             let shares = shares.map_err(|error| error.with_input(files::display(path)))?;
@@ -198,7 +202,7 @@ impl ExportOptions {
     /// An order of functions as the times of their first calls.
     fn write_order(&self, ui: &Ui) -> Result<()> {
         let [path] = &self.profiles[..] else {
-            return Err(Error::new(ErrorCode::Usage, "gcc-order is made of one ordering file"));
+            return Err(Error::new(ErrorCode::Usage, "gcc-order needs exactly one ordering file"));
         };
         let named = |error: Error| error.with_input(files::display(path));
         let text = files::read(path)?;
@@ -222,9 +226,10 @@ impl ExportOptions {
             };
             ui.skipped("reading", &skipped);
             if sites.is_empty() {
-                let why = "no call with the first line of its caller";
-                return Err(named(Error::new(ErrorCode::Unresolved, why))
-                    .with_hint("let Go 1.20 or later write the profile"));
+                let why = "no call site in this profile has the first line of its function";
+                return Err(
+                    named(Error::new(ErrorCode::Unresolved, why)).with_hint("record with Go 1.20 or later")
+                );
             }
             all.push((sites, *weight));
         }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// Convert a profiler's files to a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nFolders of recordings are read file by file, those in folders below too; what is no recording is skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/beyond-functions.md. So do .profraw, .profdata and their text form (clang -fprofile-generate, rustc -Cprofile-generate), by llvm-profdata.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
+    long_about = "Convert a profiler's files to a profile.\n\nDetects the format by content. Several files are parts of one recording (one per thread or dump), and their counts are added. Use `sediment merge` for several recordings.\n\nCall graphs from a compiler (sediment's GCC plugin, -fcallgraph-info) are joined for the linked file that --binary names. Folders are searched for them.\n\nRecordings in folders and their subfolders are read file by file; other files are skipped.\n\nFolders with .gcda and .gcno (gcc -fprofile-generate -ftest-coverage) give counters: docs/beyond-functions.md. So do .profraw, .profdata and their text form (clang -fprofile-generate, rustc -Cprofile-generate), by llvm-profdata.\n\nSizes and exact names come from the programs' symbols: from --binary, else from the recorded paths, below --symfs if given."
 )]
 pub(crate) struct Arguments {
     /// Files of a profiler, or folders of them; - reads standard input
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// Format of the files [default: detected by content]
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
-    /// End of a call stack that comes first, for text that does not say so [default: detected]
+    /// End of a call stack that comes first, for text that does not show it [default: detected]
     #[arg(long, value_name = "END", value_parser = ["caller-first", "callee-first"])]
     stacks: Option<String>,
     /// Also count blocks, for a program that numbers them (docs/beyond-functions.md)
@@ -55,8 +55,8 @@ pub(crate) struct Arguments {
     /// llvm-profdata of the compiler's LLVM, for .profraw and .profdata [default: from PATH or rustc, the newest that reads them]
     #[arg(long, value_name = "PROGRAM")]
     llvm_profdata: Option<PathBuf>,
-    /// Exit with code 5, and write nothing, if less of the recorded calls (of the samples, without calls) comes into the profile: 0 to
-    /// 100 [default: never]
+    /// Exit with 5 and write nothing if the profile contains less of the recorded calls (or samples, if there
+    /// are no calls), in per cent, 0 to 100 [default: never]
     #[arg(long, value_name = "PERCENT", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// Print JSON; needs --output FILE
@@ -149,8 +149,8 @@ fn imported_summary(resolved: &Resolved) -> String {
         _ => format!("{percent:.1}"),
     };
     let cause = imported.losses.first().filter(|_| imported.percent() < NEARLY_ALL);
-    let cause = cause
-        .map_or_else(String::new, |(reason, weight)| format!("; of the rest, {} {reason}", grouped(*weight)));
+    let cause =
+        cause.map_or_else(String::new, |(reason, weight)| format!("; lost: {} {reason}", grouped(*weight)));
     format!("{functions}, {} of {} {unit} ({percent} %){cause}", grouped(imported.kept), grouped(imported.of))
 }
 
@@ -199,7 +199,11 @@ impl Arguments {
         match self.min_coverage {
             Some(threshold) if percent < threshold as f64 / 1e4 => Err(Error::new(
                 ErrorCode::BelowThreshold,
-                format!("imported {}, less than {} %", imported_summary(resolved), threshold as f64 / 1e4),
+                format!(
+                    "only {} imported, less than {} %",
+                    imported_summary(resolved),
+                    threshold as f64 / 1e4
+                ),
             )
             .with_hint("-v lists what was skipped; --min-coverage sets another threshold")),
             _ => Ok(()),
@@ -222,7 +226,7 @@ impl Arguments {
         }
         match &self.trace {
             Some(trace) if same(trace, &self.output) => {
-                Err(Error::new(ErrorCode::Usage, "profile and trace would go to the same file")
+                Err(Error::new(ErrorCode::Usage, "profile and trace would be written to the same file")
                     .with_input(files::display(trace)))
             }
             _ => Ok(()),

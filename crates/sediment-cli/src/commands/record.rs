@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// Record a program and write its profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record a program and write its profile.\n\nThe program keeps its input, output and exit code; the exit code is also that of this command. Child processes are recorded too. Ctrl-C ends the recording and keeps what was recorded."
+    long_about = "Record a program and write its profile.\n\nThe program keeps its input and output. Its exit code becomes the exit code of this command. Child processes are recorded too. Ctrl-C ends the recording and keeps what was recorded."
 )]
 pub(crate) struct Arguments {
     /// Program to run, with its arguments
@@ -51,11 +51,12 @@ pub(crate) struct Arguments {
     /// Record only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
-    /// Write executions by source line instead, of what has debug information, as a sample profile in this format
-    /// [default: a profile]
+    /// Write a sample profile of executed source lines in this format; needs debug information [default: a
+    /// profile]
     #[arg(long, value_name = "FORMAT", conflicts_with = "startup", value_parser = values::names([llvm_sample()], values::FORMER_SAMPLES))]
     format: Option<String>,
-    /// Write JSON on the recording to this file, as standard output belongs to the program; - writes there [default: none]
+    /// File to write JSON about the recording to; - writes to standard output, which the program uses, too
+    /// [default: none]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -225,11 +226,8 @@ fn nothing_executed(recording: &Recording, files: &SystemFiles) -> Error {
     let loaded: BTreeSet<String> =
         recording.dsos().iter().filter_map(|dso| recordings::label(dso, files)).collect();
     let loaded: Vec<String> = loaded.into_iter().collect();
-    Error::new(
-        ErrorCode::EmptyRecording,
-        "--only names no program or library of which a function was executed",
-    )
-    .with_hint(format!("loaded were: {}", loaded.join(", ")))
+    Error::new(ErrorCode::EmptyRecording, "--only matches no program or library with executed functions")
+        .with_hint(format!("loaded: {}", loaded.join(", ")))
 }
 
 /// Keeps a recording of which `--only` names nothing beside the output: it may have taken hours.
@@ -237,12 +235,12 @@ fn set_aside_whole(profile: &Profile, recorded: &str, output: &Path, ui: &Ui) ->
     let what = "--only matches no recorded program or library";
     if files::is_standard_output(output) {
         return Ok(Error::new(ErrorCode::EmptyRecording, what)
-            .with_hint(format!("recorded: {recorded}; with -o FILE all of them are kept")));
+            .with_hint(format!("recorded: {recorded}; -o FILE keeps all of them")));
     }
     let all = write_whole(profile, output, ui)?;
     Ok(Error::new(ErrorCode::EmptyRecording, format!("{what}; all of them are in {}", files::display(&all)))
         .with_hint(match next_steps::word(&all) {
-            Some(all) => format!("recorded: {recorded}; sediment split {all} parts them"),
+            Some(all) => format!("recorded: {recorded}; to separate them: sediment split {all}"),
             None => format!("recorded: {recorded}"),
         }))
 }

@@ -84,15 +84,10 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     {
         return Err(Error::new(
             ErrorCode::WrongBinary,
-            format!(
-                "of another build: its build-id is {own}, those of the profile are {}",
-                build_ids.join(", ")
-            ),
+            format!("of another build: its build-id is {own}, and the profile has {}", build_ids.join(", ")),
         )
         .with_input(files::display(path))
-        .with_hint(
-            "an address is another function in another build: give the debug file of the recorded one",
-        ));
+        .with_hint("addresses differ between builds: give the debug file of the recorded build"));
     }
     let (named, outcomes) = nameless::name(&profile, &debug_files)?;
     let some = outcomes.iter().any(|outcome| outcome.named > 0);
@@ -141,7 +136,7 @@ fn tell(outcome: &NamingOutcome, ui: &Ui) {
     match (*found, *left) {
         (_, 0) => {}
         (true, left) => {
-            ui.warn(&format!("{} of {label}: the debug file names nothing there", counted(left, "address")))
+            ui.warn(&format!("{} of {label}: the debug file has no function there", counted(left, "address")))
         }
         (false, left) => ui.warn(&format!(
             "{} of {label} stay addresses: no debug file of build-id {build_id}",

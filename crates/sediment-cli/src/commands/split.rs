@@ -19,10 +19,10 @@ pub(crate) struct Arguments {
     /// Profile to read; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// Folder for the files, named after the programs and libraries; created if missing
+    /// Folder to write to, with a file named after each program and library; created if missing
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Graphs and variants of counters to keep of each function: the heaviest
+    /// Number of graphs and counter variants to keep for each function, heaviest first
     #[arg(long, value_name = "COUNT", default_value_t = VARIANTS, value_parser = values::number_of_variants)]
     variants: usize,
     /// Print JSON
@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let mut profile = read_profile(&arguments.profile, ui)?;
-    tell_nameless(&profile, &arguments.profile, "keeps", ui);
+    tell_nameless(&profile, &arguments.profile, "the parts keep these addresses", ui);
     profile.keep_heaviest_variants(arguments.variants);
     let folder = files::folder(&arguments.output)?;
     let written = write_parts(&profile, &folder, ui)?;

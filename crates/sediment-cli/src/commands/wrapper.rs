@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 /// Write a folder in which compilers find sediment as their linker
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders what PROF_DIR has a profile of, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts for GCC's own compilers, which use them. Call the command again after a change of the profile."
+    long_about = "Write a folder in which compilers find sediment as their linker.\n\nThe folder has a symbolic link to this program for each linker: GNU ld, gold, lld, mold and wild. Pass it to the compiler by -BDIR or in COMPILER_PATH. The wrapper orders programs and libraries with a profile in PROF_DIR, and changes no other link.\n\nCounters and block counts of --profiles are written into the folder, too. With sediment-gcc-plugin installed, the folder also has scripts for GCC's own compilers, which use them. Run the command again if the profile changes."
 )]
 pub(crate) struct Arguments {
     /// Folder to write to; created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Profile, or folder of profiles, for all links by this folder; PROF_DIR counts before it [default: none]
+    /// Profile, or folder of profiles, for all links by this folder; PROF_DIR has precedence [default: none]
     #[arg(long, value_name = "FILE|DIR")]
     profiles: Option<PathBuf>,
     /// Print JSON
@@ -172,7 +172,7 @@ fn add_counts(folder: &Path, profiles: &[PathBuf], ui: &Ui) -> Result<(Vec<&'sta
     }
     if versions.is_empty() {
         ui.warn(&format!(
-            "{what} of the profile are not used: {} is missing; install sediment-gcc-plugin",
+            "{what} of the profile are not used, because {} is missing: install sediment-gcc-plugin",
             files::display(&installed)
         ));
     } else {

@@ -27,7 +27,7 @@ impl JournalFile {
                         path.display()
                     )
                 } else {
-                    "not an experiment; write to another file with -o".to_owned()
+                    "the file is not an experiment: write to another file with -o".to_owned()
                 };
                 Error::new(ErrorCode::Io, "the file exists already").with_input(display(path)).with_hint(hint)
             } else {

@@ -51,11 +51,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
         let read = most >> 20;
         let error = Error::new(
             ErrorCode::TooLarge,
-            format!("no end after {read} MiB; pipes and devices are not read further"),
+            format!("longer than {read} MiB: pipes and devices are read up to this limit"),
         );
-        return Err(error
-            .with_input(display(path))
-            .with_hint("if it ends, write it to a file and give that"));
+        return Err(error.with_input(display(path)).with_hint("write it to a file first, and give the file"));
     }
     Ok(bytes)
 }

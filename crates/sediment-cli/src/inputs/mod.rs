@@ -42,7 +42,7 @@ fn no_profile(path: &Path, bytes: &[u8]) -> Option<Error> {
         (
             "a program or library, not a profile",
             format!(
-                "record it: sediment record -o {profile} -- {program}; then give {profile}, and {given} by --binary"
+                "record it (sediment record -o {profile} -- {program}), and give {profile} as the profile and {given} as --binary"
             ),
         )
     } else if bytes.starts_with(b"PERFILE2") {
@@ -107,7 +107,7 @@ pub(crate) fn say_what_is_demangled<'a>(names: impl Iterator<Item = &'a str>, ui
         names.filter(|name| sediment_core::binary::names::is_demangled(name)).collect();
     if let Some(example) = demangled.first() {
         ui.warn(&format!(
-            "{} demangled names, for example {example}: order and predict match them to the symbols of --binary, where one fits; linkage names are certain: print or record with --no-demangle (perf report and script) or --demangle=no (callgrind, uftrace)",
+            "{} demangled names, for example {example}: order and predict need --binary to match them; linkage names are safer: print or record with --no-demangle (perf report and script) or --demangle=no (callgrind, uftrace)",
             demangled.len()
         ));
     }
@@ -242,15 +242,48 @@ pub(crate) fn warn_of_quality(profile: &sediment_core::profile::Profile, ui: &Ui
     profile.quality.doubts().iter().for_each(|doubt| ui.warn(doubt));
 }
 
-/// Tells what a command does with the functions of a profile that are addresses, and the command that names them.
-pub(crate) fn tell_nameless(profile: &sediment_core::profile::Profile, path: &Path, what: &str, ui: &Ui) {
-    let nameless = profile.functions().into_iter().filter(|function| profile.is_nameless(*function)).count();
-    if nameless > 0 {
-        let path = crate::next_steps::word(path).unwrap_or_else(|| "PROFILE".to_owned());
-        ui.note(&format!(
-            "{what} {} of stripped files; to name them: sediment resolve {path} --debug ELF|DIR|debuginfod",
-            counted(nameless, "address")
-        ));
+/// Prints how a command treats functions that have an address in place of a name, and the command that names them. Functions with
+/// less than a noteworthy share of the weight are a detail.
+pub(crate) fn tell_nameless(
+    profile: &sediment_core::profile::Profile,
+    path: &Path,
+    treatment: &str,
+    ui: &Ui,
+) {
+    let functions = profile.functions();
+    let nameless = functions.iter().filter(|function| profile.is_nameless(**function)).count();
+    if nameless == 0 {
+        return;
+    }
+    let path = crate::next_steps::word(path).unwrap_or_else(|| "PROFILE".to_owned());
+    let (have, them) = if nameless == 1 {
+        ("has an address in place of a name", "it")
+    } else {
+        ("have addresses in place of names", "them")
+    };
+    let text = format!(
+        "{} of stripped files {have}; {treatment}; to name {them}: sediment resolve {path} --debug ELF|DIR|debuginfod",
+        counted(nameless, "function")
+    );
+    let sums = |of: fn(&sediment_core::profile::FunctionFacts) -> Option<u128>| {
+        functions.iter().fold([0u128; 2], |[part, all], function| {
+            let weight = of(profile.facts(*function)).unwrap_or(0);
+            let part = if profile.is_nameless(*function) { part.saturating_add(weight) } else { part };
+            [part, all.saturating_add(weight)]
+        })
+    };
+    let [part, all] = match sums(|facts| facts.samples) {
+        [_, 0] => profile.edges().iter().fold([0u128; 2], |[part, all], (_, callee, facts)| {
+            let calls = facts.count.unwrap_or(0);
+            let part = if profile.is_nameless(*callee) { part.saturating_add(calls) } else { part };
+            [part, all.saturating_add(calls)]
+        }),
+        samples => samples,
+    };
+    if all > 0 && recordings::percent(part, all) < recordings::NOTEWORTHY {
+        ui.detail(&text);
+    } else {
+        ui.note(&text);
     }
 }
 
@@ -277,7 +310,7 @@ pub(crate) fn interpreted(profile: &sediment_core::profile::Profile) -> Option<S
     let share = 100.0 * found.weight.0 as f64 / found.weight.1 as f64;
     let (label, runs) = (&found.label, found.runs);
     Some(format!(
-        "{share:.0} % of the weight is {label}: the order is of {label} itself; the {runs} program that it runs has no functions to order"
+        "{share:.0} % of the weight is in {label}: the order is for {label} itself; the {runs} program that it runs has no functions to order"
     ))
 }
 

@@ -47,7 +47,7 @@ impl Inputs {
             }
         }
         if inputs.is_empty() && !ids.is_empty() {
-            return Err(Error::new(ErrorCode::EmptyInput, "build-ids alone: no recording given")
+            return Err(Error::new(ErrorCode::EmptyInput, "only build-ids given, but no recording")
                 .with_hint("name the recording that they belong to, too"));
         }
         Ok(Self(inputs, ids))
@@ -205,7 +205,7 @@ pub(crate) fn below_folders(
         found[before..].sort();
     }
     if others > 0 {
-        ui.warn(&format!("skipped {} in these folders: no recording", counted(others, "file")));
+        ui.warn(&format!("skipped {} in these folders: not recordings", counted(others, "file")));
     }
     Ok(Some(found))
 }
@@ -250,7 +250,7 @@ pub(crate) fn no_order() -> Error {
         read::READERS.iter().filter(|reader| reader.replay.is_some()).map(|reader| reader.name).collect();
     Error::new(ErrorCode::UnsupportedVariant, "no trace: these formats do not record the order of functions")
         .with_hint(format!(
-            "formats with that order: {}; see docs/formats for how to record them",
+            "formats with the order: {}; docs/formats explains how to record them",
             known.join(", ")
         ))
 }
@@ -279,12 +279,12 @@ pub(crate) fn resolve(
     say_what_was_not_recorded(recording, files, ui);
     let resolved = resolve::resolve_with(recording, files, settings).inspect_err(|_| {
         if let Ok(stripped) = resolve::stripped(recording, files, settings) {
-            say_what_is_stripped(&stripped, recording, files, ui);
+            warn_of_stripped(&stripped, recording, files, ui);
         }
     })?;
     let profile = &resolved.profile;
     ui.skipped("resolving", &resolved.skipped);
-    say_what_is_stripped(&resolved.stripped, recording, files, ui);
+    warn_of_stripped(&resolved.stripped, recording, files, ui);
     warn_of_unproven(&resolved.unproven, recording, ui);
     warn_of_different_files(recording, files, ui);
     super::warn_of_similar_labels(profile, ui);
@@ -297,25 +297,23 @@ pub(crate) fn resolve(
 /// Warns of files that may not be the recorded ones, the heaviest first, with their share.
 fn warn_of_unproven(unproven: &[resolve::Unproven], recording: &Recording, ui: &Ui) {
     let Some(heaviest) = unproven.first() else { return };
-    let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
-    // Only for the eye: the quotient of two floats is near enough. A call between two files counts for both.
-    let share = |part: u128, all: u128| (100.0 * part as f64 / all.max(1) as f64).min(100.0);
     let sum = |of: fn(&resolve::Unproven) -> u128| {
         unproven.iter().fold(0u128, |sum, file| sum.saturating_add(of(file)))
     };
-    let weight = match (sum(|file| file.calls), sum(|file| file.cost)) {
-        (0, cost) => format!("{:.1} % of the own cost", share(cost, all_cost)),
-        (calls, _) => format!("{:.1} % of the calls", share(calls, recording.total)),
-    };
-    let more = match unproven.len() - 1 {
-        0 => String::new(),
-        more => format!(", and the same of {}", counted(more, "further file")),
-    };
-    ui.warn(&format!(
-        "names may be wrong for {weight}: no build-id tells whether {} is the recorded file{more}; {}",
-        heaviest.path,
-        heaviest.doubt.text()
-    ));
+    let totals = RecordedTotals::of(recording);
+    let weight = (sum(|file| file.calls), sum(|file| file.cost));
+    if totals.percent(weight) >= NOTEWORTHY {
+        let more = match unproven.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {})", counted(more, "further file")),
+        };
+        ui.warn(&format!(
+            "names may be wrong for {}: {}{more} has no build-id to prove that it is the recorded file; {}",
+            totals.share(weight),
+            heaviest.path,
+            heaviest.doubt.text()
+        ));
+    }
     for file in unproven {
         ui.detail(&format!("without a build-id: {}: {}", file.path, file.doubt.text()));
     }
@@ -335,7 +333,7 @@ fn warn_of_unused(recording: &Recording, files: &SystemFiles, profile: &Profile,
         functions.iter().filter_map(|function| profile.key(*function).dso.as_deref()).collect();
     for dso in recording.dsos() {
         if label(dso, files).is_none_or(|label| !used.contains(label.as_str())) {
-            ui.warn(&format!("{} is not used: it defines none of the recorded functions", dso.path));
+            ui.warn(&format!("{} is not used, because it defines none of the recorded functions", dso.path));
         }
     }
 }
@@ -351,7 +349,7 @@ fn say_what_was_not_recorded(recording: &Recording, files: &SystemFiles, ui: &Ui
     for path in files.not_recorded(recording.dsos()) {
         let path = files::display(path);
         ui.warn(&format!(
-            "{path} is not used: its name and build-id match no recorded file; recorded: {list}"
+            "{path} is not used, because its name and build-id match no recorded file; recorded: {list}"
         ));
     }
 }
@@ -370,7 +368,7 @@ fn say_what_was_compiled_while_running(recording: &Recording, ui: &Ui) {
             // Only for the eye: the quotient of two floats is near enough.
             let share = (100.0 * part as f64 / all as f64).min(100.0);
             ui.warn(&format!(
-                "{share:.0} % of the {what} is JIT-compiled code: an order covers the compiler and its libraries, not the program that it compiles"
+                "{share:.0} % of the {what} is in JIT-compiled code, which an order cannot place: it orders the JIT compiler and its libraries"
             ));
         }
     }
@@ -403,69 +401,100 @@ fn warn_of_different_files(recording: &Recording, files: &SystemFiles, ui: &Ui) 
         }
         let others = others.into_iter().collect::<Vec<_>>().join(", ");
         ui.warn(&format!(
-            "different files are called {name}, and their counts are added: {}, {others}; to keep one, record it alone",
+            "different files with the name {name} were recorded, and their counts were added: {}, {others}; to keep one, record it alone",
             first.0
         ));
     }
 }
 
-/// Says which files are stripped, the heaviest first: what is lost there, and what is an address. In detail, each with the command
-/// that installs its debug symbols.
-fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
-    const SAID: usize = 5;
-    // Only for the eye: the quotient of two floats is near enough. A call between two files counts for both.
-    let share = |part: u128, all: u128| (100.0 * part as f64 / all.max(1) as f64).min(100.0);
-    let all_cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
-    let part = |calls: u128, cost: u128| {
-        if calls > 0 {
-            format!("{:.1} % of the calls", share(calls, recording.total))
-        } else {
-            format!("{:.1} % of the own cost", share(cost, all_cost))
-        }
-    };
-    let (kept, lost): (Vec<&Stripped>, Vec<&Stripped>) = stripped.iter().partition(|dso| dso.by_address);
-    // What no table names of a file whose other functions have addresses is hardly worth a word.
-    let is_rest = |dso: &&Stripped| kept.iter().any(|other| other.path == dso.path);
-    let lost: Vec<&Stripped> = lost.into_iter().filter(|dso| ui.is_verbose() || !is_rest(dso)).collect();
-    if !ui.is_verbose() {
-        let weight = |dsos: &[&Stripped]| {
-            let sum =
-                |of: fn(&Stripped) -> u128| dsos.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
-            part(sum(|dso| dso.calls), sum(|dso| dso.cost))
-        };
-        let names = |dsos: &[&Stripped]| {
-            let names: Vec<String> =
-                dsos.iter().take(SAID).map(|dso| files::base_name(Path::new(&dso.path))).collect();
-            let more = dsos.len().saturating_sub(SAID);
-            names.join(", ") + &(if more > 0 { format!(" and {more} more") } else { String::new() })
-        };
-        if !kept.is_empty() {
-            ui.remark(&format!(
-                "stripped, so addresses in place of names for {}: {} (names: sediment resolve)",
-                weight(&kept),
-                names(&kept)
-            ));
-        }
-        if !lost.is_empty() {
-            ui.warn(&format!(
-                "stripped, so without names for {}: {} (-v tells how to get their symbols)",
-                weight(&lost),
-                names(&lost)
-            ));
-        }
-        return;
+/// Share of a recording, in per cent, below which nothing is said of stripped or doubtful files without `--verbose`: helpers of a script.
+pub(super) const NOTEWORTHY: f64 = 1.0;
+
+/// `part` of `all` in per cent, for people: the quotient of two floats is exact enough. A call between two files counts for both.
+pub(super) fn percent(part: u128, all: u128) -> f64 {
+    (100.0 * part as f64 / all.max(1) as f64).min(100.0)
+}
+
+/// Totals of a recording, against which its files are weighed.
+struct RecordedTotals {
+    calls: u128,
+    cost: u128,
+}
+
+impl RecordedTotals {
+    fn of(recording: &Recording) -> Self {
+        let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
+        Self { calls: recording.total, cost }
     }
+
+    /// Share in the calls, or in the own cost if there are no calls.
+    fn percent(&self, (calls, cost): (u128, u128)) -> f64 {
+        if calls > 0 { percent(calls, self.calls) } else { percent(cost, self.cost) }
+    }
+
+    /// The same as a text.
+    fn share(&self, (calls, cost): (u128, u128)) -> String {
+        let of = if calls > 0 { "calls" } else { "own cost" };
+        format!("{:.1} % of the {of}", self.percent((calls, cost)))
+    }
+}
+
+/// Warns of stripped files, the heaviest first: which have no names, and which have addresses in place of names. With `--verbose`, each
+/// with the command that installs its debug symbols; without it, only if they have a noteworthy share.
+fn warn_of_stripped(stripped: &[Stripped], recording: &Recording, files: &SystemFiles, ui: &Ui) {
+    let totals = RecordedTotals::of(recording);
+    let (kept, lost): (Vec<&Stripped>, Vec<&Stripped>) = stripped.iter().partition(|dso| dso.by_address);
+    if ui.is_verbose() {
+        let all: Vec<&Stripped> = kept.into_iter().chain(lost).collect();
+        return list_stripped(&all, &totals, files, ui);
+    }
+    // The nameless rest of a file whose other functions have addresses is not worth a warning.
+    let is_rest = |dso: &&Stripped| kept.iter().any(|other| other.path == dso.path);
+    let lost: Vec<&Stripped> = lost.into_iter().filter(|dso| !is_rest(dso)).collect();
+    if let Some((weight, names)) = weight_and_names(&kept, &totals) {
+        ui.remark(&format!(
+            "stripped, so {weight} have addresses in place of names: {names} (for names: sediment resolve)"
+        ));
+    }
+    if let Some((weight, names)) = weight_and_names(&lost, &totals) {
+        ui.warn(&format!(
+            "stripped, so {weight} have no names: {names} (-v prints how to get their symbols)"
+        ));
+    }
+}
+
+/// Weight of stripped files together, and the names of those with a noteworthy share; None if all of them together have less.
+fn weight_and_names(dsos: &[&Stripped], totals: &RecordedTotals) -> Option<(String, String)> {
+    const NAMED: usize = 5;
+    let sum = |of: fn(&Stripped) -> u128| dsos.iter().fold(0u128, |sum, dso| sum.saturating_add(of(dso)));
+    let weight = (sum(|dso| dso.calls), sum(|dso| dso.cost));
+    if totals.percent(weight) < NOTEWORTHY {
+        return None;
+    }
+    let heavy = dsos.iter().filter(|dso| totals.percent((dso.calls, dso.cost)) >= NOTEWORTHY).count();
+    let named = heavy.clamp(1, NAMED);
+    let names = dsos.iter().take(named).map(|dso| files::base_name(Path::new(&dso.path)));
+    let mut names = names.collect::<Vec<_>>().join(", ");
+    let more = dsos.len().saturating_sub(named);
+    if more > 0 {
+        names += &format!(" and {more} more");
+    }
+    Some((totals.share(weight), names))
+}
+
+/// Prints each stripped file, and how to get the symbols of the heaviest.
+fn list_stripped(all: &[&Stripped], totals: &RecordedTotals, files: &SystemFiles, ui: &Ui) {
+    const LISTED: usize = 5;
     let os_release = files.os_release();
-    let all: Vec<&Stripped> = kept.iter().chain(&lost).copied().collect();
     let owners: Vec<Option<Owner>> =
-        all.iter().take(SAID).map(|dso| packages::owner(Path::new(&dso.path), files.root())).collect();
+        all.iter().take(LISTED).map(|dso| packages::owner(Path::new(&dso.path), files.root())).collect();
     let policy = packages::apt_policy(owners.iter().flatten(), files.root());
     for (dso, owner) in all.iter().zip(&owners) {
-        let weight = part(dso.calls, dso.cost);
+        let weight = totals.share((dso.calls, dso.cost));
         if dso.by_address {
-            ui.note(&format!("{} is stripped: addresses in place of names for {weight}", dso.path));
+            ui.note(&format!("{} is stripped: {weight} have addresses in place of names", dso.path));
         } else {
-            ui.warn(&format!("{} is stripped: no names for {weight}", dso.path));
+            ui.warn(&format!("{} is stripped: {weight} have no names", dso.path));
         }
         let symbols = packages::debug_symbols(
             os_release.as_deref(),
@@ -478,10 +507,10 @@ fn say_what_is_stripped(stripped: &[Stripped], recording: &Recording, files: &Sy
             ui.note(&format!("  for its symbols: {}", symbols.command));
         }
     }
-    if all.len() > SAID {
+    if all.len() > LISTED {
         ui.note(&format!(
             "{} more programs and libraries are stripped, each with less weight",
-            all.len() - SAID
+            all.len() - LISTED
         ));
     }
 }

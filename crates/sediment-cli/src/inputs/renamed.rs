@@ -49,7 +49,7 @@ fn follow_printed(profile: &mut Profile, binary: &Binary, label: Option<&str>, f
     *profile = joined;
     let found = found.len();
     if found > 0 {
-        ui.detail(&format!("{} of {file_name} found by printed names", counted(found, "function")));
+        ui.detail(&format!("{} of {file_name} found by demangled names", counted(found, "function")));
     }
 }
 

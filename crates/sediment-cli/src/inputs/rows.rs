@@ -57,14 +57,14 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Profile> {
     }
     let profile = assembly.finish()?;
     if profile.function_count() == 0 {
-        return Err(Error::new(ErrorCode::EmptyProfile, "no row is of a function"));
+        return Err(Error::new(ErrorCode::EmptyProfile, "no row contains a function"));
     }
     Ok(profile)
 }
 
 /// The row of an object; else what is wrong with it.
 fn row(object: &Value, assembly: &mut Assembly) -> std::result::Result<ProfileRow, String> {
-    let kind = text(object, "kind")?.and_then(RowKind::parse).ok_or("a row of an unknown `kind`")?;
+    let kind = text(object, "kind")?.and_then(RowKind::parse).ok_or("a row with an unknown `kind`")?;
     let function = function(object, FUNCTION, assembly)?;
     let callee = self::function(object, CALLEE, assembly)?;
     let detail = text(object, "detail")?.unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ fn function(
     let bytes = |part: Option<&'_ str>| part.map(|part| part.as_bytes().to_vec());
     let (dso, file) = (bytes(text(object, dso)?), bytes(text(object, file)?));
     let key = FunctionKey::new(dso.as_deref(), own.as_bytes(), file.as_deref())
-        .ok_or_else(|| format!("`{name}` is of no function that a profile may have"))?;
+        .ok_or_else(|| format!("`{name}` is not a function name that a profile can contain"))?;
     Ok(Some(assembly.profile().function(key)))
 }
 
@@ -98,13 +98,13 @@ fn text<'o>(object: &'o Value, name: &str) -> std::result::Result<Option<&'o str
     match object.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("`{name}` is no text")),
+        Some(_) => Err(format!("`{name}` is not a text")),
     }
 }
 
 /// An integer, as a number or as a text.
 fn number(object: &Value, name: &str) -> std::result::Result<Option<u128>, String> {
-    let wrong = || format!("`{name}` is no integer of 0 or more");
+    let wrong = || format!("`{name}` is not an integer of 0 or more");
     match object.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => text.parse().map(Some).map_err(|_| wrong()),

@@ -24,7 +24,7 @@ pub(crate) struct AlgorithmSettings {
     /// frequency-scale=0.25 or longest-chain=128; repeatable [default: these values]
     #[arg(long, value_name = "NAME=VALUE", value_parser = cdsort_setting)]
     cdsort: Vec<CdsortSetting>,
-    /// For algorithms for starts: profile with the first uses of one more start; repeatable [default: none]
+    /// With an algorithm for starts: profile with the first uses of another start; repeatable [default: none]
     #[arg(long, value_name = "PROFILE")]
     start: Vec<PathBuf>,
     /// For balanced-partitioning: order unused functions by equal bytes in the program, for compressed files
@@ -138,7 +138,7 @@ impl AlgorithmInputs {
         for path in &settings.start {
             let start = start_of(&read_profile(path, ui)?, &built.table);
             if start.is_empty() {
-                return Err(Error::new(ErrorCode::NotInProfile, "no first use of an ordered function")
+                return Err(Error::new(ErrorCode::NotInProfile, "no ordered function has a first use")
                     .with_input(files::display(path)));
             }
             known.starts.push(start);

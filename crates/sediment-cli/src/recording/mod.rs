@@ -42,10 +42,11 @@ pub(crate) struct RecordingOptions {
     /// bursts; breakpoints estimate call rates [default: all calls of the first ten seconds, then 5]
     #[arg(long, value_name = "PERCENT", value_parser = values::overhead)]
     overhead: Option<f64>,
-    /// With perf: event of the samples, in perf's words [default: branches:u, or cycles:u, or cpu-clock:u]
+    /// With perf: event to sample, in perf's syntax [default: branches:u, or cycles:u, or cpu-clock:u]
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
-    /// With perf: samples in a second of processor time [default: what costs no more than --overhead; 1000 without]
+    /// With perf: samples per second of processor time [default: as many as --overhead allows, 1000 without
+    /// it]
     #[arg(short = 'F', long, value_name = "HERTZ", value_parser = clap::value_parser!(u32).range(1..))]
     freq: Option<u32>,
     /// Count all calls, however long the program runs
@@ -54,23 +55,24 @@ pub(crate) struct RecordingOptions {
     /// With call sites: also record which functions run close in time (affinity), in short windows
     #[arg(long)]
     affinity: bool,
-    /// Memory limit, with K, M or G: of pages of code that change, which are copied per process, and of code, counters and
-    /// kept plans of call sites [default: none; with breakpoints 32M]
+    /// Memory limit, with K, M or G, for changed pages of code (a copy for each process), and for the code,
+    /// counters and plans of call sites [default: none; with breakpoints 32M]
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     max_memory: Option<u64>,
-    /// With breakpoints: put a started program on the recorder's processor while it hits many breakpoints, which makes
-    /// them cheaper; it shows in /proc/PID/status
+    /// With breakpoints: run a started program on the recorder's processor while it hits many breakpoints,
+    /// because that is cheaper; the program can see it in /proc/PID/status
     #[arg(long)]
     share_processor: bool,
-    /// With --startup: let a started program note its first uses by itself, by jumps in its code, until it makes a
-    /// thread or process; which is cheaper than breakpoints
+    /// With --startup: record the first uses of a started program by jumps in its code until it creates a
+    /// thread or process, because that is cheaper than breakpoints
     #[arg(long)]
     trampolines: bool,
     /// Set no breakpoints in this DSO (for code that checksums itself); repeatable [default: none]
     #[arg(long, value_name = "DSO")]
     exclude: Vec<String>,
-    /// With breakpoints: also find executed blocks of programs that map them (docs/beyond-functions.md): auto, within a fifth of
-    /// the program's processor time; always; or never [default: auto; never with --startup]
+    /// With breakpoints: also find executed blocks of programs with a block map (docs/beyond-functions.md):
+    /// auto (within a fifth of the program's processor time), always or never [default: auto; never with
+    /// --startup]
     #[arg(long, value_name = "WHEN", value_parser = ["auto", "always", "never"])]
     blocks: Option<String>,
     /// Seed for choosing which functions to sample, from 0
@@ -253,18 +255,18 @@ impl RecordingOptions {
         if (self.event.is_none() && self.freq.is_none()) || recorder.name.starts_with("perf-") {
             return Ok(());
         }
-        let why = format!("{} takes no samples: --event and --freq are for perf", recorder.name);
+        let why = format!("{} takes no samples: --event and --freq need perf", recorder.name);
         Err(Error::new(ErrorCode::Usage, why).with_hint("add --method perf-stacks"))
     }
 
     fn settings(&self, wanted: RecordingUse, only: Option<&Only<'_>>) -> Result<RecordSettings> {
         let startup = wanted == RecordingUse::FirstUses;
         if self.trampolines && !startup {
-            return Err(Error::new(ErrorCode::Usage, "--trampolines note first uses alone")
+            return Err(Error::new(ErrorCode::Usage, "--trampolines records only first uses")
                 .with_hint("add --startup"));
         }
         if wanted == RecordingUse::Lines && self.blocks.as_deref() == Some("never") {
-            let why = "--format of lines needs what --blocks never leaves out";
+            let why = "--format with lines needs block counts, which --blocks never disables";
             return Err(Error::new(ErrorCode::Usage, why).with_hint("use --blocks auto or always"));
         }
         let rates = (!startup)
@@ -306,7 +308,7 @@ impl RecordingOptions {
         let named = self.method.as_deref().or(startup.then_some(OF_STARTS));
         if let Some(recorder) = named.and_then(sediment_record::recorder) {
             if settings.lines && !recorder.tells_addresses && !recorder.traces {
-                let why = format!("{} tells no executed lines here", recorder.name);
+                let why = format!("{} records no executed lines here", recorder.name);
                 return Err(Error::new(ErrorCode::Usage, why).with_hint(
                     "use --method breakpoints, or run valgrind with --dump-instr=yes and export its file",
                 ));
@@ -363,7 +365,7 @@ fn rough_rates(time: Duration, worked: Option<Duration>) -> Option<String> {
     }
     (worked < FEW_SECONDS).then(|| {
         format!(
-            "recorded {recorded:.1} s, of which the program used a processor for {:.1} s: call rates are rough below {least} s; record a longer or busier run, or when the machine is less busy",
+            "recorded {recorded:.1} s, but the program used a processor for only {:.1} s: call rates are rough below {least} s; record a longer or busier run, or wait until the machine is less busy",
             worked.as_secs_f64()
         )
     })
@@ -377,7 +379,7 @@ fn nothing_yet(awaited: &mut bool, progress: &RecordingProgress) -> Option<Strin
         *awaited = false;
         let seconds = elapsed.as_secs();
         format!(
-            "executed nothing that is to be recorded in {seconds} s: if it is the wrong program, end this with Ctrl-C"
+            "nothing to record was executed in {seconds} s: if this is the wrong program, stop with Ctrl-C"
         )
     })
 }
@@ -397,7 +399,9 @@ const FAULTS: &[i32] = &[
 fn ended_by_fault(outcome: Outcome) -> Option<String> {
     let Outcome::Signalled(number) = outcome else { return None };
     let name = signal_name(number).filter(|_| FAULTS.contains(&number))?;
-    Some(format!("{name} ended the program; if it checks its own code, record it with --exclude NAME"))
+    Some(format!(
+        "{name} ended the program; if the program checks its own code, record it with --exclude NAME"
+    ))
 }
 
 /// Checks that a program can be recorded on this machine; `startup`: its start.

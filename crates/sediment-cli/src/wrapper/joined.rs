@@ -19,7 +19,7 @@ impl Joiner {
     /// The detour for a link, or the reason against it.
     pub(super) fn find(link: &WrappedLink<'_>, complete: bool) -> std::result::Result<Self, String> {
         if !plan::keeps_order_of_objects(&link.linker.version()) {
-            return Err("it may not keep the order of objects".to_owned());
+            return Err("the linker may not keep the order of objects".to_owned());
         }
         let positions = plan::joinable(link.line, link.arguments, complete)?;
         let gnu_ld = RealLinker::other("ld.bfd", link.called, link.line)

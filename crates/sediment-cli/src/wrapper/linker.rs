@@ -104,7 +104,7 @@ impl RealLinker {
         // Where this program is called by that name, the search goes on behind it.
         let names = if name == REAL_LD { vec![REAL_LD, &meant] } else { vec![meant.as_str()] };
         Self::on_the_way(&names, called, emulation).ok_or_else(|| {
-            Error::new(ErrorCode::NotFound, format!("no linker {meant} found"))
+            Error::new(ErrorCode::NotFound, format!("linker {meant} not found"))
                 .with_hint("install it, or set SEDIMENT_LD to a linker")
         })
     }

@@ -203,7 +203,7 @@ impl WrappedLink<'_> {
         if second.successful() {
             let said = first.first_words();
             self.ui.note(&format!(
-                "{}: warning: the linker failed with the order and ran again without it; its message: {said}",
+                "{}: warning: the linker failed with the order, and was run again without it; its message: {said}",
                 self.line.output_name()
             ));
             log::failed(self.line, &order, &file, &said, self.ui);
@@ -389,7 +389,7 @@ fn order_by(
     }
     if placements.is_empty() {
         let there = match ordering.built.table.keys.len() {
-            1 => "the one profiled function that is linked has no section of its own".to_owned(),
+            1 => "the only profiled function that is linked has no section of its own".to_owned(),
             count => {
                 format!("none of the {count} profiled functions that are linked has a section of its own")
             }

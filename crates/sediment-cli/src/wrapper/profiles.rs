@@ -162,7 +162,7 @@ impl Profiles {
                 let (map, wrong) = identity::read_map(&String::from_utf8_lossy(&bytes));
                 if wrong > 0 {
                     ui.warn(&format!(
-                        "{}: {wrong} lines do not name a file and its profile",
+                        "{}: {wrong} lines are not a file and its profile",
                         files::display(&path)
                     ));
                 }
@@ -324,9 +324,9 @@ pub(crate) fn dso_in(profile: &Profile, name: &str) -> Result<Option<String>> {
             Some(found) => Ok(Some(found.label)),
             None => Err(Error::new(
                 ErrorCode::Ambiguous,
-                format!("unclear which program of the profile is {name}"),
+                format!("several programs of the profile may be {name}"),
             )
-            .with_hint(format!("it has functions of: {}", labels.join(", ")))),
+            .with_hint(format!("the profile has functions of: {}", labels.join(", ")))),
         },
     }
 }

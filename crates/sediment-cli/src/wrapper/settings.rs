@@ -48,7 +48,7 @@ pub(crate) fn check_older(folder: &Path, settings: &PackageSettings) -> Result<(
 
 fn older_in(folder: &Path, name: &str, threshold: f64) -> Result<Option<Older>> {
     let path = folder.join(name);
-    let hint = |error: Error| error.with_hint(format!("{} lists it as an order to keep", settings::FILE));
+    let hint = |error: Error| error.with_hint(format!("{} lists this order as one to keep", settings::FILE));
     let bytes = files::read_at_most(&path, LONGEST_ORDER).map_err(hint)?;
     kept_order::read(&path, &bytes, threshold).map_err(hint)
 }

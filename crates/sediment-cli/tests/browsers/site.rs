@@ -107,7 +107,7 @@ fn faults_of_a_site_are_found() {
         ("<a href='c.html'>", "leads nowhere"),
         ("<img src='c.png'>", "leads nowhere"),
         ("<a href='b.html#c'>", "has no such anchor"),
-        ("<p id='a'><p id='a'>", "stands twice"),
+        ("<p id='a'><p id='a'>", "occurs twice"),
         ("<script src='https://example.org/x.js'></script>", "no file of the site"),
         ("<link href='//example.org/font.css'>", "no file of the site"),
     ];

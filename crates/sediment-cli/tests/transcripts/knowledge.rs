@@ -52,7 +52,7 @@ fn a_profile_that_is_mostly_an_interpreter_says_so() {
         std::fs::write(folder.join("cg.out"), recording("python3.11", cost)).unwrap();
         let imported = sediment(folder, &["import", "cg.out", "-o", "p.gv"]);
         assert_eq!(
-            err(&imported).contains("warning: 76 % of the weight is python3.11: "),
+            err(&imported).contains("warning: 76 % of the weight is in python3.11: "),
             is_most,
             "{imported:?}"
         );

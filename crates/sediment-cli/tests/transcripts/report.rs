@@ -338,11 +338,23 @@ fn verdicts_tell_better_from_worse_and_from_nothing() {
             "p.gv",
             "packed",
             Some("packed"),
-            ">Nothing to gain in iTLB misses: the hot code fits the TLB ",
+            ">Nothing to gain in iTLB misses: the hot code already fits into the TLB.",
             false,
         ),
-        ("p.gv", "spread", Some("spread"), ">Nothing to gain in iTLB misses: nearly ", true),
-        ("one.gv", "spread", None, ">Nothing to gain in iTLB misses: the hot code fits a page ", false),
+        (
+            "p.gv",
+            "spread",
+            Some("spread"),
+            ">Nothing to gain in iTLB misses: the order saves hardly any.",
+            true,
+        ),
+        (
+            "one.gv",
+            "spread",
+            None,
+            ">Nothing to gain in iTLB misses: the hot code already fits into one page.",
+            false,
+        ),
     ] {
         let after = after.map_or(Vec::new(), |after| vec!["--after", after]);
         let said = report(profile, &[&["--binary", before], &after[..]].concat());

@@ -251,7 +251,7 @@ fn other_files_are_compared_as_text() {
     {
         std::fs::write(at.join("other.gv"), text).unwrap();
         let said = done(&sediment(at, &["diff", "other.gv"]));
-        assert!(said.starts_with("no profile: ") && said.contains(shown), "{said}");
+        assert!(said.starts_with("not a profile: ") && said.contains(shown), "{said}");
         assert_ne!(code(&sediment(at, &["diff", "other.gv", "one.gv"])), 0);
     }
     assert_eq!(code(&sediment(at, &["diff", "none.gv"])), 1);

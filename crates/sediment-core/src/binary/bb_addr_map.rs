@@ -69,15 +69,12 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<BlockAddresses>>> {
         let is_known = (1..=5).contains(&version);
         if !is_known || features & !READ != 0 {
             let what = format!(
-                "the block address map {SECTION} is of version {version}, features {features:#x}, at offset {at:#x}"
+                "unsupported block address map {SECTION} at offset {at:#x}: version {version}, features {features:#x}"
             );
             let hint = if is_known {
-                format!(
-                    "features {:#x} are not read: compile without the options that add them",
-                    features & !READ
-                )
+                format!("compile without the options that add the features {:#x}", features & !READ)
             } else {
-                "compile with clang 19, or another whose map is of version 5 or older".to_owned()
+                "compile with a clang that writes version 5 or older, such as clang 19".to_owned()
             };
             return Err(Error::new(ErrorCode::NewerVersion, what).with_hint(hint));
         }

@@ -80,9 +80,9 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
         if !(1..=WITH_REASON).contains(&version) {
             return Err(Error::new(
                 ErrorCode::NewerVersion,
-                format!("the block map {SECTION} is of version {version}, at offset {at:#x}"),
+                format!("unsupported version {version} of the block map {SECTION} at offset {at:#x}"),
             )
-            .with_hint("update sediment to the version of its plugin for GCC"));
+            .with_hint("update sediment to the version of the plugin for GCC that compiled this file"));
         }
         let function = function(&mut numbers, version)
             .ok_or_else(|| damaged(&format!("the function at offset {at:#x} has no end")))?;

@@ -129,12 +129,12 @@ impl EarlyMap {
             if version != VERSION {
                 return Err(Error::new(
                     ErrorCode::NewerVersion,
-                    format!("the early map {SECTION} is of version {version}, at offset {at:#x}"),
+                    format!("unsupported version {version} of the early map {SECTION} at offset {at:#x}"),
                 )
-                .with_hint("update sediment to the version of its plugin for GCC"));
+                .with_hint("update sediment to the version of the plugin for GCC that compiled this file"));
             }
             map.add_record(&mut numbers)
-                .ok_or_else(|| damaged(&format!("the record at offset {at:#x} makes no sense")))?;
+                .ok_or_else(|| damaged(&format!("the record at offset {at:#x} is invalid")))?;
         }
         map.code.sort_by_key(|code| (code.address, code.size));
         map.code.dedup_by_key(|code| code.address);

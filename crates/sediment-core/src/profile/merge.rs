@@ -396,7 +396,7 @@ impl DsoFacts {
         if (self.unresolved || other.unresolved) && self.build_id != other.build_id {
             let id = |facts: &Self| facts.build_id.clone().unwrap_or_else(|| "none".to_owned());
             let message = format!(
-                "functions of {label} are addresses in one build, which mean nothing in another: build-ids {} and {}",
+                "cannot merge addresses of different builds: functions of {label} have no names, and its build-ids are {} and {}",
                 id(self),
                 id(other)
             );

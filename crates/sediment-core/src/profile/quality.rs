@@ -40,7 +40,7 @@ impl RecordingQuality {
         });
         let covered = self.covered.filter(|share| *share < COVERED).map(|share| {
             format!(
-                "{} % of the call sites were counted, too few for an order: record by valgrind where the program is not too slow",
+                "only {} % of the call sites were counted, too few for an order: record with --method valgrind if the program is not too slow there",
                 percent(share)
             )
         });

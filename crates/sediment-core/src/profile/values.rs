@@ -200,7 +200,7 @@ impl<V: StatementValue> Tops<V> {
         for item in items {
             let (place, top) = Top::parse(item).ok_or(WRONG)?;
             if place >= statements || tops.executed.insert(place, top).is_some() {
-                return Err("has frequent values of a statement twice, or of one that is none");
+                return Err("lists a statement twice, or one that does not exist, in its frequent values");
             }
         }
         Ok(tops)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "Go benchmark",
-    summary: "go test -bench, with -count for several runs; of several benchmarks one is chosen by its label",
+    summary: "go test -bench, with -count for several runs; the label chooses one of several benchmarks",
     labels_name_variants: true,
     looks_like: |text| text.lines().any(|line| line.starts_with("Benchmark") && line.contains("/op")),
     read,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "hyperfine",
-    summary: "hyperfine --export-json, versions 1 and 2; of several commands one is chosen by its label",
+    summary: "hyperfine --export-json, versions 1 and 2; the label chooses one of several commands",
     labels_name_variants: true,
     looks_like: |text| text.trim_start().starts_with('{') && text.contains("\"results\""),
     read,

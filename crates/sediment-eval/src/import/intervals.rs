@@ -16,7 +16,7 @@ use std::collections::hash_map::Entry;
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat -I text",
-    summary: "perf stat -I; its parts are added up, appended files of -o are several runs",
+    summary: "perf stat -I; its intervals are added up, and appended files of -o are several runs",
     labels_name_variants: false,
     looks_like: |text| text.lines().any(is_head),
     read,
@@ -55,7 +55,7 @@ pub(super) fn whole_runs(parts: Vec<IntervalCount>) -> Result<Vec<(u64, StatCoun
         |one: &IntervalCount, other: &IntervalCount| one.heads == other.heads && one.end == other.end;
     for part in across_cores(parts, |part| &mut part.count, is_same) {
         if part.count.error_percent.is_some() {
-            return Err(Error::at_line(part.line, "a mean of several runs, within a part of a run"));
+            return Err(Error::at_line(part.line, "a mean of several runs inside an interval of one run"));
         }
         if part.end < end || part.heads != heads {
             all.append(&mut closed(run, line, end));

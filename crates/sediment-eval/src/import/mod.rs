@@ -86,7 +86,7 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
     let importer = IMPORTERS.iter().find(|importer| (importer.looks_like)(text)).ok_or_else(|| {
         let names: Vec<&str> = IMPORTERS.iter().map(|importer| importer.name).collect();
         Error::new(ErrorCode::UnknownFormat, "not a measurement of a known tool")
-            .with_hint(format!("read are: {}", names.join(", ")))
+            .with_hint(format!("supported: {}", names.join(", ")))
     })?;
     let tables = (importer.read)(text)?;
     let labels: Vec<String> = tables.iter().map(|table| table.label.clone()).collect();
@@ -129,7 +129,10 @@ pub fn read(bytes: &[u8], label: Option<&str>) -> Result<Imported> {
         all.unknown.extend(unknown);
     }
     if all.runs.is_empty() && all.summaries.is_empty() {
-        return Err(Error::new(ErrorCode::EmptyRecording, format!("no value in it ({})", importer.name)));
+        return Err(Error::new(
+            ErrorCode::EmptyRecording,
+            format!("no value in this file ({})", importer.name),
+        ));
     }
     Ok(all)
 }
@@ -163,7 +166,7 @@ fn perf_runs(counts: Vec<(u64, StatCount)>) -> Result<Imported> {
         if count.error_percent.is_some_and(|percent| percent != 0.0) {
             return Err(Error::at_line(
                 number,
-                "this is the mean of several runs, and the file does not say how many",
+                "this is the mean of several runs, and the file does not contain their number",
             )
             .with_hint(
                 "record without -r, once per run, or import perf stat's text, which has the number of runs",

@@ -22,7 +22,7 @@ use sediment_measure::perf_stat::{StatCount, across_cores, new_count, scaled};
 
 pub(super) const IMPORTER: Importer = Importer {
     name: "perf stat text",
-    summary: "perf stat, with or without -r; several tables are several runs, or are chosen by their label",
+    summary: "perf stat, with or without -r; several tables are several runs, or the label chooses one",
     labels_name_variants: false,
     looks_like: |text| text.contains(HEAD),
     read,

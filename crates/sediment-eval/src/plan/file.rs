@@ -219,12 +219,12 @@ fn refusal(message: &str, mut path: Vec<&str>) -> (String, String) {
         } else {
             format!("in [{}]", path.join("."))
         };
-        return (format!("unknown key {key} {place}"), format!("known are: {wanted}"));
+        return (format!("unknown key {key} {place}"), format!("known keys: {wanted}"));
     }
     let found = unknown.unwrap_or_else(|| is.split_once(": ").map_or(is, |(_, found)| found));
     let wanted = match wanted.as_str() {
         "" if is.starts_with("wanted exactly 1 element") => {
-            return (format!("{key} is one of command, port, socket and log"), String::new());
+            return (format!("{key} must be command, port, socket or log"), String::new());
         }
         "" => return (format!("{key} is {is}"), String::new()),
         "f64" => "a number".to_owned(),
@@ -251,7 +251,7 @@ fn check_version(top: &PlanTable<'_>) -> Result<()> {
                 "sediment-eval",
                 format!("this plan has version {newer}, and this program reads version {VERSION}"),
             )
-            .with_hint("a newer sediment reads it")),
+            .with_hint("use a newer sediment")),
         _ => Err(top.error("sediment-eval", format!("sediment-eval is the plan's version: {VERSION}"))),
     }
 }

@@ -65,7 +65,7 @@ fn baseline(top: &PlanTable<'_>, name: Option<&str>, variants: &[PlannedVariant]
     variants.iter().position(|variant| variant.name == name).ok_or_else(|| {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         top.error("baseline", format!("unknown variant {name}"))
-            .with_hint(format!("there are: {}", names.join(", ")))
+            .with_hint(format!("available: {}", names.join(", ")))
     })
 }
 
@@ -90,12 +90,12 @@ fn check_run(top: &PlanTable<'_>, run: &mut RunPlan) -> Result<()> {
             return Err(at
                 .error(key, message)
                 .with_found(unknown.as_bytes())
-                .with_hint(format!("there are: {}", known.join(", "))));
+                .with_hint(format!("available: {}", known.join(", "))));
         }
     }
     if run.cold && run.fresh_copies {
         return Err(at
-            .error("fresh-copies", "cold and fresh-copies exclude each other")
+            .error("fresh-copies", "cold and fresh-copies cannot be combined")
             .with_hint("a file that was just copied is in the page cache"));
     }
     match run.pin.iter().find(|processor| **processor > 1 << 20) {
@@ -110,11 +110,11 @@ fn check_factors(tables: &[LocatedTable<'_, FactorTable>]) -> Result<()> {
         let name = required(at, "name", &factor.name)?;
         let count = factor.levels.len();
         if count < 2 || factor.levels.iter().collect::<BTreeSet<_>>().len() != count {
-            let message = format!("the factor {name} needs two or more levels, each once");
+            let message = format!("the factor {name} needs at least two different levels");
             return Err(at.error("levels", message));
         }
         if let Some(flags) = factor.flags.as_ref().filter(|flags| flags.len() != count) {
-            let message = format!("{} flags for {count} levels: one for each is needed", flags.len());
+            let message = format!("{} flags for {count} levels: give one for each level", flags.len());
             return Err(at.error("flags", message));
         }
         if !names.insert(&factor.name) {
@@ -152,7 +152,7 @@ fn variants(
     if variants.is_empty() || is_alone || variants.len() > MANY {
         let message = format!("a plan compares two or more variants; this one has {}", variants.len());
         return Err(top.error("variant", message).with_hint(format!(
-            "each is a table [[variant]], or a combination of [[factor]]s; one alone needs {LEAST_LINKS} links of it"
+            "a variant is a table [[variant]], or a combination of [[factor]]s; a single variant needs {LEAST_LINKS} links"
         )));
     }
     let mut names = BTreeSet::new();
@@ -168,7 +168,9 @@ fn variants(
 /// Every combination of levels, the first factor's level changing slowest.
 fn combinations(top: &PlanTable<'_>, common: &CommonSettings<'_>) -> Result<Vec<PlannedVariant>> {
     if common.build.is_none() {
-        return Err(top.error("factor", "factors alone need a [build] that says how a combination is built"));
+        return Err(
+            top.error("factor", "a plan with factors needs a [build], by which each combination is built")
+        );
     }
     let count: usize = common.factors.iter().map(|factor| factor.levels.len()).product();
     if count > MANY {
@@ -208,7 +210,7 @@ impl CommonSettings<'_> {
         flags.push(&table.flags);
         flags.retain(|flags| !flags.is_empty());
         let prebuilt = match (&table.program, &table.programs) {
-            (Some(_), Some(_)) => return Err(at.error("programs", "program and programs exclude each other")),
+            (Some(_), Some(_)) => return Err(at.error("programs", "program and programs cannot be combined")),
             (Some(program), None) => std::slice::from_ref(program),
             (None, programs) => programs.as_deref().unwrap_or_default(),
         };
@@ -282,7 +284,7 @@ impl CommonSettings<'_> {
             (ProgramSource::Built { .. }, Some((_, at))) => Err(at
                 .error(
                     "replicas",
-                    "replicas differ in luck only where the link has {seed} or {padding_object} in it",
+                    "all replicas would be the same: the link command has neither {seed} nor {padding_object}",
                 )
                 .with_hint(
                     "link with {padding_object} first among the objects, or pass {seed} to the linker",
@@ -322,7 +324,7 @@ fn add_probes(variants: &mut Vec<PlannedVariant>, baseline: usize) {
 
 fn workloads(top: &PlanTable<'_>, tables: &[WorkloadTable]) -> Result<Vec<PlannedWorkload>> {
     if tables.is_empty() || tables.len() > MANY {
-        return Err(top.error("workload", "a plan needs a [[workload]]: what the variants are made to do"));
+        return Err(top.error("workload", "a plan needs a [[workload]]: the work that is measured"));
     }
     let mut all: Vec<PlannedWorkload> = Vec::new();
     for (table, at) in tables.iter().zip(top.tables("workload")) {
@@ -353,8 +355,9 @@ fn workload(table: &WorkloadTable, at: &PlanTable<'_>) -> Result<PlannedWorkload
         }
         [_, second, ..] => {
             let count = if kinds.len() == 2 { "two" } else { "three" };
-            let message =
-                format!("the workload {name} has {count} of command, server and import, and needs one");
+            let message = format!(
+                "the workload {name} has {count} of command, server and import; it needs exactly one"
+            );
             return Err(at.error(second, message));
         }
     };
@@ -383,7 +386,7 @@ fn work_counter(table: &WorkTable, at: &PlanTable<'_>) -> Result<(String, Extrac
     let counter = match (extraction(at, &table.regex, &table.pointer)?, table.count) {
         (Some(counter), None) => counter,
         (None, Some(count)) => Extraction::Known(count),
-        (Some(_), Some(_)) => return Err(at.error("count", "count excludes regex and pointer")),
+        (Some(_), Some(_)) => return Err(at.error("count", "count cannot be combined with regex or pointer")),
         (None, None) => {
             let message = "work needs a regex or a pointer that finds the number, or its count";
             return Err(at.error("regex", message));
@@ -395,7 +398,7 @@ fn work_counter(table: &WorkTable, at: &PlanTable<'_>) -> Result<(String, Extrac
 fn server(program: &CommandLine, table: &WorkloadTable, at: &PlanTable<'_>) -> Result<ServerPlan> {
     let Some(ready) = table.ready.clone() else {
         return Err(at
-            .error("server", "ready is missing: how to know that the server takes work")
+            .error("server", "ready is missing: how to find out that the server accepts work")
             .with_hint("for example ready = { port = \"127.0.0.1:5432\" }"));
     };
     let stop = table.stop.clone().unwrap_or_else(|| "TERM".to_owned());
@@ -406,7 +409,10 @@ fn server(program: &CommandLine, table: &WorkloadTable, at: &PlanTable<'_>) -> R
         ready,
         ready_limit: table.ready_limit.unwrap_or(60.0),
         warm_up: table.warm_up.clone(),
-        client: table.drive.clone().ok_or_else(|| at.error("drive", "a server needs drive"))?,
+        client: table
+            .drive
+            .clone()
+            .ok_or_else(|| at.error("drive", "a server needs `drive`, the command that gives it work"))?,
         stop,
         stop_limit: table.stop_limit.unwrap_or(60.0),
     })
@@ -418,7 +424,7 @@ fn extraction(
     pointer: &Option<String>,
 ) -> Result<Option<Extraction>> {
     let (key, read) = match (regex, pointer) {
-        (Some(_), Some(_)) => return Err(at.error("pointer", "regex and pointer exclude each other")),
+        (Some(_), Some(_)) => return Err(at.error("pointer", "regex and pointer cannot be combined")),
         (Some(regex), None) => ("regex", Extraction::pattern(regex)),
         (None, Some(pointer)) => ("pointer", Extraction::pointer(pointer)),
         (None, None) => return Ok(None),

@@ -27,12 +27,9 @@ impl Extraction {
                 .with_found(text.as_bytes())
         })?;
         if regex.captures_len() < 2 {
-            return Err(Error::new(
-                ErrorCode::Damaged,
-                "the expression has no group that says where the number is",
-            )
-            .with_found(text.as_bytes())
-            .with_hint("for example 'transactions: ([0-9]+)'"));
+            return Err(Error::new(ErrorCode::Damaged, "the expression has no group around the number")
+                .with_found(text.as_bytes())
+                .with_hint("for example 'transactions: ([0-9]+)'"));
         }
         Ok(Self::Pattern(Box::new(regex)))
     }

@@ -73,7 +73,7 @@ pub(super) fn brief(experiment: &Experiment, analysis: &Analysis) -> Vec<ReportP
         parts.push(ReportPart::Table(links.unwrap_or_else(|| short_verdicts(analysis, workload))));
         for build in workload.verdicts.iter().filter(|build| is_reversed(analysis, workload, build.variant)) {
             parts.push(ReportPart::Paragraph(format!(
-                "{}: the change is that of the typical block; a few slow runs turn the means the other way.",
+                "{}: the change is the one of the typical block; because of a few slow runs, the means show the opposite.",
                 analysis.variants[build.variant].name
             )));
         }

@@ -120,10 +120,7 @@ pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
     match head["version"].as_u64() {
         Some(VERSION) => {}
         Some(newer) if newer > VERSION => {
-            return Err(Error::at_line(
-                1,
-                format!("this file has version {newer}; a newer sediment reads it"),
-            ));
+            return Err(Error::at_line(1, format!("this file has version {newer}: use a newer sediment")));
         }
         _ => return Err(no_experiment()),
     }
@@ -131,7 +128,7 @@ pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
     let head = JournalHeader::deserialize(head).map_err(|error| damaged(1, &error.to_string()))?;
     let plan = plan::read(&head.plan).map_err(|error| error.with_input("the plan in line 1"))?;
     if head.plan_sha256 != plan.hash() {
-        return Err(damaged(1, "the plan is not the one that was run"));
+        return Err(damaged(1, "the plan differs from the one that was run"));
     }
     let mut recorded = RecordedExperiment {
         folder: head.folder,
@@ -146,7 +143,7 @@ pub fn read(bytes: &[u8]) -> Result<RecordedExperiment> {
         match serde_json::from_str::<JournalLine>(line) {
             // A line without its end may be cut where it still happens to parse.
             _ if !whole => break,
-            Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not what such a line holds"))?,
+            Ok(line) => recorded.add(line).ok_or_else(|| damaged(number, "not a valid line of this kind"))?,
             Err(error) => return Err(damaged(number, &error.to_string())),
         }
         recorded.whole += line.len();

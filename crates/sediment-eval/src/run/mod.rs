@@ -236,7 +236,7 @@ impl Session<'_> {
                 return Ok(measurement);
             }
             let text = format!(
-                "the wall clock went {:.0} s {} during a run of {}: it was set, or the machine slept; the run is not judged, and made again",
+                "the wall clock jumped {:.0} s {} during a run of {}, because it was set or the machine slept; the run is repeated",
                 jump.abs(),
                 if jump > 0.0 { "ahead" } else { "back" },
                 self.plan.variants[planned.variant].name
@@ -247,7 +247,7 @@ impl Session<'_> {
         }
         Err(Error::new(ErrorCode::NotMeasured, format!("the wall clock jumped in each of {ATTEMPTS} runs"))
             .with_hint(
-                "does a service set the clock? What was measured is kept; sediment eval resume goes on",
+                "does a service set the clock? All finished runs are kept; to continue: sediment eval resume",
             ))
     }
 

@@ -363,7 +363,7 @@ impl<'a> Processes<'a> {
             ErrorCode::NotMeasured,
             format!("perf counted nothing of the server in {ATTEMPTS} attempts"),
         )
-        .with_hint("is it another process that does the work? counters = [] in [run] does without perf"))
+        .with_hint("does another process do the work? counters = [] in [run] measures without perf"))
     }
 
     fn run_server(
@@ -462,7 +462,7 @@ impl<'a> Processes<'a> {
             if work <= 0.0 {
                 return Err(Error::new(
                     ErrorCode::NotMeasured,
-                    format!("it did no work: its counter ({name}) says {work}"),
+                    format!("it did no work: its counter ({name}) is {work}"),
                 ));
             }
             measurement.work = Some(work);
@@ -522,7 +522,7 @@ fn under_perf(command: &Command) -> Option<String> {
     words.get(perf + end + 1).cloned()
 }
 
-const LATE_CLOCK: &str = "perf began its clock after the program in some runs, which go without; --no-counters (counters = [] in a plan) measures from outside";
+const LATE_CLOCK: &str = "in some runs perf started its clock after the program, so these runs have no counters; --no-counters (counters = [] in a plan) measures without perf";
 
 /// perf starts its clock just after the program has begun. On a busy machine a short program may have done its work by then: a
 /// run that used more processors than there are tells so, and then the time that passed is not known.

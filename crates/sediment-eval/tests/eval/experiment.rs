@@ -584,7 +584,7 @@ fn the_document_lists_every_key_and_its_default() {
         let asked = plan_with(place, "no-such-key = 1")
             .replace("[workload.ready]\nport = \"host:1\"\nno", "[workload.ready]\nno");
         let refused = plan::read(&asked).unwrap_err();
-        let known = refused.hint().unwrap().strip_prefix("known are: ").unwrap();
+        let known = refused.hint().unwrap().strip_prefix("known keys: ").unwrap();
         let tables = ["run", "build", "variant", "factor", "workload", "metric", "ready", "work"];
         let known = known.split(", ").filter(|key| !tables.contains(key));
         assert_eq!(known.map(str::to_owned).collect::<BTreeSet<_>>(), listed, "{place}");
@@ -666,7 +666,7 @@ fn recommendations_on_processor_time_have_the_sentences_of_the_judge() {
         "Keep b: it saves 10.0 % of CPU time (95 %: ",
         "c costs 10.0 % more CPU time (95 %: ",
         "d: nothing to gain: at most 0.",
-        "e: cannot tell below ",
+        "e: cannot detect a change below ",
         " blocks would give an interval of ±0.5 %",
     ] {
         assert!(said.contains(sentence), "no {sentence:?} in {said}");

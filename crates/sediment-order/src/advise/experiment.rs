@@ -38,7 +38,7 @@ const VARIANTS: [(&str, &str); 8] = [
 #[must_use]
 pub fn plan(advice: &Advice, experiment: &AdviceExperiment<'_>) -> String {
     let mut text = String::from(
-        "# Does inlining by hand make it faster, and does it beat what flags and an order of the functions do?\n\
+        "# Is the program faster with inlining by hand, and is that better than flags and an order of the functions?\n\
          # Written by `sediment advise inline`. Run it by `sediment eval run` with this file's name; docs/measuring.md says\n\
          # what every key means.\n#\n",
     );

@@ -193,7 +193,7 @@ pub fn advise(
             ErrorCode::NotInProfile,
             format!("no calls by functions of {} in the profile", program.file_name),
         )
-        .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
+        .with_hint(format!("the profile has functions of: {}", crate::order::held(profile))));
     }
     // Edges come in the order of their names: a stable sort leaves that order where weights are equal.
     all.sort_by(|a, b| b.weight().total_cmp(&a.weight()));

@@ -100,7 +100,7 @@ pub fn read(text: &str) -> Result<(&'static Linker, Vec<OrderedName>)> {
     let linker = LINKERS.iter().find(|linker| (linker.recognises)(text)).ok_or_else(|| {
         if text.trim_start().starts_with("digraph") {
             return Error::new(ErrorCode::UnknownFormat, "a profile, not an ordering file").with_hint(
-                "give it by --profile; an ordering file of it: sediment order PROFILE --binary PROGRAM --linker auto -o FILE",
+                "give it as --profile; to make an ordering file of it: sediment order PROFILE --binary PROGRAM --linker auto -o FILE",
             );
         }
         Error::new(ErrorCode::UnknownFormat, "unknown kind of ordering file")

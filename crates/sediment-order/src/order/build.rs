@@ -148,9 +148,9 @@ fn leave_in_place(profile: &Profile, nodes: &mut Vec<GraphNode>, skipped: &mut S
     if nodes.is_empty() {
         return Err(Error::new(
             ErrorCode::NotOrdered,
-            "all functions of the profile stay in place: code finds them by an address range (OCaml, code between two labels), or runs on into the next",
+            "all functions of the profile must stay in place: code finds them by an address range (OCaml, or code between two labels), or they run on into the next function",
         )
-        .with_hint("link without an order; other code of a program can be ordered"));
+        .with_hint("link without an order"));
     }
     Ok(())
 }
@@ -385,7 +385,7 @@ fn select(profile: &Profile, selection: &Selection<'_>, skipped: &mut Skipped) -
                     ErrorCode::NotInProfile,
                     format!("the profile has no functions of {label}"),
                 )
-                .with_hint(format!("it has functions of: {}", held(profile))));
+                .with_hint(format!("the profile has functions of: {}", held(profile))));
             }
             Ok(nodes)
         }
@@ -400,7 +400,7 @@ fn without_names() -> Error {
         ErrorCode::Stripped,
         "the functions of the profile have no names: they were recorded in stripped files",
     )
-    .with_hint("name them by the debug file of that build: sediment resolve PROFILE --debug FILE")
+    .with_hint("to name them by the debug file of that build: sediment resolve PROFILE --debug FILE")
 }
 
 /// The functions of a DSO that objects define, in the order in which a linker without an ordering file lays them out,
@@ -439,9 +439,9 @@ fn select_of_objects(
     if found.is_empty() {
         return Err(Error::new(
             ErrorCode::WrongBinary,
-            "no function of the profile is linked: another program or another version",
+            "none of the functions in the profile is linked: it is a profile of another program or version",
         )
-        .with_hint(format!("it has functions of: {}", held(profile))));
+        .with_hint(format!("the profile has functions of: {}", held(profile))));
     }
     // Functions come in the order of their keys: a stable sort leaves that order among names of one place.
     found.sort_by_key(|(there, _)| (there.is_none(), there.map(ObjectFunction::unordered_place)));
@@ -522,7 +522,7 @@ fn select_of_binary(
             ErrorCode::WrongBinary,
             format!("no function of the profile is in {file_name}: it is a profile of another program"),
         )
-        .with_hint(format!("it has functions of: {}", held(profile))));
+        .with_hint(format!("the profile has functions of: {}", held(profile))));
     }
     // Functions come in the order of their keys: a stable sort leaves that order among aliases of one address.
     found.sort_by_key(|(address, _)| *address);

@@ -53,7 +53,7 @@ pub const ENGINES: &[Engine] = &[
     Engine {
         number: 3,
         since: "0.1.0",
-        summary: "as engine 2; programs that fit the caches keep their input order, hot functions together",
+        summary: "as engine 2; programs that fit into the caches keep their input order, hot functions together",
         knows_runs: true,
         keeps_resident: true,
         sequence: affinity::order,

@@ -155,10 +155,10 @@ pub fn blocks(
     if functions.is_empty() {
         return Err(Error::new(
             ErrorCode::NotInProfile,
-            format!("the profile has no counts of blocks of {file_name}"),
+            format!("the profile has no block counts of {file_name}"),
         )
         .with_hint(
-            "import with --blocks a recording of a program whose blocks are numbered: docs/beyond-functions.md",
+            "record a program with numbered blocks, or import its recording with --blocks: docs/beyond-functions.md",
         ));
     }
     Ok(BlocksReport { functions })

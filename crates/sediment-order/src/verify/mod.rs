@@ -471,7 +471,7 @@ fn report(
         reason: if symbols.named(name).is_empty() {
             reasons::absent(name, symbols, weights)
         } else {
-            Reason::NotAsked
+            reasons::not_asked(name, symbols)
         },
     }));
     misplaced.sort_by(|a, b| {

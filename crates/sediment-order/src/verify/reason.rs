@@ -68,10 +68,10 @@ impl Reason {
             Self::NotInBinary => ("not in the binary", "not in the binary".to_owned()),
             Self::InlinedOrRemoved => (
                 "inlined or removed",
-                "in the profiled build only: inlined everywhere, renamed or removed".to_owned(),
+                "only in the profiled build: inlined everywhere, renamed or removed here".to_owned(),
             ),
             Self::OnlyAsClone(clones) => {
-                ("only as clone", format!("only as a clone by the compiler: {}", clones.join(", ")))
+                ("only as clone", format!("only as clones made by the compiler: {}", clones.join(", ")))
             }
             Self::NoSymbol => ("no symbol", "unknown: the binary has only exported symbols".to_owned()),
             Self::NotAsked => ("not asked for", "in the profile, but not in the order".to_owned()),
@@ -93,24 +93,24 @@ impl Reason {
             }
             Self::NoOwnSection(section) => (
                 "no section of its own",
-                format!("no section of its own, but in {section}: compile with -ffunction-sections"),
+                format!("shares the section {section} with other functions: compile with -ffunction-sections"),
             ),
             Self::OfStartFiles => (
                 "of the start files",
-                "of the compiler's start files (crt1.o and the like), which no order moves".to_owned(),
+                "part of the compiler's start files (such as crt1.o), which no order moves".to_owned(),
             ),
             Self::NotPassed(section) => (
                 "not passed to the linker",
-                format!("has the section {section}: the linker did not get this line of the order"),
+                format!("the linker did not get this line of the order: the function has the section {section}"),
             ),
             Self::AmongUnlisted => (
                 "among unlisted functions",
-                "among unlisted functions: the linker did not get the order, or it has no section of its own; --objects DIR tells which"
+                "among unlisted functions: the linker did not get the order, or the function has no section of its own; --objects DIR shows which"
                     .to_owned(),
             ),
             Self::PartedByCold(part) => (
                 "parted by a cold part",
-                format!("beside its neighbours in the order, but for the cold part {part}"),
+                format!("next to its neighbours in the order, except for the cold part {part} between them"),
             ),
             Self::OutOfOrder => ("out of order", "among the ordered functions, but out of order".to_owned()),
         }

@@ -11,18 +11,21 @@ use std::collections::{BTreeSet, HashSet};
 
 /// Functions of `crt1.o` and `crti.o`, of glibc and musl.
 const OF_CRT1: [&str; 5] = ["_start", START_OF_MUSL, "_init", "_fini", "_dl_relocate_static_pie"];
-/// Function of musl's `crt1.o` behind `_start`.
+/// Function of musl's `crt1.o` right after `_start`.
 const START_OF_MUSL: &str = "_start_c";
-/// Local functions of `crtbegin.o`, of GCC and LLVM, and its source files.
-const OF_CRTBEGIN: [&str; 6] = [
+/// Sections of `_init` and `_fini`, which are local in shared libraries.
+const INIT_SECTIONS: [&str; 2] = [".init", ".fini"];
+/// Local functions of `crtbegin.o`, of GCC and LLVM, and of `crti.o` on AArch64, and their source files.
+const OF_CRTBEGIN: [&str; 7] = [
     "deregister_tm_clones",
     "register_tm_clones",
     "__do_global_dtors_aux",
     "frame_dummy",
     "__do_init",
     "__do_fini",
+    "call_weak_fn",
 ];
-const CRTBEGIN: [&str; 2] = ["crtstuff.c", "crtbegin.c"];
+const CRTBEGIN: [&str; 3] = ["crtstuff.c", "crtbegin.c", "crti.o"];
 
 /// Facts that reasons are drawn from.
 pub(super) struct ReasonEvidence<'a> {
@@ -50,6 +53,9 @@ impl ReasonEvidence<'_> {
         };
         let here = symbols.at(address);
         if let Some(other) = here.first().filter(|there| !there.section.starts_with(".text")) {
+            if is_of_start_files(function.name, address, symbols) {
+                return Reason::OfStartFiles;
+            }
             return Reason::OtherOutputSection(other.section.clone());
         }
         let file =
@@ -105,7 +111,7 @@ impl ReasonEvidence<'_> {
             _ => group_of(function, address, symbols, self.weights),
         };
         if group.is_none() && self.without_cold.has(function) {
-            if let Some(part) = cold_part_beside(address, symbols) {
+            if let Some(part) = cold_part_next_to(address, symbols) {
                 return Reason::PartedByCold(part);
             }
         }
@@ -120,6 +126,15 @@ impl ReasonEvidence<'_> {
     }
 }
 
+/// Why a function of the profile that the file defines has no place in the order.
+pub(super) fn not_asked(name: &str, symbols: &BinarySymbols<'_>) -> Reason {
+    let mut there = symbols.named(name).iter();
+    if there.all(|function| is_of_start_files(name, function.address, symbols)) {
+        return Reason::OfStartFiles;
+    }
+    Reason::NotAsked
+}
+
 /// True for a function of the compiler's start files, which are linked together. A program that brings its own `_start` has no `crtbegin.o`;
 /// its functions of such names are its own, as are local ones of another source file.
 fn is_of_start_files(name: &str, address: u64, symbols: &BinarySymbols<'_>) -> bool {
@@ -131,22 +146,23 @@ fn is_of_start_files(name: &str, address: u64, symbols: &BinarySymbols<'_>) -> b
         return there().any(|function| is_of_crtbegin(&function));
     }
     let mut crtbegin = OF_CRTBEGIN.iter().flat_map(|name| symbols.named(name));
-    let is_beside_start = || {
+    let is_after_start = || {
         let before = symbols.by_address.range(..address).next_back();
         before.is_some_and(|(_, there)| there.iter().any(|function| function.name == "_start"))
     };
     OF_CRT1.contains(&name)
-        && there().all(|function| !function.local)
+        && there().all(|function| !function.local || INIT_SECTIONS.contains(&function.section.as_str()))
         && crtbegin.any(is_of_crtbegin)
-        && (name != START_OF_MUSL || is_beside_start())
+        && (name != START_OF_MUSL || is_after_start())
 }
 
-/// The cold part that lies right before or right behind the function at this address.
-fn cold_part_beside(address: u64, symbols: &BinarySymbols<'_>) -> Option<String> {
+/// The cold part that lies right before or right after the function at this address.
+fn cold_part_next_to(address: u64, symbols: &BinarySymbols<'_>) -> Option<String> {
     let before = symbols.by_address.range(..address).next_back();
-    let behind = symbols.by_address.range(address + 1..).next();
-    let mut beside = [before, behind].into_iter().flatten();
-    beside.find_map(|(_, there)| there.first().filter(|_| is_cold_part(there)).map(|part| part.name.clone()))
+    let after = symbols.by_address.range(address + 1..).next();
+    let mut neighbours = [before, after].into_iter().flatten();
+    neighbours
+        .find_map(|(_, there)| there.first().filter(|_| is_cold_part(there)).map(|part| part.name.clone()))
 }
 
 /// Why a function is not in the binary.

@@ -140,7 +140,7 @@ impl<'a> NameWeights<'a> {
                 ErrorCode::WrongBinary,
                 format!("no function of the profile is in {file_name}: it is a profile of another program"),
             )
-            .with_hint(format!("it has functions of: {}", crate::order::held(profile))));
+            .with_hint(format!("the profile has functions of: {}", crate::order::held(profile))));
         }
         let mut calls: HashMap<FunctionIndex, u128> = HashMap::new();
         for (_, callee, facts) in profile.edges() {

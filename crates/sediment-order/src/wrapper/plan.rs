@@ -37,7 +37,7 @@ impl PassThrough {
             }
             Self::Incomplete(IncompleteLine::ReadOnce(path)) => {
                 let path = sediment_core::escape::terminal(&path.to_string_lossy());
-                format!("{path} is a pipe or device, which only the linker can read")
+                format!("{path} is a pipe or device, so only the linker can read it")
             }
         }
     }

@@ -65,7 +65,7 @@ pub fn parse(text: &[u8]) -> Result<PackageSettings> {
         let (key, value) = (key.trim(), value.trim());
         let key = if key == FORMER_GOAL { GOAL } else { key };
         if lines_of.is_empty() != (key == "sediment") {
-            return Err(wrong("the first setting must be the version of the file, once")
+            return Err(wrong("the first setting must be the version of the file, given once")
                 .with_hint(format!("begin the file with `sediment = {VERSION}`")));
         }
         if let Some(before) = lines_of.insert(key, number) {
@@ -126,8 +126,8 @@ impl PackageSettings {
                 let named = |name: &String| name.len() > ORDER.len() && name.ends_with(ORDER) && plain(name);
                 if self.keep.is_empty() || !self.keep.iter().all(named) {
                     return Err(Wrong::new(
-                        "not the names of older orders".to_owned(),
-                        format!("older orders are next to this file and named PROGRAM{ORDER}"),
+                        "not names of older orders".to_owned(),
+                        format!("older orders must be next to this file, with names such as PROGRAM{ORDER}"),
                     ));
                 }
             }
@@ -150,7 +150,7 @@ fn version(value: &str) -> std::result::Result<(), Wrong> {
             "build with a newer sediment, or rewrite the file".to_owned(),
         )
         .newer()),
-        _ => Err(Wrong::new("not the version of a settings file".to_owned(), format!("expected {VERSION}"))),
+        _ => Err(Wrong::new("not a version of a settings file".to_owned(), format!("expected {VERSION}"))),
     }
 }
 

@@ -420,11 +420,21 @@ fn start_files_are_not_the_users_fault() {
     let report = check(&linked, asked, None);
     let expected = [
         (start, Reason::OfStartFiles),
-        // musl's lies behind _start.
+        // The one of musl lies right after _start.
         (of_musl, Reason::AmongUnlisted),
         (of_crtbegin, Reason::OfStartFiles),
     ];
     assert_eq!(reasons(&report), expected);
+    // `_init` has an output section, and is local in a library. A profile may have what no order lists.
+    let mut library = linked.clone();
+    for (name, section) in [("_start", ".fini"), ("_start_c", ".init")] {
+        let function = library.functions.iter_mut().find(|function| function.name == name).unwrap();
+        function.name = format!("_{}", &section[1..]);
+        (function.section, function.local) = (section.to_owned(), true);
+    }
+    let report = check(&library, "a b _init _fini", Some("a:9 b:9 frame_dummy:1"));
+    let of_start_files = |name: &&str| reasons(&report).contains(&(*name, Reason::OfStartFiles));
+    assert!(["_init", "_fini", of_crtbegin].iter().all(of_start_files), "{:?}", report.misplaced);
     // A program without crtbegin.o brings its own.
     linked.functions.last_mut().unwrap().file = Some("mine.c".to_owned());
     let own = [start, of_musl, of_crtbegin].map(|name| (name, Reason::AmongUnlisted));

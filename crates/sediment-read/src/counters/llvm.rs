@@ -89,7 +89,7 @@ impl<'t> ProftextLines<'t> {
         let line = self.peek();
         self.peeked = None;
         line.ok_or_else(|| {
-            Error::new(ErrorCode::Damaged, format!("ends before {what}"))
+            Error::new(ErrorCode::Damaged, format!("the file ends before {what}"))
                 .with_hint("is the file cut off? copy it again")
         })
     }
@@ -128,7 +128,7 @@ impl LlvmCounters {
                 return Err(Error::new(ErrorCode::UnsupportedVariant, "counters of an unknown kind")
                     .with_location(sediment_core::error::ErrorLocation::Line(at))
                     .with_found(line)
-                    .with_hint("supported are counters of -fprofile-generate, -fcs-profile-generate, -fprofile-instr-generate, and -Cprofile-generate of rustc"));
+                    .with_hint("supported: counters of -fprofile-generate, -fcs-profile-generate, -fprofile-instr-generate, and -Cprofile-generate of rustc"));
             }
         }
         while let Some((name, _)) = lines.peek() {
@@ -214,7 +214,7 @@ fn read_values(lines: &mut ProftextLines<'_>) -> Result<MeasuredValues> {
     if let Some((line, at)) = lines.peek().filter(|(line, _)| line.starts_with(b"$")) {
         lines.peeked = None;
         let bytes = number(&line[1..])
-            .ok_or_else(|| Error::at_line(at, "not the number of bytes of a bitmap").with_found(line))?;
+            .ok_or_else(|| Error::at_line(at, "not a number of bytes of a bitmap").with_found(line))?;
         for _ in 0..bytes {
             lines.number("a byte of a bitmap")?;
         }

@@ -28,7 +28,7 @@ use std::collections::HashMap;
 /// Its row in the table.
 pub(super) const READER: Reader = Reader {
     name: "bolt",
-    summary: "fdata of BOLT (perf2bolt, llvm-bolt -instrument)",
+    summary: "BOLT profiles in fdata form (perf2bolt, llvm-bolt -instrument)",
     recognises,
     read,
     replay: None,
@@ -171,7 +171,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     }
     if rows == 0 {
         return Err(Error::new(ErrorCode::EmptyRecording, "no profile line").with_hint(
-            "perf2bolt writes such a file if no sample is in the program: did perf record this very program?",
+            "perf2bolt writes such a file if no sample is in the program: did perf record this program?",
         ));
     }
     if recording.addresses().is_empty() {

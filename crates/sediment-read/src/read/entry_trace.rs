@@ -188,7 +188,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
             return Ok(());
         }
         if entry.dso.is_none() && program.is_none() && matches!(entry.what, EntryTarget::Address(_)) {
-            return Err(Error::at_line(number, "an address without its program")
+            return Err(Error::at_line(number, "an address without a program")
                 .with_found(line)
                 .with_hint("name the program: --binary PROGRAM; or write DSO: before the address"));
         }

@@ -105,7 +105,7 @@ impl FirstPass {
             if !count.iter().all(u8::is_ascii_digit) || count.len() > 20 {
                 return Err(Error::at_line(number, "the count is not a whole number")
                     .with_found(count)
-                    .with_hint("let the profiler write samples, not seconds or shares"));
+                    .with_hint("make the profiler write samples, not seconds or shares"));
             }
             first.lines += 1;
             two_counts += u64::from(frames_and_count(stack).is_some());
@@ -217,7 +217,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     recording.skipped.add_many(Reason::ProcessName, process_names, 0, example);
     if recording.addresses().is_empty() {
         return Err(Error::new(ErrorCode::Unresolved, "no frame is a function to order").with_hint(
-            "from an interpreted program, or recorded without symbols? then there is nothing to order",
+            "was an interpreted program recorded, or one without symbols? then there is nothing to order",
         ));
     }
     Ok(recording)

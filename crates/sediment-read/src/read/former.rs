@@ -31,7 +31,7 @@ impl FormerFormat {
     }
 
     pub(super) fn error(&self) -> Error {
-        Error::new(ErrorCode::UnsupportedVariant, format!("{} is no longer read", self.summary))
+        Error::new(ErrorCode::UnsupportedVariant, format!("{} is no longer supported", self.summary))
             .with_hint(self.replacement)
     }
 }

@@ -49,8 +49,11 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let bytes = &*input::whole(input)?;
     let layout = NumberFormat::of(bytes)?;
     let Some(program) = &settings.program else {
-        return Err(Error::new(ErrorCode::NeedsBinary, "gmon.out has addresses without their program")
-            .with_hint("name the program: --binary PROGRAM"));
+        return Err(Error::new(
+            ErrorCode::NeedsBinary,
+            "gmon.out has addresses, but not the name of the program",
+        )
+        .with_hint("name the program: --binary PROGRAM"));
     };
     let mut recording = Recording {
         source: ProfileSource::new("gprof gmon.out", "ticks", &[TimeOrder, SharedLibraries]),

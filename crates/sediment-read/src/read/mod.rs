@@ -205,11 +205,11 @@ pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reade
             if memchr::memmem::find(first, b"subgraph cluster_L").is_some() {
                 return Error::new(
                     ErrorCode::NotARecording,
-                    "a drawing by pprof, with rounded numbers, not a profile",
+                    "a picture by pprof with rounded numbers, not a profile",
                 )
                 .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE");
             }
-            return Error::new(ErrorCode::NotARecording, "a profile already, not a recording")
+            return Error::new(ErrorCode::NotARecording, "this is a profile already, not a recording")
                 .with_hint("use it directly: sediment show, merge, order");
         }
         if head.starts_with(&object::elf::ELFMAG) {
@@ -221,14 +221,14 @@ pub fn find(input: &dyn Input, settings: &ReadSettings) -> Result<&'static Reade
                 ErrorCode::UnknownFormat,
                 "perf.data version 1, which perf wrote until Linux 3.0",
             )
-            .with_hint("print it with a perf of that time: perf script > script.txt, and import that");
+            .with_hint("print it with a perf of that age (perf script > script.txt), and import the text");
         }
         if let Some((_, unpack)) = PACKED.iter().find(|(magic, _)| head.starts_with(magic)) {
             return Error::new(ErrorCode::NotARecording, "a compressed file")
                 .with_hint(format!("unpack it first: {unpack} FILE | sediment import -"));
         }
         if entry_trace::is_list(&head) {
-            return Error::new(ErrorCode::UnknownFormat, "a list of words of unknown meaning")
+            return Error::new(ErrorCode::UnknownFormat, "a list of words in an unknown format")
                 .with_hint("if they are functions in the order of their entries: --format entry-trace");
         }
         let known: Vec<&str> = READERS.iter().map(|reader| reader.summary).collect();
@@ -457,7 +457,7 @@ impl Recording {
             return Err(Error::new(
                 ErrorCode::IncompatibleInputs,
                 format!(
-                    "recorded by {}, unlike the files before it ({}): not parts of one recording",
+                    "not a part of the same recording: recorded by {}, the files before it by {}",
                     part.source, self.source
                 ),
             )

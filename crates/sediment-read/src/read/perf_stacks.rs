@@ -430,13 +430,13 @@ impl<'a> StackReport<'a> {
         match (shown, settings.stacks) {
             (Some(shown), Some(said)) if shown != said && first != last => Err(Error::new(
                 ErrorCode::Usage,
-                "the functions of the rows are at the other end of their stacks than --stacks says",
+                "the functions of the rows are at the other end of their stacks, contrary to --stacks",
             )
             .with_hint("remove --stacks: the report shows the direction of its stacks")),
             (Some(shown), None) => Ok(shown),
             (_, Some(said)) => Ok(said),
             (None, None) => {
-                Err(Error::new(ErrorCode::Ambiguous, "nothing shows which end of the stacks is the caller's")
+                Err(Error::new(ErrorCode::Ambiguous, "unclear which end of the stacks is the caller")
                     .with_hint(format!(
                         "give it: --stacks caller-first or --stacks callee-first; or {COMMAND}"
                     )))

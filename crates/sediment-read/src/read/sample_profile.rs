@@ -172,7 +172,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     let (mut functions, mut contexts) = (0u64, false);
     for (number, line) in lines(bytes) {
         let Some(row) = row(line) else {
-            return Err(Error::at_line(number, "neither a function, a line of one, nor an inlined body")
+            return Err(Error::at_line(number, "not a function, a line of a function, or an inlined body")
                 .with_found(line)
                 .with_hint(CUT_OFF));
         };
@@ -209,7 +209,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
         }
     }
     if functions == 0 {
-        return Err(Error::new(ErrorCode::EmptyRecording, "no function in it").with_hint(CUT_OFF));
+        return Err(Error::new(ErrorCode::EmptyRecording, "no function in this profile").with_hint(CUT_OFF));
     }
     if recording.addresses().is_empty() {
         return Err(Error::new(ErrorCode::Unresolved, "all functions are hashes, which have no names")

@@ -94,7 +94,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
     })?;
     if recording.addresses().is_empty() {
         return Err(
-            Error::new(ErrorCode::EmptyRecording, "no temporal profile trace in it").with_hint(RECORD)
+            Error::new(ErrorCode::EmptyRecording, "no temporal profile trace in this file").with_hint(RECORD)
         );
     }
     recording.source =

@@ -59,8 +59,8 @@ impl Doubt {
     pub fn text(self) -> &'static str {
         match self {
             Self::Changed => "the file changed after the recording began",
-            Self::OtherInode => "the recorded file was another one under this path",
-            Self::NoEvidence => "neither times nor code show that it is",
+            Self::OtherInode => "another file had this path when it was recorded",
+            Self::NoEvidence => "neither times nor code prove that it is the recorded file",
         }
     }
 }

@@ -48,7 +48,7 @@ pub fn lines(
     }
     add_calls(&mut lines, recording, &dsos, &sources);
     if lines.functions.values().all(|body| body.total() == 0) {
-        let why = "nothing that was executed has source lines";
+        let why = "none of the executed code has source lines";
         return Err(Error::new(ErrorCode::Unresolved, why).with_hint(HINT));
     }
     Ok((lines, skipped))

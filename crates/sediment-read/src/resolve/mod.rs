@@ -508,7 +508,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         None => format!("the counts add up to {}", profile.unit.beyond()),
     };
     Err(Error::new(ErrorCode::Overflow, what)
-        .with_hint("the recording is damaged, or its numbers are not counts"))
+        .with_hint("is the recording damaged, or are its numbers not counts?"))
 }
 
 /// Gives each cluster its build-id, which the addresses of functions without names are of.
@@ -563,7 +563,10 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Er
     if recording.addresses().is_empty() {
         let reasons: Vec<String> =
             recording.skipped.iter().map(|(reason, entry)| format!("{} {reason}", entry.items)).collect();
-        let error = Error::new(ErrorCode::Unresolved, "the recording has nothing in a program or library");
+        let error = Error::new(
+            ErrorCode::Unresolved,
+            "the recording has no calls and no cost in a program or library",
+        );
         return if reasons.is_empty() {
             error
         } else {
@@ -573,8 +576,11 @@ fn nothing_resolved(recording: &Recording, dsos: &Dsos, skipped: &Skipped) -> Er
     let of_no_program =
         |place: &RecordedAddress| place.dso.is_none() && !matches!(place.spot, Spot::Symbol { .. });
     if recording.addresses().iter().all(of_no_program) {
-        return Error::new(ErrorCode::NeedsBinary, "the recording has addresses without their program")
-            .with_hint("name the recorded program: --binary PROGRAM");
+        return Error::new(
+            ErrorCode::NeedsBinary,
+            "the recording has addresses, but not the name of the program",
+        )
+        .with_hint("name the recorded program: --binary PROGRAM");
     }
     let missing = dsos.missing();
     let count = recording.addresses().len();

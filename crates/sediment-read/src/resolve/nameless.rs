@@ -77,17 +77,16 @@ fn debug_file(bytes: &[u8], label: &str, build_id: &str) -> Result<Binary> {
         return Err(of_file(
             Error::new(
                 ErrorCode::WrongBinary,
-                format!("of another build: its build-id is {found}, that of the profile {build_id}"),
+                format!("of another build: its build-id is {found}, and the profile has {build_id}"),
             )
-            .with_hint(
-                "an address is another function in another build: give the debug file of the recorded one",
-            ),
+            .with_hint("addresses differ between builds: give the debug file of the recorded build"),
         ));
     }
     if binary.symbols_from == SymbolSource::DynamicSymbols {
         return Err(of_file(
-            Error::new(ErrorCode::Stripped, "it has no symbols beyond those that it exports")
-                .with_hint("give the unstripped file, or that of its -dbgsym or -debuginfo package"),
+            Error::new(ErrorCode::Stripped, "it has only exported symbols").with_hint(
+                "give the unstripped file, or the debug file of its -dbgsym or -debuginfo package",
+            ),
         ));
     }
     Ok(binary)

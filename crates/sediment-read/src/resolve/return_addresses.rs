@@ -48,7 +48,7 @@ pub(super) fn check(recording: &Recording, dsos: &Dsos) -> Result<()> {
         if findings.misfits * DOUBT > findings.addresses {
             let example = findings.example.unwrap_or_default();
             return Err(Error::new(ErrorCode::WrongBinary, format!(
-                "not a recording of {}: {} of the {} recorded functions begin elsewhere in that file, for example the one at {example:#x}",
+                "not a recording of {}: {} of the {} recorded functions begin elsewhere in that file, for example at {example:#x}",
                 dsos.label(dso).unwrap_or("this binary"),
                 findings.misfits,
                 findings.addresses,

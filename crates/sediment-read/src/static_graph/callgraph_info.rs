@@ -50,7 +50,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
         } else if line == b"}" {
             ended = true;
         } else if !line.starts_with(b"graph: {") {
-            return Err(damaged(number, line, "neither node nor edge"));
+            return Err(damaged(number, line, "not a node or an edge"));
         }
     }
     if !ended {

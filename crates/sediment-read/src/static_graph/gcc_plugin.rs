@@ -33,7 +33,7 @@ fn read(name: &str, bytes: &[u8], skipped: &mut Skipped) -> Result<UnitGraph> {
             ErrorCode::UnknownFormat,
             "a profile of linked programs, not a call graph of a unit",
         )
-        .with_hint("to add profiles up: sediment merge"));
+        .with_hint("to join profiles: sediment merge"));
     }
     let whole_program = graph.source.contains(WHOLE_PROGRAM);
     Ok(UnitGraph { name: name.to_owned(), graph, whole_program })

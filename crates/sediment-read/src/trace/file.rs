@@ -312,7 +312,7 @@ impl<'a> TraceRecords<'a> {
                     return Err(Error::at_offset(
                         start,
                         format!(
-                            "the trace announces {announced} runs of functions, but {} were read, with {} left",
+                            "the trace has a wrong length: {announced} runs of functions in its header, {} were read, {} are left",
                             self.runs,
                             counted(self.input.length().saturating_sub(self.base + self.at as u64), "byte")
                         ),
@@ -345,7 +345,7 @@ impl<'a> TraceRecords<'a> {
     fn definition(&mut self, start: u64) -> Result<TraceRecord> {
         let flags = self.number()?;
         if flags > (HAS_DSO | HAS_FILE) || self.defined == u32::MAX {
-            return Err(Error::at_offset(start, "an unknown kind of function: the trace is damaged"));
+            return Err(Error::at_offset(start, "an unknown type of function: the trace is damaged"));
         }
         let dso = if flags & HAS_DSO != 0 { Some(self.text()?) } else { None };
         let name = self.text()?;

@@ -86,7 +86,7 @@ impl<'a> SystemCaller<'a> {
         Ok(made)
     }
 
-    /// Runs to where the call begins, and to where it has ended; its result.
+    /// Runs to where the call begins, and to where the process has ended; its result.
     fn finish_call(&mut self) -> io::Result<i64> {
         self.run_to_call()?;
         self.run_to_call()?;
@@ -108,12 +108,16 @@ impl<'a> SystemCaller<'a> {
                 Status::Trapped => {}
                 Status::Exited(_) | Status::Killed(_) => {
                     self.end = Some(status);
-                    return Err(io::Error::other("it has ended"));
+                    return Err(io::Error::other("the process has ended"));
                 }
-                other => return Err(io::Error::other(format!("it did not make the call: {other:?}"))),
+                other => {
+                    return Err(io::Error::other(format!(
+                        "the process did not make the system call: {other:?}"
+                    )));
+                }
             }
             if is_late && signal == 0 {
-                return Err(io::Error::other("it did not make the call in time"));
+                return Err(io::Error::other("the process did not make the system call in time"));
             }
         }
     }

@@ -326,7 +326,7 @@ impl Kernel for Linux {
 
     fn force_memory(&self, thread: Pid) -> io::Result<Rc<dyn TraceeMemory>> {
         if !mappings::is_filtered_as_we_are(thread) {
-            return Err(io::Error::other("a seccomp filter of its own stands over it"));
+            return Err(io::Error::other("the process has a seccomp filter of its own"));
         }
         SystemCaller::new(thread, &mut self.waiting.borrow_mut()).set_dumpable(true)?;
         Ok(Rc::new(TracedMemory::of(thread)))

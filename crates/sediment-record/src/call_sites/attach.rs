@@ -32,7 +32,7 @@ impl Joining for Supervisor<'_> {
         const AGAIN: Duration = Duration::from_millis(20);
         let refused = |left: Left| {
             let (Left::Followed(reason) | Left::Free(reason)) = left;
-            io::Error::other(format!("it is left alone: {reason}"))
+            io::Error::other(format!("not recorded: {reason}"))
         };
         let thread = || running_thread(process).unwrap_or(process);
         let mut planned = self.plan_image(thread());
@@ -60,7 +60,8 @@ impl Joining for Supervisor<'_> {
         if !self.prepared.contains_key(&process) {
             self.prepare(process)?;
         }
-        let image = self.prepared.remove(&process).ok_or_else(|| io::Error::other("it was not prepared"))?;
+        let image =
+            self.prepared.remove(&process).ok_or_else(|| io::Error::other("the process was not prepared"))?;
         let (begun, mut standing) = self.halt_between_signals(process);
         let joined = self.take_on(process, image, &mut standing);
         self.proceed(&standing);
@@ -131,22 +132,22 @@ impl Supervisor<'_> {
             return Ok(());
         }
         if !self.all_stand(process, standing) || self.sharing.contains(&process) {
-            return Err(io::Error::other("its threads do not stop"));
+            return Err(io::Error::other("the threads of the process do not stop"));
         }
         let running: Vec<Pid> = standing.stopped.keys().copied().collect();
-        let any = *running.first().ok_or_else(|| io::Error::other("it has ended"))?;
+        let any = *running.first().ok_or_else(|| io::Error::other("the process has ended"))?;
         self.open(process);
         let opened = self.opened_of(any, process)?;
         let mapped = opened.mappings()?;
         for thread in &running {
             if ptrace::getregs(*thread)?.gs_base != 0 {
-                return Err(io::Error::other(format!("it is left alone: {}", Reason::OccupiedRegister)));
+                return Err(io::Error::other(format!("not recorded: {}", Reason::OccupiedRegister)));
             }
         }
         let path = self.common.shared.path();
         let code = |go_on| entrance::mapping(&path, &image.regions(), Moment::Running, go_on);
         if !self.run_in(process, standing, &mapped, &code)? {
-            return Err(io::Error::other("it cannot map the recorder's memory"));
+            return Err(io::Error::other("the process cannot map the recorder's memory"));
         }
         let number = self.images.len();
         for thread in running {
@@ -179,13 +180,14 @@ impl Supervisor<'_> {
             .stopped
             .keys()
             .find(|id| self.threads.get(id).is_some_and(|found| found.process == process));
-        let any = any.ok_or_else(|| io::Error::other("it has ended"))?;
+        let any = any.ok_or_else(|| io::Error::other("the process has ended"))?;
         let opened = self.opened_of(*any, process)?;
         let chosen = own
             .filter(|id| !injected::is_in_sequence(*id, &opened.memory))
             .filter_map(|id| Some((id, ptrace::getregs(id).ok()?)))
             .min_by_key(|(id, registers)| (registers.orig_rax as i64 >= 0, *id));
-        let (thread, registers) = chosen.ok_or_else(|| io::Error::other("no thread of it can be used"))?;
+        let (thread, registers) =
+            chosen.ok_or_else(|| io::Error::other("no thread of the process can run the call"))?;
         let after = Registers::calling_by_itself(registers, is_filtered(thread));
         let code = code(after.rip);
         let injected = injected::run((thread, &opened.memory), mapped, (&code, Moment::Running), after)?;
@@ -223,14 +225,14 @@ impl Supervisor<'_> {
             }
             let why = match done {
                 Ok(true) => continue,
-                Ok(false) => "a thread is in it".to_owned(),
+                Ok(false) => "a thread is still in it".to_owned(),
                 Err(error) => error.to_string(),
             };
             self.common.skipped.add(Reason::LeftStubs, 0, format!("{}: {why}", program_of(process)));
         }
     }
 
-    /// Unmaps our memory from a process that stands still; false if a thread is in it.
+    /// Unmaps our memory from a process that stands still; false if a thread is still in it.
     fn unmap_from(&mut self, process: Pid, standing: &mut Standstill) -> io::Result<bool> {
         let own = self.threads.iter().filter(|(_, found)| found.process == process && !found.is_ending);
         let own: Vec<(Pid, Option<(usize, u32)>)> = own.map(|(id, found)| (*id, found.place)).collect();
@@ -239,14 +241,14 @@ impl Supervisor<'_> {
         match self.switch(process, standing, (CodeState::ToOriginal, SwitchedSites::All)) {
             Switched::Whole => {}
             Switched::InPart => return Ok(false),
-            Switched::Running => return Err(io::Error::other("its threads do not stop")),
-            Switched::ButForChanges => return Err(io::Error::other("its code is not what it was")),
-            Switched::Failed => return Err(io::Error::other("its memory cannot be written to")),
+            Switched::Running => return Err(io::Error::other("the threads of the process do not stop")),
+            Switched::ButForChanges => return Err(io::Error::other("the code of the process was changed")),
+            Switched::Failed => return Err(io::Error::other("cannot write to the memory of the process")),
         }
         let shares = self.sharing.contains(&process)
             || own.iter().any(|(id, _)| !standing.stopped.contains_key(id) || is_filtered(*id));
         if shares {
-            return Err(io::Error::other("it cannot be done from outside"));
+            return Err(io::Error::other("the process shares its memory, or has a seccomp filter"));
         }
         let Some((any, _)) = own.first() else { return Ok(true) };
         let opened = self.opened_of(*any, process)?;

@@ -134,7 +134,7 @@ impl Bursts {
         let begun = self.begun?;
         let time = begun.elapsed().as_secs_f64();
         Some(format!(
-            "all calls of the first {:.1} s, then {} of {:.1} s in all in {time:.1} s",
+            "all calls of the first {:.1} s, then {} with {:.1} s in total, in {time:.1} s",
             begun.duration_since(self.started).as_secs_f64(),
             counted(self.number, "burst"),
             self.counted.as_secs_f64()

@@ -43,7 +43,7 @@ impl<'a> PlannedFile<'a> {
             if flags.0 & elf::PF_X.0 == 0 {
                 data.push((address, content));
             } else if flags.0 & elf::PF_W.0 != 0 {
-                return Err("code that is writable");
+                return Err("writable code");
             } else {
                 let code = address..address + content.len() as u64;
                 text.push(TextSegment { code, file_offset: segment.p_offset(LittleEndian) });
@@ -147,7 +147,7 @@ impl<'a> PlannedFile<'a> {
     pub(super) fn left_alone(&self) -> Option<&'static str> {
         let is_go = |name: &str| name.ends_with(".gopclntab") || name == ".go.buildinfo";
         if self.file.sections().any(|section| section.name().is_ok_and(is_go)) {
-            return Some("a program of Go");
+            return Some("a Go program");
         }
         let relocates_text = self.file.elf_program_headers().iter().any(|segment| {
             let entries = segment.dynamic(LittleEndian, self.bytes).ok().flatten().unwrap_or_default();

@@ -62,7 +62,7 @@ pub(super) fn clear_cache() -> Result<(usize, u64)> {
 /// Its row in the table.
 pub(crate) const RECORDER: Recorder = Recorder {
     name: "call-sites",
-    summary: "every call, exactly, by call sites that lead through counters",
+    summary: "every call, exactly, by call sites that are redirected through counters",
     lacks: "own cost",
     traces: true,
     counts_all: true,

@@ -213,11 +213,7 @@ impl SitePlan {
         let is_function = self.functions.binary_search(&target).is_ok();
         if slot.is_none() && !is_function {
             // A jump between the parts of a function, or code that is no function.
-            return if form == DirectForm::Call {
-                Err("calls of code that is no function")
-            } else {
-                Ok(None)
-            };
+            return if form == DirectForm::Call { Err("calls of code outside functions") } else { Ok(None) };
         }
         if slot.is_none() && flags.at(target) {
             return Err("callees that read flags");

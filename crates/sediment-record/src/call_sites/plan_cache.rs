@@ -151,7 +151,7 @@ fn opened(path: &Path, is_wanted: bool) -> io::Result<File> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let folder = File::options().read(true).custom_flags(flags.bits()).open(path)?;
     if !is_ours_alone(&folder.metadata()?) {
-        return Err(io::Error::other("it is not the user's alone"));
+        return Err(io::Error::other("other users can write to it"));
     }
     Ok(folder)
 }

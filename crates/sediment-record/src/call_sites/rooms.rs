@@ -152,7 +152,7 @@ impl StubRoom {
             };
             Stubs::emit(&planned.plan, &placement)
         });
-        debug_assert!(stubs.code.len() as u64 <= length, "stubs are longer than they may be");
+        debug_assert!(stubs.code.len() as u64 <= length, "stubs are too long");
         if stubs.code.len() as u64 > length {
             return Ok(None);
         }

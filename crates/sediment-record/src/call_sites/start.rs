@@ -27,22 +27,19 @@ pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Resu
         |message: &str, hint: &str| Err(Error::new(ErrorCode::Usage, message).with_hint(hint.to_owned()));
     match target {
         RecordingTarget::System => usage(
-            "call sites are counted in programs, not on the whole machine",
+            "call-sites records programs and processes, not the whole machine",
             "use --method perf-branches or perf-stacks",
         ),
         RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.until == Until::Output => {
-            usage(
-                "call sites are not counted until the first output",
-                "use --method breakpoints, or --seconds",
-            )
+            usage("call-sites cannot stop at the first output", "use --method breakpoints, or --seconds")
         }
         RecordingTarget::Program(_) | RecordingTarget::Processes(_) if settings.lines => {
-            usage("call sites tell no executed lines", "use --method breakpoints")
+            usage("call-sites records no executed lines", "use --method breakpoints")
         }
         RecordingTarget::Program(_) | RecordingTarget::Processes(_)
             if settings.blocks == BlockCoverage::Always =>
         {
-            usage("call sites tell no executed blocks", "use --method breakpoints")
+            usage("call-sites records no executed blocks", "use --method breakpoints")
         }
         RecordingTarget::Processes(ids) => processes_are_alike(ids),
         RecordingTarget::Program(_) => Ok(()),
@@ -54,14 +51,14 @@ pub(super) fn suits(target: &RecordingTarget, settings: &RecordSettings) -> Resu
 pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -> Result<()> {
     let no = |why: &str| Err(Error::new(ErrorCode::Unsupported, why));
     if settings.share_processor {
-        return no("call sites are counted on all processors");
+        return no("call-sites cannot share one processor");
     }
     if settings.rates.is_none() {
-        return no("breakpoints record first uses alone in less time");
+        return no("breakpoints record first uses in less time");
     }
     let us = Pid::this();
     if is_filtered(us) || is_limited(us) || has_little_memory(us) {
-        return no("programs under a seccomp filter, or a limit of memory or file size, are left alone");
+        return no("call-sites records no programs under a seccomp filter or a limit of memory or file size");
     }
     let words = match target {
         RecordingTarget::Program(words) => words,
@@ -76,9 +73,9 @@ pub(super) fn serves_best(target: &RecordingTarget, settings: &RecordSettings) -
     let bytes = path.and_then(|path| std::fs::read(path).ok()).filter(|bytes| bytes.starts_with(b"\x7fELF"));
     let Some(bytes) = bytes else { return Ok(()) };
     match SitePlan::reason_to_leave(&bytes) {
-        Some(why) => no(&format!("the program is left alone: {why}")),
+        Some(why) => no(&format!("call-sites does not record this program: {why}")),
         None if settings.blocks != BlockCoverage::Never && block_map::has_map(&bytes) => {
-            no("the program has a map of its blocks, which breakpoints see")
+            no("the program has a block map: breakpoints also count its blocks")
         }
         None => Ok(()),
     }
@@ -209,14 +206,14 @@ fn processes_are_alike(ids: &[i32]) -> Result<()> {
             of(thread).is_some_and(|its| Some(its) != of(us))
         };
         if user_of(process) != first || differs("pid") || differs("mnt") {
-            return no(format!("process {id} is another user's, or in another container"));
+            return no(format!("process {id} belongs to another user, or runs in another container"));
         }
         if is_filtered(thread) || is_limited(thread) || has_little_memory(thread) {
-            return no(format!("process {id} is under a seccomp filter, or a limit of memory or file size"));
+            return no(format!("process {id} has a seccomp filter, or a limit of memory or file size"));
         }
         let bytes = std::fs::read(format!("/proc/{thread}/exe")).ok();
         if let Some(why) = bytes.and_then(|bytes| SitePlan::reason_to_leave(&bytes)) {
-            return no(format!("process {id} is left alone: {why}"));
+            return no(format!("call-sites does not record process {id}: {why}"));
         }
     }
     Ok(())
@@ -231,7 +228,7 @@ fn recording(supervisor: &Supervisor<'_>) -> (Recording, Vec<Step>) {
         recording.seen += &format!(", by {bursts}");
     }
     recording.seen += &format!(
-        " ({} programs, {} ms of changes, of which {} ms of plans)",
+        " ({} programs, changed in {} ms, {} ms of them to plan)",
         supervisor.programs,
         supervisor.changing.as_millis(),
         supervisor.common.modules.planning.as_millis()

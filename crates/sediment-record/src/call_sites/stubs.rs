@@ -327,7 +327,7 @@ impl SharedCode {
             };
             NotingCode { direct: noting(false), indirect: noting(true) }
         });
-        assert!(code.here() <= slots, "the shared code is longer than it may be");
+        assert!(code.here() <= slots, "the shared code is too long");
         code.bytes.resize((slots - code.start) as usize, 0x90);
         Ok(Self { number_call, number_other, count_target, wait, notice, slots, trace })
     }

@@ -134,7 +134,7 @@ impl<'a> Supervisor<'a> {
         user: Option<u32>,
     ) -> Result<Self> {
         let shared = user.map_or_else(SharedMemory::new, SharedMemory::of_user);
-        let shared = shared.map_err(|error| failed("make shared memory", error))?;
+        let shared = shared.map_err(|error| failed("create shared memory", error))?;
         let now = Instant::now();
         Ok(Self {
             settings,
@@ -596,7 +596,7 @@ impl<'a> Supervisor<'a> {
             Some("of another architecture" | "not an ELF file of 64 bits") => {
                 return Err(Left::Followed(Reason::OtherArchitecture));
             }
-            Some("a program of Go") => return Err(Left::Followed(Reason::LeftFile)),
+            Some("a Go program") => return Err(Left::Followed(Reason::LeftFile)),
             _ => {}
         }
         if plan.traits.contains(&Trait::Traces) {

@@ -236,7 +236,7 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
         while decoder.can_decode() {
             decoder.decode_out(&mut instruction);
             if instruction.is_invalid() {
-                return Err("functions with bytes that are no code");
+                return Err("functions with bytes that are not code");
             }
             self.boundaries[(instruction.ip() - self.range.start) as usize] = true;
             self.uses_gs |= uses_gs(&instruction);

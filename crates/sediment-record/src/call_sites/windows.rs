@@ -77,7 +77,7 @@ impl WindowChoice<'_, '_> {
         }
         while end - start < JUMP {
             if self.sweep.unknown_tables[indirect.unit] {
-                return Err("indirect calls beside unknown jump tables");
+                return Err("indirect calls next to unknown jump tables");
             }
             let address = *before.next().ok_or("indirect calls with too few bytes before them")?;
             let instruction = decode(self.image, address).ok_or("calls that cannot be read")?;

@@ -90,7 +90,7 @@ pub(crate) fn traced_already(process: Pid, by: i32) -> Error {
 /// A program that would not get the rights it is meant to run with.
 pub(crate) fn other_rights(program: &Path) -> Error {
     let message = format!(
-        "{} has setuid or capabilities, which the kernel removes while it is traced",
+        "{} has setuid or capabilities, which the kernel drops while a program is traced",
         program.display()
     );
     Error::new(ErrorCode::Unsupported, message)

@@ -41,7 +41,7 @@ struct Inline {
     /// Profile to read; - reads standard input
     #[arg(value_name = "PROFILE")]
     profile: PathBuf,
-    /// Recorded program or library, best with debug information
+    /// Recorded program or library, preferably with debug information
     #[arg(long, value_name = "PROGRAM")]
     binary: PathBuf,
     /// Output of the build with -fopt-info-inline-missed, for the compiler's reasons [default: none]
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let advice = inline::advise(&profile, &program, &settings)?;
     if !advice.has_lines {
         ui.warn(&format!(
-            "{name} has no debug information: source lines and units are unknown (build with -g, or install its debug symbols)"
+            "{name} has no debug information, so source lines and units are unknown: build with -g, or install its debug symbols"
         ));
     }
     if let Some(path) = &arguments.emit_plan {
@@ -186,9 +186,9 @@ fn why_not(candidate: &InlineCandidate) -> String {
     if !forbidding.is_empty() {
         forbidding.join("; ")
     } else if candidate.size == 0 {
-        "its size is unknown".to_owned()
+        "unknown size".to_owned()
     } else {
-        format!("{} bytes are too many for the gain", candidate.size)
+        format!("{} bytes, too large for the gain", candidate.size)
     }
 }
 
@@ -199,7 +199,7 @@ fn describe(text: &mut String, rank: usize, candidate: &InlineCandidate) {
     });
     let _ = writeln!(
         text,
-        "   calls       {} ({} of all, {} of its callee's){saving}",
+        "   calls       {} ({} of all calls, {} of the calls to this callee){saving}",
         candidate.calls,
         percent(candidate.share),
         percent(candidate.share_of_callee)
@@ -207,7 +207,7 @@ fn describe(text: &mut String, rank: usize, candidate: &InlineCandidate) {
     let sites = match candidate.sites {
         Some(1) => "1 call site".to_owned(),
         Some(count) => format!("{count} call sites"),
-        None => "call sites not known on this architecture".to_owned(),
+        None => "unknown number of call sites on this architecture".to_owned(),
     };
     let _ = writeln!(
         text,

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 /// Record how you use an installed package, for its maintainers
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It has no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent unless --send asks for it. The last lines say if the package asks for such files, and where."
+    long_about = "Record how you use an installed package, for its maintainers.\n\nThe file lists the executed functions of the package's own programs and libraries, and how often they called each other. It contains no user or host name, no file names, no arguments and no dates. Check it with --show, which prints all of it to standard error.\n\nNothing is sent unless --send asks for it. The last lines show whether the package asks for such files, and where to send them."
 )]
 pub(crate) struct Arguments {
     /// Package name as in the package manager; each package gets its own file
@@ -41,18 +41,19 @@ pub(crate) struct Arguments {
     /// Record this running process and its children instead; repeatable [default: run COMMAND]
     #[arg(long, value_name = "PID", conflicts_with = "command")]
     pid: Vec<i32>,
-    /// Record this running service of systemd instead; PACKAGE can then be left away [default: run COMMAND]
+    /// Record this running service of systemd instead; PACKAGE is then optional [default: run COMMAND]
     #[arg(long, value_name = "UNIT", conflicts_with_all = ["command", "pid"])]
     service: Option<String>,
-    /// Record all programs of installed packages that run now, and what they start, but no services and logins that begin
-    /// meanwhile; as root; a file for each package, or for those of PACKAGE. Needs --seconds
+    /// Record all running programs of installed packages and their children, as root; writes a file for each
+    /// package, or for each PACKAGE. Needs --seconds. Services and logins that start during the recording are
+    /// not recorded
     #[arg(long, conflicts_with_all = ["command", "pid", "service", "root"], requires = "seconds")]
     all: bool,
-    /// Record first uses alone, for an order of the start [default: calls and their rates]
+    /// Record only first uses, for a faster start [default: calls and their rates]
     #[arg(long)]
     startup: bool,
-    /// File to write, of several packages too, or a folder (FOLDER/ makes one): of a package one file per program and library, of
-    /// several one per package [default: PACKAGE.gv]
+    /// File to write, or a folder (FOLDER/ creates it): a file for each program and library of one package,
+    /// or for each of several packages [default: PACKAGE.gv]
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// Look for packages and their files below this folder [default: /]
@@ -61,7 +62,8 @@ pub(crate) struct Arguments {
     /// Print the file's contents to standard error
     #[arg(long)]
     show: bool,
-    /// Write JSON on the files to this file, as standard output belongs to the program; - writes there [default: none]
+    /// File to write JSON about the written files to; - writes to standard output, which the program uses,
+    /// too [default: none]
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -251,7 +253,7 @@ pub(crate) fn of_packages(
     }
     for label in own.intersection(&others) {
         ui.warn(&format!(
-            "skipped {label}: another file of that name, not from the package, was executed too"
+            "skipped {label}: another file of this name, which is not part of the package, was executed too"
         ));
     }
     let labels: BTreeSet<&str> = own.difference(&others).map(String::as_str).collect();
@@ -270,7 +272,7 @@ pub(crate) fn of_packages(
 /// The error where packages executed nothing.
 fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) -> Error {
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
-    let what = format!("recorded no function of {}", names.join(", "));
+    let what = format!("no function of {} was recorded", names.join(", "));
     let is_own = |dso: &&RecordedDso| packages.iter().any(|package| package.has(&dso.path));
     let own: Vec<&RecordedDso> = recording.dsos().iter().filter(is_own).collect();
     if own.iter().any(|dso| has_no_names(dso, files)) {
@@ -278,19 +280,18 @@ fn nothing_of(recording: &Recording, packages: &[Package], files: &SystemFiles) 
             ErrorCode::Stripped,
             format!("{what}: its programs are stripped, and have no build-id"),
         )
-        .with_hint(
-            "install the debug symbols named above and record again; the recorded program stays the same",
-        );
+        .with_hint("install the debug symbols named above, and record the same program again");
     }
     let error = Error::new(ErrorCode::EmptyRecording, what);
     if !own.is_empty() {
-        return error.with_hint("its files were loaded, but no function was called that could be recorded");
+        return error
+            .with_hint("its files were loaded, but none of their functions that can be recorded was called");
     }
     let loaded: Vec<String> = executed(recording).into_iter().collect();
     error.with_hint(if loaded.is_empty() {
         "is this the right package? `dpkg -S FILE` or `rpm -qf FILE` names the package of a file".to_owned()
     } else {
-        format!("loaded were files of: {}", loaded.join(", "))
+        format!("files of these packages were loaded: {}", loaded.join(", "))
     })
 }
 

@@ -29,10 +29,10 @@ pub(super) struct Sending {
     /// File with the token that the intake's site gave you [default: no token]
     #[arg(long, value_name = "FILE", requires = "send")]
     token_file: Option<PathBuf>,
-    /// Proxy for sending [default: that of the environment, https_proxy]
+    /// Proxy for sending [default: $https_proxy]
     #[arg(long, value_name = "URL", requires = "send")]
     proxy: Option<String>,
-    /// File with the certificates that the intake's is checked by [default: those of the system]
+    /// File with certificates to check the intake's certificate [default: the system's certificates]
     #[arg(long, value_name = "FILE", requires = "send")]
     ca_file: Option<PathBuf>,
 }
@@ -49,7 +49,7 @@ impl Sending {
         if !self.yes && !std::io::stdin().is_terminal() {
             return Err(Error::new(
                 ErrorCode::Usage,
-                "--send asks before it sends, and nobody can answer here",
+                "--send asks before it sends, but standard input is not a terminal",
             )
             .with_hint("to send without being asked: --yes"));
         }
@@ -68,7 +68,7 @@ impl Sending {
         })?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let error = Error::new(ErrorCode::Usage, "not a token: it is one word of printable ASCII");
+            let error = Error::new(ErrorCode::Usage, "not a token: a token is one word of printable ASCII");
             return Err(error.with_input(files::display(path)));
         }
         Ok(Some(token.to_owned()))
@@ -149,7 +149,7 @@ impl Sending {
                 format!("the intake refused the profile with status {status}: {answer}"),
             )
             .with_input(url)
-            .with_hint("the file is written: --send can be tried again later")),
+            .with_hint("the file is kept: try --send again later")),
         }
     }
 }

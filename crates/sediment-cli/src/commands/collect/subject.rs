@@ -42,7 +42,7 @@ fn behind_shim(command: &[OsString], packages: &[Package], ui: &Ui) -> Vec<OsStr
     let (Some(first), Some(own)) = (found.first(), found.iter().find(is_own)) else { return command };
     if first != own && packages::interpreter(first).is_some() {
         ui.note(&format!(
-            "runs {}, not the script {} before it on PATH",
+            "running {}, not the script {} that precedes it on PATH",
             files::display(own),
             files::display(first)
         ));
@@ -65,7 +65,7 @@ pub(super) fn without_code(package: &Package, command: &[OsString], root: Option
             error.with_hint(format!("collect {}, the package of {}", owner.name, files::display(&path)))
         }
         None => error.with_hint(
-            "collect the package of its interpreter instead; its name: dpkg -S or rpm -qf with the interpreter's path",
+            "collect the package of its interpreter instead; to find its name: dpkg -S or rpm -qf with the interpreter's path",
         ),
     }
 }

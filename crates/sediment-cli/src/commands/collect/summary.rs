@@ -16,7 +16,7 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &System
     const TOLD: usize = 4;
     let functions = profile.functions();
     let labels = profile.dsos();
-    ui.note(&format!("the file about {} has:", package.version));
+    ui.note(&format!("the file about {} contains:", package.version));
     for (label, facts) in labels.iter().take(TOLD) {
         let of_label = functions
             .iter()
@@ -30,13 +30,16 @@ pub(super) fn tell_contents(profile: &Profile, package: &Package, files: &System
     let nameless = functions.iter().filter(|function| profile.is_nameless(**function)).count();
     if nameless > 0 {
         ui.note(&format!(
-            "  {} of them as addresses in the stripped file; the maintainer's debug file has the names",
+            "  addresses in place of names for {} of them, because the file is stripped (the maintainer's debug file has the names)",
             grouped(nameless)
         ));
         tell_symbols(profile, package, files, ui);
     }
-    ui.note(&format!("  the order of first use, {} between them", counted(profile.edge_count(), "edge")));
-    ui.note("  nothing of you, this machine, your files, arguments and data, of times and other programs");
+    ui.note(&format!(
+        "  the order of first use, and {} between functions",
+        counted(profile.edge_count(), "edge")
+    ));
+    ui.note("  nothing about you, this machine, other programs, your files, arguments, data or times");
 }
 
 /// Says in a line how to get the symbols of a package's stripped files, for those who want to see names.
@@ -51,10 +54,10 @@ fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &
     let policy = packages::apt_policy(owner, Some(package.root()));
     let symbols = packages::debug_symbols(os_release.as_deref(), owner, "", Some(build_id), &policy);
     let how = match symbols.package {
-        Some(package) if !ui.is_verbose() => format!("install {package} (-v tells how)"),
+        Some(package) if !ui.is_verbose() => format!("install {package} (-v prints how)"),
         _ => symbols.command,
     };
-    ui.note(&format!("  to see their names, not needed for sending: {how}"));
+    ui.note(&format!("  to see their names (not needed to send the file): {how}"));
 }
 
 /// Says which packages of the same source were loaded too, and are in no file.

@@ -94,18 +94,20 @@ impl Goal {
 impl MethodReason {
     fn in_words(self) -> &'static str {
         match self {
-            Self::OnlyOrder => "no other method tells the order of first uses",
+            Self::OnlyOrder => "no other method records the order of first uses",
             Self::BranchRecords => "the processor's branch records count at nearly full speed",
             Self::EveryCall => {
-                "it counts every call of a program that it starts; running ones have breakpoints"
+                "it counts every call of a program that it starts (breakpoints record running ones)"
             }
-            Self::SamplesNoBetter => "samples gave no better orders, and need frame pointers",
+            Self::SamplesNoBetter => "samples gave no better orders in tests, and need frame pointers",
             Self::SamplesMissBlocks => {
-                "samples missed executed blocks, and programs compiled by them took more jumps"
+                "samples missed executed blocks in tests, and programs compiled with them took more jumps"
             }
-            Self::Cycles => "breakpoints do not work here; the processor counts cycles for samples",
-            Self::Clock => "breakpoints do not work here; samples are of the kernel's clock",
-            Self::Exact => "nothing else works here; it counts every call, about 50 times slower",
+            Self::Cycles => "breakpoints do not work here, and the processor counts cycles for samples",
+            Self::Clock => "breakpoints do not work here, and samples are taken by the kernel's clock",
+            Self::Exact => {
+                "nothing else works here; it counts every call, but runs the program about 50 times slower"
+            }
         }
     }
 }
@@ -118,7 +120,7 @@ impl GoalMethod {
     /// The method, and why it is taken.
     pub(super) fn in_words(&self) -> String {
         match self.method {
-            Some((method, why)) => format!("{method}, as {}", why.in_words()),
+            Some((method, why)) => format!("{method}: {}", why.in_words()),
             None => "no method that works here".to_owned(),
         }
     }

@@ -158,9 +158,9 @@ pub(super) fn tools() -> Vec<Fact> {
 /// The events by which perf-stacks samples.
 fn cycles(counted: bool) -> Fact {
     let state = if counted {
-        "counted: perf-stacks samples by them"
+        "counted; perf-stacks samples by cycles"
     } else {
-        "not counted: perf-stacks samples by the clock"
+        "not counted; perf-stacks samples by the clock"
     };
     Fact { name: "cycles".to_owned(), state: state.to_owned(), fix: None }
 }

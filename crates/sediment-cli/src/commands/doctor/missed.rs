@@ -105,7 +105,7 @@ impl MissedReason {
 
     fn in_words(self) -> &'static str {
         match self {
-            Self::LinkerCalled => "the build calls the linker itself: set make LD=DIR/ld or similar",
+            Self::LinkerCalled => "the build calls the linker directly: pass LD=DIR/ld to make, or similar",
             Self::NoSearchOfShared => {
                 "the compiler got no -B: libtool drops LDFLAGS' -B for shared libraries; put it into CC and CXX"
             }

@@ -28,8 +28,8 @@ pub(crate) struct Arguments {
     /// Log folder of the wrapper during that build [default: $SEDIMENT_LOG]
     #[arg(long, value_name = "DIR", requires = "build_log")]
     log: Option<PathBuf>,
-    /// Remove the plans of programs and libraries that recordings by call sites keep in $XDG_CACHE_HOME/sediment or
-    /// ~/.cache/sediment, of 64 MiB at most
+    /// Remove the cache of recordings by call sites (plans of programs and libraries, at most 64 MiB) in
+    /// $XDG_CACHE_HOME/sediment or ~/.cache/sediment
     #[arg(long, conflicts_with_all = ["build_log", "json"])]
     clear_cache: bool,
     /// Print JSON
@@ -96,7 +96,8 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
 pub(super) fn must_suit_optimize(startup: bool, ui: &Ui) -> Result<()> {
     recording::must_work(startup)?;
     if machine::linkers(ui).is_empty() {
-        return Err(Error::new(ErrorCode::Unsupported, "no linker here takes an order").with_hint(NO_LINKER));
+        return Err(Error::new(ErrorCode::Unsupported, "no linker on this machine reads an ordering file")
+            .with_hint(NO_LINKER));
     }
     if let Fact { name, state, fix: Some(fix) } = machine::valgrind() {
         ui.warn(&format!(

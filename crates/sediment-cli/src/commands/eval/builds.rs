@@ -63,7 +63,9 @@ pub(super) fn programs(
                         format!("the program of {} changed since it was measured", variant.name),
                     )
                     .with_input(files::display(&path))
-                    .with_hint("start a new experiment: runs of different programs cannot be mixed"));
+                    .with_hint(
+                        "start a new experiment, because runs of different programs cannot be mixed",
+                    ));
                 }
                 Some(_) => {}
                 None => file.append(&journal::program(index, replica, &sha256))?,
@@ -86,7 +88,7 @@ fn refuse_copies(variant: &PlannedVariant, ui: &Ui) -> Result<()> {
     let PlannedVariant { name, replicas, source, .. } = variant;
     if matches!(source, ProgramSource::Prebuilt(_)) {
         ui.warn(&format!(
-            "the {replicas} programs of {name} are the same file: their differences are not luck of layout"
+            "the {replicas} programs of {name} are the same file, so they show no effect of layout"
         ));
         return Ok(());
     }
@@ -146,7 +148,7 @@ impl Maker<'_> {
                 if !path.is_file() {
                     return Err(Error::new(
                         ErrorCode::NotFound,
-                        format!("program not found, named by variant {}", variant.name),
+                        format!("program of variant {} not found", variant.name),
                     )
                     .with_input(files::display(&path)));
                 }
@@ -288,7 +290,7 @@ impl Maker<'_> {
         if !output.is_file() {
             return Err(Error::new(
                 ErrorCode::NotFound,
-                format!("the packages of {} have no such program", variant.name),
+                format!("the packages of {} do not contain this program", variant.name),
             )
             .with_input(program.to_owned()));
         }

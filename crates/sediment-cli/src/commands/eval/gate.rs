@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             ExitCode::from(INCONCLUSIVE)
         }
         Gate::Inconclusive => {
-            ui.note("gate: no regression, but not every build could be judged");
+            ui.note("gate: no regression, but some builds could not be judged");
             ExitCode::SUCCESS
         }
     })

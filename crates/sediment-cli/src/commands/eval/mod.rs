@@ -102,10 +102,10 @@ struct RunOptions {
     /// Shell command to run before each run, uncounted [default: none]
     #[arg(short, long, value_name = "COMMAND")]
     prepare: Option<String>,
-    /// Count runs that end with another exit code than 0, too
+    /// Also count runs that end with an exit code other than 0
     #[arg(short, long)]
     ignore_failure: bool,
-    /// Judge builds that print different results
+    /// Judge builds even if they print different results
     #[arg(long)]
     ignore_output: bool,
     /// Number of uncounted runs of each program at the start

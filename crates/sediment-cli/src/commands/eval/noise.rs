@@ -29,7 +29,7 @@ use std::time::Duration;
 /// Measure how far two links of the same code differ by layout
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A change below the floor shows nothing about the code if each side is one link.",
+    long_about = "Measure how far two links of the same code differ by layout.\n\nLinks one program several times with padding of random size in front of its code, or takes links that exist. Runs the benchmark on each link once per block, in random order, each time from a fresh copy of the file. Prints the floor: 95 % of the differences between two links are smaller. A smaller change between two single links may come from the layout alone.",
     override_usage = "sediment eval noise [OPTIONS] --link <COMMAND> -- COMMAND...\n       sediment eval noise [OPTIONS] --build <COMMAND> --file <FILE> -- COMMAND...\n       sediment eval noise [OPTIONS] --programs <PROGRAM>... -- COMMAND...",
     after_help = "Exit codes: 5 floor above --fail-above; the others as in `sediment --help`."
 )]
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Shell command that links the program; {padding_object} is an object to put first, {output} the program to write (required without --programs and --build)
     #[arg(long, value_name = "COMMAND", required_unless_present_any = ["programs", "build"], conflicts_with = "programs")]
     link: Option<String>,
-    /// Shell command that builds the program from its sources, here; needs --file [default: none]
+    /// Shell command that builds the program in this folder; needs --file [default: none]
     #[arg(long, value_name = "COMMAND", requires = "file", conflicts_with_all = ["programs", "link", "section"])]
     build: Option<String>,
     /// Program that --build links [default: none]
@@ -136,9 +136,7 @@ fn plan_text(arguments: &Arguments, built: Option<&PaddedLinks>) -> Result<Strin
 fn layouts(arguments: &Arguments) -> Result<u32> {
     let layouts = arguments.layouts.unwrap_or(10);
     if !(LEAST_LINKS..=1000).contains(&layouts) {
-        return Err(usage(format!(
-            "--layouts {layouts}: the spread between layouts needs {LEAST_LINKS} to 1000 of them"
-        )));
+        return Err(usage(format!("--layouts {layouts}: give {LEAST_LINKS} to 1000 layouts")));
     }
     Ok(layouts)
 }
@@ -185,7 +183,7 @@ impl PaddedLinks {
             )
             .with_input(files::display(file))
             .with_hint(
-                "remove what was built before, so that it is linked anew; or name the link: --link COMMAND",
+                "remove the results of earlier builds, so that it is linked again; or give the link command: --link COMMAND",
             ));
         }
         Ok(Self { programs, _folder: folder })
@@ -205,11 +203,11 @@ fn link_table(arguments: &Arguments, link: &str) -> Result<String> {
     let layouts = layouts(arguments)?;
     let command = CommandLine::Shell(link.to_owned());
     if !command.mentions("padding_object") && !command.mentions("seed") {
-        return Err(usage("the link command has no {padding_object}: all its links would be the same")
+        return Err(usage("the link command has no {padding_object}, so all links would be the same")
             .with_hint("put it first among the objects: --link 'cc {padding_object} a.o b.o -o {output}'"));
     }
     if !command.mentions("output") {
-        return Err(usage("the link command has no {output}: each link is a file of its own")
+        return Err(usage("the link command has no {output}, the name of the file to write")
             .with_hint("--link 'cc {padding_object} a.o b.o -o {output}'"));
     }
     Ok(format!(
@@ -222,10 +220,10 @@ fn link_table(arguments: &Arguments, link: &str) -> Result<String> {
 fn programs(paths: &[PathBuf]) -> Result<Vec<String>> {
     if paths.len() < LEAST_LINKS as usize {
         return Err(usage(format!(
-            "--programs has {}: the spread between layouts needs {LEAST_LINKS} or more",
+            "--programs has {}: give {LEAST_LINKS} or more",
             counted(paths.len(), "program")
         ))
-        .with_hint("--link makes links of a program that differ by padding"));
+        .with_hint("--link makes such programs, which differ by padding"));
     }
     texts(&paths.iter().map(|path| path.clone().into_os_string()).collect::<Vec<_>>())
 }
@@ -233,8 +231,10 @@ fn programs(paths: &[PathBuf]) -> Result<Vec<String>> {
 /// The benchmark's command as TOML has it: a text for the shell, or a list.
 fn benchmark(words: &[String]) -> Result<String> {
     if !words.iter().any(|word| word.contains("{program}")) {
-        return Err(usage("the benchmark does not run {program}: every link would measure the same")
-            .with_hint("name it behind --, for example -- {program} input, or -- ./bench.sh {program}"));
+        return Err(usage("the benchmark does not run {program}, so all links would measure the same")
+            .with_hint(
+                "name the program after --, for example -- {program} input, or -- ./bench.sh {program}",
+            ));
     }
     match words {
         [text] if text.contains(char::is_whitespace) => Ok(toml(text)),
@@ -306,12 +306,12 @@ impl NoiseOutput {
     fn judge(&self, most: f64, ui: &Ui) -> ExitCode {
         let (floor, [_, upper]) = (self.floor_percent, self.floor_interval_percent);
         if floor > most {
-            ui.note(&format!("failed: the floor of {} is above {most} %", percent(floor)));
+            ui.note(&format!("failed: the noise floor of {} is above {most} %", percent(floor)));
             return ExitCode::from(BELOW_THRESHOLD);
         }
         if upper > most {
             ui.note(&format!(
-                "passed: the floor is {}, and may be up to {}; more --layouts or --blocks narrow it",
+                "passed: the noise floor is {} (at most {}); more --layouts or --blocks narrow the interval",
                 percent(floor),
                 percent(upper)
             ));
@@ -325,7 +325,7 @@ impl NoiseOutput {
         let floor = if self.floor_interval_percent[0] > 0.0 {
             format!(
                 "two links of the same code differ by up to {} in {metric} (95 % interval: {lower} to {upper})\n  \
-                 a smaller change between two links shows nothing about the code\n",
+                 a smaller change between two links may come from the layout alone\n",
                 percent(self.floor_percent)
             )
         } else {

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// Format of a report.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ReportOutput {
-    /// Format of the report [default: terminal; `eval report --output` goes by the ending .html, .md, .json or .csv]
+    /// Format of the report [default: terminal; by the name of `eval report --output`: .html, .md, .json or
+    /// .csv]
     #[arg(long, value_enum)]
     format: Option<ReportFormat>,
     /// Print JSON, as --format json

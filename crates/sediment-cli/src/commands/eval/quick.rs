@@ -23,7 +23,7 @@ use std::time::Duration;
 /// Compare commands without a plan
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A command is a text, which runs in a shell if it has blanks; or words, each command after its own --. Options of hyperfine have its names.",
+    long_about = "Compare commands without a plan.\n\nThe first command is the baseline. Each command runs once per block, in random order. A command is a text, which runs in a shell if it has blanks; or words, each command after its own --. Options that hyperfine has, too, have the same names.",
     override_usage = "sediment eval quick [OPTIONS] COMMAND COMMAND...\n       sediment eval quick [OPTIONS] -- COMMAND... -- COMMAND... [-- COMMAND...]..."
 )]
 pub(crate) struct Arguments {
@@ -219,7 +219,7 @@ fn commands(all: &[ParametrizedCommand], given: &[String]) -> Result<Vec<QuickCo
         )));
     }
     if let Some(twice) = given.iter().enumerate().find(|(at, name)| given[..*at].contains(name)) {
-        return Err(usage(format!("--name {} is given twice: each build has a name of its own", twice.1)));
+        return Err(usage(format!("--name {} is given twice: each build needs a name of its own", twice.1)));
     }
     let own = || commands.iter().map(|command| command.name.clone()).collect::<Vec<String>>();
     let names = if given.is_empty() { distinct_names(own(), &groups) } else { given.to_vec() };

@@ -194,7 +194,7 @@ fn all(
     }
     if counters.passes.len() > 1 {
         let passes = format!(
-            "{} per measurement, because the processor counts few events at a time",
+            "{} for each measurement, because the processor counts few events at a time",
             counted(counters.passes.len(), "run")
         );
         run::set_fact(experiment, "counters", passes);

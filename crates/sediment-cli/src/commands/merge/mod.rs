@@ -30,10 +30,11 @@ pub(crate) struct MergeOptions {
     /// Profiles to merge, or rows of them (docs/rows.md)
     #[arg(required = true, value_name = "FILE")]
     profiles: Vec<PathBuf>,
-    /// Scale the totals of merged inputs back to one recording first
+    /// First scale merged inputs back to the total of one recording
     #[arg(long, conflicts_with = "into")]
     normalize: bool,
-    /// Graphs and variants of counters to keep of each function: the heaviest, after adding [default: all]
+    /// Number of graphs and counter variants to keep for each function of the result, heaviest first
+    /// [default: all]
     #[arg(long, value_name = "COUNT", value_parser = values::number_of_variants, conflicts_with = "into")]
     variants: Option<usize>,
     /// Print JSON; needs --output FILE or --into FILE
@@ -42,7 +43,7 @@ pub(crate) struct MergeOptions {
     /// Profile of a package to add the files to; created if missing [default: none]
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     into: Option<PathBuf>,
-    /// Submitter of the files that follow, until the next --from [default: another one per file]
+    /// Submitter of the files that follow, until the next --from [default: each file has its own]
     #[arg(long, value_name = "SUBMITTER")]
     from: Vec<String>,
     /// Largest share of the result from one submitter, in per cent; more is scaled down [default: none]
@@ -51,8 +52,8 @@ pub(crate) struct MergeOptions {
     /// Program or library of the build, with symbols; repeatable [default: none]
     #[arg(long, value_name = "PROGRAM")]
     against: Vec<PathBuf>,
-    /// Skip files of another version: where the build defines less than this share of their weight, in per cent
-    /// [default: none]
+    /// Skip files from another version: the build defines less than this share of their weight, in per cent,
+    /// 0 to 100 [default: none]
     #[arg(long, value_name = "PERCENT", requires = "against", value_parser = values::percent)]
     min_coverage: Option<u64>,
     /// Print the report and write nothing

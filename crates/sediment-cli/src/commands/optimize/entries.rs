@@ -45,11 +45,15 @@ pub(super) const MEASURE: &str = "measure ";
 /// List of the files of a tree that is built in place, as its build left them.
 pub(super) const SOURCES: &str = "sources";
 
+/// List of the files of the tree that was copied.
+pub(super) const ORIGINALS: &str = "originals";
+
 /// All that is there at the end of the first build.
 pub(super) const AT_FIRST: &[&str] = &[
     STATE,
     LOCK,
     IGNORED,
+    ORIGINALS,
     TREE,
     SAVED,
     SCRIPTS,

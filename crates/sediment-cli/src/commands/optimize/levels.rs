@@ -73,7 +73,9 @@ pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
         )
     };
     let found = found.ok_or_else(|| missing("blocks and counters of GCC need sediment's plugin"))?;
-    found.canonicalize().map_err(|_| missing("no plugin for GCC there").with_input(files::display(&found)))
+    found
+        .canonicalize()
+        .map_err(|_| missing("this file is not a plugin for GCC").with_input(files::display(&found)))
 }
 
 /// What a level is built by.
@@ -131,7 +133,7 @@ impl OptimizeJob<'_> {
             return None;
         }
         if self.arguments.in_place {
-            return Some("a build in place has the order alone".to_owned());
+            return Some("--in-place builds only the level order".to_owned());
         }
         let cannot = match compiler {
             LevelCompiler::Gcc => {
@@ -358,7 +360,7 @@ impl OptimizeJob<'_> {
         if compiler == LevelCompiler::Rustc && text(self.state.folder())?.contains(char::is_whitespace) {
             return Err(Error::new(
                 ErrorCode::Unsupported,
-                "rustc parts LLVM's options at blanks, and the path of the working folder has one",
+                "rustc splits LLVM's options at blanks, and the path of the working folder has a blank",
             )
             .with_hint("name another folder: --work DIR"));
         }
@@ -410,7 +412,7 @@ impl OptimizeJob<'_> {
         if stand_ins.is_empty() {
             return Err(Error::new(
                 ErrorCode::NotMeasured,
-                "the build links libraries alone: blocks are counted in programs",
+                "the build links only libraries, but blocks are counted in programs",
             ));
         }
         let trained = self.train("counting blocks", arguments.timeout.saturating_mul(SLOWDOWN), progress);
@@ -540,7 +542,7 @@ fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
     let few_misses = |level: &TriedLevel| {
         let left = figure(level, "worth_percent", "left")?.into_iter().fold(0.0, f64::max);
         (left < 100.0 * judge::WORTH)
-            .then(|| format!("all misses that are left are worth at most {left:.1} % of CPU time"))
+            .then(|| format!("the remaining misses are worth at most {left:.1} % of CPU time"))
     };
     match name {
         LevelName::Order => None,
@@ -548,8 +550,9 @@ fn nothing_left(name: LevelName, tried: &[TriedLevel]) -> Option<String> {
         LevelName::Counters => {
             let system = figure(level(LevelName::Order)?, "cpu_time", "system_percent")?;
             let system = system.into_iter().fold(100.0, f64::min);
-            (system > 100.0 * (1.0 - LEAST_USER))
-                .then(|| format!("{system:.0} % of CPU time is the kernel's, which no counters change"))
+            (system > 100.0 * (1.0 - LEAST_USER)).then(|| {
+                format!("{system:.0} % of CPU time is spent in the kernel, which counters do not change")
+            })
         }
         LevelName::Both => match level(LevelName::Counters) {
             Some(counters) if counters.verdict([0, 0]).0 == LevelVerdict::Gain => few_misses(counters),
@@ -587,7 +590,7 @@ fn of_plugin(plugin: &Path) -> Vec<String> {
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
-        Error::new(ErrorCode::Usage, "the path of the working folder is no text")
+        Error::new(ErrorCode::Usage, "the path of the working folder is not UTF-8")
             .with_hint("name another folder: --work DIR")
     })
 }

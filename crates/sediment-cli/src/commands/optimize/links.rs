@@ -155,7 +155,7 @@ pub(super) fn tell_of_few_sections(name: &str, link: Option<&Value>, ui: &Ui) {
     if without > with {
         let all = with + without;
         ui.warn(&format!(
-            "{name}: only {with} of {all} profiled functions have sections of their own and can be ordered; -ffunction-sections is added to compilers that are called by their names, not by their paths"
+            "{name}: only {with} of {all} profiled functions have sections of their own and can be ordered: -ffunction-sections is added only where the build calls the compiler by its name, not by its path"
         ));
     }
 }

@@ -4,11 +4,12 @@
 //! differ by padding only.
 
 use super::links::LinkedOutput;
-use super::progress::{self, RunProgress};
+use super::progress::{self, MeasurementProgress, RunProgress};
 use super::runs::{self, RunPlace};
 use super::stand_ins::{self, StandIns};
 use crate::files;
 use crate::ui::Ui;
+use sediment_core::plural::counted;
 use sediment_core::random::Generator;
 use sediment_core::{Error, ErrorCode, Result, escape};
 use sediment_measure::cachegrind::{self, SimulatedCache, Totals};
@@ -123,13 +124,13 @@ impl OutputBench<'_> {
 
     fn command(&self, index: usize, line: &str, time: Duration) -> Result<Value> {
         let doing = format!("measuring for up to {}: {line}", progress::in_words(time));
-        let bar = self.progress.begin_measurement(index, self.level, &doing, self.ui);
-        let done = self.figures(line, time);
-        bar.finish_and_clear();
+        let shown = self.progress.begin_measurement(index, self.level, &doing, self.ui);
+        let done = self.figures(line, time, &shown);
+        shown.finish();
         done
     }
 
-    fn figures(&self, line: &str, time: Duration) -> Result<Value> {
+    fn figures(&self, line: &str, time: Duration, shown: &MeasurementProgress<'_>) -> Result<Value> {
         let [before, after] = &self.sides;
         let once = [self.timed(before, line, COMPARED)?, self.timed(after, line, COMPARED)?];
         let seconds = once[0].seconds.max(once[1].seconds);
@@ -138,7 +139,7 @@ impl OutputBench<'_> {
             row[OTHER_OUTPUT] = json!(true);
         }
         let mut worth = None;
-        match self.simulated(line, seconds) {
+        match self.simulated(line, seconds, shown) {
             Ok(simulated) => {
                 worth = Some(put_simulated(&mut row, &simulated, once[0].seconds));
             }
@@ -157,7 +158,10 @@ impl OutputBench<'_> {
         };
         match why {
             Some(why) => cpu["not_judged"] = json!(why),
-            None => put_judged(&mut cpu, &self.rounds(line, &once, time)?),
+            None => {
+                shown.begin_part(&format!("comparing CPU time: {line}"), time.as_secs_f64());
+                put_judged(&mut cpu, &self.rounds(line, &once, time)?);
+            }
         }
         row["cpu_time"] = cpu;
         Ok(row)
@@ -270,14 +274,20 @@ impl OutputBench<'_> {
 
     /// Simulated figures, before and after, of a command that takes so many seconds of processor time. Of long work the beginning is
     /// simulated, and the figures are of [`PER`] instructions.
-    fn simulated(&self, line: &str, seconds: f64) -> Result<Simulation> {
+    fn simulated(&self, line: &str, seconds: f64, shown: &MeasurementProgress<'_>) -> Result<Simulation> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
         let known = self.known.iter().find(|row| row["command"] == line && row["simulated"].is_object());
         let is_long = SLOWDOWN * seconds > SIMULATED as f64;
         let is_shortened = known.map_or(is_long, |row| row[SHORTENED].is_number());
         let mut figures = [known.map(|row| side_of(row, "before")).unwrap_or_default(), Map::new()];
+        let sides = figures.iter().filter(|figures| figures.is_empty()).count();
+        let (runs, mut run) = (sides * CACHES.len(), 0);
+        let left = |runs: usize| longest_simulation(seconds) * runs as f64 / (2 * CACHES.len()) as f64;
+        shown.begin_part(&format!("simulating misses in {}: {line}", counted(runs, "run")), left(runs));
         for (side, figures) in self.sides.iter().zip(&mut figures).filter(|(_, figures)| figures.is_empty()) {
             for (name, cache) in CACHES {
+                run += 1;
+                shown.show(&format!("simulating misses, run {run} of {runs}: {line}"), left(runs + 1 - run));
                 let Totals { misses, instructions } = self.misses(side, line, cache, is_shortened)?;
                 if is_shortened {
                     let misses = u128::from(misses) * u128::from(PER) / u128::from(instructions.max(1));

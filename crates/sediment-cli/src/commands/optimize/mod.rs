@@ -55,20 +55,21 @@ use toolbox::LevelCompiler;
 /// Build a program of your own, record it, link it in order, verify and measure it
 #[derive(Debug, Clone, Args)]
 #[command(
-    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. Then tries the levels that the compiler has (blocks, counters, both), while there is something to gain. Puts the files of the level that saves time into .sediment/result, and prints what to add to the build. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.\n\nWhat is not given is taken from sediment.toml, if it is there.",
+    long_about = "Build a program of your own, record it, link it in order, verify and measure it.\n\nCopies the source tree to .sediment/tree and runs the build command there, whatever the build system. Records the training commands, links again in order, verifies, and measures before and after. Then tries the levels that the compiler supports (blocks, counters, both), as long as there may be something to gain. Puts the files of the level that saves time into .sediment/result, and prints what to add to the build. An interrupted run continues when started again. The tree itself stays unchanged, unless the build writes there by absolute paths.\n\nOptions that are not given are taken from sediment.toml, if it exists.",
     after_help = "Example: sediment optimize --train './prog input' -- make -j4"
 )]
 pub(crate) struct Arguments {
-    /// Training command for a shell, run in the built tree; repeatable (required, or --startup)
+    /// Shell command with typical work to record, run in the built tree; repeatable (required without
+    /// --startup)
     #[arg(long, value_name = "COMMAND")]
     train: Vec<String>,
-    /// Command for a shell whose start matters; repeatable [default: none]
+    /// Shell command whose start-up time matters; repeatable [default: none]
     #[arg(long, value_name = "COMMAND")]
     startup: Vec<String>,
-    /// Command for a shell to measure, before and after; repeatable [default: the training commands]
+    /// Shell command to measure, before and after; repeatable [default: the training commands]
     #[arg(long, value_name = "COMMAND")]
     measure: Vec<String>,
-    /// Build command; a single word with blanks is for a shell
+    /// Build command; a single argument with blanks runs in a shell
     #[arg(last = true, value_name = "COMMAND")]
     build: Vec<OsString>,
     /// Working folder: state, logs, the copy of the tree, results
@@ -83,10 +84,11 @@ pub(crate) struct Arguments {
     /// Write the profile that the shipped level needs to this file, too [default: none]
     #[arg(long, value_name = "FILE")]
     keep_profile: Option<PathBuf>,
-    /// Levels to try, all of them, separated by commas [default: cheapest first, while there is something to gain]
+    /// Levels to try, separated by commas; all of them are tried [default: cheapest first, while there is
+    /// something to gain]
     #[arg(long, value_name = "LEVEL", value_delimiter = ',', conflicts_with = "pgo")]
     level: Vec<LevelName>,
-    /// Level to ship, whatever is measured [default: the simplest that saves time]
+    /// Level to ship, whatever the measurement shows [default: the simplest that saves time]
     #[arg(long, value_name = "LEVEL")]
     ship: Option<LevelName>,
     /// Build in the tree itself, without a copy
@@ -98,7 +100,7 @@ pub(crate) struct Arguments {
     /// sediment's plugin for GCC, for blocks and counters [default: the installed one]
     #[arg(long, value_name = "FILE")]
     gcc_plugin: Option<PathBuf>,
-    /// Write what is given to sediment.toml, the project file, and end
+    /// Write the given options to sediment.toml, the project file, and exit
     #[arg(long, conflicts_with = "undo")]
     init: bool,
     /// Put back what --in-place rewrote, and remove the working folder
@@ -151,8 +153,8 @@ impl Arguments {
         let further = |level: &&LevelName| **level != LevelName::Order;
         if let Some(level) = self.level.iter().chain(&self.ship).find(further).filter(|_| self.in_place) {
             return usage(
-                &format!("a build in place has no level {}", level.text()),
-                "further levels are built in copies: without --in-place",
+                &format!("--in-place cannot build the level {}", level.text()),
+                "this level is built in a copy: remove --in-place",
             );
         }
         if self.gcc_plugin.is_some() {
@@ -217,7 +219,7 @@ fn check_folders(arguments: &Arguments, tree: &Path, work: &Path) -> Result<()> 
     }
     match tree::mark_of_own_path(tree).filter(|_| !arguments.in_place) {
         Some(mark) => refused(
-            format!("this folder has {mark}: builds in a copy would write here, by the path in it"),
+            format!("this folder has {mark}, which contains its path: a build in a copy would write here"),
             "build in the folder itself: --in-place; or from clean sources: -- sh -c 'cmake -B build && cmake --build build'",
         ),
         None => Ok(()),
@@ -231,8 +233,6 @@ struct OptimizeJob<'a> {
     tree: PathBuf,
     /// Tree that the command was started in.
     original: PathBuf,
-    /// Its files at the start.
-    found: tree::FileStamps,
     /// Further words for a compiler, of a level.
     words: (LevelCompiler, Vec<String>),
     state: WorkFolder,
@@ -272,7 +272,7 @@ impl<'a> OptimizeJob<'a> {
         let is_further = |level: &LevelName| *level != LevelName::Order && !arguments.in_place;
         let further = LevelName::ALL.into_iter().filter(|level| is_further(level) && arguments.wants(*level));
         let progress = RunProgress::of(arguments, further.map(LevelName::text).collect());
-        Ok(Self { arguments, tree, original, found: files, words, state, progress, stop, ui })
+        Ok(Self { arguments, tree, original, words, state, progress, stop, ui })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -394,11 +394,11 @@ impl<'a> OptimizeJob<'a> {
         let is_copied = |path: &Path| path.starts_with(work) || path.starts_with(&self.tree);
         let is_original = |path: &&PathBuf| path.starts_with(&self.original) && !is_copied(path);
         let (path, what, hint) = if let Some(path) = above {
-            let what = "the build wrote above its own folder; in a copy, that is the working folder";
+            let what = "the build of the copy wrote outside the copy, into the working folder";
             (
                 path,
                 what,
-                "start in the folder that holds all that the build writes, or build in the tree itself: --in-place",
+                "start in the folder that contains all files of the build, or build in the tree itself: --in-place",
             )
         } else if let Some(path) = linked.into_iter().find(|path| is_original(&path)) {
             let what = "the build in the copy wrote into the tree itself, by its absolute path";
@@ -414,12 +414,12 @@ impl<'a> OptimizeJob<'a> {
         if self.arguments.in_place {
             return;
         }
-        let now = self.files_of(&self.original);
-        let is_changed = |path: &&PathBuf| self.found.get(*path) != now.get(*path);
-        if let Some(changed) = self.found.keys().chain(now.keys()).find(is_changed) {
-            let changed = files::display(changed.strip_prefix(&self.original).unwrap_or(changed));
+        let list = self.state.path(entries::ORIGINALS);
+        let change = sources::change(&list, &self.files_of(&self.original), |_| true);
+        if let sources::SourceChange::Files { first, count } = change {
+            let changed = sources::SourceChange::in_words(&first, count, &self.original);
             self.ui.warn(&format!(
-                "changed in the tree itself while its copy was built, by the build or by you: {changed}"
+                "the build of the copy, or somebody else, changed the tree itself meanwhile: {changed}"
             ));
         }
     }
@@ -440,7 +440,7 @@ impl<'a> OptimizeJob<'a> {
         if let Some(first) = missed.first() {
             let files = counted(missed.len() as u64, "linked file");
             self.ui.warn(&format!(
-                "{files} not linked through the wrapper, or changed afterwards, and not ordered: {}",
+                "{files} not ordered, because the link did not use the wrapper or the file was changed afterwards: {}",
                 files::display(first.strip_prefix(&self.tree).unwrap_or(first))
             ));
         }
@@ -484,7 +484,7 @@ impl<'a> OptimizeJob<'a> {
             } else {
                 let example = files::display(linked[0].strip_prefix(&self.tree).unwrap_or(&linked[0]));
                 format!(
-                    "{example} is there: from an earlier build (clean first: -- sh -c 'make clean && make'), or linked by a compiler or linker that is called by its path"
+                    "{example} exists: was it built earlier (clean first: -- sh -c 'make clean && make'), or does the build call the compiler or linker by its path?"
                 )
             };
             return Err(Error::new(

@@ -98,20 +98,20 @@ impl RunProgress {
     }
 
     /// Begins a measurement: a step of the run, or a part of a further level.
-    pub(super) fn begin_measurement(
-        &self,
+    pub(super) fn begin_measurement<'a>(
+        &'a self,
         index: usize,
         level: Option<&str>,
         doing: &str,
-        ui: &Ui,
-    ) -> ProgressBar {
-        match level {
-            None => self.begin(RunStep::Measurement(index), doing, ui),
-            Some(level) => {
-                let left = self.of_level(level).left(RunStep::Measurement(index));
-                self.begin_as(&format!("level {level}"), left, doing, ui)
-            }
-        }
+        ui: &'a Ui,
+    ) -> MeasurementProgress<'a> {
+        let step = RunStep::Measurement(index);
+        let (label, left) = match level {
+            None => (self.label(step), self.left(step)),
+            Some(level) => (format!("level {level}"), self.of_level(level).left(step)),
+        };
+        let bar = self.begin_as(&label, left, doing, ui);
+        MeasurementProgress { progress: self, label, bar, has_long_part: Cell::new(false), ui }
     }
 
     fn begin_as(&self, label: &str, left: Option<f64>, doing: &str, ui: &Ui) -> ProgressBar {
@@ -120,9 +120,18 @@ impl RunProgress {
         if ui.is_terminal() {
             return ui.spinner(&text);
         }
-        let so_far = self.begun.elapsed();
-        ui.note(&if so_far.as_secs() > 0 { format!("[{}] {text}", in_words(so_far)) } else { text });
+        self.note(&text, ui);
         ProgressBar::hidden()
+    }
+
+    /// Prints a line with the time so far.
+    fn note(&self, text: &str, ui: &Ui) {
+        let so_far = self.begun.elapsed();
+        if so_far.as_secs() > 0 {
+            ui.note(&format!("[{}] {text}", in_words(so_far)));
+        } else {
+            ui.note(text);
+        }
     }
 
     fn label(&self, step: RunStep) -> String {
@@ -137,6 +146,42 @@ impl RunProgress {
             RunStep::Measurement(index) => copies + 3 + trainings + index,
         };
         format!("step {number} of {}", copies + 2 + trainings + measurements)
+    }
+}
+
+/// A measurement that runs: its parts are shown as they begin.
+pub(super) struct MeasurementProgress<'a> {
+    progress: &'a RunProgress,
+    label: String,
+    bar: ProgressBar,
+    has_long_part: Cell<bool>,
+    ui: &'a Ui,
+}
+
+/// Shortest part that has a line of its own outside a terminal, in seconds.
+const LONG: f64 = 5.0;
+
+impl MeasurementProgress<'_> {
+    /// Begins a part that takes about so many seconds. Outside a terminal, a line is printed for long parts, and for those after them.
+    pub(super) fn begin_part(&self, doing: &str, seconds: f64) {
+        self.show(doing, seconds);
+        let is_long = seconds >= LONG || self.has_long_part.get();
+        if is_long && !self.ui.is_terminal() {
+            self.has_long_part.set(true);
+            let time = in_words(Duration::from_secs_f64(seconds.max(1.0)));
+            self.progress.note(&format!("{}: {doing}, about {time}", self.label), self.ui);
+        }
+    }
+
+    /// Shows the state of a part on a terminal, with about so many seconds left.
+    pub(super) fn show(&self, doing: &str, seconds: f64) {
+        let left = in_words(Duration::from_secs_f64(seconds.max(1.0)));
+        let text = format!("{}: {doing}, about {left} left", self.label);
+        self.bar.set_message(sediment_core::escape::terminal(&text));
+    }
+
+    pub(super) fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
             "level" => {
                 let known = |name: &String| LevelName::from_str(name, false);
                 let levels: std::result::Result<_, String> = texts()?.iter().map(known).collect();
-                let levels = levels.map_err(|_| failed("level is of order, blocks, counters and both"))?;
+                let levels = levels.map_err(|_| failed("level must be order, blocks, counters or both"))?;
                 put(&mut all.level, levels, given.are_fixed());
             }
             "profile" => {
@@ -59,7 +59,7 @@ pub(super) fn complete(given: &Arguments, tree: &Path) -> Result<Arguments> {
             }
             other => {
                 let other = escape::terminal(other);
-                return Err(failed(&format!("unknown key {other}")).with_hint(format!("known are {KEYS}")));
+                return Err(failed(&format!("unknown key {other}")).with_hint(format!("known keys: {KEYS}")));
             }
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn has_build(tree: &Path) -> bool {
 fn at(text: &str, byte: usize, message: &str) -> Error {
     let line = text.get(..byte).unwrap_or_default().matches('\n').count() as u64 + 1;
     let mut error = Error::at_line(line, message.trim_end());
-    error = error.with_hint("docs/optimize.md has the keys");
+    error = error.with_hint("docs/optimize.md explains the keys");
     error
 }
 
@@ -109,9 +109,8 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 pub(super) fn write(given: &Arguments, tree: &Path, ui: &Ui) -> Result<()> {
     let path = tree.join(NAME);
     if path.exists() {
-        return Err(
-            Error::new(ErrorCode::Usage, "there is a project file: edit it, or remove it").with_input(NAME)
-        );
+        return Err(Error::new(ErrorCode::Usage, "the project file exists already: edit it, or remove it")
+            .with_input(NAME));
     }
     let mut text = String::from(
         "# What `sediment optimize` does here; options of its command line take the place of these.\n",

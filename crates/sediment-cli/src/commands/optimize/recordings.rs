@@ -18,7 +18,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Hint for builds that strip.
-const UNSTRIPPED: &str = "build without -s, strip and install -s";
+const UNSTRIPPED: &str = "build without -s, strip or install -s";
 /// Step at which the build-ids of the outputs are known: a training command may link them again.
 const BUILD_IDS: &str = "build-ids";
 
@@ -74,7 +74,7 @@ impl OptimizeJob<'_> {
             {
                 let name = output.name();
                 self.ui.warn(&format!(
-                    "{what} changed {name}: let the build command alone link, as it does so with sediment"
+                    "{what} changed {name}: only the build command may link, because only its links use sediment"
                 ));
                 // Earlier recordings are of a different build than the one the next run will find.
                 self.state.give_up()?;
@@ -108,7 +108,7 @@ impl OptimizeJob<'_> {
             count => format!(" (and {} more)", count - 1),
         };
         self.ui.warn(&format!(
-            "{}{more} took {:.1} s: call rates are rough below {least} s, and the order may gain less; repeat the work in it",
+            "{}{more} took {:.1} s: call rates are rough below {least} s, and the order may gain less; repeat the work in the command",
             step(*first),
             seconds(*first).unwrap_or(0.0),
         ));
@@ -141,7 +141,7 @@ impl OptimizeJob<'_> {
                 )
                 .with_input(files::display(&output.path))
                 .with_hint(format!(
-                    "training commands run in {place}: name programs by their paths from there (./{}), let libraries be found there, and link nothing again",
+                    "training commands run in {place}: name programs by their paths from there (./{}), make sure that libraries are found there, and do not link again",
                     files::display(path)
                 ))
             });
@@ -150,7 +150,10 @@ impl OptimizeJob<'_> {
         match error {
             Some(error) if others.len() == labels.len() => Err(error),
             Some(error) => {
-                self.ui.warn(&format!("{}; not ordered by that", escape::terminal(&error.to_string())));
+                self.ui.warn(&format!(
+                    "{}; this recording is not used for the order",
+                    escape::terminal(&error.to_string())
+                ));
                 Ok(others)
             }
             None => Ok(others),
@@ -185,7 +188,8 @@ impl OptimizeJob<'_> {
         links::label(outputs, &merged);
         let labels: BTreeSet<&str> = outputs.iter().filter_map(|output| output.label.as_deref()).collect();
         let stripped = |names: &[String]| {
-            let message = format!("no function names to record: the build strips {}", names.join(", "));
+            let message =
+                format!("the build strips {}, so there are no function names to record", names.join(", "));
             Error::new(ErrorCode::Stripped, message).with_hint(UNSTRIPPED)
         };
         if labels.is_empty() {
@@ -197,7 +201,7 @@ impl OptimizeJob<'_> {
                 ErrorCode::NotInProfile,
                 format!("the training commands executed none of: {}", names.join(", ")),
             )
-            .with_hint("they run in the built tree: call the programs by their path there");
+            .with_hint("training commands run in the built tree: call the programs by their paths there");
             return Err(hint_of_stripped(error, outputs));
         }
         let profile = split::only(&merged, &labels);

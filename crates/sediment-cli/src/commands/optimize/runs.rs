@@ -59,7 +59,7 @@ impl RunPlace<'_> {
             return error;
         }
         let why = format!(
-            "it ran in {}, the copy of the tree: write paths out of the tree absolute, or build in the tree itself: --in-place",
+            "it ran in {}, the copy of the tree: use absolute paths for files outside the tree, or build in the tree itself: --in-place",
             files::display(self.folder)
         );
         let hint = error.hint().map_or(why.clone(), |hint| format!("{why}\n{hint}"));
@@ -93,7 +93,13 @@ impl RunPlace<'_> {
         match ended.outcome {
             Outcome::Exited(0) => {
                 if !left.is_empty() {
-                    append(log, &format!("sediment: ended what {what} left running: {}\n", left.join(", ")));
+                    append(
+                        log,
+                        &format!(
+                            "sediment: stopped processes that {what} left running: {}\n",
+                            left.join(", ")
+                        ),
+                    );
                 }
                 Ok(ended.usage)
             }
@@ -104,10 +110,10 @@ impl RunPlace<'_> {
                 let seconds = limit.as_secs_f64();
                 let error = Error::new(
                     ErrorCode::ProgramFailed,
-                    format!("{what} did not end within {seconds} s; it was ended"),
+                    format!("{what} did not end within {seconds} s, and was stopped"),
                 );
                 Err(error.with_hint(
-                    "a server must be stopped by the command itself; for longer work: --timeout SECONDS",
+                    "a command that starts a server must stop it; for longer work: --timeout SECONDS",
                 ))
             }
             Outcome::Stopped => Err(self
@@ -139,7 +145,7 @@ fn said(log: &Path) -> String {
     let lines = last_lines(&bytes, SHOWN_LINES);
     let path = files::display(log);
     if lines.is_empty() {
-        format!("it printed nothing ({path})")
+        format!("the log is empty: {path}")
     } else {
         format!("the end of {path}:\n{}", lines.join("\n"))
     }

@@ -23,7 +23,7 @@ pub(super) enum LevelName {
     Order,
     /// The compiler also places blocks, by their counts
     Blocks,
-    /// The compiler optimises by the counters of an instrumented build instead
+    /// The compiler optimises by the counters of an instrumented build, not by block counts
     Counters,
     /// Counters and counts of blocks
     Both,
@@ -181,7 +181,7 @@ pub(super) fn choose(levels: &[TriedLevel], asked: Option<LevelName>) -> LevelCh
     }
     let why = match (best, vetoed) {
         (Some((name, _)), _) => levels.iter().find(|level| level.name == name).map(TriedLevel::in_words),
-        (None, Some(name)) => Some(format!("{} executes over 1 % more instructions", name.text())),
+        (None, Some(name)) => Some(format!("{} executes more than 1 % more instructions", name.text())),
         (None, None) => None,
     };
     let why = why.unwrap_or_else(|| "no level was shown to save CPU time".to_owned());

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For `--in-place`: the source files of the tree. If one of them changed, a continued run would measure an outdated program.
+//! Lists of the files of a tree: with `--in-place` its sources, otherwise the files that were copied. If one of them changed, a continued
+//! run would measure an outdated program.
 
 use super::entries;
 use super::tree::{FileStamps, Stamp};
 use crate::files;
 use object::elf;
 use sediment_core::Result;
+use sediment_core::plural::counted;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// Largest list that is read.
 const LARGEST: u64 = 1 << 30;
-/// Endings of files that a build may find without being told of them. A new file of another kind may come from a training command.
+/// Endings of source files.
 const LANGUAGES: &[&str] = &[
     "c", "cc", "cpp", "cxx", "h", "hh", "hpp", "hxx", "inc", "inl", "s", "S", "rs", "d", "f", "f90", "m",
     "mm", "zig", "adb", "ads",
@@ -46,22 +48,43 @@ pub(super) fn save(files: &FileStamps, list: &Path) -> Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SourceChange {
     Nothing,
-    /// The first file that was changed or removed, or a source that was added.
-    File(PathBuf),
+    /// The first file that was changed, removed or added, and the number of these files.
+    Files {
+        first: PathBuf,
+        count: u64,
+    },
     /// Unknown: the list cannot be read, or is damaged.
     Unknown,
 }
 
-/// Compares a list with the files that there are now.
-pub(super) fn change(list: &Path, now: &FileStamps) -> SourceChange {
+impl SourceChange {
+    /// The first file, relative to the tree, and the number of further ones, for people.
+    pub(super) fn in_words(first: &Path, count: u64, tree: &Path) -> String {
+        let first = crate::files::display(first.strip_prefix(tree).unwrap_or(first));
+        match count.saturating_sub(1) {
+            0 => first,
+            more => format!("{first} and {}", counted(more, "more file")),
+        }
+    }
+}
+
+/// True for a file that a build may find without being told of it. A new file of another kind may come from a training command.
+pub(super) fn is_source(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| LANGUAGES.iter().any(|known| ending == *known))
+}
+
+/// Compares a list with the files that there are now; of new files, those count for which `is_relevant` holds.
+pub(super) fn change(list: &Path, now: &FileStamps, is_relevant: impl Fn(&Path) -> bool) -> SourceChange {
     let bytes = crate::files::read_at_most(list, LARGEST).unwrap_or_default();
     let Some(before) = parse(&bytes) else { return SourceChange::Unknown };
     let is_changed = |(path, stamp): &(&PathBuf, &Stamp)| **stamp != MADE && now.get(*path) != Some(*stamp);
-    let is_source =
-        |path: &Path| path.extension().is_some_and(|ending| LANGUAGES.iter().any(|known| ending == *known));
-    let is_added = |path: &&PathBuf| is_source(path) && !before.contains_key(*path);
-    let changed = before.iter().find(is_changed).map(|(path, _)| path);
-    changed.or_else(|| now.keys().find(is_added)).cloned().map_or(SourceChange::Nothing, SourceChange::File)
+    let is_added = |path: &&PathBuf| is_relevant(path) && !before.contains_key(*path);
+    let changed = before.iter().filter(is_changed).map(|(path, _)| path);
+    let mut changed = changed.chain(now.keys().filter(is_added));
+    match changed.next() {
+        None => SourceChange::Nothing,
+        Some(first) => SourceChange::Files { first: first.clone(), count: 1 + changed.count() as u64 },
+    }
 }
 
 /// The files of a list; None for a damaged one.
@@ -85,28 +108,31 @@ mod tests {
             .map(|(path, stamp)| (PathBuf::from(path), stamp))
             .into();
         save(&files, &list).unwrap();
-        assert_eq!(change(&list, &files), SourceChange::Nothing);
+        assert_eq!(change(&list, &files, is_source), SourceChange::Nothing);
         let changed = |path: &str, stamp: Option<Stamp>| {
             let mut now = files.clone();
             match stamp {
                 Some(stamp) => now.insert(path.into(), stamp),
                 None => now.remove(Path::new(path)),
             };
-            change(&list, &now)
+            change(&list, &now, is_source)
         };
-        let file = |path: &str| SourceChange::File(path.into());
+        let file = |path: &str| SourceChange::Files { first: path.into(), count: 1 };
         assert_eq!(changed("a.c", Some((3, 5))), file("a.c"));
         assert_eq!(changed("b.h", None), file("b.h"));
         assert_eq!(changed("new.c", Some((1, 1))), file("new.c"));
         assert_eq!(changed("new.txt", Some((1, 1))), SourceChange::Nothing);
         assert_eq!(changed("made", Some((1, 1))), SourceChange::Nothing);
+        let first = PathBuf::from("a.c");
+        let now = [("b.h", (1, 1)), ("new.txt", (1, 1))].map(|(path, stamp)| (PathBuf::from(path), stamp));
+        assert_eq!(change(&list, &now.into(), |_| true), SourceChange::Files { first, count: 3 });
         let whole = std::fs::read(&list).unwrap();
         let text = String::from_utf8(whole.clone()).unwrap();
         for damaged in [&whole[..whole.len() - 1], b"", text.replace("[\"a.c\",3", "[7,3").as_bytes()] {
             std::fs::write(&list, damaged).unwrap();
-            assert_eq!(change(&list, &files), SourceChange::Unknown);
+            assert_eq!(change(&list, &files, is_source), SourceChange::Unknown);
         }
         std::fs::remove_file(&list).unwrap();
-        assert_eq!(change(&list, &files), SourceChange::Unknown);
+        assert_eq!(change(&list, &files, is_source), SourceChange::Unknown);
     }
 }

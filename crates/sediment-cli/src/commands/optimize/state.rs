@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The working folder, and which steps in it are done, so that an interrupted run continues.
 
-use super::entries::{self, IGNORED, LOCK, SAVED, SOURCES, STATE};
+use super::entries::{self, IGNORED, LOCK, ORIGINALS, SAVED, SOURCES, STATE};
 use super::links::{self, LinkedOutput};
 use super::recordings;
 use super::sources::{self, SourceChange};
@@ -71,11 +71,11 @@ impl WorkFolder {
                 if is_done(&before) && !measures_alone(&changed(&before["request"], &state.request)) =>
             {
                 ui.note("beginning again: the last run was finished, and its results are replaced (another --work DIR keeps them)");
-                state.begin(tree, &outputs)?;
+                state.begin(tree, files, &outputs)?;
             }
             Some(before) if before[UNUSABLE] == true => {
-                ui.note("beginning again with the first build: the last run could not use what it links");
-                state.begin(tree, &outputs)?;
+                ui.note("beginning again with the first build: the last run could not use the programs that it linked");
+                state.begin(tree, files, &outputs)?;
             }
             Some(before) => match state.still_valid(&before) {
                 Some(steps) => {
@@ -84,12 +84,17 @@ impl WorkFolder {
                     state.go_on(tree, files, &outputs, &before["request"], ui)?;
                 }
                 None => {
-                    let changed = changed(&before["request"], &state.request).join(", ");
-                    ui.note(&format!("beginning again with the first build: changed: {changed}"));
-                    state.begin(tree, &outputs)?;
+                    let changed = changed(&before["request"], &state.request);
+                    let changed: Vec<String> =
+                        changed.into_iter().map(|part| state.change_in_words(part, tree, files)).collect();
+                    ui.note(&format!(
+                        "beginning again with the first build; changed: {}",
+                        changed.join(", ")
+                    ));
+                    state.begin(tree, files, &outputs)?;
                 }
             },
-            None => state.clear()?,
+            None => state.clear(files)?,
         }
         Ok(state)
     }
@@ -131,20 +136,20 @@ impl WorkFolder {
         // The first build in place leaves the list.
         let is_listed = self.request["in_place"] == true && self.has_done("build");
         let list = self.path(SOURCES);
-        let changed = match if is_listed { sources::change(&list, files) } else { SourceChange::Nothing } {
+        let change =
+            if is_listed { sources::change(&list, files, sources::is_source) } else { SourceChange::Nothing };
+        let changed = match change {
             SourceChange::Nothing => None,
-            SourceChange::File(path) => {
-                let path = files::display(path.strip_prefix(tree).unwrap_or(&path));
-                Some(format!("changed since the build: {path}"))
+            SourceChange::Files { first, count } => {
+                Some(format!("changed since the build: {}", SourceChange::in_words(&first, count, tree)))
             }
-            SourceChange::Unknown => Some(format!(
-                "the list of files since the build is damaged or missing: {}",
-                files::display(&list)
-            )),
+            SourceChange::Unknown => {
+                Some(format!("the list of source files is damaged or missing: {}", files::display(&list)))
+            }
         };
         if let Some(changed) = changed {
             ui.note(&format!("beginning again: {changed}"));
-            return self.begin(tree, outputs);
+            return self.begin(tree, files, outputs);
         }
         if let Some(last) = self.steps.last() {
             let changed = self::changed(before, &self.request).join(", ");
@@ -155,14 +160,26 @@ impl WorkFolder {
     }
 
     /// Begins with the first build. In place, what an earlier one linked in the tree is removed: the build would not link what it finds.
-    fn begin(&mut self, tree: &Path, outputs: &[LinkedOutput]) -> Result<()> {
+    fn begin(&mut self, tree: &Path, files: &FileStamps, outputs: &[LinkedOutput]) -> Result<()> {
         if self.request["in_place"] == true {
             let is_ours = |path: &Path| {
                 tree::is_inside(path, tree) && (files::elf_type(path).is_some() || !path.exists())
             };
             links::remove(outputs.iter().filter(|output| output.paths().all(is_ours)))?;
         }
-        self.clear()
+        self.clear(files)
+    }
+
+    /// A part of the request that changed, for people; of the tree, with the first changed file.
+    fn change_in_words(&self, part: &str, tree: &Path, files: &FileStamps) -> String {
+        if part == THE_TREE {
+            if let SourceChange::Files { first, count } =
+                sources::change(&self.path(ORIGINALS), files, |_| true)
+            {
+                return format!("{part} ({})", SourceChange::in_words(&first, count, tree));
+            }
+        }
+        part.to_owned()
     }
 
     /// Makes the next run begin again. It still knows the outputs, which a build in place would find up to date.
@@ -171,10 +188,13 @@ impl WorkFolder {
         self.save()
     }
 
-    fn clear(&mut self) -> Result<()> {
+    fn clear(&mut self, files: &FileStamps) -> Result<()> {
         self.steps.clear();
         self.facts = json!({});
         remove_all_but_state(&self.folder)?;
+        if self.request["in_place"] != true {
+            sources::save(files, &self.path(ORIGINALS))?;
+        }
         files::write_owned(&self.folder.join(IGNORED), b"*\n")?;
         self.save()
     }
@@ -228,6 +248,7 @@ const STARTUP: &str = "--startup";
 const MEASURE: &str = "--measure";
 const MEASURE_FOR: &str = "--measure-for";
 const LEVELS: &str = "levels";
+const THE_TREE: &str = "the tree";
 /// What changes the measurement alone.
 const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, LEVELS];
 
@@ -237,7 +258,7 @@ pub(super) const LAST: &str = "summary";
 /// The parts of a request that differ, for people.
 fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
     const PARTS: [(&str, &str); 10] = [
-        ("stamp", "the tree"),
+        ("stamp", THE_TREE),
         ("build", "the build command"),
         ("train", TRAIN),
         ("startup", STARTUP),
@@ -317,10 +338,10 @@ pub(super) fn lock(folder: &Path) -> Result<Flock<fs::File>> {
             }
             Err((_, Errno::EWOULDBLOCK)) => {
                 let who = holders(&path).join(", ");
-                let what = "another sediment optimize works in this folder, or what a killed one left";
+                let what = "another sediment optimize, or a process that a killed one left, uses this folder";
                 return Err(Error::new(ErrorCode::Usage, what)
                     .with_input(files::display(folder))
-                    .with_hint(format!("wait for it, end it ({who}), or name another folder: --work DIR")));
+                    .with_hint(format!("wait for it, stop it ({who}), or name another folder: --work DIR")));
             }
             Err((_, error)) => return Err(failed(error.into())),
         }

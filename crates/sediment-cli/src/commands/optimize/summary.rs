@@ -284,7 +284,7 @@ impl OptimizeSummary {
     /// The verdict on the shipped level; without one, on the level of which least is known.
     fn verdict(&self) -> (LevelVerdict, String) {
         if self.rows.iter().all(|row| row.is_best_as_linked) {
-            return (LevelVerdict::Nothing, "by the recorded starts, no order is better".to_owned());
+            return (LevelVerdict::Nothing, "the recorded starts show no better order".to_owned());
         }
         let pages = [0, 1].map(|side: usize| {
             self.rows.iter().filter_map(|row| row.verified[side]["hot_pages"].as_u64()).sum::<u64>()
@@ -298,7 +298,10 @@ impl OptimizeSummary {
         let shipped = measured.iter().find(|level| self.choice.level == Some(level.name));
         if let Some((verdict, why)) = shipped.map(|level| verdict(level)) {
             if verdict == LevelVerdict::Gain && self.measures_recorded {
-                return (verdict, format!("{why}; of the recorded work: --measure COMMAND names other work"));
+                return (
+                    verdict,
+                    format!("{why}; measured with the recorded work (--measure COMMAND measures other work)"),
+                );
             }
             return (verdict, why);
         }
@@ -352,7 +355,7 @@ fn number(value: &Value) -> u128 {
 
 /// A change in per cent.
 fn change(before: f64, after: f64) -> String {
-    if before > 0.0 { change::in_percent(after / before, 1) } else { "none before".to_owned() }
+    if before > 0.0 { change::in_percent(after / before, 1) } else { "none".to_owned() }
 }
 
 /// This program with one of its commands.

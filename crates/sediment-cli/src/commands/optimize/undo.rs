@@ -117,7 +117,7 @@ fn rows<T>(list: &Path, row: impl Fn(&Value) -> Option<T>) -> Result<Vec<T>> {
     rows.ok_or_else(|| {
         Error::new(ErrorCode::Damaged, "not a list of files by sediment optimize")
             .with_input(files::display(list))
-            .with_hint("nothing was put back; the saved files are beside it")
+            .with_hint("nothing was put back; the saved files are next to this list")
     })
 }
 

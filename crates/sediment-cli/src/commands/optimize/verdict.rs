@@ -143,7 +143,7 @@ mod tests {
         let saves = || judged(judge::Answer::Saves, "saves 4.1 % of CPU time (95 %: 2.9 to 5.2 %)");
         let costs = || judged(judge::Answer::Costs, "costs 2.0 % more CPU time (95 %: 1.0 to 3.0 %)");
         let nothing = || judged(judge::Answer::Nothing, "nothing to gain: at most 0.4 %");
-        let unknown = || judged(judge::Answer::Unknown, "cannot tell below 1.5 % in 2m");
+        let unknown = || judged(judge::Answer::Unknown, "cannot detect a change below 1.5 % in 2m");
         let open = || Finding::Open("the work changes".to_owned());
         let few = || Finding::TooFewMisses(0.2);
         let rows = [

@@ -99,7 +99,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
     let members: usize = groups().filter(|group| group.kind == kind).map(|group| group.functions.len()).sum();
     let first = made.first[function.index()];
     let sequence = if made.keeps_input_order {
-        "in input order, as the program fits the caches"
+        "in input order, because the program fits into the caches"
     } else {
         "ordered by affinity"
     };
@@ -110,7 +110,7 @@ fn group_of(function: FunctionId, made: &Ordering) -> String {
             (
                 "hot",
                 format!(
-                    "one of the heaviest, {} % of all calls together; {sequence}",
+                    "one of the heaviest functions, which together have {} % of all calls; {sequence}",
                     order::HOT_SHARE as f64 / 100.0
                 ),
             )
@@ -225,7 +225,7 @@ fn origin_of(function: FunctionId, made: &Ordering, positions: &Positions) -> St
         let fate = match (kept.added[function.index()], kept.moved[function.index()]) {
             (true, _) => "not in the older order: placed after its predecessor in the new order",
             (false, true) => {
-                "moved from its place in the older order: the predicted gain passed the threshold"
+                "moved from its place in the older order, because the predicted gain is above the threshold"
             }
             (false, false) => "kept from the older order",
         };

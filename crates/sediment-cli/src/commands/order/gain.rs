@@ -32,7 +32,7 @@ pub(super) fn print_gain(
     }
     if made.keeps_input_order && made.kept.is_none() {
         ui.note(
-            "order: the program fits the caches: its functions keep their input order, the hot ones first",
+            "order: the program fits into the caches, so functions keep their input order, with the hot ones first",
         );
     }
     if program.linked().is_some() && !program.has_calls() {
@@ -43,7 +43,7 @@ pub(super) fn print_gain(
     let gain = program.gain(&order).filter(|_| !made.is_estimated)?;
     ui.note(&format!("order: {}", forecast.in_words(&gain)));
     if forecast.would_gain_by_trace(&gain) {
-        ui.note("order: this profile has no order in time; by a trace (--trace) the order often saves more misses");
+        ui.note("order: this profile has no time order; with a trace (--trace), the order often saves more misses");
     }
     Some(gain)
 }
@@ -78,7 +78,7 @@ impl Forecast<'_> {
                 "" => ", so misses are not forecast".to_owned(),
                 nothing => format!("{nothing}{worth}"),
             };
-            return format!("{hot}; it fits the TLB{rest}");
+            return format!("{hot}; it fits into the TLB{rest}");
         }
         let how = if self.is_counted {
             "iTLB misses in the trace"
@@ -88,7 +88,7 @@ impl Forecast<'_> {
         let recorded = change::in_percent(gain.ratio(), 0);
         let other = match self.left_out.and_then(|left_out| left_out.ratio()) {
             Some(ratio) if self.is_counted => {
-                format!(", in parts that the order does not know {}", change::in_percent(ratio, 0))
+                format!(", in parts of the trace left out of the order {}", change::in_percent(ratio, 0))
             }
             Some(ratio) => format!(", of recordings left out {}", change::in_percent(ratio, 0)),
             None if !self.is_counted && !gain.is_nothing() => {

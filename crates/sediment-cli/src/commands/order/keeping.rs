@@ -21,14 +21,14 @@ pub(super) fn print_moves(made: &Ordering, old: &Older, ui: &Ui) {
     // Only for the eye: the quotient of two floats is near enough.
     let share = 100.0 * moved_bytes as f64 / bytes.max(1) as f64;
     ui.note(&format!(
-        "keep: {}: moved {}, {moved_bytes} of {bytes} bytes ({share:.1} %); added {added}, {added_bytes} bytes; dropped {}, missing from the profile",
+        "keep: {}: moved {} ({moved_bytes} of {bytes} bytes, {share:.1} %); added {added} ({added_bytes} bytes); dropped {} (missing from the profile)",
         old.file,
         counted(moved, "function"),
         older.gone
     ));
     let above = |cost: f64| (100.0 * (cost - 1.0)).max(0.0);
     ui.note(&format!(
-        "keep: predicted misses against a new order: +{:.1} % now, +{:.1} % with the older order (--keep-below {})",
+        "keep: predicted misses compared with a new order: +{:.1} % now, +{:.1} % with the older order (--keep-below {})",
         above(kept.cost),
         above(kept.cost_of_old),
         100.0 * old.threshold

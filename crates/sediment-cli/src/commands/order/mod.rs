@@ -87,7 +87,7 @@ pub(crate) struct OrderOptions {
     /// start [default: none]
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// Older ordering file, of any linker, to change only where that gains [default: none]
+    /// Older ordering file, of any linker, to change only where that saves misses [default: none]
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
     /// With --keep: smallest predicted gain that moves a function, in per cent, 0 to 100
@@ -202,7 +202,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         .into_iter()
         .map(|(path, weight)| {
             let mut profile = read_profile(&path, ui)?;
-            tell_nameless(&profile, &path, "places none of", ui);
+            tell_nameless(&profile, &path, "order places named functions only", ui);
             inputs::warn_of_quality(&profile, ui);
             if let (Some(binary), Some(file)) = (&binary, options.binary.as_deref()) {
                 renamed::follow(&mut profile, binary, file, None, ui)?;
@@ -467,7 +467,7 @@ fn ordering_of(
     let stays = built.skipped.items(Reason::RangedCode);
     if stays > 0 {
         ui.note(&format!(
-            "leaves {} in place: code finds them by an address range (OCaml, code between two labels), or runs on into the next",
+            "{} stay in place: code finds them by an address range (OCaml, or code between two labels), or they run on into the next function",
             counted(stays, "function")
         ));
     }

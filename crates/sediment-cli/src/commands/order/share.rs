@@ -44,7 +44,7 @@ pub(crate) fn say(share: PlacedShare, ui: &Ui) -> Result<()> {
     if share.placed == 0 && share.of > 0 {
         return Err(Error::new(
             ErrorCode::WrongBinary,
-            "no function of the profile with any weight has a name that a linker knows",
+            "no function with any weight in this profile has a linkage name",
         )
         .with_hint("name the program, so that printed names are found in it: --binary PROGRAM"));
     }

@@ -125,7 +125,7 @@ fn advice(
         }
     }
     let underserved = format!(
-        "order: warning: {name} is underserved: over {:.0} % more misses than with an order of its own",
+        "order: warning: {name} has over {:.0} % more misses than with an order of its own",
         100.0 * (UNDERSERVED - 1.0)
     );
     Ok(match lifted.filter(|(_, ratio, _)| *ratio < fares[worst].1.ratio()) {
@@ -134,7 +134,7 @@ fn advice(
             change(ratio),
             change(others)
         ),
-        None => format!("{underserved}. No larger weight helps: the workloads conflict"),
+        None => format!("{underserved}. A larger weight does not help, because the workloads conflict"),
     })
 }
 
@@ -179,7 +179,7 @@ pub(super) fn print_traces(
         let [together, alone] =
             [&outcome.order, &alone.order].map(|order| affinity::cost(graph, trace, order));
         let fare = Fare { together, alone };
-        let underserved = if fare.ratio() > UNDERSERVED { ": underserved; raise its -w" } else { "" };
+        let underserved = if fare.ratio() > UNDERSERVED { ": raise its -w" } else { "" };
         ui.note(&format!(
             "order: {} cost against an order of its own: -w {weight} {}{underserved}",
             change(fare.ratio()),

@@ -183,13 +183,13 @@ impl BuiltNames {
         if self.is_cut && only.is_empty() && !rest.is_empty() {
             return Err(Error::new(
                 ErrorCode::Unsupported,
-                "the tree is too large to tell what the package builds",
+                "the tree is too large to find out what the package builds",
             )
-            .with_hint(format!("name what to keep: --only GLOB; not known: {}", rest.join(", "))));
+            .with_hint(format!("name what to keep: --only GLOB; unknown: {}", rest.join(", "))));
         }
         if own.is_empty() {
             let what = if only.is_empty() {
-                "the package is not known to build any program of this profile"
+                "nothing shows that the package builds a program of this profile"
             } else {
                 "--only matches no program of this profile"
             };

@@ -26,7 +26,7 @@ const USUAL_COMPAT: u32 = 13;
 /// Change a Debian source package
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Unpacked source package: the folder that holds debian/
+    /// Unpacked source package: the folder that contains debian/
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -102,7 +102,7 @@ fn must_not_be_of_go(path: &Path, rules: &str, control: &str) -> Result<()> {
     match by_rules || by_control {
         true => Err(refused(
             path,
-            "it is built by Go, whose linker reads no ordering file",
+            "Go builds it, and its linker reads no ordering file",
             "`sediment export --format go-pgo` gives Go's compiler a profile",
         )),
         false => Ok(()),
@@ -187,8 +187,8 @@ fn must_use_sequences(path: &Path, rules: &str) -> Result<()> {
     }
     Err(refused(
         path,
-        "no call of dh in it or in its includes",
-        "a build without debhelper's sequences calls the linker's wrapper itself: docs/linkers.md",
+        "neither this file nor its includes call dh",
+        "a build without debhelper's sequences must call the linker's wrapper itself: docs/linkers.md",
     ))
 }
 
@@ -273,7 +273,11 @@ fn with_threshold(path: &Path, rules: &str, percent: u8) -> Result<String> {
         if rules.contains(&line) {
             return Ok(rules.to_owned());
         }
-        return Err(refused(path, "overrides dh_sediment_check already", "set --min-coverage there by hand"));
+        return Err(refused(
+            path,
+            "the file overrides dh_sediment_check already",
+            "set --min-coverage there by hand",
+        ));
     }
     let end = if rules.ends_with('\n') { "" } else { "\n" };
     Ok(format!("{rules}{end}\noverride_dh_sediment_check:\n{line}"))
@@ -318,7 +322,7 @@ impl<'a> SourceParagraph<'a> {
                 continue;
             }
             let Some((field, value)) = line.split_once(':') else {
-                return Err(Error::new(ErrorCode::Damaged, "not a field of a control file")
+                return Err(Error::new(ErrorCode::Damaged, "not a line of a control file")
                     .with_found(line.as_bytes()));
             };
             let list = LISTS.into_iter().find(|list| in_source && field.eq_ignore_ascii_case(list));
@@ -365,7 +369,7 @@ impl<'a> SourceParagraph<'a> {
             return Err(refused(
                 &control,
                 "all packages are architecture-independent",
-                "it links no program",
+                "an architecture-independent package has no programs to order",
             ));
         }
         let level_of = |item: &Dependency<'_>| {

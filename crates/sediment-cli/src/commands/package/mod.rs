@@ -37,7 +37,7 @@ const LARGE: usize = 24 << 10;
 /// Change a package's recipe to link its programs in the order of a profile
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Change a package's recipe to link its programs in the order of a profile.\n\nPrints the change as a diff; --apply makes it. Refuses recipes that it does not understand, and says what to write by hand.\n\nOf a profile it keeps the programs and libraries that the package builds. It knows them by the recipe, the built tree and the installed packages."
+    long_about = "Change a package's recipe to link its programs in the order of a profile.\n\nPrints the change as a diff; --apply makes it. Refuses recipes that it does not understand, and prints what to write by hand.\n\nKeeps only the programs and libraries of the profile that the package builds. It finds them in the recipe, the built tree and the installed packages."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -61,8 +61,8 @@ struct RecipeOptions {
     /// the folder of profiles]
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// Keep of a profile only the programs and libraries of this name; * and ? are wildcards; repeatable [default:
-    /// those that the package builds]
+    /// Keep only the programs and libraries of this name; * and ? are wildcards; repeatable [default: all
+    /// that the package builds]
     #[arg(long, value_name = "GLOB", value_parser = values::glob)]
     only: Vec<Glob>,
     /// Make the change
@@ -71,8 +71,8 @@ struct RecipeOptions {
     /// Print JSON, with the diff of each file
     #[arg(long)]
     json: bool,
-    /// Smallest share of the weight that the build must place as asked, in per cent, 0 to 100; the build fails below it
-    /// [default: from the settings; without one, the build warns below 50]
+    /// Smallest share of the weight that the build must place as ordered, in per cent, 0 to 100; the build
+    /// fails below it [default: from the settings; without one, the build warns below 50]
     #[arg(long, value_name = "PERCENT", value_parser = values::whole_percent)]
     min_coverage: Option<u8>,
 }
@@ -349,7 +349,7 @@ fn profile_for(
         read = part;
         content = Some(text::print(&read).into_bytes());
     }
-    tell_nameless(&read, profile, "leaves out", ui);
+    tell_nameless(&read, profile, "the package gets named functions only", ui);
     if let Some(named) = sediment_core::profile::split::named(&read) {
         content = Some(text::print(&named).into_bytes());
         read = named;
@@ -415,7 +415,7 @@ fn without_idle_edges(read: &Profile, path: &Path, ui: &Ui) -> Result<Option<Pro
     let Some(cut) = cut::cut(read)? else { return Ok(None) };
     let [before, after] = [before, text::print(&cut.profile).len()].map(|bytes| bytes.div_ceil(1 << 10));
     ui.note(&format!(
-        "{}: left out {} of {}, which change no order: {after} KiB instead of {before}",
+        "{}: left out {} of {} that do not change the order: {after} KiB instead of {before}",
         files::display(path),
         cut.before - cut.after,
         counted(cut.before, "edge"),

@@ -229,7 +229,7 @@ impl<'a> SpecParts<'a> {
             return Err(at(tag.line, "a BuildSystem writes the sections of this spec"));
         }
         if let Some(section) = spec.section("sourcelist")? {
-            return Err(at(section.first, "%sourcelist numbers the sources"));
+            return Err(at(section.first, "%sourcelist numbers the sources of this spec"));
         }
         let required = |name: &str| {
             let section = spec
@@ -252,7 +252,7 @@ impl<'a> SpecParts<'a> {
             return Err(at(*line, "a macro writes a source"));
         }
         if let Some(line) = uses_all_sources(spec) {
-            return Err(at(line, "it uses all sources, and the profile would be one of them"));
+            return Err(at(line, "the spec uses all sources, and the profile would be one of them"));
         }
         let mut sources: Vec<(u32, Tag<'a>)> = Vec::new();
         let mut next_source = 0;
@@ -309,7 +309,7 @@ fn uses_all_sources(spec: &Spec<'_>) -> Option<usize> {
 
 /// Refuses a package that is noarch with its conditions at their defaults; notes that it can be.
 fn must_have_programs(spec: &Spec<'_>, noarch_by_rpm: &dyn Fn() -> Option<bool>) -> Result<Option<String>> {
-    let refused = |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch: it has no functions to order"));
+    let refused = |tag: &Tag<'_>| Err(at(tag.line, "the package is noarch, so it has no functions to order"));
     let tags: Vec<&Tag<'_>> = spec.tags.iter().filter(|tag| is_noarch(tag)).collect();
     let Some(first) = tags.first() else { return Ok(None) };
     let always = |tag: &&&Tag<'_>| spec.depth(tag.line) == 0 && tag.value == "noarch";

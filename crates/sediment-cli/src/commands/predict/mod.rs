@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// Predict the effect of each order before linking
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the row `input` is the program as it is linked. The last line then says what the default order gains, or the first of --order. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
+    long_about = "Predict the effect of each order before linking.\n\nWith --binary, the first line is the forecast for the default order, or for the first --order; the row `input` is the program as it is linked. With --trace, counts instruction TLB misses over the recorded run. Without it, estimates them from the calls. Both include the libraries. Neither is a measurement."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -131,7 +131,17 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         })?;
         return Ok(share::judge(placed, arguments.min_coverage, ui));
     }
-    let mut text = table(&rows);
+    let mut text = match (&gain, arguments.binary.is_some()) {
+        (Some(gain), _) => {
+            let name =
+                arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
+            format!("{name}: {}\n\n", forecast.in_words(gain))
+        }
+        (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n\n".to_owned(),
+        (None, true) if !program.has_calls() => format!("{}\n\n", gain::NO_FORECAST),
+        (None, true) => String::new(),
+    };
+    text += &table(&rows);
     if arguments.full {
         text += &distances(&rows);
         text += &hot_pages(&rows);
@@ -139,16 +149,6 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
         text += &faults(&rows);
     }
     text += &limits(&rows, trace.is_some());
-    text += &match (&gain, arguments.binary.is_some()) {
-        (Some(gain), _) => {
-            let name =
-                arguments.order.first().map_or_else(|| AUTO.to_owned(), |path| files::display_name(path));
-            format!("{name}: {}\n", forecast.in_words(gain))
-        }
-        (None, false) => "hint: --binary PROGRAM compares with the program as it is linked\n".to_owned(),
-        (None, true) if !program.has_calls() => format!("{}\n", gain::NO_FORECAST),
-        (None, true) => String::new(),
-    };
     ui.result(&text)?;
     Ok(share::judge(placed, arguments.min_coverage, ui))
 }

@@ -14,9 +14,11 @@ pub(super) fn today() -> Result<String> {
             .filter(|seconds| *seconds <= LAST_SECOND)
             .map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds))
             .ok_or_else(|| {
-                Error::new(ErrorCode::Usage, "SOURCE_DATE_EPOCH is no time up to the year 9999")
+                Error::new(ErrorCode::Usage, "SOURCE_DATE_EPOCH is not a time up to the year 9999")
                     .with_found(given.as_encoded_bytes())
-                    .with_hint("it is a number of seconds since 1970; unset, the page has the date of today")
+                    .with_hint(
+                        "give a number of seconds since 1970; if it is not set, the page has today's date",
+                    )
             })?,
     };
     let text = humantime::format_rfc3339_seconds(time).to_string();

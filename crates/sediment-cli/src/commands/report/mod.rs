@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Draw a program's layout before and after ordering
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also has first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order, and refuses one that has few of the functions; with --order, the report also has the share that is placed as ordered."
+    long_about = "Draw a program's layout before and after ordering.\n\nWrites a self-contained HTML file. It shows the pages that hold the calls, the heat of every page of code, and functions with their callers and callees. It also shows first uses, and the profiled code by library and object file. The file needs no network. Its script searches and selects; without it the pictures and tables can be read.\n\nBy default the layout after ordering is a prediction, for the order that `sediment order` computes. --order predicts the layout for an ordering file. --after shows a program that is already linked with an order, and refuses one that has few of the functions; with --order, the report also shows the share that is placed as ordered."
 )]
 pub(crate) struct Arguments {
     /// Profile to read
@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// SVG file to write as well, with the pages before and after [default: none]
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-    /// Verdict to show, such as a measured one [default: that of the forecast]
+    /// Verdict to show, such as a measured one [default: the verdict of the forecast]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     verdict: Option<String>,
     /// Line to add to the section about the report; repeatable [default: none]
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         picture == &arguments.output || both.iter().all(|path| files::is_standard_output(path))
     };
     if arguments.picture.as_ref().is_some_and(is_the_same) {
-        return Err(Error::new(ErrorCode::Usage, "--output and --picture name one file")
+        return Err(Error::new(ErrorCode::Usage, "--output and --picture name the same file")
             .with_hint("give each a file of its own"));
     }
     if arguments.json {
@@ -153,10 +153,10 @@ fn notes(arguments: &Arguments, profile: &sediment_core::profile::Profile, date:
     }
     let spread = match profile.blocks_total {
         0 => {
-            "A function's calls are spread evenly over its bytes, as the profile does not say which bytes were executed."
+            "The calls of a function are spread evenly over its bytes, because the profile counts functions, not bytes."
         }
         _ => {
-            "A function's calls are spread evenly over its bytes. Counts of blocks are in the table of hot and cold parts alone."
+            "The calls of a function are spread evenly over its bytes. Only the table of hot and cold parts uses block counts."
         }
     };
     let mut notes = arguments.note.clone();

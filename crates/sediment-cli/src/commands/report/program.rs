@@ -142,12 +142,12 @@ fn verdict(gain: Option<OrderGain>, inputs: &ReportInputs<'_>) -> String {
         _ if gain.is_worse() && gain.ratio() > 1.0 => "Worse than before: more iTLB misses.",
         _ if gain.is_worse() => "Worse than before: more pages to load.",
         (true, ..) if fits_a_page(&gain) => {
-            "Nothing to gain in iTLB misses: the hot code fits a page as it is linked."
+            "Nothing to gain in iTLB misses: the hot code already fits into one page."
         }
-        (true, true, _) => "Nothing to gain in iTLB misses: the hot code fits the TLB as it is linked.",
-        (true, false, _) => "Nothing to gain in iTLB misses: nearly as many are left.",
+        (true, true, _) => "Nothing to gain in iTLB misses: the hot code already fits into the TLB.",
+        (true, false, _) => "Nothing to gain in iTLB misses: the order saves hardly any.",
         (false, true, _) => {
-            "Fewer pages to load and to keep in memory; the hot code fits the TLB as it is linked."
+            "Fewer pages to load and to keep in memory. The hot code already fits into the TLB."
         }
         (false, false, false) => "Worth a try: link with the order, then measure.",
         (false, false, true) => "Ordered: the hot code lies together.",

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// Ways to avoid calls between DSOs.
 const ADVICE: &str = "\
-Each of these calls goes through the PLT and the GOT. Caller and callee lie in different files, so no order can place them side by
+Each of these calls goes through the PLT and the GOT. Caller and callee are in different files, so no order can place them side by
 side. Ways to avoid such calls:
   - link a library, or its hot functions, statically into the only program that uses it: one order then places both;
   - within a library, use -Wl,-Bsymbolic-functions, -fvisibility=hidden for functions that are not exported, or

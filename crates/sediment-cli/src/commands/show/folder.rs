@@ -56,7 +56,7 @@ pub(super) fn run(folder: &Path, as_json: bool, ui: &Ui) -> Result<()> {
     for ((counts, other), labels) in &several {
         let _ = writeln!(
             text,
-            "{} and {} both have a profile of {}; the one in {} counts",
+            "{} and {} both have a profile of {}; the one in {} is used",
             files::display(counts),
             files::display(other),
             labels.join(", "),

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         return folder::run(&arguments.profile, arguments.json, ui);
     }
     let profile = read_profile(&arguments.profile, ui)?;
-    tell_nameless(&profile, &arguments.profile, "shows", ui);
+    tell_nameless(&profile, &arguments.profile, "the lists show the addresses", ui);
     if arguments.cross_dso {
         let calls = cross_dso::CrossCalls::of(&profile, arguments.top);
         return if arguments.json {

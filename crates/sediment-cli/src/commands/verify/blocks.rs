@@ -75,7 +75,7 @@ pub(super) fn in_short(
         format!("; {} of the recorded weight in cold parts", as_percent(cold))
     });
     let line = format!(
-        "{} split by their block counts, {} of another graph or unnumbered{coverage}{cold}",
+        "{} split by their block counts, {} with another graph or without block numbers{coverage}{cold}",
         counted(count(BlockLayout::Split), "function"),
         count(BlockLayout::SplitOtherGraph) + count(BlockLayout::OtherGraph) + count(BlockLayout::Unnumbered),
     );
@@ -165,7 +165,7 @@ const REASONS_TO_STAY_WHOLE: [(Option<WhyWhole>, &str); 6] = [
         "static tables of distances between labels; on AArch64 also exceptions, jump tables or asm goto",
     ),
     (Some(WhyWhole::Option), "-fno-reorder-blocks-and-partition"),
-    (None, "GCC had another reason, which its map does not have"),
+    (None, "GCC had another reason, which its map does not contain"),
 ];
 
 fn explained(layout: BlockLayout) -> &'static str {
@@ -173,7 +173,7 @@ fn explained(layout: BlockLayout) -> &'static str {
         BlockLayout::Split => "split",
         BlockLayout::AllExecuted => "not split: all of their blocks ran",
         BlockLayout::TooFewExecutions => {
-            "not split: none of their blocks executed 4 times, too few to tell which are cold"
+            "not split: no block was executed 4 times, too few to find the cold ones"
         }
         BlockLayout::Whole => "not split, although blocks did not run:",
         BlockLayout::SplitOtherGraph => {

@@ -31,7 +31,7 @@ pub(super) fn compare(base: &Path, other: &Path) -> Result<Check> {
     let in_words = |found: &Apart| {
         let functions = match found.functions {
             Some(count) => format!("{count} of {} functions by the debug file", found.linked),
-            None => "the debug link leads to no symbols".to_owned(),
+            None => "no symbols were found by the debug link".to_owned(),
         };
         functions + if found.same_build_id { "" } else { ", which has another build-id" }
     };

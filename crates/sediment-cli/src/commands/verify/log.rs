@@ -270,7 +270,9 @@ impl<'a> LogReport<'a> {
     /// An output that the linker could not link in its order.
     fn failed(&mut self, link: &'a LoggedLink) {
         let (output, why) = (&link.output, why(link));
-        self.say(&format!("{output}: linked without its order, because the linker failed with it: {why}"));
+        self.say(&format!(
+            "{output}: linked without an order, because the linker failed with the order: {why}"
+        ));
         self.entries.push(LinkOutput::new(output, VerifiedOutcome::Failed, link.why.clone()));
         self.below = true;
     }
@@ -301,11 +303,11 @@ impl<'a> LogReport<'a> {
                 format!("no ordered output is installed; {required}"),
             )
             .with_input(files::display(installed.root()))
-            .with_hint("each output was searched by build-id, code and name: was it relinked or changed after the build?"),
+            .with_hint("each output was searched by build-id, code and name: was it linked again, or changed after the build?"),
             _ => Error::new(ErrorCode::BelowThreshold,
                 format!("no output was ordered; {required}"),
             )
-            .with_hint("is the profile of these programs, and are they compiled with -ffunction-sections?"),
+            .with_hint("does the profile belong to these programs, and are they compiled with -ffunction-sections?"),
         };
         self.ui.error(&error);
         self.below = true;
@@ -383,7 +385,10 @@ fn as_installed(
         // What was linked says nothing of another build.
         (_, Some(_), _) if !is_this_build => Err(Error::new(
             ErrorCode::WrongBinary,
-            format!("{} has the name of this output, but is another build, and is stripped", shown(first)),
+            format!(
+                "{} has the name of this output, but it is stripped and from another build",
+                shown(first)
+            ),
         )
         .with_hint("verify before stripping, or install its debug file")),
         (best, Some(built), _) => {

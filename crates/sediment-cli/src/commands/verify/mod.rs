@@ -44,7 +44,8 @@ pub(crate) struct Arguments {
     /// Ordering file that PROGRAM was linked with, for any linker (required without --log, --same-as and --blocks)
     #[arg(long, value_name = "FILE", required_unless_present_any = ["log", "same_as", "blocks"], conflicts_with = "log")]
     order: Option<PathBuf>,
-    /// The file linked without an order, to compare with; exits with 5 if more than the order differs [default: none]
+    /// The file linked without an order, to compare with; exits with 5 if anything but the order differs
+    /// [default: none]
     #[arg(long, value_name = "PROGRAM", requires = "binary")]
     same_as: Option<PathBuf>,
     /// Former option, with the arguments of both programs
@@ -193,7 +194,7 @@ fn report_on(
     let path_of_profile = profile;
     let mut profile = profile.map(|path| read_profile(path, ui)).transpose()?;
     if let Some((profile, path)) = profile.as_ref().zip(path_of_profile) {
-        tell_nameless(profile, path, "cannot check", ui);
+        tell_nameless(profile, path, "verify checks named functions only", ui);
     }
     if let Some(profile) = &mut profile {
         match known {
@@ -233,9 +234,9 @@ fn below_threshold(report: &VerifyReport, file_name: &str, threshold: Option<u64
         None if report.as_linked_without => {
             let placed = as_percent(report.placed_of_found_parts_per_million());
             let text = format!(
-                "{file_name}: not ordered: {placed} of the weight that it defines lies as ordered without the order"
+                "{file_name}: not ordered: {placed} of the weight that it defines would be placed as ordered without an order, too"
             );
-            let hint = "--min-coverage PERCENT counts that share, too; 0 always passes";
+            let hint = "with --min-coverage PERCENT, this share counts; 0 always passes";
             ui.error(&Error::new(ErrorCode::BelowThreshold, text).with_hint(hint));
             true
         }

@@ -41,14 +41,14 @@ fn at_risk(file_name: &str, example: &DisplacedFunction, count: usize) -> Error 
             format!(
                 "{functions} of OCaml {lie} outside of the address range of their unit, for example {name}"
             ),
-            "link without an order of OCaml's functions: sediment order leaves them out",
+            "remove the functions of OCaml from the order: sediment order leaves them out",
         ),
         RequiredPlace::Between { begin, end } => (
             format!("{functions} {lie} outside of the range from {begin} to {end}, for example {name}"),
             "remove the functions between these labels from the order: sediment order leaves them out",
         ),
         RequiredPlace::Behind(before) => (
-            format!("{before} runs on into {name}, which does not lie behind it"),
+            format!("{before} runs on into {name}, which does not follow it"),
             "remove both functions from the order: sediment order leaves them out",
         ),
     };

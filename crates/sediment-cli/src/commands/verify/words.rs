@@ -20,17 +20,18 @@ pub(super) fn brief(report: &VerifyReport, file_name: &str) -> String {
     }
     let mut lines = first_lines(report, file_name, false);
     let reasons = by_reason(report);
+    let misplaced: Vec<&Misplaced> = misplaced(report).collect();
     // A single function is its own reason.
-    if report.misplaced.len() > 1 {
+    if misplaced.len() > 1 {
         lines.extend(reasons.iter().take(REASONS).map(|(reason, count, weight)| {
             let weight = share(*weight, report.weight);
             format!("  misplaced     {}, {weight} of the weight: {reason}", counted(*count, "function"))
         }));
     }
     let room = LINES - 1 - lines.len();
-    let listed = report.misplaced.len().min(if report.misplaced.len() <= room + 1 { room + 1 } else { room });
-    lines.extend(report.misplaced.iter().take(listed).map(|function| in_line(function, report)));
-    let more = report.misplaced.len() - listed;
+    let listed = misplaced.len().min(if misplaced.len() <= room + 1 { room + 1 } else { room });
+    lines.extend(misplaced.iter().take(listed).map(|function| in_line(function, report)));
+    let more = misplaced.len() - listed;
     if more > 0 {
         lines.push(format!("          and {more} more misplaced (-v lists all)"));
     }
@@ -43,7 +44,8 @@ pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> Stri
         return nothing_ordered(file_name);
     }
     let mut lines = first_lines(report, file_name, true);
-    if !report.misplaced.is_empty() {
+    let misplaced: Vec<&Misplaced> = misplaced(report).collect();
+    if !misplaced.is_empty() {
         lines.push("\nMisplaced functions, by reason:".to_owned());
         let mut reasons = by_reason(report);
         reasons.sort_by_key(|(reason, _, _)| *reason);
@@ -52,9 +54,9 @@ pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> Stri
             format!("{functions:>16} {weight:>9} of the weight: {reason}")
         }));
         lines.push("\nHeaviest misplaced functions:".to_owned());
-        let shown = if list == 0 { report.misplaced.len() } else { list };
-        lines.extend(report.misplaced.iter().take(shown).map(|function| in_line(function, report)));
-        let more = report.misplaced.len().saturating_sub(shown);
+        let shown = if list == 0 { misplaced.len() } else { list };
+        lines.extend(misplaced.iter().take(shown).map(|function| in_line(function, report)));
+        let more = misplaced.len().saturating_sub(shown);
         if more > 0 {
             lines.push(format!("          and {more} more (--list 0 lists all)"));
         }
@@ -64,9 +66,7 @@ pub(super) fn whole(report: &VerifyReport, file_name: &str, list: usize) -> Stri
 
 /// Said of an order that lists no function.
 fn nothing_ordered(file_name: &str) -> String {
-    format!(
-        "{file_name}: nothing is ordered: the order lists no function, so the program stays as it is linked\n"
-    )
+    format!("{file_name}: nothing to order: the order lists no function\n")
 }
 
 fn text_of(lines: &[String]) -> String {
@@ -92,6 +92,18 @@ fn first_lines(report: &VerifyReport, file_name: &str, whole: bool) -> Vec<Strin
         "  functions     {} ordered, {} in the binary, {} placed as ordered",
         report.asked, report.found, report.placed
     ));
+    let start_files = report.misplaced.iter().filter(|function| function.reason == Reason::OfStartFiles);
+    let weight_of_start_files =
+        start_files.clone().fold(0u128, |sum, function| sum.saturating_add(function.weight));
+    match start_files.count() as u64 {
+        0 => {}
+        count => lines.push(format!(
+            "  start files   {}, {} of the weight: {}",
+            counted(count, "function"),
+            share(weight_of_start_files, report.weight),
+            Reason::OfStartFiles
+        )),
+    }
     lines.push(format!(
         "  pages         {} of {} KiB hold {}; fewest possible: {}",
         report.hot_pages,
@@ -111,10 +123,15 @@ fn first_lines(report: &VerifyReport, file_name: &str, whole: bool) -> Vec<Strin
     lines
 }
 
+/// The misplaced functions but those of the compiler's start files, which are counted apart: nobody can place them.
+fn misplaced(report: &VerifyReport) -> impl Iterator<Item = &Misplaced> {
+    report.misplaced.iter().filter(|function| function.reason != Reason::OfStartFiles)
+}
+
 /// Reasons with the number and the weight of their functions, the heaviest first.
 fn by_reason(report: &VerifyReport) -> Vec<(&'static str, u64, u128)> {
     let mut sums: BTreeMap<&str, (u64, u128)> = BTreeMap::new();
-    for misplaced in &report.misplaced {
+    for misplaced in misplaced(report) {
         let sum = sums.entry(misplaced.reason.code()).or_default();
         *sum = (sum.0 + 1, sum.1.saturating_add(misplaced.weight));
     }

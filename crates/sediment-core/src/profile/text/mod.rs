@@ -47,7 +47,7 @@ fn version(value: &DotValue) -> std::result::Result<u128, (ErrorCode, String)> {
                 "profile version {newer}, but this sediment reads versions 1 to {VERSION}; use a newer sediment"
             ),
         )),
-        _ => Err((ErrorCode::Damaged, "the graph's `sediment` is not a profile version".to_owned())),
+        _ => Err((ErrorCode::Damaged, "the graph attribute `sediment` is not a profile version".to_owned())),
     }
 }
 

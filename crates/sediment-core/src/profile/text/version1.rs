@@ -196,7 +196,7 @@ fn read_weights(graph: &DotGraph, skipped: &mut Skipped) -> Result<EdgeWeights> 
         };
         if weights.unit.is_some_and(|known| known != unit) {
             let offset = label.map_or(edge.offset, |label| label.offset);
-            return Err(graph.error(offset, "shares and call counts as labels in one graph"));
+            return Err(graph.error(offset, "some labels are shares and others are call counts"));
         }
         weights.unit = Some(unit);
         weights.sum = weights

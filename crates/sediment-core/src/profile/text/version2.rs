@@ -204,7 +204,7 @@ impl Version2Reader<'_, '_> {
             let unresolved = given(Graphs::Unresolved);
             cluster.unresolved |= self.flag(unresolved, "unresolved")?;
             if let Some(value) = unresolved.filter(|_| cluster.unresolved && cluster.build_id.is_none()) {
-                let message = "a cluster with functions without names has no `build_id`";
+                let message = "a cluster has functions without names, but no `build_id`";
                 return Err(self.fault(value, message));
             }
         }

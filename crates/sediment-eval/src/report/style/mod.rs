@@ -88,7 +88,7 @@ fn change(found: &MetricAnalysis, variant: usize, baseline: usize) -> Option<f64
 }
 
 fn nothing(what: &str) -> Error {
-    Error::new(ErrorCode::Usage, format!("this style shows {what}, and the experiment has none"))
+    Error::new(ErrorCode::Usage, format!("this style needs {what}, and the experiment has none"))
 }
 
 /// A p-value with the digits that older reports print: two significant ones.
@@ -122,7 +122,7 @@ fn unpaired_note(workload: &WorkloadAnalysis) -> &'static str {
         .flat_map(|metric| metric.comparisons.iter().flatten())
         .any(|found| matches!(found.design, Design::Paired { .. } | Design::Replicated { .. }));
     if joined {
-        "These tests take every run for independent of the others; the verdicts below use blocks and links.\n"
+        "These tests assume that all runs are independent; the verdicts below use blocks and links.\n"
     } else {
         ""
     }

@@ -48,7 +48,7 @@ pub(super) fn guest_host(analysis: &Analysis, workload: &WorkloadAnalysis) -> Re
     let builds = builds(analysis);
     if builds.len() != 4 {
         let what = format!("--style guest-host needs four builds; the experiment has {}", builds.len());
-        return Err(Error::new(ErrorCode::Usage, what).with_hint("another --style shows any number"));
+        return Err(Error::new(ErrorCode::Usage, what).with_hint("every other --style shows any number"));
     }
     let mut titles: Vec<String> = builds.iter().map(|variant| name(analysis, *variant).to_owned()).collect();
     titles.extend(builds[1..].iter().map(|variant| format!("{}, %change", name(analysis, *variant))));

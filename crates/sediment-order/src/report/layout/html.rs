@@ -92,8 +92,8 @@ fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, 
             @if let Some(picture) = flame(&numbers) {
                 h2 { "Calls" } "\n"
                 p {
-                    "Each function below its caller, as wide as the calls to it and below it. Of a function with several callers each "
-                    "has the part of its calls, as a profile has no stacks. Calls that close a circle are left out."
+                    "Each function is below its caller, and as wide as the calls to it and below it. The calls of a function with several "
+                    "callers are split by call counts, because a profile has no stacks. Recursive calls are left out."
                 } "\n"
                 div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Calls"))) data-kind="flame" { (PreEscaped(picture)) } "\n"
             }
@@ -119,17 +119,17 @@ fn program(program: &ReportedProgram<'_>, at: usize, report: &LayoutReport<'_>, 
             (sides(layouts, "zoom", &label("Heaviest pages"), |side| zoom(layouts[side], &pages[side], report.most_pages, of_side[side])))
             @if let Some(picture) = first_uses(layouts) {
                 h2 { "Pages touched by first uses" } "\n"
-                p { "Functions in the order in which they first ran, and the pages that they have touched by then. Dashed: before." } "\n"
+                p { "Functions in the order of their first use, and the number of pages touched so far. Dashed: before." } "\n"
                 div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Pages touched by first uses"))) data-kind="uses" { (PreEscaped(picture)) } "\n"
             }
             @if let Some(picture) = treemap(program) {
                 h2 { "Profiled code by library and object file" } "\n"
-                p { "A tile is as large as its profiled code, and as warm as its share of all recorded calls." } "\n"
+                p { "The size of a tile is the size of its profiled code; its colour is its share of all recorded calls." } "\n"
                 div class="wide" tabindex="0" role="region" aria-label=(Text(&label("Profiled code by library and object file"))) data-kind="tree" { (PreEscaped(picture)) } "\n"
             }
             @if !program.split.is_empty() {
                 h2 { "Hot and cold parts" } "\n"
-                p { "Functions of which the compiler placed cold blocks apart. The bar has the sizes of both parts." } "\n"
+                p { "Functions whose cold blocks the compiler placed apart. The bar shows the sizes of both parts." } "\n"
                 (tables::split(&program.split, of))
             }
             h2 { "Groups" } "\n"

@@ -52,9 +52,8 @@ impl<'a> GcovCursor<'a> {
     fn bytes(&mut self, count: usize, what: &str) -> Result<&'a [u8]> {
         let Some((taken, left)) = self.left.split_at_checked(count) else {
             let found = format!("{what} needs {count} bytes, but only {} are left", self.left.len());
-            return Err(Error::at_offset(self.offset, found).with_hint(
-                "the file is cut off: was the program or the compiler killed while it wrote it?",
-            ));
+            return Err(Error::at_offset(self.offset, found)
+                .with_hint("the file is cut off: was the program or the compiler killed while writing it?"));
         };
         self.left = left;
         self.offset += count as u64;
@@ -115,5 +114,5 @@ fn supported(version: u32) -> Result<()> {
     };
     Err(Error::new(ErrorCode::UnsupportedVariant, found)
         .with_found(&version.to_be_bytes())
-        .with_hint(format!("train with GCC {} to {}", VERSIONS.start(), VERSIONS.end())))
+        .with_hint(format!("compile the training build with GCC {} to {}", VERSIONS.start(), VERSIONS.end())))
 }

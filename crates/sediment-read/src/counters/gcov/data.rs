@@ -145,7 +145,7 @@ fn tops(record: cursor::GcovRecord<'_>) -> Result<Tops<u64>> {
 
 fn check_length(length: i32, content: GcovCursor<'_>) -> Result<()> {
     if length % 8 != 0 {
-        return Err(Error::at_offset(content.offset(), "the length of counters is no multiple of 8"));
+        return Err(Error::at_offset(content.offset(), "the length of counters is not a multiple of 8"));
     }
     Ok(())
 }

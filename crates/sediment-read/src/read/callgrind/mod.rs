@@ -427,12 +427,14 @@ impl<'a> CallgrindParser<'a> {
     fn finish(mut self) -> Result<Recording> {
         self.tally.end_block();
         let Some(event) = self.event else {
-            return Err(Error::at_line(self.line, "the file ends before events:")
+            return Err(Error::at_line(self.line, "the file ends before a line `events:`")
                 .with_hint(format!("{CUT_OFF}; or {SIBLINGS}")));
         };
         // Without the totals at its end, a file is whole if it holds all the cost that it announced in front.
         if self.by_callgrind && self.open_part && self.functions.cost() != self.announced {
-            return Err(Error::at_line(self.line, "the file ends without totals:").with_hint(CUT_OFF));
+            return Err(
+                Error::at_line(self.line, "the file ends without a line `totals:`").with_hint(CUT_OFF)
+            );
         }
         let calls = self.tally.into_calls();
         let nothing = calls.is_empty() && self.functions.cost() == 0;
@@ -444,7 +446,7 @@ impl<'a> CallgrindParser<'a> {
         if calls.is_empty() && !self.by_callgrind && self.uncounted > 0 {
             return Err(Error::new(
                 ErrorCode::UnsupportedVariant,
-                "all calls are counted as 0, as in files written by pprof",
+                "all call counts are 0, as in files written by pprof",
             )
             .with_hint("import the original profile: pprof -proto -output=profile.pb.gz FILE"));
         }

@@ -4,7 +4,8 @@
 use sediment_core::error::{Error, ErrorCode};
 
 /// Versions that are read, for hints.
-pub(super) const VERSIONS: &str = "versions read: 1.9 to 1.11 of opentelemetry-proto; messages do not say theirs. Update the exporter, or export pprof";
+pub(super) const VERSIONS: &str =
+    "supported: opentelemetry-proto 1.9 to 1.11. Update the exporter, or export pprof";
 
 /// The unpacked bytes of a whole input.
 #[derive(Debug, Clone, Copy)]

@@ -30,10 +30,10 @@ impl MessageLayout {
             return Ok(());
         }
         let says = says(bytes, attributes)
-            .map_err(|_| document.refused(bytes, "a sample whose fields are of no version that is read"))?;
+            .map_err(|_| document.refused(bytes, "a sample whose fields fit no supported version"))?;
         match (self.told, says) {
             (Some(told), Some(says)) if !std::ptr::eq(told, says) => {
-                Err(document.refused(bytes, "a sample of another version than those before it"))
+                Err(document.refused(bytes, "a sample of another version than the samples before it"))
             }
             (None, Some(says)) => {
                 self.told = Some(says);

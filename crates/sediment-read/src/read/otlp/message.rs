@@ -215,7 +215,7 @@ impl<'a> MessageNode<'a> {
                 (Id, WireValue::Bytes(id)) if matches!(id.len(), 0 | 16) => continue,
                 (Unread, WireValue::Bytes(_)) | (Fixed, WireValue::Fixed) | (Any, _) => continue,
                 _ => {
-                    let what = format!("field {number} of {name} ({field}) is of another kind");
+                    let what = format!("field {number} of {name} ({field}) has another type");
                     return Err(document.refused(here, &what));
                 }
             };

@@ -104,7 +104,7 @@ fn read(input: &dyn Input, _: &ReadSettings) -> Result<Recording> {
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
             &recording,
-            "let the exporter keep mappings: names of functions are found by them, where the program is",
+            "make the exporter keep mappings: they are needed to find the names of functions",
         ));
     }
     recording.seen =

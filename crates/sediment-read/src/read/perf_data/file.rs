@@ -93,7 +93,7 @@ impl<'a> PerfFile<'a> {
                 48,
                 "perf did not finish this perf.data: its header has no records",
             )
-            .with_hint("end a recording with Ctrl-C or SIGINT, and wait for perf to exit"));
+            .with_hint("end the recording with Ctrl-C or SIGINT, and wait until perf exits"));
         }
         file.check(file.data, "the records")?;
         file.in_folder = features[0] >> feature::FOLDER & 1 == 1;
@@ -115,7 +115,7 @@ impl<'a> PerfFile<'a> {
         if section.offset > length {
             return Err(Error::at_offset(
                 length,
-                format!("the file ends before {what} at {:#x}", section.offset),
+                format!("the file ends before {what}, at offset {:#x}", section.offset),
             )
             .with_hint("is the file complete?"));
         }

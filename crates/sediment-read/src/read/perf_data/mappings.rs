@@ -173,7 +173,7 @@ impl Spaces {
             if follower.copied > COPIES + COPIES_PER_MAPPING * follower.mapped {
                 return Err(Error::new(
                     ErrorCode::TooLarge,
-                    "processes fork and map files in a nest too deep to follow",
+                    "processes fork and map files too deep to follow",
                 )
                 .with_hint("is the file unchanged since perf wrote it?"));
             }

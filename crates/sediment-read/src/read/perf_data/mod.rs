@@ -114,7 +114,7 @@ fn read(input: &dyn Input, settings: &ReadSettings) -> Result<Recording> {
 const HOW_TO_RECORD: &str = "record with: perf record -e branches:u -j any_call,u -- PROGRAM. Without branch records (most virtual machines): perf record -e cpu-clock:u --call-graph fp -- PROGRAM, or valgrind --tool=callgrind PROGRAM";
 
 fn stack_copies() -> Error {
-    Error::new(ErrorCode::UnsupportedVariant,"the call stacks in this perf.data are copies of the stack (--call-graph dwarf), which only perf unwinds")
+    Error::new(ErrorCode::UnsupportedVariant,"this perf.data has copies of the stack (--call-graph dwarf), which only perf can unwind")
         .with_hint(
             "print them on the machine that recorded them: perf script --no-inline --no-demangle -i perf.data > stacks.txt; then import stacks.txt",
         )

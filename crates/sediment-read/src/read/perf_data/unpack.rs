@@ -202,7 +202,7 @@ impl FrameHeader {
         if size > LARGEST_WINDOW {
             return Err(Error::at_offset(
                 offset,
-                format!("compressed records that refer back over {size} bytes"),
+                format!("compressed records need a window of {size} bytes"),
             )
             .with_hint("is the file unchanged since perf wrote it? zstd's own limit is 128 MB"));
         }
@@ -264,7 +264,7 @@ mod tests {
         assert!(unpack(&bomb, 60_000).unwrap_err().to_string().contains("more than 100 times"));
         let mut wide = frame(&[], false);
         wide[5] = 31 << 3;
-        assert!(unpack(&wide, 60_000).unwrap_err().to_string().contains("refer back"));
+        assert!(unpack(&wide, 60_000).unwrap_err().to_string().contains("need a window"));
         assert!(unpack(b"this is no zstd", 60_000).unwrap_err().to_string().contains("zstd"));
         let open = frame(&[(0, 5, b"hello"), (2, 4, b"????")], false);
         assert!(unpack(&open, 60_000).unwrap_err().to_string().contains("cannot unpack"));

@@ -342,7 +342,7 @@ impl<'a> BranchReport<'a> {
         } else {
             Error::new(
                 ErrorCode::EmptyRecording,
-                "no table in this perf report: nothing was recorded, or perf printed the reason to standard error",
+                "no table in this perf report: nothing was recorded, or perf failed (its message is on standard error)",
             )
         };
         Err(failure.with_hint(COMMANDS))

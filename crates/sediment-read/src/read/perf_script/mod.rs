@@ -548,10 +548,10 @@ fn nothing_known(what: SampleKind, no_mappings: bool) -> Error {
         SampleKind::Nothing => Error::new(ErrorCode::EmptyRecording,"no sample in this perf script text")
             .with_hint("did the program run long enough? keep the field ip when you choose others with -F"),
         SampleKind::Branches if no_mappings => Error::new(ErrorCode::Unresolved,
-            "the branches are addresses without mapped files",
+            "the branches have addresses, but no mapped files",
         )
         .with_hint(format!("{COMMAND}; or import the perf.data file")),
-        SampleKind::Branches => Error::new(ErrorCode::Unresolved,"no branch leads from one known address to another")
+        SampleKind::Branches => Error::new(ErrorCode::Unresolved,"no branch has known addresses at both ends")
             .with_hint(format!("{COMMAND}; or import the perf.data file")),
         _ => Error::new(ErrorCode::Unresolved,"no sample names a function to order").with_hint(
             "run perf script where the programs and their debug symbols are installed, with the fields sym and dso",

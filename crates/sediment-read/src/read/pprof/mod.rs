@@ -148,7 +148,7 @@ fn read_profile(input: &dyn Input) -> Result<Recording> {
     if recording.addresses().is_empty() {
         return Err(locations::nothing_named(
             &recording,
-            "let the profiler write mappings, or add names where the program is: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
+            "make the profiler write mappings, or add names on the machine that has the program: go tool pprof -proto -output named.pb.gz PROGRAM PROFILE",
         ));
     }
     recording.origin.began = Some(u128::from(tables.began)).filter(|began| *began > 0);

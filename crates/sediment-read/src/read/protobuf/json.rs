@@ -140,11 +140,11 @@ impl<'de> Visitor<'de> for FieldSeed<'_> {
         match self.kind {
             FieldKind::Text => put_bytes(self.out, self.number, text.as_bytes()),
             FieldKind::Packed => self.out.extend(
-                base64(text.as_bytes()).ok_or_else(|| E::custom(format_args!("`{name}` is no base64")))?,
+                base64(text.as_bytes()).ok_or_else(|| E::custom(format_args!("`{name}` is not base64")))?,
             ),
             _ => {
                 let number = text.parse::<u64>().or_else(|_| text.parse::<i64>().map(|number| number as u64));
-                let fault = |_| E::custom(format_args!("`{name}` is no integer of 64 bits"));
+                let fault = |_| E::custom(format_args!("`{name}` is not an integer of 64 bits"));
                 return self.put_integer(number.map_err(fault)?);
             }
         }

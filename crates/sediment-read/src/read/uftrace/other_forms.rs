@@ -14,13 +14,13 @@ pub(super) fn fault(head: &[u8]) -> Option<&'static str> {
         Some("the output of uftrace report has no callers and times")
     } else if first == b"{\"traceEvents\":[" && second.starts_with(b"{\"ts\":") && has(second, b",\"ph\":\"")
     {
-        Some("the output of uftrace dump --chrome is no longer read")
+        Some("the output of uftrace dump --chrome is no longer supported")
     } else if first.starts_with(b"# version\":\"uftrace")
         || first.starts_with(b"digraph ") && has(second, b"\" [xlabel = \"")
     {
-        Some("the output of uftrace dump --graphviz is no longer read")
+        Some("the output of uftrace dump --graphviz is no longer supported")
     } else if lines().any(is_replay_header) || is_bare_replay(head) {
-        Some("the output of uftrace replay is no longer read")
+        Some("the output of uftrace replay is no longer supported")
     } else {
         None
     }

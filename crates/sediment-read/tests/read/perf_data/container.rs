@@ -82,7 +82,7 @@ fn truncated_files_are_an_error() {
     for junk in [&b"[ other words ]\n"[..], b"Warning:\nProcessed 12 events and lost 1 chunks!\n", &[0; 40]] {
         let with_junk = text(&read(&[&whole[..], junk].concat()));
         let kept: Vec<&str> =
-            with_junk.lines().filter(|line| !line.contains("behind the last record")).collect();
+            with_junk.lines().filter(|line| !line.contains("after the last record")).collect();
         assert_eq!(kept, text(&read(&whole)).lines().collect::<Vec<_>>());
     }
     let mut packed = good();

@@ -69,7 +69,7 @@ impl Tracer<'_> {
                     id,
                     &Error::new(
                         ErrorCode::TracingFailed,
-                        format!("a thread of process {process} may not be traced"),
+                        format!("cannot trace a thread of process {process}"),
                     ),
                 );
             }

@@ -571,7 +571,7 @@ impl<'a> Tracer<'a> {
         }
         self.unarmed.clear();
         let missing = std::mem::take(&mut self.to_arm).len() as u64;
-        let why = "the recording was over before they had breakpoints".to_owned();
+        let why = "the recording ended before breakpoints were set in them".to_owned();
         self.modules.skipped.add_many(Reason::LeftProcess, missing, 0, why);
         for id in self.halts.keys().copied().filter(|id| !self.halts_to_leave(*id)).collect::<Vec<_>>() {
             self.end_halt(id);

@@ -68,7 +68,7 @@ impl Tracer<'_> {
         self.tell_of_spared(
             process,
             Reason::UsesTraps,
-            &format!("{why}, which breakpoints would undo: it has none from here on"),
+            &format!("{why}, which does not work with breakpoints: they were removed"),
         );
     }
 
@@ -77,7 +77,7 @@ impl Tracer<'_> {
         let looks = code.iter().any(|module| self.modules.get(*module).looks_for_leaks());
         let looks = looks && !self.kernel.finds_no_leaks(process);
         if looks {
-            let why = "looks for leaks of memory, which it cannot while it is traced: it is not recorded (ASAN_OPTIONS=detect_leaks=0 lets it be)";
+            let why = "has a leak checker, which does not work while the program is traced: not recorded (record it with ASAN_OPTIONS=detect_leaks=0)";
             self.tell_of_spared(process, Reason::LooksForLeaks, why);
         }
         looks

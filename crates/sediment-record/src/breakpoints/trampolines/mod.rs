@@ -147,7 +147,7 @@ impl Trampolines {
         (own, libraries): (u64, u64),
     ) -> io::Result<Self> {
         if status_field(thread, "Seccomp").as_deref() != Some("0") || is_limited(thread) {
-            return Err(io::Error::other("it may not make every system call, or have more memory"));
+            return Err(io::Error::other("the process has a seccomp filter or a memory limit"));
         }
         let whole = |bytes: u64| bytes.div_ceil(PAGE) * PAGE;
         let most = own + libraries + SPARE;
@@ -195,8 +195,8 @@ impl Trampolines {
         })?;
         // The stack is as the kernel made it.
         kernel.memory(thread)?.write(name, &[0; NAME.len()])?;
-        let file =
-            opened.unwrap_or_else(|| Err(io::Error::other("it may not make memory for trampolines")))?;
+        let file = opened
+            .unwrap_or_else(|| Err(io::Error::other("the process cannot map memory for trampolines")))?;
         let area = |results: &[i64], offset, size| {
             let [notes, code] = [0, 1].map(|index| results.get(index).copied().filter(|result| *result > 0));
             // Where it could not be mapped no trampoline fits.

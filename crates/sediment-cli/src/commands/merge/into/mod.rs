@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     let build = BuildBinaries::read(&options.against)?;
     for (name, _) in build.binaries.iter().filter(|(_, binary)| binary.is_stripped()) {
         ui.warn(&format!(
-            "{name} is stripped: of the build only exported functions are known; give it with symbols"
+            "{name} is stripped, so only its exported functions are known: give the file with symbols"
         ));
     }
     let whose = arguments.names("profiles");
@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
         let profile = read_profile(&path, ui)?;
         let coverage = build.coverage(&profile);
         if coverage.is_some() {
-            tell_nameless(&profile, &path, "merges", ui);
+            tell_nameless(&profile, &path, "merge keeps the addresses", ui);
         }
         let why = options.min_coverage.zip(coverage).and_then(|(threshold, found)| below(threshold, found));
         if let Some(why) = why {
@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, ui: &Ui) -> Result<()> {
     }
     if sent.is_empty() {
         let error = Error::new(ErrorCode::BelowThreshold, "all files are skipped (--min-coverage)");
-        return Err(error.with_hint("are they of another version than the build, or of other programs?"));
+        return Err(error.with_hint("are they from another version than the build, or from other programs?"));
     }
     let grown = grow(kept.as_ref().map(|kept| (kept, weight)), &sent, options)?;
     let counts = kept.iter().chain(sent.iter().map(|sent| &sent.profile)).any(|profile| profile.total > 0);
@@ -156,10 +156,9 @@ impl MergeReport<'_> {
         }
         match grown.halves {
             Some(halves) => {
-                let _ =
-                    writeln!(out, "  halves        every other file and the rest agree in {}", parts(halves));
+                let _ = writeln!(out, "  halves        two halves of the files agree in {}", parts(halves));
             }
-            None => out += "  halves        needs two files\n",
+            None => out += "  halves        two files are needed to compare halves\n",
         }
         let _ = writeln!(
             out,
@@ -181,7 +180,7 @@ fn against(weight: &str, coverage: BuildCoverage) -> String {
         return format!("no part of {weight} belongs to the build");
     };
     let belongs = parts(coverage.belongs);
-    format!("{belongs} of {weight} belongs to the build, which defines {} of that", parts(there))
+    format!("{belongs} of {weight} belongs to the build; the build defines {} of this part", parts(there))
 }
 
 /// Reason why a profile is below a threshold.
@@ -190,7 +189,7 @@ fn below(threshold: u64, coverage: BuildCoverage) -> Option<String> {
         Some(there) if coverage.belongs >= LEAST_OF_BUILD => (there < threshold).then(|| {
             let [there, threshold] = [there, threshold].map(parts);
             format!(
-                "the build defines {there} of its own functions' weight, below the threshold of {threshold}"
+                "the build defines functions with only {there} of the weight that belongs to it, below the threshold of {threshold}"
             )
         }),
         _ => Some(format!(
