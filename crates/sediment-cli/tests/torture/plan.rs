@@ -293,7 +293,7 @@ impl ScenarioPlan {
         let mine = report.orphans.iter().find(|(orphan, _)| *orphan == name).map(|(_, ended)| *ended);
         let nothing = self.expect == Expect::NothingToRecord
             && report.command == ProcessExit::Exit(1)
-            && watched.err().contains("has nothing");
+            && watched.err().contains("has no calls and no cost");
         let as_without = report.command.code() == without.command.code()
             && matches!(report.command, ProcessExit::Exit(_))
             || nothing;
@@ -420,7 +420,7 @@ impl ScenarioPlan {
                     RecordingEnd::Seconds => !set,
                     _ => false,
                 };
-                if before && recorder.err().contains("has nothing") {
+                if before && recorder.err().contains("has no calls and no cost") {
                     return Ok(());
                 }
                 if matches!(self.end, RecordingEnd::Own | RecordingEnd::Seconds)

@@ -137,7 +137,7 @@ fn a_build_with_an_order_of_its_own() {
 
 fn a_build_without_symbols() {
     let project = OptimizedProject::of(ProjectKind::Make);
-    fails(&project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1, &[" toy\n", "install -s"]);
+    fails(&project, &["--train", "./toy"], &["make", "LDFLAGS=-s"], 1, &[" toy,", "install -s"]);
 }
 
 fn a_server_that_was_left_running() {

@@ -55,7 +55,7 @@ fn wrong_profiles() {
         ("digraph Callgraph { graph [sediment=99]; }", "version"),
         (
             "digraph Callgraph { subgraph cluster0 { graph [label=\"prog\"]; \"strange\"; } \"strange\" -> \"strange\" [label=1.0]; }",
-            "no function",
+            "none of the functions",
         ),
     ];
     for (text, word) in wrong {
