@@ -52,7 +52,7 @@ pub(crate) struct RecordingOptions {
     /// Count all calls, however long the program runs
     #[arg(long, conflicts_with = "overhead")]
     exact: bool,
-    /// With call sites: also record which functions run close in time (affinity), in short windows
+    /// With call sites: also record in short windows which functions run close in time (affinity); breakpoints always do
     #[arg(long)]
     affinity: bool,
     /// Memory limit, with K, M or G, for changed pages of code (a copy for each process), and for the code,
@@ -172,6 +172,9 @@ impl RecordingOptions {
         let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
         self.expect_samples(recorder)?;
+        if self.affinity && !recorder.traces {
+            ui.warn(&format!("{} does not record affinity", recorder.name));
+        }
         let mut link = None;
         if recorder.traces {
             let program = match target {
