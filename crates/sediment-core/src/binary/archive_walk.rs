@@ -3,6 +3,7 @@
 //!
 //! These linkers walk through the archive's index of symbols. They take each member that defines a symbol that is needed by then, and start
 //! over until nothing more is needed (`elf_link_add_archive_symbols` of BFD). Their code lies in that order, not in that of the archive.
+//! lld also takes members as they are needed, but each at once where the member was seen already: its order can differ.
 
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::{ObjectSymbol as _, Symbol};
