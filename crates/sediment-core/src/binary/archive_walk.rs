@@ -3,6 +3,7 @@
 //!
 //! These linkers walk through the archive's index of symbols. They take each member that defines a symbol that is needed by then, and start
 //! over until nothing more is needed (`elf_link_add_archive_symbols` of BFD). Their code lies in that order, not in that of the archive.
+//! lld also takes members as they are needed, but each at once where the member was seen already: its order can differ.
 
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::{ObjectSymbol as _, Symbol};
@@ -30,7 +31,10 @@ impl GlobalSymbols {
 
     /// Adds a symbol of an object that is linked.
     pub(super) fn add(&mut self, symbol: &Symbol<'_, '_>) {
-        let Some(name) = symbol.name_bytes().ok().filter(|_| symbol.is_global()) else { return };
+        if !symbol.is_global() {
+            return;
+        }
+        let Ok(name) = symbol.name_bytes() else { return };
         if !symbol.is_undefined() {
             match self.defined.get_mut(name) {
                 Some(is_defined) => *is_defined = true,
@@ -63,11 +67,15 @@ impl<'a> ArchiveWalk<'a> {
         let symbols = archive.symbols().ok().flatten().into_iter().flatten();
         let index: Vec<(&[u8], ArchiveOffset)> =
             symbols.map_while(|symbol| symbol.ok().map(|symbol| (symbol.name(), symbol.offset()))).collect();
+        let needed: BTreeSet<usize> =
+            (0..index.len()).filter(|entry| globals.is_needed(index[*entry].0)).collect();
         let mut entries: HashMap<&[u8], Vec<usize>> = HashMap::new();
-        for (entry, (name, _)) in index.iter().enumerate() {
-            entries.entry(*name).or_default().push(entry);
+        // Where nothing is taken, nothing more is needed.
+        if !needed.is_empty() {
+            for (entry, (name, _)) in index.iter().enumerate() {
+                entries.entry(*name).or_default().push(entry);
+            }
         }
-        let needed = (0..index.len()).filter(|entry| globals.is_needed(index[*entry].0)).collect();
         globals.newly_needed.clear();
         Self { index, entries, needed, next: 0 }
     }

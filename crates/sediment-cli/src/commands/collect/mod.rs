@@ -154,14 +154,7 @@ pub(crate) fn run(arguments: &Arguments, ui: &Ui) -> Result<ExitCode> {
             ui.show(&text::print(&kept));
         }
         let to = write(&kept, package, output, several, ui)?;
-        ui.note(&format!(
-            "wrote {} of {} to {to}",
-            counted(kept.function_count(), "function"),
-            group.iter().map(|package| package.version.as_str()).collect::<Vec<_>>().join(", ")
-        ));
-        if !arguments.show {
-            ui.note("to see its contents: --show, or any editor");
-        }
+        summary::tell_written(&kept, group, &to, arguments.show, ui);
         let mut sent = false;
         if arguments.send.is_meant() {
             sent = arguments.send.send(&kept, package, ui)?;

@@ -60,6 +60,18 @@ fn tell_symbols(profile: &Profile, package: &Package, files: &SystemFiles, ui: &
     ui.note(&format!("  to see their names (not needed to send the file): {how}"));
 }
 
+/// Says where a file of these packages was written.
+pub(super) fn tell_written(profile: &Profile, packages: &[Package], to: &str, is_shown: bool, ui: &Ui) {
+    ui.note(&format!(
+        "wrote {} of {} to {to}",
+        counted(profile.function_count(), "function"),
+        packages.iter().map(|package| package.version.as_str()).collect::<Vec<_>>().join(", ")
+    ));
+    if !is_shown {
+        ui.note("to see its contents: --show, or any editor");
+    }
+}
+
 /// Says which packages of the same source were loaded too, and are in no file.
 pub(super) fn tell_left_out(recording: &Recording, packages: &[Package], ui: &Ui) {
     let sources: BTreeSet<&str> =
