@@ -154,7 +154,7 @@ fn an_older_order_of_any_linker_stays_where_nothing_is_gained() {
     let other = ["order", "b.gv", "--linker", "list", "--keep", "reversed"];
     let changed = sediment(folder.path(), &other);
     assert_ne!(out(&changed), reversed);
-    assert!(err(&changed).contains(" of 600000 bytes, 95.8 %"), "{}", err(&changed));
+    assert!(err(&changed).contains(" of 600000 bytes, 95.8 %)"), "{}", err(&changed));
 }
 
 #[test]
