@@ -156,7 +156,7 @@ fn two_files_of_one_name_are_a_warning() {
     std::fs::rename(first, shop.path().join("other/tool")).unwrap();
     shop.compile("tool", &programs::plain(), &["-O2"]);
     let said = err(&record(&shop, &[], &["sh", "-c", "./tool; other/tool"]));
-    assert!(said.lines().any(|line| line.contains("tool, and") && line.contains("/other/tool;")), "{said}");
+    assert!(said.lines().any(|line| line.contains("/tool, ") && line.contains("/other/tool;")), "{said}");
     let alone = err(&record(&shop, &[], &["sh", "-c", "./tool; ./tool"]));
-    assert!(!alone.contains("tool, and"), "{alone}");
+    assert!(!alone.contains("warning"), "{alone}");
 }

@@ -379,7 +379,7 @@ fn two_builds_of_one_name() {
             .map(|function| profile.key(function).name.clone())
             .collect();
         assert_eq!(names, ["exported"]);
-        let warned = ["/two is stripped: ", " called two, "].map(|words| err(&done).matches(words).count());
+        let warned = ["/two is stripped: ", " the name two "].map(|words| err(&done).matches(words).count());
         assert_eq!(warned, [2, 1], "{}", err(&done));
         // One of them is known by its addresses.
         recorded_as_one(&shop, &programs[0]);
