@@ -171,10 +171,7 @@ impl RecordingOptions {
         let startup = wanted == RecordingUse::FirstUses;
         let settings = self.settings(wanted, only)?;
         let recorder = self.recorder(target, &settings, startup, ui)?;
-        self.expect_samples(recorder)?;
-        if self.affinity && !recorder.traces {
-            ui.warn(&format!("{} does not record affinity", recorder.name));
-        }
+        self.check_options(recorder, ui)?;
         let mut link = None;
         if recorder.traces {
             let program = match target {
@@ -254,7 +251,11 @@ impl RecordingOptions {
         Ok(RecordingSide::Recorder(Box::new(made)))
     }
 
-    fn expect_samples(&self, recorder: &Recorder) -> Result<()> {
+    /// Refuses options that another recorder needs, and warns of those that do nothing.
+    fn check_options(&self, recorder: &Recorder, ui: &Ui) -> Result<()> {
+        if self.affinity && !recorder.traces {
+            ui.warn(&format!("{} does not record affinity", recorder.name));
+        }
         if (self.event.is_none() && self.freq.is_none()) || recorder.name.starts_with("perf-") {
             return Ok(());
         }

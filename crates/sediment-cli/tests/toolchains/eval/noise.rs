@@ -88,7 +88,7 @@ fn noise_of_existing_links() {
     }
     let before = std::fs::read(folder.path().join("one")).unwrap();
     let asked = |programs: &[&str], last: &[&str]| {
-        let options = ["noise", "--no-counters", "--blocks", "2", "--programs"];
+        let options = ["noise", "--no-counters", "--primary", "minor-faults", "--blocks", "2", "--programs"];
         eval(folder.path(), &[&options[..], programs, &["--"], last].concat())
     };
     let done = asked(&["one", "two", "three"], &["{program}"]);
