@@ -35,9 +35,9 @@ struct Flow
 // those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Cold blocks: without counts and flow, and not on a path of undecided blocks from an executed block to another, or to a return in a block of
-// unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
-// contradict each other.
+// Finds cold blocks. A cold block has no count and no flow. It is not on a path of undecided blocks that leads from an executed block to another
+// executed block, or to a return in a block of unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted
+// blocks are never cold, even without flow, because counts of merged code may contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 
 // Removes small parts from the cold blocks: connected ones that have no more instructions than there are jumps into and out of them.
