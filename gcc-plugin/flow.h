@@ -32,7 +32,7 @@ struct Flow
 };
 
 // Finds the flow nearest to the counts: each block is entered as often as it is left, and block 0 is entered from outside. Costs are
-// those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the search took too long.
+// from He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). Returns false if the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
 // Finds cold blocks. A cold block has no count and no flow. It is not on a path of undecided blocks that leads from an executed block to another
