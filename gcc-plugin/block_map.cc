@@ -19,7 +19,7 @@ namespace sediment {
 
 namespace {
 
-// Label in the code, and the block whose code follows; 0: none is known.
+// Label in the code, and the block whose code follows; 0 if unknown.
 struct Start
 {
   int label;
@@ -33,7 +33,7 @@ struct Range
   int end;
 };
 
-// Number of a block, and what the mark replaced.
+// Number of a block, and the location that the mark replaced.
 struct Mark
 {
   unsigned block;
@@ -67,7 +67,7 @@ mark_of (unsigned discriminator)
 
 #if GCCPLUGIN_VERSION < 13000
 
-// Discriminators are those of whole blocks.
+// In this GCC, discriminators belong to whole blocks.
 
 void
 mark (basic_block block, unsigned number)
@@ -95,7 +95,7 @@ unmark (rtx_insn *)
 
 #else
 
-// Discriminators are those of locations.
+// In this GCC, discriminators belong to locations.
 
 void
 mark (basic_block block, unsigned number)
@@ -218,7 +218,7 @@ place_labels ()
   if (map.function != current_function_decl)
     return;
   std::vector<Numbered> code;
-  // Index of the first instruction of the current block of GCC's, and the mark of that block.
+  // Index of the first instruction of GCC's current block, and the mark of that block.
   size_t begin = 0;
   unsigned block = 0;
   rtx_insn *insn, *last = NULL;

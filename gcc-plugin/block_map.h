@@ -10,7 +10,7 @@
 
 namespace sediment {
 
-// Why a function stays whole, although blocks of it did not run. Values are those of the map.
+// Reason why a function stays whole although some of its blocks did not run. The map contains the same values.
 enum class Whole
 {
   // Nothing keeps it whole.
@@ -19,9 +19,9 @@ enum class Whole
   few_executions = 1,
   // The blocks have no more instructions than there are jumps into and out of them.
   small_parts = 2,
-  // GCC splits no function of this kind: with a section of its own, naked, cold, or optimised for size.
+  // GCC does not split functions that have a section of their own, or are naked, cold, or optimised for size.
   kind = 3,
-  // Parts of its code have distances that cannot span sections.
+  // The function uses distances between parts of its code, and these cannot span sections.
   distances = 4,
   // -fno-reorder-blocks-and-partition.
   option = 5,
@@ -30,7 +30,7 @@ enum class Whole
 // Marks the instructions of the current function with the blocks they belong to, before later passes move, copy and merge them.
 // `blocks` are numbered from 1, in this order; each has a signature.
 void begin_map (const std::vector<basic_block> &blocks, uint32_t graph, const std::vector<Signature> &signatures);
-// Says in the map why the current function stays whole.
+// Records in the map why the current function stays whole.
 void set_whole (Whole why);
 // Removes the marks, and places labels where the block changes. Call it directly before GCC's pass final.
 void place_labels ();

@@ -22,9 +22,9 @@ namespace sediment {
 
 namespace {
 
-// Bits of hashes of graphs; hashes of clang's maps have the bit above.
+// Bits of hashes of graphs; hashes of clang's maps have the next higher bit.
 const uint32_t hash_bits = (1u << 30) - 1;
-// Limit of other graphs of a function to which blocks are matched.
+// Limit of other graphs of a function whose blocks are matched.
 const size_t most_matched = 4;
 
 // The function's blocks in GCC's order; blocks are numbered in this order, from 1.
@@ -176,7 +176,7 @@ signatures_of (const std::vector<basic_block> &blocks)
 }
 
 // GCC's guess of how often control takes an edge, in parts of `all_parts`. In a function with counters, GCC's probabilities come from the
-// counters, which are of the same work as the counts of blocks. They are no independent guess, so all edges of a block are treated as
+// counters, which count the same work as the block counts. They are not an independent guess, so all edges of a block are treated as
 // equally likely.
 unsigned
 guess_of (edge taken)
@@ -251,7 +251,7 @@ set_probabilities (basic_block block, uint64_t all, const std::vector<uint64_t> 
   update_br_prob_note (block);
 }
 
-// Executions of the function: those of its first block, less those that come from its own blocks.
+// Executions of the function: executions of its first block, less the executions that come from the function's own blocks.
 uint64_t
 entered (const std::vector<Block> &counted, const Flow &flow)
 {
@@ -273,7 +273,7 @@ guessed_count (uint64_t executions)
 }
 
 // Sets probabilities, counts and cold blocks. Other blocks with count zero get a small count. Blocks of unknown count, and counted blocks
-// without flow, keep GCC's own estimates. Counts of GCC's counters stay: they are of the same work, and comparable between functions.
+// without flow, keep GCC's own estimates. Counts from GCC's counters stay: they count the same work, and are comparable between functions.
 void
 set_flow (const std::vector<basic_block> &blocks, const std::vector<Block> &counted, const Flow &flow, const std::vector<bool> &cold)
 {
@@ -357,8 +357,8 @@ has_label_distances ()
   return !has_labels;
 }
 
-// True if the current function has distances between parts of its code, which assemblers cannot compute across sections. On AArch64 these
-// are also in tables of jump targets and in landing pads of exceptions; and `asm goto` may use branches that reach 32 KB only.
+// True if the current function has distances between parts of its code, which assemblers cannot compute across sections. On AArch64 tables
+// of jump targets and landing pads of exceptions contain such distances, too, and `asm goto` may use branches that reach only 32 KB.
 static bool
 has_distances ()
 {
@@ -373,7 +373,7 @@ has_distances ()
   return has_label_distances ();
 }
 
-// The option of bbpart that holds for other functions, if it was changed for the current one; else -1.
+// Value of bbpart's option for other functions, if it was changed for the current one; else -1.
 static int partition_of_others = -1;
 
 static void
@@ -391,7 +391,7 @@ end_split ()
   partition_of_others = -1;
 }
 
-// Why the counts of the current function split off none of its blocks.
+// Reason why the counts of the current function split off none of its blocks.
 static Whole whole_by_counts = Whole::no;
 
 // By default GCC enables bbpart on x86 only; the plugin also enables it on AArch64, where it was tested. bbpart skips functions of COMDAT
@@ -428,7 +428,7 @@ split (bool is_counted)
     set_whole (why);
 }
 
-// Cold blocks of the current function that are split off. Of those, `may_be_cold` says which its caller knows enough about.
+// Cold blocks of the current function that are split off. `may_be_cold` is true for blocks that the caller knows enough about.
 template <typename May>
 static std::vector<bool>
 split_blocks (const std::vector<Block> &counted, const Flow &flow, May may_be_cold)
@@ -461,7 +461,7 @@ compile_by (const GraphCounts &counts, const std::vector<basic_block> &blocks, b
   return true;
 }
 
-// GCC's counts of the current function, from its counters. Optimisations scale counts: one that was rounded to zero is unknown. GCC marks
+// GCC's counts of the current function, from its counters. Optimisations scale counts: a count that was rounded to zero is unknown. GCC marks
 // such counts as adjusted. With -fprofile-partial-training it marks zeros that were read from counters as guessed.
 static GraphCounts
 counts_by_counters (const std::vector<basic_block> &blocks)
@@ -496,8 +496,8 @@ apply_counters ()
   return true;
 }
 
-// Counts of a function. Link-time optimisation numbers local functions of one name in the order of its work, which another build
-// need not share. So these are taken from all functions of that name, and the hash of the graph decides.
+// Counts of a function. Link-time optimisation numbers local functions of one name in the order of its work, and this order may differ in
+// another build. So counts are taken from all functions of that name, and the hash of the graph decides.
 static std::vector<GraphCounts>
 graphs_of (cgraph_node *node, const Counts &counts, bool &is_damaged)
 {
@@ -520,7 +520,7 @@ apply_counts (const Counts &counts, bool &is_damaged)
   if (!node)
     return false;
   std::vector<GraphCounts> graphs = graphs_of (node, counts, is_damaged);
-  // Another build may number clones otherwise: those of equal graph serve, too.
+  // Another build may number clones differently: counts of clones with an equal graph are used, too.
   std::vector<GraphCounts> clones = counts.clones_beside (source_identity_of (node).name, is_damaged);
   if (graphs.empty () && clones.empty ())
     return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Basic blocks of functions, just before GCC's pass bbpart, which separates hot blocks from cold ones. Optimisations are done then;
-// register allocation and the order of blocks come later.
+// Basic blocks of functions, just before GCC's pass bbpart, which separates hot blocks from cold ones. Optimisations are done at
+// that point; register allocation and the order of blocks come later.
 #ifndef SEDIMENT_BLOCKS_H
 #define SEDIMENT_BLOCKS_H
 
@@ -11,15 +11,15 @@ namespace sediment {
 // Numbers the blocks of the current function, and begins their map, with the hash of the graph.
 void mark_blocks ();
 
-// Gives GCC the counts of the current function's blocks. True: counts for it were found and applied; otherwise it stays unchanged.
+// Gives GCC the counts of the current function's blocks. Returns true if counts were found and applied; otherwise the function stays unchanged.
 // A damaged line of counts sets `is_damaged`.
 bool apply_counts (const Counts &counts, bool &is_damaged);
 
-// Makes blocks of the current function cold that never ran by the counters that GCC was given. True: the function was trained; otherwise it
-// stays unchanged. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
+// Makes blocks of the current function cold if they never ran according to the counters that GCC was given. Returns true if the function was
+// trained; otherwise it stays unchanged. With -fprofile-partial-training GCC itself keeps these blocks inside the function.
 bool apply_counters ();
 
-// Enables or runs the split of the current function where GCC would not: if it `is_counted`. Prevents the split where it cannot be assembled.
+// Enables or runs the split of the current function if it `is_counted`, where GCC would not. Prevents a split that cannot be assembled.
 // Call it last, directly before bbpart: it changes the blocks.
 void split (bool is_counted);
 // Call it after the function is compiled.

@@ -93,7 +93,7 @@ counted (cgraph_edge *edge)
 void
 add_direct (Graph &graph, const Identity &caller, cgraph_edge *edge, bool from_thunk)
 {
-  // An inlined call is no call; the calls in its body are listed with the inlined copy.
+  // An inlined call is not a call; the calls in its body are listed with the inlined copy.
   if (edge->inline_failed == CIF_OK)
     return;
   Kind kind = from_thunk ? Kind::thunk : edge->speculative ? Kind::indirect : Kind::direct;

@@ -10,10 +10,11 @@ namespace sediment {
 // Name and file that identify a function, here and in profiles.
 Identity identity_of (cgraph_node *node);
 
-// The same in the source: of a local function that link-time optimisation made visible, the name without its suffix, and its unit's file.
+// Name and file that identify a function in the source. For a local function that link-time optimisation made visible, these are the name
+// without its suffix, and the file of its unit.
 Identity source_identity_of (cgraph_node *node);
 
-// The functions and calls in GCC's current call graph: of a unit, or at link time of the whole program.
+// Functions and calls in GCC's current call graph, which covers a unit, or at link time the whole program.
 Graph collect ();
 
 } // namespace sediment

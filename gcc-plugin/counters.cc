@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// GCC identifies a function in its .gcda by a number that hashes paths, if the function is local. So the file is made here, where the
-// compiler itself provides the numbers of the functions that it compiles. GCC then checks the graph of each function, and compiles changed
+// GCC identifies each function in its .gcda file by a number. The number of a local function is a hash of paths. So the file is made here, where
+// the compiler itself provides the numbers of the functions that it compiles. GCC then checks the graph of each function, and compiles changed
 // functions without counters.
 #include "counters.h"
 #include "collect.h"
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Of GCC's coverage.h, which needs a header that plugins do not get.
+// From GCC's coverage.h, which needs a header that plugins do not get.
 extern void coverage_init (const char *);
 extern unsigned coverage_compute_profile_id (struct cgraph_node *);
 extern unsigned coverage_compute_lineno_checksum (void);
@@ -31,9 +31,9 @@ namespace {
 const char header[] = "sediment-counters 1 ";
 // Prefix of the unit name for counters made from early ids.
 const char early[] = "early+";
-// More counters than any unit has: a profile can say anything.
+// More counters than any unit has: a limit, because a profile can contain any number.
 const uint64_t most_arcs = 1 << 22;
-// Most values that GCC keeps of a statement.
+// Largest number of values that GCC keeps for a statement.
 const uint64_t most_values = 32;
 // GCC's number of the counters of most frequent values, and of most frequent callees.
 const unsigned top = 3, callees = 4;
@@ -50,7 +50,7 @@ struct Folder
 };
 
 Folder folder;
-// An executed function that was given counters, and the sum of these. With -fprofile-partial-training GCC treats others as if they had none.
+// An executed function that was given counters, and the sum of its counters. With -fprofile-partial-training GCC treats others as if they had none.
 struct Given
 {
   tree decl;
@@ -88,7 +88,7 @@ read_run (const std::string &item, Runs &runs)
   return true;
 }
 
-// `PLACE=TOTAL:VALUE=COUNT,VALUE=COUNT`; places ascend. Of those between, no statement was executed.
+// `PLACE=TOTAL:VALUE=COUNT,VALUE=COUNT`; places ascend. Statements at places between them were not executed.
 bool
 read_top (const std::string &item, uint32_t &next, std::vector<uint64_t> &tops)
 {
@@ -165,7 +165,7 @@ unit_name ()
   return escaped + '@';
 }
 
-// The number that GCC's next pass gives a function; `taken` are those of earlier functions.
+// The number that GCC's next pass gives a function; `taken` contains the numbers of earlier functions.
 unsigned
 number_of (cgraph_node *node, std::set<unsigned> &taken)
 {
@@ -175,7 +175,8 @@ number_of (cgraph_node *node, std::set<unsigned> &taken)
   return ident;
 }
 
-// The variant of this unit, else of one of its name, else the heaviest. In a unit of early ids no variant of instrumentation is of the unit.
+// The variant of this unit, else of a unit with the same name, else the heaviest. In a unit of early ids, no variant of instrumentation belongs to
+// the unit.
 const Variant &
 best (const std::vector<Variant> &variants, const std::string &name, const std::string &unit)
 {
@@ -188,7 +189,7 @@ best (const std::vector<Variant> &variants, const std::string &name, const std::
   return variants.front ();
 }
 
-// Counts of the arcs, each by itself. Empty if there are too many.
+// Counts of the arcs, one for each arc. Empty if there are too many.
 std::vector<uint64_t>
 arcs_of (const Variant &variant)
 {
@@ -202,8 +203,8 @@ arcs_of (const Variant &variant)
   return counts;
 }
 
-// A variant with the executions in all units. The linker keeps one unit's copy of a function for all of them, and what was inlined in one build
-// may call that copy in the next. No count becomes more than `largest`, which GCC takes for the largest of all.
+// A variant with the executions in all units. The linker keeps one unit's copy of a function for all units, and a call that was inlined in one
+// build may call that copy in the next. No count becomes more than `largest`, which GCC takes for the largest of all.
 Variant
 of_all_units (const std::vector<Variant> &variants, const Variant &own, uint64_t largest)
 {
@@ -226,7 +227,7 @@ of_all_units (const std::vector<Variant> &variants, const Variant &own, uint64_t
   return all;
 }
 
-// Sum of the counts of all arcs, as far as 64 bits hold it.
+// Sum of the counts of all arcs, limited to 64 bits.
 uint64_t
 weight_of (const Variant &variant)
 {
@@ -241,7 +242,7 @@ weight_of (const Variant &variant)
   return sum;
 }
 
-// A file of GCC's, in the form of GCC 12 and later: words of the host.
+// A file in GCC's format, as of GCC 12 and later: words in the byte order of the host.
 class DataFile
 {
 public:
@@ -256,7 +257,7 @@ public:
       word (next);
   }
 
-  // `statements`: of the function as it is now, at least.
+  // `statements`: number of statements of the function as it is now, or more.
   void function (unsigned ident, unsigned line, const Variant &variant, size_t statements)
   {
     size_t length = words_.size ();
@@ -271,8 +272,8 @@ public:
 	    counts.insert (counts.end (), run.second, run.first);
 	counters (runs.first, counts);
       }
-    // GCC checks neither the number of statements nor of values: it reads on to the next. Behind those that were recorded stand enough
-    // that were never executed.
+    // GCC checks neither the number of statements nor the number of values: it reads on. So enough statements without executions follow the
+    // recorded ones.
     std::vector<uint64_t> tops = variant.tops;
     tops.resize (tops.size () + 2 * statements);
     counters (top, tops);
@@ -370,13 +371,13 @@ Counters::of (const std::string &name, const std::string &file, bool &is_damaged
   for (std::string line; std::getline (lines, line);)
     {
       Variant variant;
-      // Lines of one function stand together, unless the file was changed by hand.
+      // Lines of one function are adjacent, unless the file was changed by hand.
       if (line.compare (0, key.size () + 1, key + '\t') == 0 && read_variant (line.substr (key.size () + 1), variant))
 	variants.push_back (variant);
       else
 	is_damaged = true;
     }
-  // Zeros of early ids are not exact: they stay out of a unit that is split by its zeros.
+  // Zeros of early ids are not exact. A unit with counters of instrumentation is split by its zeros, so it uses no early ids.
   if (!is_early ())
     variants.erase (std::remove_if (variants.begin (), variants.end (), [] (const Variant &variant) { return variant.is_early; }), variants.end ());
   return variants;
@@ -387,7 +388,7 @@ Counters::is_early () const
 {
   if (in_lto_p)
     return !early_.empty ();
-  // A renamed unit has counters of functions by their names alone.
+  // In a renamed unit, functions find their counters by name alone.
   std::string unit = unit_name ();
   return !instrumented_.count (unit) && (early_.count (unit) || (instrumented_.empty () && !early_.empty ()));
 }
@@ -480,7 +481,7 @@ give_counters (const Counters &counters)
     }
   else
     {
-      // GCC adds no folder to a path from the root if it has none, and a second file of notes would overwrite the first.
+      // Without a prefix, GCC adds no folder to an absolute path. A second file of notes would overwrite the first.
       profile_data_prefix = NULL;
       int notes = flag_test_coverage;
       flag_test_coverage = 0;
@@ -497,7 +498,7 @@ log_weights (size_t functions, size_t unused, double unused_weight, double weigh
   const char *folder = getenv ("SEDIMENT_LOG");
   if (!folder || !*folder || weight == 0)
     return;
-  // The first link makes the folder, after units were compiled.
+  // Units are compiled before the first link, which would make the folder.
   mkdir (folder, 0777);
   FILE *log = fopen ((std::string (folder) + "/counters.jsonl").c_str (), "a");
   if (!log)
@@ -521,7 +522,7 @@ report_unused_counters ()
     {
       function *compiled = DECL_STRUCT_FUNCTION (one.decl);
       bool is_unused = compiled && compiled->cfg && profile_status_for_fn (compiled) != PROFILE_READ;
-      // Another unit's function has not changed if it does not fit: it is another one.
+      // Counters of another unit that do not fit belong to another function: they show no change.
       if (is_unused && !one.is_own)
 	continue;
       ++functions;

@@ -14,14 +14,14 @@
 
 namespace sediment {
 
-// Counts of the arcs of one variant of a function: of the unit and the control-flow graph that were trained.
+// Counts of the arcs of one variant of a function. A variant has the unit and the control-flow graph that were trained.
 struct Variant
 {
   // Base name of the unit's source file, escaped, `@`, and a checksum of its functions; without the mark of early ids.
   std::string unit;
   bool is_early;
   uint32_t graph;
-  // Counts by the number that GCC gives their kind (0: executions of arcs), each with how many in a row are equal.
+  // Counts by GCC's number for their kind (0: executions of arcs). Each count comes with the number of equal counts in a row.
   std::map<unsigned, std::vector<std::pair<uint64_t, uint32_t>>> runs;
   // The most frequent values of statements, as in GCC's files: executions, number of values, values and their counts.
   std::vector<uint64_t> tops;
@@ -31,13 +31,14 @@ struct Variant
 class Counters
 {
 public:
-  // Reads the file. False: `why` has the error.
+  // Reads the file. Returns false on an error, which `why` contains.
   bool open (const std::string &path, std::string &why);
   // Variants of a function that are usable in this unit, the heaviest first. Damaged lines are skipped, and set `is_damaged`.
   std::vector<Variant> of (const std::string &name, const std::string &file, bool &is_damaged) const;
   // The largest count.
   uint32_t largest () const { return largest_; }
-  // True if the counters of this unit are of early ids, and none of instrumentation. At a link, where code of many units comes together, if any are.
+  // True if counters of this unit come from early ids and none from instrumentation. At a link, which joins code of many units: true if any counters
+// come from early ids.
   bool is_early () const;
 
 private:
@@ -45,20 +46,20 @@ private:
   uint32_t largest_ = 0;
   // Base names of units with counters of instrumentation, and of early ids.
   std::unordered_set<std::string> instrumented_, early_;
-  // Of name and file, where their lines begin and end.
+  // Where the lines of each name and file begin and end.
   std::unordered_map<std::string, std::pair<size_t, size_t>> lines_;
 };
 
 // Checksum of the functions of the unit, as in profiles. Call it right before GCC's pass `profile`.
 uint32_t unit_checksum ();
 
-// Before GCC reads .gcda: lets it look for one where none is, so that no older one is read.
+// Makes GCC look for its .gcda file in an empty folder, so that it reads no older one. Call it before GCC reads .gcda files.
 void hide_data_files ();
 
-// Before GCC's pass `profile`: writes the unit's counters as a file of GCC's own, and lets GCC read it.
+// Writes the unit's counters as a .gcda file, and makes GCC read it. Call it before GCC's pass `profile`.
 void give_counters (const Counters &counters);
 
-// After it: prints a note if functions have changed so that their counters no longer fit.
+// Prints a note if functions have changed so that their counters no longer fit. Call it after GCC's pass `profile`.
 void report_unused_counters ();
 
 } // namespace sediment

@@ -15,7 +15,7 @@ namespace {
 
 const char header[] = "sediment-blocks 2\n";
 const size_t header_length = sizeof header - 1;
-// Bytes read at once. A unit finds its functions by binary search: of a large file it reads few pieces.
+// Bytes read at once. A unit finds its functions by binary search, so it reads few pieces of a large file.
 const size_t piece_size = 4096;
 // Limit of pieces kept: 64 MiB.
 const size_t most_pieces = size_t (1) << 14;
@@ -50,7 +50,7 @@ number (const char *&rest, const char *end, int base, Number &value)
   return rest > begin;
 }
 
-// What follows a line's name and file.
+// The part of a line after its name and file.
 const char *
 after_identity (const char *line, const char *end)
 {
@@ -122,7 +122,7 @@ Counts::open (const std::string &path, std::string &why)
   return why.empty ();
 }
 
-// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS. Zeros stand for bytes that cannot be read.
+// Reads the file instead of mapping it: truncating a mapped file would end the compiler by SIGBUS. Bytes that cannot be read become zeros.
 const std::string &
 Counts::piece (size_t number, bool &is_damaged) const
 {

@@ -22,7 +22,7 @@ struct GraphCounts
   std::map<uint32_t, uint32_t> signatures;
 };
 
-// A file of counts: a line for each graph of a function, in the order of their names. Read as far as it is searched.
+// A file of counts: a line for each graph of a function, sorted by name. Only the parts that a search needs are read.
 class Counts
 {
 public:
@@ -30,14 +30,15 @@ public:
   Counts (const Counts &) = delete;
   Counts &operator= (const Counts &) = delete;
   ~Counts ();
-  // Opens the file, in place of one opened before. False: `why` has the error.
+  // Opens the file, in place of one opened before. Returns false on an error, which `why` contains.
   bool open (const std::string &path, std::string &why);
   // Counts of a function, one item for each graph. `file`: source file of a local function, else empty. Damaged lines are skipped, and
-  // set `is_damaged`; so do bytes that cannot be read, and lines that are too long.
+  // set `is_damaged`. Unreadable bytes and lines that are too long set it, too.
   std::vector<GraphCounts> of (const std::string &name, const std::string &file, bool &is_damaged) const;
-  // Counts of all local functions of a name that link-time optimisation made visible, as `name.lto_priv.0`.
+  // Counts of all local functions of a name such as `name.lto_priv.0`, which link-time optimisation made visible.
   std::vector<GraphCounts> made_visible (const std::string &name, bool &is_damaged) const;
-  // Counts of all clones of the kind and the function of a name such as `name.constprop.0`, whatever their numbers; none for other names.
+  // For the name of a clone, such as `name.constprop.0`: counts of all clones of the same kind and function, whatever their numbers. For other
+// names: nothing.
   std::vector<GraphCounts> clones_beside (const std::string &name, bool &is_damaged) const;
 
 private:

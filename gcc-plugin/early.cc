@@ -6,7 +6,7 @@
 // from blocks that are never executed to blocks that are executed more often. A statement that was copied is listed in several blocks.
 //
 // A call that was inlined has no code of its own. The scopes of debug information show for which call an instruction was inlined. The first
-// code of the inlined function stands for the call.
+// code of the inlined function represents the call.
 #include "gcc-headers.h"
 
 #include "early.h"
@@ -37,7 +37,7 @@ namespace sediment {
 const char *
 why_no_early_numbers ()
 {
-  return "GCC 13 to 16 keep numbers of statements, and this is another version";
+  return "only GCC 13 to 16 keep the numbers of statements";
 }
 
 bool
@@ -70,9 +70,9 @@ struct Numbered
 {
   // GCC's own discriminator.
   int discriminator;
-  // A call that may be inlined: other code than of the call is of its arguments, and may be moved.
+  // A call that may be inlined. Code other than the call itself computes its arguments, and may be moved.
   bool is_call;
-  // Its comparisons and its jump lie in several blocks.
+  // Its comparisons and its jump are in several blocks.
   bool is_switch;
   // Executed once whenever its function is.
   bool begins_function;
@@ -80,10 +80,10 @@ struct Numbered
 
 // The numbered statements; number 1 is the first.
 std::vector<Numbered> numbered;
-// Identifies the unit in the map; 0: it has none.
+// Identifies the unit in the map; 0: the unit has no map.
 uint64_t unit_key;
 
-// A statement of a final block. `is_switch`: of the blocks in one function, the most frequent tells how often it was executed.
+// A statement of a final block. `is_switch`: its executions are the executions of its most frequent block in one function.
 struct Statement
 {
   unsigned number;
@@ -104,7 +104,7 @@ struct Range
   int end;
 };
 
-// Code that begins a function which was inlined for a call: the scope and the number of the call, the code's own, and its piece.
+// First code of a function that was inlined for a call: scope and number of the call, number of the code's statement, and its piece.
 struct Inlined
 {
   tree scope;
@@ -113,10 +113,11 @@ struct Inlined
   size_t range, piece;
 };
 
-// A function, and the place that it is called at.
+// A function, and the location of its call.
 using Place = std::pair<tree, location_t>;
 
-// Numbers of calls: the function with the call, what was inlined there before calls had numbers, and what is called. 0: several calls are at one place.
+// Numbers of calls, by the function with the call, the functions inlined there before calls had numbers, and the called function. 0: several calls
+// are at one place.
 std::map<std::vector<Place>, unsigned> calls;
 
 // The current function and its code.
@@ -144,7 +145,8 @@ functions_of_unit ()
   return functions;
 }
 
-// Calls `change` with each statement and its location, and without one with that of a function's end: that code has no statement of its own.
+// Calls `change` with each statement and its location. For the end of a function, which has no statement of its own, calls it with the location
+// alone.
 template <typename Change>
 void
 for_each_location (const std::vector<cgraph_node *> &functions, Change change)
@@ -189,7 +191,7 @@ restore (location_t &location, gimple *)
     location = location_with_discriminator (location, numbered[number - 1].discriminator);
 }
 
-// The function itself, for a clone, or for another name of it.
+// The original function of a clone or of an alias.
 tree
 origin_of (tree function)
 {
@@ -214,7 +216,7 @@ place_of (tree scope)
   return { block_ultimate_origin (scope), LOCATION_LOCUS (BLOCK_SOURCE_LOCATION (scope)) };
 }
 
-// Finds the calls of functions that are known.
+// Finds the calls whose called function is known.
 void
 find_calls (const std::vector<cgraph_node *> &functions)
 {
@@ -237,7 +239,7 @@ find_calls (const std::vector<cgraph_node *> &functions)
     }
 }
 
-// Finds the statements with which functions begin: those of the first block, up to a call, which may not return.
+// Finds the statements at the start of functions: the statements of the first block up to a call, because a call may not return.
 void
 find_beginnings (const std::vector<cgraph_node *> &functions)
 {
@@ -274,7 +276,7 @@ description (const std::vector<cgraph_node *> &functions)
   return bytes;
 }
 
-// Describes the graphs in a process of its own, as this changes functions. Empty if that fails.
+// Describes the graphs in a process of its own, because this changes functions. Empty if that fails.
 std::string
 described_elsewhere (const std::vector<cgraph_node *> &functions)
 {
@@ -285,7 +287,7 @@ described_elsewhere (const std::vector<cgraph_node *> &functions)
   if (process == 0)
     {
       close (ends[0]);
-      // An error of GCC's is none of this compilation.
+      // An error of GCC in this process is not an error of the compilation.
       if (!freopen ("/dev/null", "w", stderr))
 	_exit (1);
       std::string bytes = description (functions);
@@ -340,7 +342,7 @@ note_store (rtx target, const_rtx setter, void *is_store)
     *static_cast<bool *> (is_store) = true;
 }
 
-// True if passes do not move an insn to where it would be executed in vain.
+// True if passes do not move an insn to a place where it would be executed in vain.
 bool
 is_firm (rtx_insn *insn)
 {
@@ -355,7 +357,7 @@ note_inlined (location_t location, unsigned number, bool is_firm, size_t piece)
 {
   if (!numbered[number - 1].begins_function)
     return;
-  // From the current function inwards: what is no call of the caller is the caller's own code, inlined before calls had numbers.
+  // Goes from the current function inwards. A scope that is not a call of the caller is the caller's own code, inlined before calls had numbers.
   std::vector<tree> scopes = scopes_around (location);
   std::vector<std::pair<tree, unsigned>> around;
   std::vector<Place> path = { { origin_of (current_function_decl), UNKNOWN_LOCATION } };
@@ -424,7 +426,7 @@ add_inlined ()
   inlined.clear ();
 }
 
-// The statements of pieces ascend. Of equal ones a firm one stays, if there is any.
+// Sorts the statements of pieces. If a statement occurs twice, a firm one stays.
 void
 sort_statements ()
 {

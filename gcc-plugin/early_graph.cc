@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// The pass adds edges for what may leave a function, splits blocks and edges, and chooses the edges with counters: all that are on no spanning tree.
-// A file of counters has the counts of these edges alone, and a checksum of the changed graph.
+// The pass adds edges for statements that may leave a function, and splits blocks and edges. It then chooses the edges with counters: all edges
+// that are not on a spanning tree. A file of counters has only the counts of these edges, and a checksum of the changed graph.
 #include "early_graph.h"
 
 #include "ssa.h"
@@ -16,7 +16,7 @@
 #include <numeric>
 #include <vector>
 
-// Of GCC's coverage.h, which needs a header that plugins do not get.
+// From GCC's coverage.h, which needs a header that plugins do not get.
 extern unsigned coverage_compute_cfg_checksum (struct function *);
 extern unsigned coverage_compute_lineno_checksum (void);
 
@@ -75,7 +75,7 @@ is_receiver (gimple *statement)
 	     || (gimple_call_internal_p (statement) && gimple_call_internal_fn (statement) == IFN_ABNORMAL_DISPATCHER));
 }
 
-// Adds an edge from the function's entry to blocks that abnormal edges lead to, and one to its exit from those that they come from.
+// Adds edges from the function's entry to the targets of abnormal edges, and from their sources to the function's exit.
 void
 replace_abnormal_edges (basic_block block)
 {
@@ -212,7 +212,7 @@ add_statements (std::string &bytes, basic_block block, StatementAt statement_at)
     for (gimple_stmt_iterator at = gsi_start_bb (block); !gsi_end_p (at); gsi_next (&at))
       if (unsigned number = is_gimple_debug (gsi_stmt (at)) ? 0 : statement_at (gimple_location (gsi_stmt (at))))
 	numbers.push_back (number);
-  // A function that returns from several blocks has code for its end in none of them alone.
+  // If a function returns from several blocks, the code for its end belongs to none of them alone.
   if (block == only_return ())
     if (unsigned number = statement_at (cfun->function_end_locus))
       numbers.push_back (number);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-3.0-or-later
-// Control-flow graphs of functions as GCC's pass `profile` sees them, which instruments them and reads their counters.
+// Control-flow graphs of functions as GCC's pass `profile` sees them. This pass instruments functions and reads their counters.
 #ifndef SEDIMENT_EARLY_GRAPH_H
 #define SEDIMENT_EARLY_GRAPH_H
 

@@ -15,8 +15,8 @@ const int64_t per_edge = 1;
 const uint64_t unlimited = std::numeric_limits<uint64_t>::max () / 4;
 // Limit of visits to arcs: about half a second. Usual functions need a small part of it.
 const size_t most_looks = size_t (1) << 26;
-// Expected executions from which a block with count zero is taken to be cold. If GCC expects a block to run once per hundred calls, it
-// proves nothing that the block did not run in ten calls. The value was chosen with `scripts/prove blocks`.
+// A block with count zero is cold if GCC expected at least this number of executions. If GCC expects a block to run once per hundred calls,
+// ten calls without it prove nothing. The value was chosen with `scripts/prove blocks`.
 const double least_expected = 4;
 // Limit of isolated components to join.
 const size_t most_parts = 100;
@@ -277,8 +277,8 @@ in_order (const std::vector<Block> &function)
   return order;
 }
 
-// Executions that the compiler's guesses let expect of blocks without flow, from the flow of the blocks before them. Each pass through a loop
-// without flow counts once.
+// Expected executions of blocks without flow, computed from the compiler's guesses and the flow of the blocks before them. Each pass through a
+// loop without flow counts once.
 static std::vector<double>
 expected_executions (const std::vector<Block> &function, const Flow &flow)
 {
@@ -315,7 +315,7 @@ cold_blocks (const std::vector<Block> &function, const Flow &flow)
       const Block &own = function[block];
       ran[block] = flow.blocks[block] || (own.known && own.count);
       undecided[block] = !ran[block] && !own.known;
-      // GCC merges equal ends of a function, such as the calls of a switch: the code of one has the executions of all.
+      // GCC merges equal ends of a function, such as the calls of a switch. The merged code has the executions of all of them.
       returns[block] = undecided[block] && own.leaves;
       next[block] = own.successors;
       for (unsigned successor : own.successors)

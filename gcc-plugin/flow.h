@@ -32,12 +32,12 @@ struct Flow
 };
 
 // Finds the flow nearest to the counts: each block is entered as often as it is left, and block 0 is entered from outside. Costs are
-// those of He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). False: the search took too long.
+// from He, Mestre, Pupyrev, Wang and Yu, "Profile inference revisited" (POPL 2022). Returns false if the search took too long.
 bool infer_flow (const std::vector<Block> &function, Flow &flow);
 
-// Cold blocks: without counts and flow, and not on a path of undecided blocks from an executed block to another, or to a return in a block of
-// unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted blocks are never cold, even without flow: counts of merged code may
-// contradict each other.
+// Finds cold blocks. A cold block has no count and no flow. It is not on a path of undecided blocks that leads from an executed block to another
+// executed block, or to a return in a block of unknown count. Undecided blocks have an unknown count, or too few expected executions. Counted
+// blocks are never cold, even without flow, because counts of merged code may contradict each other.
 std::vector<bool> cold_blocks (const std::vector<Block> &function, const Flow &flow);
 
 // Removes small parts from the cold blocks: connected ones that have no more instructions than there are jumps into and out of them.

@@ -22,7 +22,7 @@ struct Identity
   }
 };
 
-// Named as in the file. Of two values for the same item, the first in this order wins.
+// Named as in the file. If an item has two values, the one that is listed first here wins.
 enum class Heat { hot, startup, exit, cold, unknown };
 enum class Kind { direct, indirect, thunk };
 

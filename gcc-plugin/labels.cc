@@ -6,8 +6,8 @@
 
 namespace sediment {
 
-// Makes a new note a label that passes do not see, as GCC keeps for a label of the source that it deleted. GCC's own labels keep their
-// numbers: those of debug labels count from 1.
+// Turns a new note into a label that passes do not see; GCC keeps such labels for deleted labels of the source. GCC's own labels keep their
+// numbers, because debug labels are counted from 1.
 static int
 make_label (rtx_note *note)
 {

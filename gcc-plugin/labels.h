@@ -16,14 +16,14 @@ namespace sediment {
 // True for an insn that becomes code.
 bool has_code (rtx_insn *insn);
 
-// Places a label in front of an insn, or behind it. Returns its number.
+// Places a label before an insn, or after it. Returns its number.
 int label_before (rtx_insn *insn);
 int label_after (rtx_insn *insn);
 
 // Name of a label in the assembler's input.
 std::string label_name (int number);
 
-// Switches the assembler to a section that is not loaded, in the COMDAT group of `function` if it has one, and back. Null: of the unit.
+// Switches the assembler to a section that is not loaded, in the COMDAT group of `function` if it has one, and back. Null: a section of the unit.
 void begin_section (const char *name, tree function);
 void end_section ();
 

@@ -114,7 +114,7 @@ private:
       }
   }
 
-  // Matches moved blocks: blocks left over with equal signatures that are unique among those left over in both versions.
+  // Matches moved blocks: leftover blocks with equal signatures that are unique among the leftover blocks of both versions.
   void find_moved ()
   {
     std::vector<bool> is_taken (present_.size ());
@@ -148,7 +148,7 @@ count_of (const GraphCounts &counted, uint32_t number)
 
 } // namespace
 
-// The first blocks of both versions match always.
+// The first blocks of both versions always match.
 bool
 match (const GraphCounts &counted, const std::vector<Signature> &present, GraphCounts &counts)
 {

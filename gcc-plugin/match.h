@@ -11,7 +11,7 @@
 namespace sediment {
 
 // Converts the counts of an old graph (`counted`) to the block numbers of the current one (`counts`). Blocks without a match have an
-// unknown count. `present`: signatures of the current blocks in order. False: too few of the executed blocks have a match.
+// unknown count. `present`: signatures of the current blocks in order. Returns false if too few of the executed blocks have a match.
 bool match (const GraphCounts &counted, const std::vector<Signature> &present, GraphCounts &counts);
 
 } // namespace sediment

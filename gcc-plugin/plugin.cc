@@ -193,7 +193,7 @@ write_graph_of_unit ()
 	    path.c_str (), (unsigned long) skipped);
 }
 
-// GCC is built without exceptions: one that leaves the plugin would end the compiler.
+// GCC is built without exceptions: an exception that leaves the plugin would end the compiler.
 void
 write_graph ()
 {
@@ -235,7 +235,7 @@ public:
   unsigned int execute (function *) final override { return behind_inliner (); }
 };
 
-// True if counters say which blocks never ran. Those of early ids can be of samples, where a block without any may still run.
+// True if counters show which blocks never ran. Counters of early ids can come from samples, and a block without samples may still run.
 bool
 splits_by_counters ()
 {
@@ -367,7 +367,7 @@ number_statements ()
     }
 }
 
-// Opens the file of counters; a file that cannot be read is a note.
+// Opens the file of counters; prints a note if it cannot be read.
 void
 open_counters (const char *path)
 {
@@ -380,7 +380,7 @@ open_counters (const char *path)
     inform (UNKNOWN_LOCATION, "sediment: unit compiled without counters: %s: %s", path, why.c_str ());
 }
 
-// Opens the file of block counts; a file that cannot be read is a note.
+// Opens the file of block counts; prints a note if it cannot be read.
 void
 open_counts (const char *path)
 {

@@ -7,7 +7,7 @@
 #   sediment_order(prog ${CMAKE_CURRENT_SOURCE_DIR}/prog.gv)
 #
 # Functions get sections of their own, and the link goes through `sediment wrapper`. Without sediment, or without the profile, the target
-# is linked as always. A changed profile links it again. Needs CMake 3.13, and GCC or clang.
+# is linked as usual. After a change of the profile it is linked again. Needs CMake 3.13, and GCC or clang.
 
 include_guard()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 #
-# The debhelper sequence of sediment, loaded by a build dependency on dh-sequence-sediment. What it sets is inherited by every
-# command that dh runs: flags that give each function a section of its own, and a folder in which compilers look for their
-# linker first. dh_sediment_link fills that folder after configuration, so that no package learns of it by asking its compiler.
+# The debhelper sequence of sediment, loaded by a build dependency on dh-sequence-sediment. Every command that dh runs inherits its
+# settings: flags that give each function a section of its own, and a folder where compilers look for their linker first.
+# dh_sediment_link fills that folder after configuration, so that configure scripts do not find it.
 
 use strict;
 use warnings;
@@ -21,8 +21,8 @@ sub appended {
     $ENV{$variable} = $before eq '' ? $more : "$before$between$more";
 }
 
-# The text of debian/rules and of the files that it includes, without comments, and whether all could be followed: not one with a
-# variable in its name, but for make's own folder. `sediment package deb` goes by the same rules. dpkg's own set no flag for the maintainer.
+# The text of debian/rules and of the files that it includes, without comments, and whether all includes could be followed. A name with
+# a variable other than CURDIR cannot. `sediment package deb` follows the same rules. dpkg's own makefiles set no flag for the maintainer.
 sub makefiles {
     my ($text, $whole, %seen) = ('', 1);
     my @names = ('debian/rules');
@@ -48,8 +48,8 @@ sub makefiles {
 
 my ($makefiles, $whole) = makefiles();
 
-# The variables by which dpkg-buildflags appends to the flags of a language. Where the package sets flags for its maintainer by itself, a
-# make that dh starts would replace what was appended there; where that is not known, both are set, and a flag may come twice.
+# The variables that make dpkg-buildflags append to the flags of a language. If the package sets flags for its maintainer, a make that dh
+# starts would replace the appended flags, so the other variable is used. If that is unknown, both are set, and a flag may occur twice.
 sub variables {
     my ($language) = @_;
     my ($maintainer, $builder) = ("DEB_${language}_MAINT_APPEND", "DEB_${language}_APPEND");
@@ -57,7 +57,7 @@ sub variables {
     return $whole ? $maintainer : ($maintainer, $builder);
 }
 
-# True if a profile has a function, or a file is there that is no profile: a list of names, or an older order.
+# True if a profile has a function, or if there is a file other than a profile: a list of names, or an older order.
 sub has_functions {
     for my $name (glob 'debian/sediment-profiles/*') {
         next if $name =~ m{/sediment\.conf$};
@@ -82,14 +82,14 @@ if ($wanted && !has_functions()) {
     $wanted = 0;
 }
 
-# The call graphs of a build for its own sake: DEB_BUILD_OPTIONS=sediment-graphs. Objects are the same.
+# DEB_BUILD_OPTIONS=sediment-graphs: a build that also writes call graphs. Objects stay the same.
 if (get_buildoption('sediment-graphs')) {
     my $plugin = $ENV{SEDIMENT_PLUGIN} // '/usr/libexec/sediment/sediment.so';
     my $graphs = getcwd() . '/debian/.debhelper/sediment/graphs';
     if (-e $plugin) {
         make_path($graphs);
         $ENV{SEDIMENT_GV_DIR} = $graphs;
-        # A compiler's answer out of a store brings no graph.
+        # An object from ccache comes without a graph.
         $ENV{CCACHE_RECACHE} = 1;
         for my $language (qw(CFLAGS CXXFLAGS FFLAGS FCFLAGS LDFLAGS)) {
             appended($language, "-fplugin=$plugin", ' ') if exists $ENV{$language};
@@ -103,17 +103,17 @@ if (get_buildoption('sediment-graphs')) {
 
 my $state = getcwd() . '/debian/.debhelper/sediment';
 
-# Folders in which compilers look for programs of theirs, in front of what is there.
+# Adds a folder where compilers look for their programs, before the folders that are already set.
 sub found_by_compilers {
     my ($folder) = @_;
     $ENV{COMPILER_PATH} = join ':', $folder, grep { $_ ne '' && $_ ne $folder } split /:/, $ENV{COMPILER_PATH} // '';
 }
 
-# Programs that stand in front of GCC's own compilers: they use the plugin where a variable says so, and no flag names it.
+# Scripts that run before GCC's own compilers: they load the plugin if a variable is set, so no flag names it.
 my $compilers = $ENV{SEDIMENT_COMPILERS} // '/usr/libexec/sediment/compilers';
 
-# Blocks numbered, for a recording of what runs inside functions: DEB_BUILD_OPTIONS=sediment-blocks. The code is the same,
-# but on top of counters, where less of it is copied.
+# DEB_BUILD_OPTIONS=sediment-blocks: numbers blocks, for a recording of the code that runs inside functions. The code stays the same,
+# except with counters, where less code is copied.
 if (get_buildoption('sediment-blocks')) {
     if (-d $compilers) {
         $ENV{SEDIMENT_NUMBER_BLOCKS} = 1;
@@ -146,12 +146,12 @@ if ($wanted) {
         found_by_compilers($compilers);
         for my $kind (@kinds) {
             $ENV{ 'SEDIMENT_' . uc $kind } = "$state/$kind";
-            # ccache knows nothing of the plugin.
+            # ccache does not detect the plugin.
             $ENV{CCACHE_EXTRAFILES} = join ':', grep { defined } $ENV{CCACHE_EXTRAFILES}, "$state/$kind";
         }
     }
     for my $language (@languages) {
-        # dh computed the flags before it read this file; a debian/rules that asks dpkg-buildflags again is told by the second.
+        # dh computed the flags before it read this file. A debian/rules that calls dpkg-buildflags again gets the second setting.
         appended($language, $sections, ' ') if exists $ENV{$language};
         appended($_, $sections, ' ') for variables($language);
     }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# The package foo with its programs linked in the order of profiles/foo.gv. The compiler's wrapper finds its linker by itself, so -B names
-# ours. Flags that the package sets stay.
+# The package foo with its programs linked in the order of profiles/foo.gv. The compiler's wrapper has its own path to the linker, so -B
+# names the linker of sediment. Flags that the package sets stay.
 { pkgs, sediment }:
 
 pkgs.foo.overrideAttrs (old: {

@@ -6,5 +6,5 @@ SRC_URI += "file://profiles/foo.gv"
 CFLAGS:append = " -ffunction-sections"
 CXXFLAGS:append = " -ffunction-sections"
 export COMPILER_PATH = "${STAGING_LIBEXECDIR_NATIVE}/sediment/ld"
-# Files of SRC_URI lie in UNPACKDIR since Yocto 5.1, in WORKDIR before.
+# Files of SRC_URI are in UNPACKDIR since Yocto 5.1, in WORKDIR before.
 export PROF_DIR = "${@d.getVar('UNPACKDIR') or d.getVar('WORKDIR')}/profiles"

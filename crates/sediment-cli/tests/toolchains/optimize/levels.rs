@@ -126,7 +126,7 @@ fn words_of_both_are_the_packages() {
             .map(str::to_owned)
             .collect()
     };
-    let of_package = "`sediment optimize` has the same words.";
+    let of_package = "`sediment optimize` uses the same options.";
     for (own, package, proof, least) in
         [("const FEWER", of_package, "\nfewer=", 2), ("const LEAN", "-fno-peel-loops \"$@\"", "\nlean=", 5)]
     {
