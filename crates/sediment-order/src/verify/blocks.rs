@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The linked ELF against the counts of blocks it was compiled by: which functions were split, which not, and how much of what was recorded
-//! lies in cold parts.
+//! Compares the linked ELF with the block counts that it was compiled with: which functions were split, and the share
+//! of the recorded weight in cold parts.
 //!
 //! The file, or its debug file, needs a map of its blocks (`-fplugin-arg-sediment-blocks`). **Weight** of a block is its
 //! count times the bytes of its code: about the bytes that were executed.
@@ -56,7 +56,8 @@ impl BlockLayout {
     }
 }
 
-/// Executions that the plugin has to expect of a block before a count of zero makes it cold: `least_expected` of gcc-plugin/flow.cc.
+/// Least number of executions that the plugin must expect of a block to treat a count of zero as cold: `least_expected`
+/// of gcc-plugin/flow.cc.
 const LEAST_EXPECTED: u128 = 4;
 
 /// A function whose blocks were counted.
@@ -164,8 +165,9 @@ pub fn blocks(
     Ok(BlocksReport { functions })
 }
 
-/// The parts of a function, of those that may be its own. Link-time optimisation numbers local functions of one name in the order of the
-/// units, which another build need not share: the function with a counted graph comes first, then the one of the same name.
+/// Chooses, from the candidate parts, the ones that belong to a function. Link-time optimisation numbers local
+/// functions of one name in the order of the units, which another build need not share: the function with a counted
+/// graph comes first, then the one of the same name.
 fn parts_of<'a>(
     profile: &Profile,
     function: FunctionIndex,
@@ -195,7 +197,7 @@ fn end_of(part: &BinaryFunction) -> u64 {
     part.address.saturating_add(part.size)
 }
 
-/// The state of one function, of which the file has these parts.
+/// Computes the state of one function from its parts in the file.
 fn judged(
     profile: &Profile,
     function: FunctionIndex,

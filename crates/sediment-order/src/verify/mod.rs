@@ -6,22 +6,23 @@
 //!
 //! 1. *In order*: it belongs to the heaviest subsequence of the order whose addresses ascend (the longest one if several are equally
 //!    heavy).
-//! 2. *Side by side*: it lies in a stretch of memory of at least two functions, all of which are asked for, and at least half of
-//!    them in order. Without this, heavy functions scattered over a program that no order was applied to would count. Functions
-//!    that lie alone take no part in the first rule either, or a heavy one far off would put all others out of order.
+//! 2. *Side by side*: it belongs to a contiguous run of at least two ordered functions, at least half of which are in
+//!    order. Without this, heavy functions scattered over a program that no order was applied to would count. Isolated
+//!    functions are also ignored by rule 1; otherwise a single heavy one far away could put all others out of order.
 //!
 //! Runs of at least [`FOLLOWED`] functions in ascending order also count in a stretch whose functions are mostly out of order, if the rest
 //! of the stretch is in no recognisable order. Runtimes without function sections are such stretches. A link without the order has no such
 //! runs.
 //!
-//! A function that the binary has as clones alone is found at these. Local functions of the same name are
-//! distinguished where the order names their objects and the binary their source files.
+//! If the binary has only clones of a function, the function is looked up at their addresses. Local functions of the
+//! same name are distinguished if the order names their objects and the binary their source files.
 //!
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! **In force.** Where an order is close to that of the sources, functions lie as ordered in a file that never got it.
-//! [`VerifyReport::as_linked_without`] tells such files by the objects of the link, else by the source files of local functions.
+//! **Applied.** If an order resembles the order of the sources, functions are placed as ordered even in a file that was
+//! linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by the
+//! source files of local functions.
 //!
 //! A function that is not placed as ordered has a [`Reason`]. The input sections cannot be seen in the linked file, only in its object
 //! files, if these are available. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
@@ -138,9 +139,9 @@ impl VerifyReport {
     }
 }
 
-/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by which the
-/// profile's cluster is found. Names asked for twice count once, where they stand first. `objects`: what the file was linked
-/// of, as far as it is at hand, for the reasons.
+/// Compares a linked binary with the order it was linked with; `file_name` is the base name of the binary's file, by
+/// which the profile's cluster is found. A name that is listed twice counts once, at its first place. `objects`: the
+/// inputs of the link, if available; they improve the reasons.
 ///
 /// # Errors
 /// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
@@ -294,8 +295,8 @@ fn wanted<'a>(
     (wanted, elsewhere)
 }
 
-/// Names of the profile that no order lists, by the one address at which they are: an order that lists another name of the same
-/// function (a C++ constructor has two) asks for them all the same.
+/// Collects the profile's names that the order does not list and that have exactly one address, by this address. If the
+/// order lists another name at that address (a C++ constructor has two), the function counts as listed.
 fn not_asked_by_address<'a>(
     asked: &HashSet<&str>,
     symbols: &BinarySymbols<'_>,
@@ -322,7 +323,7 @@ struct PlacedFunctions {
 }
 
 impl PlacedFunctions {
-    /// `without_cold`: as if cold parts that nobody asks for were not there.
+    /// `without_cold`: ignores unlisted cold parts.
     fn of(wanted: &[WantedFunction<'_>], symbols: &BinarySymbols<'_>, without_cold: bool) -> Self {
         let stretches = stretches(wanted, symbols, without_cold);
         let accompanied: HashSet<u64> = stretches
@@ -398,8 +399,8 @@ impl PlacedFunctions {
 /// Functions of a run that no link without the order has.
 const FOLLOWED: usize = 16;
 
-/// The runs of at least [`FOLLOWED`] functions of a stretch that lie in the sequence of the order, where the rest has no order: of its
-/// functions, less than a quarter lie in sequence.
+/// Finds the runs of at least [`FOLLOWED`] functions in order within a stretch, if less than a quarter of its other
+/// listed functions are in order.
 fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a [u64]> {
     let turn = |address: &u64| turns.get(address).copied();
     let runs = stretch.chunk_by(|one, next| turn(one).zip(turn(next)).is_some_and(|(one, next)| one < next));

@@ -30,7 +30,8 @@ pub enum Reason {
     /// It belongs to the files that the compiler links into every program (`crt1.o`, `crtbegin.o`): none has a section for each
     /// function, and no option changes that.
     OfStartFiles,
-    /// Its object shows that it has one, and the linker placed it as if it had no such line.
+    /// Its object shows that it has a section of its own, but the linker placed the section as if the order did not
+    /// list it.
     NotPassed(InputSection),
     /// It lies among unlisted functions, and no object is at hand to tell why.
     AmongUnlisted,

@@ -164,8 +164,8 @@ impl Neighbours {
     }
 }
 
-/// The next known function behind each in memory. Those of another group of the same object count as not there: some linkers
-/// gather them, and others leave them.
+/// Finds the next known function after each one in memory. Functions of another group of the same object are skipped:
+/// some linkers gather them, and others leave them.
 fn next_in_memory(known: &[LocatedFunction]) -> HashMap<u64, u64> {
     let mut by_address = known.to_vec();
     by_address.sort_unstable_by_key(|function| function.address);
