@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From executed instructions to blocks of functions, where a binary at hand says which block its code is of.
+//! Maps executed instructions to basic blocks of functions, if an available binary contains a block map.
 
 use super::dsos::{At, BinaryView, Dsos};
 use super::early::{self, SAMPLED_BYTES};
@@ -95,8 +95,8 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: FunctionBlockCou
     }
 }
 
-/// Samples of a function, or of its blocks by branch records, below which they do not tell which of its code is cold. By this number, a share of
-/// 2 % of what runs is seen once.
+/// Least number of samples of a function, or of its blocks in branch records, to decide which of its code is cold. With
+/// this many samples, code with 2 % of the executions is expected once.
 const SAMPLES: u128 = 50;
 
 /// The executions of a function's blocks below which they do not tell which of its code is cold; 0 where all were counted.
@@ -186,9 +186,10 @@ impl BlockFunctions<'_> {
         FunctionKey::new(Some(self.label.as_bytes()), whole.as_bytes(), file.map(str::as_bytes))
     }
 
-    /// Counts of what was executed. Of the counts of a block's instructions the middle one is taken: compilers merge equal instructions of
-    /// several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that begin at `unwatched` are unknown unless
-    /// other code of theirs has a count. Functions with fewer executions of blocks than `least` have none.
+    /// Counts of what was executed. A block's count is the median of the counts of its instructions: compilers merge
+    /// equal instructions of several blocks, and callgrind adds what runs in a linkage stub to the call. Blocks that
+    /// begin at `unwatched` are unknown unless other code of theirs has a count. Functions with fewer executions of
+    /// blocks than `least` have none.
     fn executed(
         &self,
         stretches: &[(u64, u64, u128)],
@@ -231,7 +232,8 @@ impl BlockFunctions<'_> {
         functions
     }
 
-    /// Counts of what was sampled: a block's cost for each [`SAMPLED_BYTES`] of its code, as larger ones are met more often.
+    /// Counts of what was sampled: a block's cost per [`SAMPLED_BYTES`] of its code, because a sampler hits larger
+    /// blocks more often.
     fn sampled(
         &self,
         samples: &[(&Spot, u128)],

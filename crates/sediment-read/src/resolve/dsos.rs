@@ -255,7 +255,7 @@ impl<'a> Dsos<'a> {
         self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
     }
 
-    /// The DSOs at hand with an address without a name, whose build nothing names: without a build-id, recorded or in the file.
+    /// Lists the available DSOs that have unnamed addresses, and no build-id in the recording or none in the file.
     pub(super) fn without_build_id(&self, recording: &Recording) -> Vec<DsoId> {
         let nameless = with_nameless(recording);
         let known = |id: &DsoId| {
@@ -378,8 +378,8 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// True if calls from the same DSO land so far behind the first byte: on 64-bit Power they skip the two
-    /// instructions that find the table of contents.
+    /// True if `inside` is the offset of the local entry point, where calls from the same DSO land: on 64-bit Power
+    /// they skip the two instructions that find the table of contents.
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
@@ -396,7 +396,7 @@ impl<'a> BinaryView<'a> {
         self.binary
     }
 
-    /// True where instructions are of many sizes, so that most addresses are within one.
+    /// True for instruction sets with instructions of many sizes: most addresses are inside an instruction.
     pub(super) fn has_odd_instructions(&self) -> bool {
         self.binary.arch.as_deref().is_some_and(|arch| matches!(arch, "x86_64" | "i686"))
     }

@@ -183,7 +183,8 @@ fn counts_of_blocks(graph: &EarlyGraph, statements: &Statements) -> Option<Vec<O
     is_known.then(|| counts.into_iter().map(count_of_block).collect())
 }
 
-/// The middle count of statements: of the firm ones the higher of two, if there are any, else of the others the lower.
+/// Returns the median count of the firm statements (the higher of two middle counts); without firm ones, of all
+/// statements (the lower).
 fn count_of_block(mut statements: Vec<StatementExecutions>) -> Option<u64> {
     let has_firm = statements.iter().any(|known| known.is_firm);
     statements.retain(|known| known.is_firm || !has_firm);

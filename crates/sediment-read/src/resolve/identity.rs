@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Recorded addresses that must fit a file's code to prove that it is the recorded file.
 const ENOUGH: usize = 12;
-/// Divisor: the part of the addresses that may be misplaced: code written by hand, interrupts between the parts of an instruction.
+/// At most one in this many addresses may be misplaced, because of hand-written code or interrupts inside an
+/// instruction.
 const DOUBT: usize = 8;
 /// Addresses of one file that are looked at, evenly spread.
 const MOST: usize = 4096;
@@ -179,7 +180,7 @@ fn doubt(recording: &Recording, id: DsoId, facts: FileFacts, files: &dyn Files) 
     }
 }
 
-/// A recorded part of a file that its code has not.
+/// Finds a recorded range of a file that is not in the file's code.
 fn foreign_part(recording: &Recording, view: &BinaryView<'_>, id: DsoId) -> Option<(u64, u64)> {
     const PAGE: u64 = 0x1_0000;
     let file = recording.file(id)?;

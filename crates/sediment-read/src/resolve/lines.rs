@@ -54,8 +54,8 @@ pub fn lines(
     Ok((lines, skipped))
 }
 
-/// Calls by the line that they stand in, of inlined functions too. Of stacks the innermost call counts, as for Go's compiler: a call into code
-/// that samples met.
+/// Calls by the line that they stand in, of inlined functions too. In each stack only the innermost call counts, as in
+/// Go's compiler: the call into the sampled code.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when no call has a line.
@@ -148,7 +148,8 @@ impl InlineSources {
         self.0.get(&id)
     }
 
-    /// The functions at a recorded address, the innermost first; at that of a call, which lies before the address that it returns to.
+    /// Finds the functions at a recorded address, innermost first. For a return address, finds the functions at the
+    /// call before it.
     fn frames(&self, recording: &Recording, dsos: &Dsos, at: u32, is_return: bool) -> Vec<InlineFrame<'_>> {
         let place = &recording.addresses()[at as usize];
         let found = place.dso.and_then(|id| Some((self.of(id)?, address_in(dsos.view(id)?, &place.spot)?)));

@@ -399,7 +399,8 @@ fn add_functions(
     functions
 }
 
-/// Adds the passages and returns the weight of those that turned out to be no calls, and of the calls that stubs made for others.
+/// Adds the transfers. Returns the weight of the transfers that are not calls, and the weight of the calls made by
+/// stubs.
 fn add_transfers(
     profile: &mut Profile,
     recording: &Recording,
@@ -511,7 +512,7 @@ fn refuse_beyond_unit(profile: &Profile) -> Result<()> {
         .with_hint("is the recording damaged, or are its numbers not counts?"))
 }
 
-/// Gives each cluster its build-id, which the addresses of functions without names are of.
+/// Sets the build-id of each cluster: the addresses of unnamed functions hold for that build only.
 fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     let labels: Vec<String> = profile.dsos().keys().cloned().collect();
     for label in &labels {
