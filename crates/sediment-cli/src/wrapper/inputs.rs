@@ -10,11 +10,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The most that is read of an input, and of all of a link.
+/// Largest number of bytes read from one input, and from all inputs of a link.
 const LARGEST_INPUT: u64 = 2 << 30;
 const LARGEST_INPUTS: u64 = 16 << 30;
 
-/// A word of the command line that names a pipe, a socket or a device: who opens it first has it.
+/// Finds an argument that names a pipe, a socket or a device. Reading consumes it, so it is left for the linker.
 pub(super) fn read_once(line: &LinkLine) -> Option<PathBuf> {
     let inputs = line.inputs.iter().filter_map(|input| match input {
         LinkInput::Path(path) => Some(path),

@@ -17,9 +17,9 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
-/// The outcome of a link without an order, as no order is better.
+/// Outcome of a link that is left without an order because the linker's layout is better.
 pub(crate) const BEST_AS_LINKED: &str = "best as linked";
-/// The same for people.
+/// The same outcome in messages.
 pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";
 
 /// True if a build wants its links logged.
@@ -250,7 +250,7 @@ pub(super) fn failed(line: &LinkLine, order: &Ordered, file: &OrderFile, said: &
 /// Reason for a link without an order, and its code where it is an error.
 type MissingOrderReason<'a> = (&'a str, Option<ErrorCode>);
 
-/// A link that was done as without sediment, how long it took, and the profile that it has all the same.
+/// Logs a link that was done unchanged, with its duration and the profile found for it, if any.
 pub(super) fn left(
     line: &LinkLine,
     why: MissingOrderReason<'_>,

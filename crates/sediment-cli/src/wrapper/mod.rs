@@ -197,7 +197,7 @@ impl WrappedLink<'_> {
             self.tell_of_counters();
             return Ok(first.exit_code());
         }
-        // Whether it is the order's fault shows without it.
+        // Link again without the order, to find out whether the order caused the failure.
         let second = self.linker.run(self.arguments, false)?;
         second.pass_on(self.ui)?;
         if second.successful() {
@@ -252,7 +252,7 @@ impl WrappedLink<'_> {
         self.left(&why.to_string(), Some(why.code()), origin)
     }
 
-    /// The same of a link that nobody asks to be ordered.
+    /// Does the same for a link that nobody asks to be ordered.
     fn without_order(&self, why: &str, origin: Option<&Origin>) -> Result<ExitCode> {
         self.left(why, None, origin)
     }
@@ -264,7 +264,7 @@ impl WrappedLink<'_> {
         })
     }
 
-    /// Links without an order, as no order is better.
+    /// Links without an order, because the linker's layout is better.
     fn best_as_linked(&self, origin: &Origin) -> Result<ExitCode> {
         self.ui.note(&format!("{}: not ordered: {}", self.line.output_name(), log::STARTS_BEST));
         self.unchanged(|ended, took| match ended.success() {
@@ -284,8 +284,8 @@ impl WrappedLink<'_> {
         Ok(linker::exit_code(ended))
     }
 
-    /// The order of the program as the linker made it without one, by which goals are compared. None where that program does not tell where
-    /// its functions are, as the linker strips it.
+    /// Computes the order against the program linked without an order, to compare goals. `None` if that program does
+    /// not contain the places of its functions, for example because the link strips it.
     fn compared_with_linked(&self, chosen: &Chosen, request: &OrderRequest<'_>) -> Option<Ordering> {
         let name = self.line.output_name();
         let binary = read_binary(&log::output(self.line)).ok()?;

@@ -33,7 +33,7 @@ struct ProfilePlace {
     path: PathBuf,
     /// Further files with a profile of this label, which do not count.
     also_in: Vec<PathBuf>,
-    /// Read already, as its clusters had to be known.
+    /// The profile, if it was already read to find its clusters.
     profile: Option<SharedProfile>,
 }
 
