@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From one sequence of functions to the [`Order`] that is written: groups for start-up and steady state.
+//! Divides one sequence of functions into the [`Order`] that is written: groups for start-up and steady state.
 //!
 //! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside its caller, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few

@@ -41,8 +41,7 @@ impl LeftOutMisses {
 
 /// Leaves out each trace of a request, or each half of a single one. The others make an order.
 ///
-/// # Errors
-/// Those of [`compute_built`] and [`ForecastProgram::new`].
+/// # Errors The errors of [`compute_built`] and [`ForecastProgram::new`].
 pub fn over_traces(
     profile: &Profile,
     built: &BuiltGraph,
@@ -88,8 +87,8 @@ fn parts<'a>(workloads: &[WeightedTrace<'a>]) -> Vec<(Cow<'a, Trace>, u64)> {
     workloads.iter().map(|workload| (Cow::Borrowed(workload.trace), workload.weight)).collect()
 }
 
-/// A graph without the calls of a part: counts shrink with the share of a function's uses that lie in the rest. Functions that no
-/// trace has keep theirs.
+/// A graph without the calls of a part: counts shrink with the share of a function's uses that are in the rest.
+/// Functions that no trace has keep theirs.
 fn without(graph: &CallGraph, part: &Trace, rest: &[WeightedTrace<'_>]) -> Result<CallGraph> {
     let uses = |traces: &mut dyn Iterator<Item = &Trace>| {
         let mut uses = vec![0_u64; graph.len()];
