@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A clock that does not jump, watched by one that may.
+//! Monotonic clock that also detects jumps of the wall clock.
 
 use std::time::{Instant, SystemTime};
 

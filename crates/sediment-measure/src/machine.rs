@@ -61,7 +61,7 @@ impl Sysfs<'_> {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The value behind the first line that begins with this key and a colon.
+    /// The value in the first line that begins with this key and a colon.
     fn cpuinfo(&self, text: &str, key: &str) -> Option<String> {
         let mut lines = text.lines().filter_map(|line| line.split_once(':'));
         let value = lines.find(|(name, _)| name.trim() == key)?.1.trim();
