@@ -8,9 +8,9 @@
 //! printed summaries           mean and coefficient of variation         Welch's interval, to first order
 //! ```
 //!
-//! With several links the interval speaks of builds in general: of a link that was not measured. Over blocks it would speak of
-//! these very files alone. Ratios are taken on logarithms; a metric with a zero or negative value has no ratio, and then its
-//! differences are taken as they are.
+//! With several links the interval holds for any link of the build, also for links that were not measured. Over blocks
+//! it would hold for the measured files alone. Ratios are taken on logarithms; a metric with a zero or negative value
+//! has no ratio, and then its differences are taken as they are.
 
 use super::data::Experiment;
 use super::samples::{MetricValue, MetricValues};

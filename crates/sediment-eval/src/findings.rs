@@ -16,7 +16,7 @@ pub struct Analysis {
     pub variants: Vec<Variant>,
     /// Index of the baseline.
     pub baseline: usize,
-    /// The metrics that were read, and behind them those that follow.
+    /// The measured metrics, then the derived ones.
     pub metrics: Vec<Metric>,
     /// Relative difference below which builds count as equivalent.
     pub margin: f64,
@@ -49,7 +49,8 @@ pub struct WorkloadAnalysis {
     pub layout_noise: Option<LayoutNoise>,
     /// Stability of the machine, by the headline.
     pub stability: Option<Stability>,
-    /// On the headline, every two builds but those with the baseline; p-values are adjusted over these, after Holm.
+    /// All pairs of builds without the baseline, compared on the headline; p-values are adjusted over these pairs,
+    /// after Holm.
     pub pairs: Vec<Comparison>,
     /// Effects of the factors on the headline; None without factors, or why there are none.
     pub factors: Option<std::result::Result<Vec<FactorEffect>, String>>,
@@ -62,7 +63,7 @@ pub struct WorkloadAnalysis {
 /// How far two links of the same code differ on the headline because of where their code lies, and what that rests on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutNoise {
-    /// The floor as a share: as many differences as the confidence says are smaller.
+    /// The floor as a share. With a confidence of 95 %, 95 % of the differences between two links are smaller.
     pub floor: Interval,
     /// Number of links.
     pub layouts: usize,

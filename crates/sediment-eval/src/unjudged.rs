@@ -28,7 +28,8 @@ pub(super) fn reasons(
 /// Exit code and output of a run.
 type Results<'a> = (Option<i32>, &'a str);
 
-/// Each link that always had one result, in two runs or more; None where a link had several, as programs that print their time have.
+/// Collects the result of each link, if every link always had one result, in at least two runs. `None` if a link had
+/// several, for example because the program prints the time.
 fn results(whole: &Experiment, workload: usize, build: usize) -> Option<BTreeSet<Results<'_>>> {
     let mut links: BTreeMap<u32, Vec<Results<'_>>> = BTreeMap::new();
     let runs = whole
