@@ -72,7 +72,7 @@ impl Joining for Supervisor<'_> {
         Ok(())
     }
 
-    /// They are followed as what is not recorded, until they stop at the end.
+    /// Follows these threads without recording them, until they stop at the end of the recording.
     fn leave(&mut self, process: Pid, threads: &BTreeSet<Pid>) {
         for thread in threads {
             self.threads.entry(*thread).or_insert_with(|| FollowedThread::unrecorded(process));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs that have a file and the room alike map the same stubs,
-//! which are made and written once.
+//! Room for stubs in the shared memory. Stubs depend on distances alone, so programs with the same distance between a
+//! file and its room map the same stubs, which are made and written once.
 
 use super::counters::{FILES, FileCounters};
 use super::entrance::Region;

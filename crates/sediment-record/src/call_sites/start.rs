@@ -91,7 +91,7 @@ pub(super) fn available() -> Result<()> {
     let process = waiting.process;
     let seized = ptrace::seize(process, ptrace::Options::empty())
         .map_err(|error| refusal::not_allowed(process, true, error));
-    // It ends as it is not let go.
+    // Dropping `waiting` ends the program, because it was never released.
     drop(waiting);
     starting::wait_for_end(process);
     seized

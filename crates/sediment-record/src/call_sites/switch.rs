@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Switches the code of a process whose threads stand still: to the stubs, or back to what the file has.
+//! Switches the code of a process whose threads stand still: to the stubs, or back to the code of the file.
 //!
 //! For a call through a register, the instructions before it move into the stub, so the bytes there differ between the two states. A thread
 //! that stands among them, or continues there when a signal handler returns, must find the bytes that it left. If possible, the thread's
@@ -21,21 +21,21 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SwitchedSites {
     All,
-    /// Those that are counted in bursts alone.
+    /// Sites that are counted only in bursts.
     Sampled,
 }
 
-/// What has become of the code of a process.
+/// Result of switching the code of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switched {
     Whole,
-    /// A thread stood in the way of a site.
+    /// All sites except those whose bytes a thread was executing, or returns to from a signal handler.
     InPart,
-    /// All but what is no more as it was: the program has changed it, or mapped another file there.
+    /// All sites except those that the program has changed or mapped over.
     ButForChanges,
     /// Threads did not stop.
     Running,
-    /// It cannot be written to.
+    /// The code cannot be written to.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl ProgramImage {
     ) -> io::Result<Switched> {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped_among(mapped)).collect();
         let (mut kept, mut others) = (BTreeSet::new(), 0);
-        // What lies in the place of a file now may still be it.
+        // The mapping that is now in the place of a file may still be this file.
         let is_unclear = |file: &FileInMemory| {
             let is_there = |mapping: &ProcessMapping| file.range.contains(&mapping.range.start);
             file.is_mapped && !file.is_mapped_among(mapped) && mapped.iter().any(is_there)
