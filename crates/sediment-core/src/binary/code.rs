@@ -141,7 +141,7 @@ fn by_local_functions(binary: &Binary) -> Vec<Option<&str>> {
     before.into_iter().zip(after).map(|(before, after)| before.filter(|_| before == after)).collect()
 }
 
-/// For each item what is known of it, or else of the last one before it.
+/// Fills each unknown item with the last known one before it.
 fn nearest<'a>(items: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<&'a str>> {
     let mut last = None;
     items

@@ -95,7 +95,7 @@ pub(super) fn is_program(bytes: &[u8]) -> bool {
 
 /// The texts of `.comment`, each once.
 pub(super) fn producers(bytes: &[u8]) -> Vec<String> {
-    /// A program of very many compilers lists the first.
+    /// Limit of texts; further compilers are dropped.
     const MOST: usize = 12;
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let section = object::Object::section_by_name(&file, ".comment");
@@ -253,7 +253,7 @@ fn drop_untyped_within(functions: &mut Vec<BinaryFunction>) {
         .map(|function| (function.address, function.address.saturating_add(function.size.max(1))))
         .collect();
     typed.sort_unstable();
-    // Where the functions that begin at or before each one end at the latest.
+    // Running maximum of the ends of all functions up to here.
     let mut reach = 0;
     for (_, end) in &mut typed {
         reach = reach.max(*end);
@@ -309,9 +309,10 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
 
     /// The function symbols of a table. A local symbol belongs to the STT_FILE symbol before it.
     ///
-    /// Assembler code may leave out the types of its symbols (STT_NOTYPE). Of those in code, these are functions, as they are to nm
-    /// and BOLT: the ones with a size, and global ones; but no mapping symbols (`$x`) or labels (`.L`), nothing at or within a function
-    /// that has its type, and nothing at the end of a section, such as what linkers define (`_etext`).
+    /// Assembler code may leave out the types of its symbols (STT_NOTYPE). Untyped symbols in code count as functions,
+    /// just as in nm and BOLT, if they have a size or are global. Exceptions: mapping symbols (`$x`), labels (`.L`),
+    /// symbols at or within a function that has its type, and symbols at the end of a section, such as those that
+    /// linkers define (`_etext`).
     fn functions(&self, table: &SymbolTable<'data, Elf>) -> Result<Vec<BinaryFunction>> {
         let mut found = Vec::new();
         let mut unit = SymbolUnit::default();

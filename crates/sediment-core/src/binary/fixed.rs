@@ -106,7 +106,7 @@ fn ends_of(name: &str) -> Vec<String> {
 /// True if code runs over its end: its last instruction is neither a jump, a return, a trap nor a call. False where the
 /// instruction set is not known.
 pub(super) fn runs_on(code: &[u8], isa: &Isa) -> bool {
-    // Zeros, as a made-up function has, are data.
+    // A body of zeros, such as in a synthetic test file, is data.
     if !(isa.begins_with_code)(code) || (isa.instruction)(code).is_none() || looks_ended(code, isa) {
         return false;
     }

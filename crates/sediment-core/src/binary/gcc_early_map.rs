@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The early map of sediment's plugin for GCC (`-fplugin-arg-sediment-early-ids`), the section `.debug.sediment_early`: which statements of
-//! the source the code at an address is of, and the control-flow graphs of these statements before inlining. gcc-plugin/early.cc and
-//! gcc-plugin/early_graph.cc are the writers.
+//! The early map of sediment's plugin for GCC (`-fplugin-arg-sediment-early-ids`), the section `.debug.sediment_early`:
+//! from which source statements the code at an address was compiled, and the control-flow graphs of these statements
+//! before inlining. gcc-plugin/early.cc and gcc-plugin/early_graph.cc are the writers.
 //!
 //! The section has records. Each begins with its version, a byte, 2; its kind, a byte; and the key of its unit, 8 bytes. Numbers without a
 //! stated size are ULEB128, others are in the file's order of bytes.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Source of the code at an address, function by function of what was inlined there, by DWARF.
+//! Reads from DWARF the source lines of an address, for each function inlined there.
 //!
-//! Beside the lines that [`super::source_lines`] gives, compilers need the first line of each function, and the discriminators by which
-//! they part the code of a line.
+//! In addition to the lines of [`super::source_lines`], compilers need the first line of each function, and the
+//! discriminators that divide the code of a line.
 
 use super::Files;
 use super::debug_data::in_file_or_debug_file;

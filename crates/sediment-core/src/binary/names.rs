@@ -146,8 +146,8 @@ fn without_rust_hash(name: &str) -> &str {
     }
 }
 
-/// The other name of a constructor or destructor of C++, complete or base (Itanium C++ ABI, 5.1.4.3): compilers make both one function
-/// where no base is virtual, and call its section after either. None for other names.
+/// The other name of a constructor or destructor of C++, complete or base (Itanium C++ ABI, 5.1.4.3): if there is no
+/// virtual base, compilers emit one function for both, and may name its section after either. `None` for other names.
 #[must_use]
 pub fn other_structor(name: &str) -> Option<String> {
     let bytes = name.as_bytes();

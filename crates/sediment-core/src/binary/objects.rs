@@ -42,14 +42,14 @@ pub struct ObjectFunction {
 pub enum ObjectPath {
     /// By the path that the linker is given.
     File(String),
-    /// A member of an archive, by the base name of that.
+    /// A member of an archive, identified by the archive's base name.
     Member {
         /// Base name of the archive.
         archive: String,
         /// Name of the member.
         member: String,
     },
-    /// By its source file, where it is not at hand: it is called after it, wherever it lies.
+    /// An object that is not available, identified by the source file that it is named after, in any folder.
     CompiledFrom(String),
 }
 
@@ -64,8 +64,8 @@ impl ObjectPath {
 /// The functions of a link's inputs.
 #[derive(Debug, Clone, Default)]
 pub struct InputObjects {
-    /// The objects, in the order of the inputs. Of an archive, the members that are linked come first, in the order in which GNU ld takes
-    /// them, then the others.
+    /// The objects, in the order of the inputs. The linked members of an archive come first, in the order in which GNU
+    /// ld takes them, then the others.
     pub paths: Vec<ObjectPath>,
     /// In the order of the objects.
     pub functions: Vec<ObjectFunction>,
