@@ -25,7 +25,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Processor time of a process under valgrind; of longer work, the beginning is simulated. And how much longer work takes there, about.
+/// Limit of the CPU seconds of a process under valgrind (only the beginning of longer work is simulated), and the
+/// approximate slowdown under valgrind.
 const SIMULATED: u64 = 30;
 const SLOWDOWN: f64 = 50.0;
 /// Number of instructions that figures of shortened work are of, and the nanoseconds that one takes at least: three a cycle, at 3.3 GHz.
@@ -33,7 +34,7 @@ const PER: u64 = 1_000_000_000;
 const INSTRUCTION: f64 = 0.1;
 /// Key of a row whose figures are of [`PER`] instructions, with the seconds that were simulated.
 pub(super) const SHORTENED: &str = "simulated_seconds";
-/// Processor time of a value, in seconds: shorter commands run several times for it, and at most so often.
+/// Least CPU seconds per measured value. Shorter commands are repeated, at most [`OFTEN`] times.
 const LEAST: f64 = 0.05;
 const OFTEN: f64 = 50.0;
 /// Bytes of a command's output that are compared.
@@ -41,7 +42,7 @@ const COMPARED: usize = 1 << 20;
 /// Event that judges where it is counted, and the name of a figure.
 const CYCLES: &str = "cycles";
 pub(super) const INSTRUCTIONS: &str = "instructions";
-/// Key that is true in a row whose command prints another result after.
+/// Key that is true if the command printed a different result with the new build.
 pub(super) const OTHER_OUTPUT: &str = "other_output";
 /// Simulated caches.
 const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", cachegrind::L1I)];

@@ -51,7 +51,7 @@ impl OptimizeJob<'_> {
             let bar = self.progress.begin(RunStep::Training(index), &format!("recording: {line}"), self.ui);
             let (profile, log) =
                 (self.state.path(&file_of(index)), self.state.path(&format!("training-{}.log", index + 1)));
-            // Of other commands.
+            // Remove a profile that an earlier run with other commands left.
             let _ = std::fs::remove_file(&profile);
             let mut words = vec![
                 files::own_program()?.into_os_string(),
@@ -62,7 +62,8 @@ impl OptimizeJob<'_> {
             words.extend(startup.then(|| OsString::from("--startup")));
             // Blocks have a recording of their own.
             words.extend(["--blocks", "never"].map(OsString::from));
-            // Where calls are counted, what runs close in time makes a better order; other methods record it or cannot.
+            // Affinity gives a better order. Only the counting of calls needs the option: other methods record affinity
+            // anyway, or cannot.
             words.push("--affinity".into());
             words.push("--".into());
             words.extend(runs::in_shell(line));

@@ -124,7 +124,7 @@ impl WorkFolder {
         Some(steps.into_iter().filter(|step| !outdated.contains(step)).collect())
     }
 
-    /// Continues after the last step, or begins again where a source of a build in place changed since then.
+    /// Continues after the last step, or begins again if a source of a build in place has changed since then.
     fn go_on(
         &mut self,
         tree: &Path,
@@ -133,7 +133,7 @@ impl WorkFolder {
         before: &Value,
         ui: &Ui,
     ) -> Result<()> {
-        // The first build in place leaves the list.
+        // The first build with `--in-place` writes the list of source files.
         let is_listed = self.request["in_place"] == true && self.has_done("build");
         let list = self.path(SOURCES);
         let change =

@@ -177,7 +177,7 @@ pub(super) fn run(tree: &Path, work: &Path, ui: &Ui) -> Result<()> {
     let is_ours = |path: &&PathBuf| tree::is_inside(path, tree) && files::elf_type(path).is_some();
     let removed =
         made.iter().filter(|path| is_new(path) && is_ours(path) && fs::remove_file(path).is_ok()).count();
-    // As many as can be.
+    // Put back every file that can be put back, then report the first error.
     let results: Vec<Result<()>> = saved.iter().map(Saved::put_back).collect();
     results.into_iter().collect::<Result<()>>()?;
     tree::remove(work).map_err(|error| {
