@@ -72,7 +72,7 @@ pub(crate) fn per_work(metric: &str, work: &str) -> String {
     format!("{metric} per {work}")
 }
 
-/// The experiment with its derived metrics added behind those it has.
+/// Appends the derived metrics to the metrics of the experiment.
 #[must_use]
 pub(crate) fn derive(experiment: &Experiment) -> Experiment {
     let mut whole = experiment.clone();

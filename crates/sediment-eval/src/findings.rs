@@ -60,7 +60,8 @@ pub struct WorkloadAnalysis {
     pub recommendation: String,
 }
 
-/// How far two links of the same code differ on the headline because of where their code lies, and what that rests on.
+/// How far two links of the same code differ on the headline because of the addresses of their code, and the data for
+/// this estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayoutNoise {
     /// The floor as a share. With a confidence of 95 %, 95 % of the differences between two links are smaller.

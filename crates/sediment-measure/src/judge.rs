@@ -266,7 +266,8 @@ fn as_option(time: Duration) -> String {
 /// Runs rounds until every interval decides or the time is over, and at least one. `layouts` has the number of layouts of each build. `cost`
 /// runs a layout of a build once; `elapsed` is the time since the first run.
 ///
-/// # Errors The errors of `cost`.
+/// # Errors
+/// The errors of `cost`.
 pub fn rounds(
     layouts: &[usize],
     limit: Duration,

@@ -34,7 +34,7 @@ pub(super) fn folders(list: &OsStr) -> Vec<PathBuf> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WrapperCaller {
     Gcc,
-    /// With the folders of its `-B`, and the one that it lies in.
+    /// With the folders of its `-B`, and the compiler's own folder.
     Clang(Vec<PathBuf>),
     Other,
 }

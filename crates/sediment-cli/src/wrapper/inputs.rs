@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Inputs of a link, as far as the linker can read them again.
+//! Inputs of a link that the linker can read again.
 
 use crate::files;
 use sediment_core::binary::objects::{ArchiveUse, InputObjects};
@@ -32,7 +32,7 @@ pub(super) fn is_read_once(found: &Metadata) -> bool {
     kind.is_fifo() || kind.is_socket() || kind.is_block_device() || (kind.is_char_device() && !is_null())
 }
 
-/// The functions of what is linked, as far as the files tell.
+/// Collects the functions that are linked, from the files that can be read.
 pub(super) fn read(line: &LinkLine) -> InputObjects {
     let lto = line.plugin.is_some();
     let mut objects = InputObjects::default();

@@ -183,7 +183,8 @@ impl RealLinker {
             .with_input(files::display(&self.path))
     }
 
-    /// Runs it to its end, and keeps what it says. `with_sections`: link-time optimisation is told to give functions sections.
+    /// Runs it to its end, and keeps its messages. `with_sections`: link-time optimisation is told to give functions
+    /// sections.
     pub(super) fn run(&self, arguments: &[OsString], with_sections: bool) -> Result<LinkerRun> {
         const OPTIONS: &str = "COLLECT_GCC_OPTIONS";
         let mut command = self.command();
@@ -238,13 +239,13 @@ impl LinkerRun {
         said.lines().find(|line| !line.trim().is_empty()).unwrap_or("nothing").to_owned()
     }
 
-    /// Its exit code, as a shell gives it.
+    /// Its exit code, in the form that shells use.
     pub(super) fn exit_code(&self) -> ExitCode {
         exit_code(self.0.status)
     }
 }
 
-/// Exit code of a program, as a shell gives it.
+/// Exit code of a program, in the form that shells use.
 pub(super) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code).unwrap_or(1))

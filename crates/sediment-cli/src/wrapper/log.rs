@@ -56,7 +56,7 @@ impl OrderFile {
         if let Some(folder) = folder() {
             let folder = files::folder(&folder)?;
             let name = escape::file_name(&line.output_name()).unwrap_or_else(|| "output".to_owned());
-            // Outputs of one name in several folders: the folder tells them apart.
+            // Outputs of one name in several folders are distinguished by the folder.
             let place = output(line);
             let tag =
                 place.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

@@ -57,7 +57,7 @@ pub(crate) fn called_as(arguments: &[OsString]) -> Option<String> {
     let name = files::base_name(Path::new(arguments.first()?));
     let last = name.rsplit('-').next().unwrap_or_default();
     let before = &name[..name.len() - last.len()];
-    // `ld.lld-19`: the number behind the dash belongs to the name.
+    // `ld.lld-19`: the number after the dash belongs to the name.
     let own = if last.bytes().all(|b| b.is_ascii_digit()) { before.trim_end_matches('-') } else { &name };
     let own = own.rsplit('-').next().unwrap_or_default();
     (own == "ld" || own.starts_with("ld.")).then_some(name)
@@ -123,7 +123,7 @@ pub(crate) fn run(name: &str, arguments: &[OsString]) -> Result<ExitCode> {
     link.in_order(Path::new(&folder))
 }
 
-/// Name of the folder of profiles beside the links of a wrapper's folder.
+/// Name of the folder of profiles next to the links of a wrapper's folder.
 pub(crate) const PROFILES: &str = "profiles";
 
 /// The folder of profiles that a wrapper's folder has, where this program was called by a path into it.
@@ -134,7 +134,7 @@ fn profiles_beside(called: &OsStr) -> Option<OsString> {
     access(&profiles, AccessFlags::F_OK).is_ok().then(|| profiles.into_os_string())
 }
 
-/// A response file, as far as it can be read without harm to the linker that reads it again.
+/// A response file, if it can be read without harm to the linker, which reads it again.
 fn response(name: &OsStr, most: u64) -> Response {
     let path = Path::new(name);
     match std::fs::metadata(path) {
@@ -301,7 +301,7 @@ enum Prepared {
     NoProfile,
     /// The profile asks for no order.
     BestAsLinked(Origin),
-    /// The linker fails without an order, as it will again.
+    /// The linker fails without an order, and will fail again.
     Unlinkable,
 }
 

@@ -61,7 +61,8 @@ pub struct BuiltGraph {
 /// its expected executions. Sizes come from the binary, else from the profile, else they are `UNKNOWN_SIZE`. Where the
 /// weights of a profile add up to more than a graph may have, all are divided by the same power of two, rounded up.
 ///
-/// # Errors If the selection has no function; the error names the programs in the profile. If no function has a name.
+/// # Errors
+/// If the selection has no function; the error names the programs in the profile. If no function has a name.
 pub fn build(profile: &Profile, selection: &Selection<'_>) -> Result<BuiltGraph> {
     let mut skipped = Skipped::default();
     let mut nodes = select(profile, selection, &mut skipped)?;

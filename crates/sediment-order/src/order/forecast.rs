@@ -107,7 +107,8 @@ impl OrderGain {
 impl<'a> ForecastProgram<'a> {
     /// The program that a graph was built of. Misses are counted over the traces, where there are any.
     ///
-    /// # Errors The errors of [`build()`].
+    /// # Errors
+    /// The errors of [`build()`].
     pub fn new(profile: &Profile, built: &'a BuiltGraph, traces: &'a [&'a Trace]) -> Result<Self> {
         let whole = build(profile, &Selection::Everything)?;
         let known: HashMap<&FunctionKey, FunctionId> = built.table.names().collect();

@@ -41,7 +41,8 @@ impl LeftOutMisses {
 
 /// Leaves out each trace of a request, or each half of a single one. The others make an order.
 ///
-/// # Errors The errors of [`compute_built`] and [`ForecastProgram::new`].
+/// # Errors
+/// The errors of [`compute_built`] and [`ForecastProgram::new`].
 pub fn over_traces(
     profile: &Profile,
     built: &BuiltGraph,

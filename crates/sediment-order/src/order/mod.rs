@@ -174,7 +174,8 @@ impl Ordering {
 
 /// Orders the selected functions of a profile.
 ///
-/// # Errors The errors of [`build()`] and [`compute_built`].
+/// # Errors
+/// The errors of [`build()`] and [`compute_built`].
 pub fn compute(profile: &Profile, selection: &Selection<'_>, request: &OrderRequest<'_>) -> Result<Ordering> {
     compute_built(profile, build(profile, selection)?, request)
 }

@@ -20,7 +20,7 @@
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! **Applied.** If an order resembles the order of the sources, functions are placed as ordered even in a file that was
+//! **In force.** If an order resembles the order of the sources, functions are placed as ordered even in a file that was
 //! linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by the
 //! source files of local functions.
 //!
@@ -94,9 +94,9 @@ pub struct VerifyReport {
     pub asked: u64,
     /// Functions that the order asks for, but that the profile has in other programs alone.
     pub elsewhere: u64,
-    /// Of those asked for: how many the binary has.
+    /// Number of listed functions that the binary has.
     pub found: u64,
-    /// Of those asked for: how many are placed as ordered.
+    /// Number of listed functions that are placed as ordered.
     pub placed: u64,
     /// Weight of all functions of the program.
     pub weight: u128,
@@ -106,22 +106,22 @@ pub struct VerifyReport {
     pub weight_placed: u128,
     /// `weight_placed` in millionths of `weight`, rounded down; 0 where nothing weighs.
     pub placed_parts_per_million: u64,
-    /// Pairs of functions asked for that lie in memory in the opposite order.
+    /// Pairs of listed functions that are in memory in the opposite order.
     pub inversions: u64,
     /// Bytes of the functions asked for that weigh something.
     pub hot_bytes: u64,
-    /// Pages of [`PAGE`] bytes in which they lie.
+    /// Pages of [`PAGE`] bytes that contain them.
     pub hot_pages: u64,
-    /// The fewest pages in which they could lie.
+    /// The fewest pages that could contain them.
     pub ideal_pages: u64,
-    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed
-    /// as ordered, or would be without the cold parts in between, and the functions do not lie [`as_linked_without`].
+    /// True if the order shows in the binary: at least one in ten of the functions found, and two of them, is placed as
+    /// ordered, or would be without the cold parts in between, and the functions are not placed [`as_linked_without`].
     /// If not, either no object has function sections or the linker did not get the order.
     ///
     /// [`as_linked_without`]: Self::as_linked_without
     pub in_force: bool,
-    /// True if the functions lie in the sequence of the link's inputs, where the order asks for another one: what is
-    /// placed as ordered would lie so without the order, too.
+    /// True if the functions are in the sequence of the link's inputs, although the order has another sequence: the
+    /// functions placed as ordered would be there without the order, too.
     pub as_linked_without: bool,
     /// The functions not placed as ordered: the heaviest first, then as they are asked for, then by name.
     pub misplaced: Vec<Misplaced>,
@@ -311,11 +311,11 @@ fn not_asked_by_address<'a>(
     by_address
 }
 
-/// Where the functions asked for are.
+/// Places of the listed functions.
 struct PlacedFunctions {
-    /// Addresses that lie as asked, in order and side by side.
+    /// Addresses of functions placed as ordered: in order and side by side.
     as_ordered: BTreeSet<u64>,
-    /// All addresses of the stretches of memory in which those lie.
+    /// All addresses of the stretches of memory that contain them.
     ordered_stretches: BTreeSet<u64>,
     /// True if a part of a stretch follows the order, and the rest of the stretch is in no recognisable order.
     has_followed_runs: bool,
@@ -518,7 +518,7 @@ fn parts_per_million(part: u128, whole: u128) -> u64 {
     (part * 1_000_000).checked_div(whole).unwrap_or(0) as u64
 }
 
-/// Bytes of these functions and pages in which they lie.
+/// Counts the bytes of these functions and the pages that contain them.
 fn pages<'a>(
     functions: impl Iterator<Item = &'a WantedFunction<'a>>,
     symbols: &BinarySymbols<'_>,

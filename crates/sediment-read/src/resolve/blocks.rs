@@ -99,12 +99,13 @@ fn add_graph(profile: &mut Profile, key: &FunctionKey, counted: FunctionBlockCou
 /// this many samples, code with 2 % of the executions is expected once.
 const SAMPLES: u128 = 50;
 
-/// The executions of a function's blocks below which they do not tell which of its code is cold; 0 where all were counted.
+/// Least number of executions of a function's blocks to decide which of its code is cold; 0 if all executions were
+/// counted.
 fn least_runs(recording: &Recording) -> u128 {
     if recording.samples_taken > 0 { SAMPLES } else { 0 }
 }
 
-/// The cost below which samples of a function do not tell which of its code is cold.
+/// Least cost of a function's samples to decide which of its code is cold.
 fn least_cost(recording: &Recording) -> u128 {
     let cost = recording.samples().iter().fold(0u128, |sum, (_, cost)| sum.saturating_add(*cost));
     let taken = if recording.samples_taken == 0 { cost } else { u128::from(recording.samples_taken) };
@@ -259,7 +260,7 @@ impl BlockFunctions<'_> {
         functions
     }
 
-    /// Adds what the map tells of functions. Counts of several functions that share their identity are removed.
+    /// Adds the map's data about functions. Counts of several functions that share their identity are removed.
     fn tell(&self, functions: &mut HashMap<FunctionKey, FunctionBlockCounts>, skipped: &mut Skipped) {
         let mut start_of: HashMap<FunctionKey, u64> = HashMap::new();
         for (function, file) in self.view.functions() {

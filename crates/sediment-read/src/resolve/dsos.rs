@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The DSOs of a recording: their labels, the binaries that are at hand, and what those say of an address or a name.
+//! The DSOs of a recording: their labels, the available binaries, and the meaning of an address or a name in these.
 
 use super::ResolveSettings;
 use crate::read::{DsoId, RecordedAddress, RecordedDso, Recording, Spot};
@@ -15,7 +15,7 @@ use sediment_core::skipped::{Nowhere, Reason, Skipped};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// A binary that is at hand.
+/// An available binary.
 pub(super) struct Loaded {
     bytes: Vec<u8>,
     binary: Binary,
@@ -64,7 +64,7 @@ pub(super) fn load(
     recording.dsos().iter().enumerate().map(load_one).collect()
 }
 
-/// True if the recording names another machine than the one whose files are at hand.
+/// True if the recording names another machine than the one whose files are available.
 fn is_from_elsewhere(recording: &Recording, files: &dyn Files) -> bool {
     recording.origin.host.as_ref().zip(files.host().as_ref()).is_some_and(|(recorded, here)| recorded != here)
 }
@@ -176,7 +176,7 @@ impl<'a> Dsos<'a> {
         self.dsos[id.0 as usize].view.as_ref()
     }
 
-    /// The DSO of an address, if it is one of which only the exported functions are known.
+    /// Finds the DSO of an address, if only the exported functions of this DSO are known.
     pub(super) fn stripped(&self, place: &RecordedAddress) -> Option<DsoId> {
         let id = place.dso?;
         self.view(id)?.is_stripped().then_some(id)
@@ -206,7 +206,7 @@ impl<'a> Dsos<'a> {
         found
     }
 
-    /// The labels of the binaries at hand that export a function of this name.
+    /// Lists the labels of the available binaries that export a function of this name.
     pub(super) fn definers(&self, name: &str) -> BTreeSet<&str> {
         let with_label = self.dsos.iter().filter_map(|dso| Some((dso.label.as_deref()?, dso.view.as_ref()?)));
         with_label.filter(|(_, view)| view.global(name).is_some()).map(|(label, _)| label).collect()
@@ -226,7 +226,7 @@ impl<'a> Dsos<'a> {
         owners.next().filter(|_| owners.next().is_none())
     }
 
-    /// The size of the exported function of this name in the DSO of this label, where it is at hand.
+    /// Finds the size of the exported function of this name in the DSO of this label, if the DSO is available.
     pub(super) fn global_size(&self, label: &str, name: &str) -> Option<u64> {
         let labelled = self.dsos.iter().filter(|dso| dso.label.as_deref() == Some(label));
         let functions = labelled.filter_map(|dso| dso.view.as_ref()?.global(name));
@@ -250,7 +250,7 @@ impl<'a> Dsos<'a> {
         labelled.any(|dso| dso.view.as_ref().is_some_and(|view| view.binary.unresolved))
     }
 
-    /// The architecture of the first binary at hand.
+    /// Returns the architecture of the first available binary.
     pub(super) fn arch(&self) -> Option<String> {
         self.dsos.iter().find_map(|dso| dso.view.as_ref()?.binary.arch.clone())
     }
@@ -284,7 +284,7 @@ impl<'a> Dsos<'a> {
         .collect()
     }
 
-    /// The labels of what is not at hand, sorted.
+    /// Lists the labels of the DSOs that are not available, sorted.
     pub(super) fn missing(&self) -> Vec<&str> {
         let missing: BTreeSet<&str> = self
             .dsos
@@ -533,7 +533,7 @@ fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The base name of a recorded source file, where it tells anything.
+/// Returns the base name of a recorded source file, if it is meaningful.
 pub(super) fn source_file(recorded: &[u8]) -> Option<String> {
     file_evidence(recorded).filter(|file| !file.starts_with('?') && acceptable(file.as_bytes()).is_some())
 }

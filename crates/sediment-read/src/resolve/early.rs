@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made before inlining.
+//! Converts executed instructions to counters of GCC's instrumentation, by the map of statements that the plugin made
+//! before inlining.
 //!
 //! 1. A final block (a block of the code as compiled) has one count: the median of its instructions (callgrind adds what runs in a linkage
 //!    stub to the call), or its samples for each 64 bytes.

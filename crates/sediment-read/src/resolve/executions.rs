@@ -56,7 +56,7 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// Those of a DSO.
+    /// Collects the stretches of a DSO.
     pub(super) fn of(
         code: &RecordedCode<'_>,
         recording: &Recording,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From recorded addresses to source lines, through what was inlined there, by the debug information of the binaries at hand.
+//! Maps recorded addresses to source lines, through inlined functions, with the debug information of the available
+//! binaries.
 
 use super::ResolveSettings;
 use super::dsos::{self, BinaryView, Dsos};
@@ -54,8 +55,8 @@ pub fn lines(
     Ok((lines, skipped))
 }
 
-/// Calls by the line that they stand in, of inlined functions too. In each stack only the innermost call counts, as in
-/// Go's compiler: the call into the sampled code.
+/// Collects calls by their source line, also the calls in inlined functions. In each stack only the innermost call
+/// counts, as in Go's compiler: the call into the sampled code.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when no call has a line.
@@ -219,7 +220,7 @@ fn add_calls(lines: &mut LineCounts, recording: &Recording, dsos: &Dsos, sources
             continue;
         }
         let site = site_of(innermost);
-        // A call of code that was never counted would have no line to stand behind.
+        // A call from code that was never counted would have no line to attach it to.
         if let Some(body) = body_of(lines, &caller).filter(|body| body.counts.contains_key(&site)) {
             let sum = body.calls.entry((site, callee.name.to_owned())).or_default();
             *sum = sum.saturating_add(saturated(count));

@@ -46,7 +46,7 @@ pub struct ResolveSettings {
 /// [`resolve_with`].
 ///
 /// # Errors
-/// As [`resolve_with`].
+/// The errors of [`resolve_with`].
 pub fn resolve(recording: &Recording, files: &dyn Files) -> Result<(Profile, Skipped)> {
     let Resolved { profile, skipped, .. } = resolve_with(recording, files, ResolveSettings::default())?;
     Ok((profile, skipped))
@@ -78,8 +78,8 @@ pub struct Resolved {
 /// end as a function.
 ///
 /// # Errors
-/// When a binary at hand is damaged, not the one that was recorded, or without any of the recorded names, and when nothing of
-/// the recording can be resolved, with what was missing.
+/// When an available binary is damaged, not the one that was recorded, or without any of the recorded names, and when
+/// nothing of the recording can be resolved, with what was missing.
 pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveSettings) -> Result<Resolved> {
     let mut skipped = Skipped::default();
     let mut loaded = dsos::load(recording, files, settings, &mut skipped)?;
@@ -228,7 +228,7 @@ fn binds_stubs(name: &str) -> bool {
     name.starts_with("_dl_runtime_resolve")
 }
 
-/// Files that the recording itself names for functions of one name, where no symbol table is at hand to tell.
+/// Collects the files that the recording itself names for functions of one name, if no symbol table is available.
 struct SourceFilesByName(HashMap<(Option<String>, String), BTreeSet<String>>);
 
 impl SourceFilesByName {
@@ -416,7 +416,7 @@ fn add_transfers(
         let same = caller.is_some() && caller == callee;
         if kind == TransferKind::Branch {
             let flow = dsos.flow(&recording.addresses()[from.0 as usize]);
-            // What a linkage stub jumps to was called by whoever called the stub.
+            // The caller of a linkage stub called the function that the stub jumps to.
             let through_stub = matches!(source, AddressMeaning::Stub { .. });
             let why = if flow == Flow::Return {
                 Some(NoCall::Return)
@@ -528,7 +528,7 @@ fn describe_dsos(profile: &mut Profile, dsos: &Dsos, skipped: &mut Skipped) {
     profile.keep_unresolved_where_nameless();
 }
 
-/// Refuses a recording of names that the binaries at hand do not have: not one of them, in any.
+/// Refuses a recording of names if no available binary has any of these names.
 fn check_names(recording: &Recording, dsos: &Dsos) -> Result<()> {
     let found = dsos.names_found(recording);
     if found.values().any(|(_, known)| *known) {
