@@ -52,7 +52,7 @@ pub struct Outlook {
 /// The same program before and after it is ordered.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OrderGain {
-    /// As it is linked.
+    /// In the linker's layout.
     pub before: Outlook,
     /// In the order.
     pub after: Outlook,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Divides one sequence of functions into the [`Order`] that is written: groups for start-up and steady state.
 //!
-//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, beside its caller, which
+//! **Problem.** A sequence by calls puts a function that runs once, when the program starts, next to its caller, which
 //! may run all the time: pages of the hot block are diluted. A sequence by first use makes a program start on few
 //! pages, but scatters its steady state over all of them.
 //!

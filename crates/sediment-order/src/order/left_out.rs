@@ -18,7 +18,7 @@ use std::borrow::Cow;
 /// More parts than this are not left out: each takes an order.
 pub const MOST_PARTS: usize = 8;
 
-/// Misses of the parts that were left out, with 64 entries, as the program is linked and in the orders of the rest.
+/// Misses of the parts that were left out, with 64 entries, in the linker's layout and in the orders of the rest.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct LeftOutMisses {
     before: f64,

@@ -236,7 +236,7 @@ pub fn compute_built(profile: &Profile, built: BuiltGraph, request: &OrderReques
         is_estimated,
         served: chosen,
         is_best_as_linked,
-        // By first use, no function keeps its place.
+        // In an order by first use, no function keeps its place.
         keeps_input_order: keeps_input_order && matches!(chosen, Some(Aim::Steady | Aim::Both)),
         kept: None,
     };

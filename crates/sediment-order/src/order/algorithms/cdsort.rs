@@ -465,7 +465,7 @@ impl Clustering {
         MergeGain { score: if take_reversed { reversed } else { forward }, reversed: take_reversed }
     }
 
-    /// Σ w · (D^-¼ − Z^-¼) with the caller's side in front, and with it behind.
+    /// Σ w · (D^-¼ − Z^-¼) with the caller's side first, and with it second.
     fn gain_of_calls(&self, link: u32, caller: ChainId, caller_size: u64, callee_size: u64) -> [f64; 2] {
         let (mut forward, mut reversed, mut apart) = (0.0, 0.0, 0.0);
         let mut at = link;

@@ -206,7 +206,7 @@ impl PageChains {
             let to = self.chains.position(call.callee);
             let from_one = self.chains.chain_of(call.caller) == one;
             for (sum, front) in short.iter_mut().zip([true, false]) {
-                // Whichever end lies in the chain that goes behind lies further by the size of the other.
+                // The end in the chain that comes second moves by the size of the first.
                 let (from, to) = match (from_one, front) {
                     (true, true) => (from, to + sizes[0]),
                     (false, true) => (from + sizes[0], to),

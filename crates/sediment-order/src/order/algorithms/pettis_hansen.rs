@@ -47,7 +47,7 @@ pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<Fu
     let mut closest: BinaryHeap<(u64, Reverse<(u32, u32)>)> =
         pairs.between.iter().map(|(&pair, &weight)| (weight, Reverse(pair))).collect();
     while let Some((weight, Reverse((low, high)))) = closest.pop() {
-        // Of pairs that grew, or of which one is gone, older entries are left behind.
+        // Pairs that grew, or that lost one chain, leave older entries.
         if pairs.neighbours[low as usize].get(&high) != Some(&weight) {
             continue;
         }
@@ -119,7 +119,7 @@ impl Pairs {
         self.chains.size(self.chain(name))
     }
 
-    /// Puts the second chain behind the first, either reversed where that brings closer functions together.
+    /// Puts the second chain after the first, either reversed where that brings closer functions together.
     fn join(&mut self, low: u32, high: u32) {
         let (front, back) = (self.chain(low), self.chain(high));
         let near = |one: FunctionId, other: FunctionId| {
