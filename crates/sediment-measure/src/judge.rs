@@ -45,7 +45,7 @@ const MOST_LAYOUTS: f64 = 40.0;
 /// change.
 pub type Round = Vec<Vec<f64>>;
 
-/// What the rounds so far say. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
+/// The result of the rounds so far. Shares are of the processor time before: 0.04 saves 4 %, -0.04 costs 4 % more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Judgement {
     /// The saved share, with its 95 % interval.
@@ -61,7 +61,7 @@ pub struct Judgement {
     freedom: f64,
 }
 
-/// Where the values vary.
+/// Standard deviations of the values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Deviations {
     /// Between layouts of one build.
@@ -340,8 +340,9 @@ pub fn least_seconds(instructions: f64, misses: f64) -> f64 {
     instructions * 0.075e-9 + misses * NANOSECONDS[0].1 * 1e-9
 }
 
-/// What saved misses are worth at most, as a share of the processor time in which they occur: never a gain, but a reason to stop.
-/// `saved` has the misses saved of the instruction TLB, and of the first-level instruction cache.
+/// Returns the largest possible worth of saved misses, as a share of the processor time in which they occur: never a
+/// gain, but a reason to stop. `saved` has the misses saved of the instruction TLB, and of the first-level instruction
+/// cache.
 #[must_use]
 pub fn worth(saved: [f64; 2], seconds: f64) -> f64 {
     let nanoseconds: f64 =

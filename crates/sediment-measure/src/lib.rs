@@ -88,7 +88,7 @@ pub enum Unit {
 /// One reading of a meter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reading {
-    /// Of what.
+    /// The measured quantity.
     pub quantity: &'static Quantity,
     /// The value, in the quantity's unit.
     pub value: u64,

@@ -498,7 +498,7 @@ pub fn scaled(count: &StatCount) -> bool {
     count.value.is_ok() && count.running < WHOLE_RUN
 }
 
-/// The signal that ended the program, as perf says it on standard error; its own exit code is 0 then.
+/// Finds the signal that ended the program in perf's message on standard error; its own exit code is 0 then.
 #[must_use]
 pub fn signal_in_words(last_words: &str, program: &str) -> Option<String> {
     const SIGNALS: &[&str] = &[

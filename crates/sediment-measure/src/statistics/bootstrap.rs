@@ -2,9 +2,10 @@
 //! A percentile bootstrap over links and blocks (B. Efron, 1979; levels as T. Kalibera and R. Jones, "Rigorous benchmarking
 //! in reasonable time", ISMM 2013, draw them: first the builds, then the runs).
 //!
-//! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links at
-//! once, as its runs stood side by side and share what the machine did. With the three or four links that an experiment has, the
-//! interval is too short (there is little to draw from): it is shown with the t interval and never decides.
+//! Each turn draws links of either build with replacement, and blocks with replacement; a block is drawn for all links
+//! at once, because its runs were side by side and share the machine's disturbances. With the three or four links that
+//! an experiment has, the interval is too short (there is little to draw from): it is shown with the t interval and
+//! never decides.
 
 use super::Interval;
 use sediment_core::random::Generator;

@@ -69,11 +69,11 @@ pub struct Description {
 pub struct OrderStatistics {
     /// The least.
     pub minimum: f64,
-    /// A quarter lies below (Hyndman and Fan, 1996, definition 7).
+    /// A quarter of the values is below (Hyndman and Fan, 1996, definition 7).
     pub lower_quartile: f64,
-    /// Half lies below.
+    /// Half of the values is below.
     pub median: f64,
-    /// A quarter lies above.
+    /// A quarter of the values is above.
     pub upper_quartile: f64,
     /// The greatest.
     pub maximum: f64,

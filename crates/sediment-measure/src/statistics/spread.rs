@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests for equal coefficients of variation of two groups.
 //!
-//! Of samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances from the
-//! median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of variation to first
-//! order. It needs no normal distribution, which an F test of variances does.
+//! For samples: the test of M. Brown and A. Forsythe ("Robust tests for the equality of variances", 1974: distances
+//! from the median, compared as means are) on the logarithms of the values, whose deviation is the coefficient of
+//! variation to first order. It needs no normal distribution, which an F test of variances does.
 //!
-//! Of printed summaries: the approximate F test of J. Forkman ("Estimator and tests for common coefficients of variation in
-//! normal distributions", Communications in Statistics, 2009), which does assume normal values.
+//! For printed summaries: the approximate F test of J. Forkman ("Estimator and tests for common coefficients of
+//! variation in normal distributions", Communications in Statistics, 2009), which does assume normal values.
 
 use super::moments::{Moments, median};
 use super::{distribution, student};
@@ -34,7 +34,7 @@ pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
             .filter(|moments| moments.variance.is_some())
     };
     let effect = student::two_groups(&distances(first)?, &distances(second)?, 0.5)?;
-    // Of two groups, F is the square of t.
+    // For two groups, F is the square of t.
     (effect.standard_error > 0.0).then_some(SpreadTest {
         f: effect.t * effect.t,
         freedom: (1.0, effect.freedom),
