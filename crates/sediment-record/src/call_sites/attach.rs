@@ -156,7 +156,7 @@ impl Supervisor<'_> {
             image.threads += 1;
             self.threads.insert(thread, FollowedThread::of(process, Some((number, block))));
         }
-        // What has come since it was prepared.
+        // Adds the files that were mapped since it was prepared.
         image.attend((any, &opened.memory), &mapped, &mut self.common)?;
         self.images.push(Some(image));
         self.switch(process, standing, (CodeState::ToStubs, SwitchedSites::All));

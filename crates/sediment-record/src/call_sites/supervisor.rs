@@ -72,7 +72,7 @@ pub(super) struct FollowedThread {
     is_new: bool,
     /// True if it was interrupted because it waits for us.
     asked: bool,
-    /// True once it runs no more of its program.
+    /// True after it has run the last instruction of its program.
     pub(super) is_ending: bool,
 }
 
@@ -430,7 +430,7 @@ impl<'a> Supervisor<'a> {
         self.changing += begun.elapsed();
     }
 
-    /// Sets the code of a stopped thread's program back, as it is not to be recorded any further.
+    /// Restores the code of a stopped thread's program, because it is not recorded any further.
     fn leave(&mut self, thread: Pid, why: Reason) {
         let Some(place) = self.threads.get(&thread).and_then(|found| found.place) else { return };
         let opened = self.threads.get(&thread).map(|found| self.opened_of(thread, found.process));
@@ -479,7 +479,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Adds what a program has counted, of which nothing runs any more.
+    /// Adds the counts of a program that no thread runs any more.
     fn retire(&mut self, number: usize) {
         if let Some(image) = self.images[number].take() {
             if let Some(left) = &mut self.common.memory_left {
@@ -620,13 +620,13 @@ impl<'a> Supervisor<'a> {
 /// Why a program is not recorded.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Left {
-    /// What it starts may be recorded.
+    /// The programs that it starts may be recorded.
     Followed(Reason),
-    /// It is traced no longer.
+    /// It is not traced any more.
     Free(Reason),
 }
 
-/// Place of a file of which this is one mapping: from its first mapping to its last.
+/// Finds the range of a file in memory from one of its mappings: from its first mapping to its last.
 fn extent(mapped: &[ProcessMapping], of: &ProcessMapping) -> Range<u64> {
     let same = mapped.iter().filter(|mapping| mapping.inode == of.inode && mapping.path == of.path);
     let (mut start, mut end) = (of.range.start, of.range.end);

@@ -29,7 +29,7 @@ pub(super) struct IndirectBranch {
     pub(super) short_to: Option<u64>,
 }
 
-/// What decoding all functions has found.
+/// Result of decoding all functions.
 #[derive(Default)]
 pub(super) struct Sweep {
     pub(super) branches: Vec<DirectBranch>,
@@ -76,7 +76,7 @@ struct DecodedUnit<'a, 'b> {
 }
 
 impl Sweep {
-    /// Decodes all functions; `overlaps`: those that share bytes with another, of which nothing changes.
+    /// Decodes all functions; `overlaps`: functions that share bytes with another, and are not changed.
     pub(super) fn of(
         file: &PlannedFile<'_>,
         (units, tables): (&[CodeUnit], &UnwindTables<'_>),
@@ -300,7 +300,7 @@ impl<'a, 'b> DecodedUnit<'a, 'b> {
             self.add_indirect(instruction, true, Some(target));
         }
         if flow == FlowControl::ConditionalBranch {
-            // What follows runs only after it.
+            // The code after it runs only after it.
             self.block.push(at);
         } else {
             self.end_block();

@@ -101,7 +101,7 @@ impl ProgramImage {
         Ok(is_inside(registers.rip) || places.into_iter().any(is_inside))
     }
 
-    /// True if an address lies among changed bytes, behind their first.
+    /// True if an address is among changed bytes, after the first.
     pub(super) fn has_window_at(&self, address: u64) -> bool {
         let files: Vec<&FileInMemory> = self.files().filter(|file| file.is_mapped).collect();
         window(&files, address).is_some()
@@ -116,13 +116,13 @@ impl ProgramImage {
     }
 }
 
-/// Start of the changed bytes in which an address lies, behind their first.
+/// Finds the start of the changed bytes that contain an address after their first byte.
 fn window(files: &[&FileInMemory], address: u64) -> Option<u64> {
     let file = files.iter().find(|file| file.range.contains(&address))?;
     file.changes().window_at(address.wrapping_sub(file.bias)).map(|start| start.wrapping_add(file.bias))
 }
 
-/// Addresses at which signal handlers that a stopped thread is in have interrupted it, as its stack has them.
+/// Finds on the stack of a stopped thread the addresses at which signal handlers have interrupted it.
 ///
 /// The kernel saves rip, the flags, and the segment of code in words that follow each other (struct sigcontext_64 of Linux).
 fn interrupted(memory: &File, registers: &libc::user_regs_struct, mapped: &[ProcessMapping]) -> Vec<u64> {
