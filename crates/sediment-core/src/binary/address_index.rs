@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! [`AddressIndex`]: which function an address lies in.
 //!
-//! Symbols overlap: a function has aliases, an entry point may lie inside another, hand-written assembly has no sizes. The
-//! rules, so that every step of the tool chain names the same function for the same byte:
+//! Symbols overlap: a function has aliases, an entry point may be inside another, hand-written assembly has no sizes.
+//! The rules, so that every step of the tool chain names the same function for the same byte:
 //!
 //! 1. The function with the nearest first byte at or before the address wins, if it reaches that far (the innermost one).
 //! 2. Of those that begin at the same byte, a symbol with a size before one without, a global before a local, an ordinary

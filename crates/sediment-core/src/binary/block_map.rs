@@ -149,7 +149,7 @@ impl BlockMap {
 /// is its begin.
 ///
 /// # Errors
-/// As [`BlockMap::read`].
+/// The errors of [`BlockMap::read`].
 pub fn code_by_function(bytes: &[u8], files: &dyn Files) -> Result<Vec<Vec<Stretch>>> {
     let found = in_file_or_debug_file(bytes, files, |bytes| {
         let of_gcc = gcc_block_map::read(bytes)?.unwrap_or_default();

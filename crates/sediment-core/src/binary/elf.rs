@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One ELF file, as it stands: its function symbols, sections, segments and what identifies it.
+//! One ELF file: its function symbols, sections, segments and identity.
 //!
 //! Where a table leads outside the file or a name outside its string table, the file is damaged, and that is an error; a
 //! missing table is not an error. Formats: the System V gABI, and for the notes and debug sections the GNU tools' manuals.

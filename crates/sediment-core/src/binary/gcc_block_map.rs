@@ -91,7 +91,7 @@ pub fn read(bytes: &[u8]) -> Result<Option<Vec<MappedFunction>>> {
     Ok(Some(functions))
 }
 
-/// Reads a function behind its version; without code if the linker dropped it.
+/// Reads a function after its version; without code if the linker dropped it.
 fn function(numbers: &mut SectionNumbers<'_>, version: u8) -> Option<MappedFunction> {
     let graph = u32::try_from(numbers.number(4)?).ok()?;
     let why_whole = if version == WITH_REASON { WhyWhole::of(numbers.byte()?) } else { None };

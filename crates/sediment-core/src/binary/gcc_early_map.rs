@@ -141,7 +141,7 @@ impl EarlyMap {
         Ok(Some(map))
     }
 
-    /// Reads a record behind its version.
+    /// Reads a record after its version.
     fn add_record(&mut self, numbers: &mut SectionNumbers<'_>) -> Option<()> {
         let kind = numbers.byte()?;
         let key = numbers.number(8)?;

@@ -57,7 +57,7 @@ struct InliningFunction {
     id: usize,
     /// True where an LLVM-based compiler made it, whose discriminators are packed.
     is_of_llvm: bool,
-    /// In the order of their entries: a call behind the one that it is inlined into.
+    /// In the order of their entries: a call comes after the call that it is inlined into.
     inlined: Vec<Inlined>,
 }
 
@@ -72,13 +72,13 @@ struct Subprogram {
 pub struct InlineFrames {
     rows: Vec<LineRow>,
     functions: Vec<InliningFunction>,
-    /// Ranges of the functions, by address: first byte, byte behind the last, function.
+    /// Ranges of the functions, by address: first byte, byte after the last, function.
     ranges: Vec<(u64, u64, usize)>,
     sources: Vec<Subprogram>,
 }
 
 impl InlineFrames {
-    /// The debug information of an ELF file, or of its separate debug file; None where there is none.
+    /// Reads the debug information of an ELF file, or of its separate debug file; `None` if there is none.
     ///
     /// # Errors
     /// When it is there and damaged, or compressed in a way that is not read here.
@@ -182,7 +182,7 @@ fn unpacked(packed: u32) -> u32 {
     if rest & 0x20 == 0 { rest & 0x1f } else { (rest >> 1) & 0xfe0 | rest & 0x1f }
 }
 
-/// The part of a discriminator behind the first number.
+/// Returns the part of a discriminator after the first number.
 fn behind_first(packed: u32) -> u32 {
     match packed {
         one if one & 1 == 1 => one >> 1,
@@ -245,7 +245,7 @@ impl<'a> InlineReader<'a> {
             self.read_rows(index)?;
             self.read_functions(index)?;
         }
-        // Of several rows at an address the last one has its code; an end of a sequence yields to the begin of another.
+        // If an address has several rows, the last one applies; an end of a sequence yields to the begin of another.
         self.read.rows.sort_by_key(|row| (row.address, !row.is_end));
         let mut kept: Vec<LineRow> = Vec::with_capacity(self.read.rows.len());
         for row in self.read.rows {
@@ -300,7 +300,7 @@ impl<'a> InlineReader<'a> {
                 let mut ranges = Vec::new();
                 let mut all = self.dwarf.die_ranges(unit, entry)?;
                 while let Some(range) = all.next()? {
-                    // Code that the linker dropped lies at 0.
+                    // Code that the linker dropped is at 0.
                     if range.begin < range.end && range.begin != 0 {
                         ranges.push((range.begin, range.end));
                     }
