@@ -65,7 +65,7 @@ pub(super) const AT_FIRST: &[&str] = &[
     BUILDING,
 ];
 
-/// A path for a file of the working folder: as text, or as its bytes where it is none.
+/// A path for a file of the working folder: as text, or as bytes if it is not valid UTF-8.
 pub(super) fn to_json(path: &Path) -> Value {
     path.to_str().map_or_else(|| json!(path.as_os_str().as_encoded_bytes()), |text| json!(text))
 }

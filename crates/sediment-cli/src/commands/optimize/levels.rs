@@ -60,7 +60,7 @@ const LEAST_USER: f64 = 0.1;
 /// The plugin that was named, or is installed.
 ///
 /// # Errors
-/// If there is none.
+/// If there is no plugin.
 pub(super) fn plugin(named: Option<&Path>) -> Result<PathBuf> {
     let of_gcc = compiler::own_folder("plugin").map(|folder| folder.join(NAME));
     let found = match named {
@@ -274,7 +274,7 @@ impl OptimizeJob<'_> {
         files::folder(&folder)?.canonicalize().map_err(|error| files::unreadable(&folder, &error))
     }
 
-    /// Builds the tree in a copy with further words for the compiler.
+    /// Builds the tree in a copy with further options for the compiler.
     fn build_with<'j>(
         &'j self,
         arguments: &'j Arguments,
@@ -327,7 +327,7 @@ impl OptimizeJob<'_> {
         let mut words = of(both);
         words.push(format!("{option}-generate={}", text(&runs)?));
         let (job, outputs) = self.build_with(&arguments, "counting", (compiler, words))?;
-        // What the build itself ran is no training.
+        // Programs that the build itself ran are not training.
         let _ = std::fs::remove_dir_all(&runs);
         job.train("counting", arguments.timeout.saturating_mul(10), &job.progress)?;
         let (profile, counters) = (job.state.path("counters.gv"), job.state.path("counters.profdata"));
@@ -338,8 +338,8 @@ impl OptimizeJob<'_> {
         Ok(LevelBuild { words, profiles: vec![profile] })
     }
 
-    /// Counts of the blocks of a build that numbers them; `words` are those of the level below. For the first level that is the first build,
-    /// whose files are `outputs`.
+    /// Counts the blocks of a build that numbers them; `words` are the compiler's options of the level below. For the
+    /// first level, this build is the first build, with the files `outputs`.
     fn count_blocks(
         &self,
         name: &str,
@@ -583,7 +583,7 @@ pub(super) fn first_words(arguments: &Arguments) -> (LevelCompiler, Vec<String>)
     (LevelCompiler::Gcc, words.unwrap_or_default())
 }
 
-/// The word that loads the plugin.
+/// Returns the option that loads the plugin.
 fn of_plugin(plugin: &Path) -> Vec<String> {
     vec![format!("-fplugin={}", plugin.to_string_lossy())]
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone)]
 pub(super) struct LinkedOutput {
     pub(super) path: PathBuf,
-    /// Copies and hard links of it elsewhere in the tree, as cargo and `make install` make them.
+    /// Copies and hard links of it elsewhere in the tree, such as cargo and `make install` make.
     pub(super) copies: Vec<PathBuf>,
     /// Label of its profile.
     pub(super) label: Option<String>,
@@ -55,7 +55,7 @@ impl LinkedOutput {
     }
 }
 
-/// The outputs in a log that are there and lie in the tree.
+/// Lists the outputs in a log that exist and are in the tree.
 pub(super) fn outputs(log: &Path, tree: &Path, work: &Path) -> Vec<LinkedOutput> {
     let mut outputs: BTreeMap<PathBuf, LinkedOutput> = BTreeMap::new();
     for output in read(log).keys() {

@@ -101,9 +101,9 @@ struct MeasuredRounds {
     jumped: bool,
     /// Change of the processor's speed, as a share.
     pace: f64,
-    /// That the machine had too much other work.
+    /// Message if the machine had too much other work.
     overload: Option<String>,
-    /// What else the machine did.
+    /// Messages about other work of the machine.
     disturbances: Vec<String>,
 }
 
@@ -253,8 +253,8 @@ impl OutputBench<'_> {
         Ok(Cost { seconds, system, cycles, wall, printed: ended.output })
     }
 
-    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own, as a build that copies one to
-    /// the other may follow.
+    /// Puts the outputs in a folder into the tree, each under all of its names. Each name has a file of its own,
+    /// because a build that copies one to the other may follow.
     fn put(&self, folder: &Path) -> Result<()> {
         for (index, output) in self.outputs.iter().enumerate() {
             let folder = folder.join(index.to_string());
@@ -377,7 +377,8 @@ fn side_of(row: &Value, side: &str) -> Map<String, Value> {
     figures.map(|(name, both)| (name.clone(), both[side].clone())).collect()
 }
 
-/// Puts simulated figures into a row, and what saved and lost misses are worth; the larger one, as a share of the processor time.
+/// Puts simulated figures into a row, and the worth of saved and lost misses. Returns the larger worth, as a share of
+/// the processor time.
 fn put_simulated(row: &mut Value, simulation: &Simulation, seconds: f64) -> f64 {
     let [before, after] = &simulation.figures;
     let mut both = json!({});

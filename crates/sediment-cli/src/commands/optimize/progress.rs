@@ -24,7 +24,7 @@ pub(super) struct RunProgress {
     counts: Option<[usize; 3]>,
     /// Name of the level.
     level: String,
-    /// What the time that is left is made of, once it is known.
+    /// Parts of the remaining time, once they are known.
     costs: Cell<Option<RunCosts>>,
     /// Time to measure a level, in seconds.
     measured: f64,
@@ -42,7 +42,7 @@ pub(super) struct RunCosts {
 }
 
 impl RunProgress {
-    /// Of a run that may try these further levels.
+    /// Starts the progress of a run that may try these further levels.
     pub(super) fn of(arguments: &Arguments, further: Vec<&'static str>) -> Self {
         let counts =
             [usize::from(!arguments.in_place), arguments.trainings().count(), arguments.measured().len()];
@@ -80,7 +80,7 @@ impl RunProgress {
         Some(now + after as f64 * level)
     }
 
-    /// Of the builds of a level in this run.
+    /// Returns the progress of a level's builds in this run.
     pub(super) fn of_level(&self, name: &str) -> Self {
         Self {
             begun: self.begun,

@@ -208,7 +208,7 @@ impl OptimizeJob<'_> {
             return Err(hint_of_stripped(error, outputs));
         }
         let profile = split::only(&merged, &labels);
-        // Of stripped files it has addresses, which no order lists.
+        // For stripped files it contains addresses, which no order lists.
         let profile = split::named(&profile).unwrap_or(profile);
         if profile.functions().is_empty() {
             let executed = outputs.iter().filter(|output| output.label.is_some());

@@ -48,7 +48,7 @@ impl WorkFolder {
         request: Value,
         ui: &Ui,
     ) -> Result<Self> {
-        // Of a run that ended before its first step.
+        // A run that ended before its first step leaves only these.
         let is_empty = |name: &OsStr| name == LOCK || name == IGNORED;
         let is_used = fs::read_dir(folder)
             .is_ok_and(|entries| entries.flatten().any(|entry| !is_empty(&entry.file_name())));
@@ -249,7 +249,7 @@ const MEASURE: &str = "--measure";
 const MEASURE_FOR: &str = "--measure-for";
 const LEVELS: &str = "levels";
 const THE_TREE: &str = "the tree";
-/// What changes the measurement alone.
+/// Entries of the request that change only the measurement.
 const OF_MEASUREMENT: [&str; 3] = [MEASURE, MEASURE_FOR, LEVELS];
 
 /// Last step of a run.

@@ -21,7 +21,7 @@ pub(super) struct Misses {
     pub(super) after: u128,
 }
 
-/// What was found of one command.
+/// Result for one command.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Finding {
     /// The judge's answer, by its code, and its sentence.
