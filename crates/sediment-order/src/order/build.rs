@@ -256,7 +256,7 @@ fn affinity_edges(
     pairs.into_iter().filter_map(pair).collect()
 }
 
-/// The rank of first use of each function of a table, by id; None where the profile does not tell.
+/// Computes the rank of first use of each function of a table, by id; `None` if the profile does not contain it.
 #[must_use]
 pub fn first_uses(profile: &Profile, table: &FunctionTable) -> Vec<Option<u64>> {
     let mut ranks: Vec<Option<u64>> = vec![None; table.keys.len()];

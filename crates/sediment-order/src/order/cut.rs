@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`cut`]: a profile without the edges that its orders do not need, as a package ships it.
+//! [`cut`]: a profile without the edges that its orders do not need, for packages.
 //!
 //! **Problem.** Most lines of a profile are affinity edges and calls that were hardly ever made. Most of them change
 //! nothing in the order. An edge's weight alone does not show whether it matters, because many merge decisions are
@@ -41,7 +41,7 @@ pub struct CutProfile {
 /// Ends of edges, as ids of a graph.
 type EdgeEnds = HashSet<(FunctionId, FunctionId)>;
 
-/// Takes out the edges that no order of a program or library of the profile needs; None where all are needed.
+/// Takes out the edges that no order of a program or library of the profile needs; `None` if all are needed.
 ///
 /// # Errors
 /// When a sum of weights passes what a graph may have.

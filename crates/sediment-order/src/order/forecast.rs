@@ -126,14 +126,14 @@ impl<'a> ForecastProgram<'a> {
         !self.traces.is_empty() || self.built.graph.weights().iter().any(|weight| *weight > 0)
     }
 
-    /// The program as it is linked; None where the graph was built without a binary.
+    /// The program in the linker's layout; `None` if the graph was built without a binary.
     #[must_use]
     pub fn linked(&self) -> Option<AssumedLayout<'_>> {
         let addresses = &self.built.table.addresses;
         (addresses.len() == self.built.graph.len()).then_some(AssumedLayout::Linked(addresses))
     }
 
-    /// The gain of an order; None where it is not known how the program is linked, or what was called.
+    /// Computes the gain of an order; `None` if the linker's layout or the calls are not known.
     #[must_use]
     pub fn gain(&self, order: &[FunctionId]) -> Option<OrderGain> {
         if !self.has_calls() {

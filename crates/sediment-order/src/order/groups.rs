@@ -49,7 +49,7 @@ pub const AIMS: &[(Aim, &str, &str)] = &[
 pub struct GroupingInput<'a> {
     /// Sizes, weights and calls.
     pub graph: &'a CallGraph,
-    /// Rank of first use by id; None where it is not known.
+    /// Rank of first use by id; `None` if it is not known.
     pub first: &'a [Option<u64>],
 }
 

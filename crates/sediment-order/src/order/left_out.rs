@@ -32,7 +32,7 @@ impl LeftOutMisses {
         self.after += gain.after.common_misses();
     }
 
-    /// Misses after as a share of those before; None where there are none.
+    /// Misses after as a share of those before; `None` if there are none.
     #[must_use]
     pub fn ratio(&self) -> Option<f64> {
         (self.before > 0.0).then(|| self.after / self.before)

@@ -135,7 +135,7 @@ pub struct Ordering {
     pub order: Order,
     /// The functions that are ordered, and what ids mean.
     pub built: BuiltGraph,
-    /// Rank of first use by id; None where it is not known.
+    /// Rank of first use by id; `None` if it is not known.
     pub first: Vec<Option<u64>>,
     /// The sequence before it was arranged in groups, and what is expected of it.
     pub outcome: ExpectedOrder,

@@ -11,7 +11,7 @@ use sediment_core::callgraph::CallGraph;
 /// The default order of some releases.
 #[derive(Debug, Clone, Copy)]
 pub struct Engine {
-    /// The number that a user asks for it by.
+    /// The number that a user names.
     pub number: u32,
     /// The first release with it.
     pub since: &'static str,

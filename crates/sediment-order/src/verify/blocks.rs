@@ -26,8 +26,8 @@ pub enum BlockLayout {
     TooFewExecutions,
     /// Compiled by its counts and not split, although blocks of it did not run.
     Whole,
-    /// The profile has no counts for its control-flow graph. It was split all the same, by counts matched from another graph or by the
-    /// compiler's estimates.
+    /// The profile has no counts for its control-flow graph. It was split nevertheless, by counts matched from another
+    /// graph or by the compiler's estimates.
     SplitOtherGraph,
     /// The profile has no counts for its control-flow graph, and it was not split: another version, or another compiler.
     OtherGraph,
@@ -122,7 +122,7 @@ fn share(whole: u128, part: u128) -> Option<u64> {
     (whole > 0).then(|| u64::try_from(part * 1_000_000 / whole).unwrap_or(1_000_000))
 }
 
-/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, None where it numbers none; `file_name`: its base
+/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, `None` if it numbers none; `file_name`: its base
 /// name, by which its profile is found.
 ///
 /// # Errors

@@ -73,7 +73,7 @@ pub enum Basis {
 pub struct Misplaced {
     /// Linkage name.
     pub name: String,
-    /// Line of the ordering file, from 1; None where the order does not list it.
+    /// Line of the ordering file, from 1; `None` if the order does not list it.
     pub line: Option<u64>,
     /// Its weight.
     pub weight: u128,

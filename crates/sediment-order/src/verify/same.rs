@@ -33,7 +33,7 @@ pub struct Sizes {
     pub file: u64,
     /// Bytes of the sections that hold code.
     pub code: u64,
-    /// Bytes of the sections that hold debug information, as they are in the file.
+    /// Bytes in the file of the sections that contain debug information.
     pub debug: u64,
 }
 

@@ -3,8 +3,8 @@
 //!
 //! **Problem.** Place functions so that a callee is soon after its most frequent caller, and hot bytes are together.
 //!
-//! **Definitions.** s(f): size in bytes. w(u, v): weight of the calls from u to v. n(f): weight of f, at least the sum of
-//! w(·, f), recursion included. Of a chain, s and n are the sums; density d = n / s, and 0 where s = 0.
+//! **Definitions.** s(f): size in bytes. w(u, v): weight of the calls from u to v. n(f): weight of f, at least the sum
+//! of w(·, f), recursion included. For a chain, s and n are the sums; density d = n / s, and 0 where s = 0.
 //!
 //! **Steps.**
 //! 1. Each function is a chain. The caller of v that matters is the one other than v with the largest w(u, v).

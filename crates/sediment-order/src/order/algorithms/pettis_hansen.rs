@@ -16,9 +16,10 @@
 //! O(m · n · log n) for n functions and m edges in the worst case, far less on graphs that arise. Step 2 ends early where
 //! [`AlgorithmOptions::most_looks`] are used up.
 //!
-//! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after, then the
-//! other; a joined chain is named after the lower, and begins with the part of that name. Of the four ways: the first reversed, so that
-//! the first functions meet; both reversed; the second reversed; as they are. Equal densities: the lower name.
+//! **Ties.** Equal w between chains: the pair with the lower function among those that the chains were named after,
+//! then the other; a joined chain is named after the lower, and begins with the part of that name. The four ways, in
+//! this order: the first reversed, so that the first functions meet; both reversed; the second reversed; as they are.
+//! Equal densities: the lower name.
 //!
 //! **Source.** K. Pettis, R. Hansen: Profile Guided Code Positioning, PLDI 1990. The largest chain, the order of chains by density, and
 //! which of the four ways goes first are those of BOLT's `-reorder-functions=pettis-hansen`.

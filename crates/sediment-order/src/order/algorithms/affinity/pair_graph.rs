@@ -43,7 +43,7 @@ const TOTAL: f64 = (1u64 << 50) as f64;
 const PAGE: u64 = Geometry::COMMON.page;
 const PHASES: u64 = Geometry::PHASES;
 
-/// Orders all functions by the edges above. Of the parameters of CDSort, only the prune ratio is taken over.
+/// Orders all functions by the edges above. Of CDSort's parameters only the prune ratio applies.
 pub(super) fn order(graph: &CallGraph, options: &AlgorithmOptions<'_>) -> Vec<FunctionId> {
     let settings = cdsort::CdsortParameters {
         longest_chain: LONGEST_CHAIN,
