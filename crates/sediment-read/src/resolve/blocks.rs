@@ -69,7 +69,7 @@ pub(super) fn add(
     Ok(())
 }
 
-/// A map of a DSO; None where it has none, or one that is not read here.
+/// A map of a DSO; `None` if it has none, or one that is not read here.
 fn readable<Map>(read: Result<Option<Map>>, label: &str, skipped: &mut Skipped) -> Result<Option<Map>> {
     match read {
         Err(error) if matches!(error.code(), ErrorCode::NewerVersion | ErrorCode::UnsupportedVariant) => {
@@ -136,7 +136,8 @@ impl FunctionBlockCounts {
         self.last() > u32::try_from(1000 + 16 * known).ok()
     }
 
-    /// The hash of its graph and its counts; None where it did not run, or its graph is not known. Of blocks without code nothing is known.
+    /// The hash of its graph and its counts; `None` if it did not run, or its graph is not known. Nothing is known
+    /// about blocks without code.
     fn graph(self) -> Option<(u32, GraphCounts)> {
         let last = self.last()?;
         let is_unknown = |block: &u32| {

@@ -167,7 +167,7 @@ impl<'a> Dsos<'a> {
         Self { recorded: recording.dsos(), dsos }
     }
 
-    /// The label of a DSO; None where a profile cannot hold it.
+    /// The label of a DSO; `None` if a profile cannot hold it.
     pub(super) fn label(&self, id: DsoId) -> Option<&str> {
         self.dsos[id.0 as usize].label.as_deref()
     }
@@ -195,7 +195,7 @@ impl<'a> Dsos<'a> {
             }
             let (Some(view), Ok(name)) = (self.view(id), std::str::from_utf8(symbol.name)) else { continue };
             let there = view.by_name(name, None);
-            // Many other programs call the same library functions, so these prove nothing.
+            // Many other programs call the same library functions, so these are no proof.
             if matches!(there, NameMeaning::Import) {
                 continue;
             }
@@ -383,7 +383,8 @@ impl<'a> BinaryView<'a> {
     fn is_local_entry(&self, inside: u64) -> bool {
         inside == 8 && self.binary.arch.as_deref() == Some("ppc64le")
     }
-    /// True if a call ends right before this address. None where unknown: where calls are not known, or the file has no such code.
+    /// True if a call ends right before this address. `None` if this is unknown: calls are not known, or the file has
+    /// no such code.
     pub(super) fn follows_call(&self, address: u64) -> Option<bool> {
         let call_before = Isa::of(self.binary.arch.as_deref()).call_before?;
         let start = self.binary.file_offset_of_address(address.checked_sub(LONGEST_CALL)?)?;
@@ -401,7 +402,7 @@ impl<'a> BinaryView<'a> {
         self.binary.arch.as_deref().is_some_and(|arch| matches!(arch, "x86_64" | "i686"))
     }
 
-    /// True if an instruction begins at this address, counted from the first byte of its function. None where unknown.
+    /// True if an instruction begins at this address, counted from the first byte of its function. `None` if unknown.
     pub(super) fn is_instruction(&self, address: u64) -> Option<bool> {
         /// Bytes of code that are looked through for one address.
         const LONGEST: u64 = 1 << 14;
@@ -440,7 +441,7 @@ impl<'a> BinaryView<'a> {
         }
     }
 
-    /// Address of what was recorded by a number, as the ELF file counts.
+    /// Converts a recorded number to an address of the ELF file.
     pub(super) fn address_of(&self, spot: &Spot) -> Option<u64> {
         match spot {
             Spot::FileOffset(offset) => self.binary.address_of_file_offset(*offset),

@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HINT: &str = "build with -g (Go: without -ldflags=-w), and name the recorded program: --binary PROGRAM";
 
-/// Executions by line of the DSOs whose label is wanted, as LLVM finds them. Of the instructions of a line the one that was executed most counts; of samples, the one with the most.
+/// Executions by line of the DSOs whose label is wanted, in the way that LLVM finds them. A line counts as its most
+/// executed instruction; with samples, as the instruction with the most samples.
 ///
 /// # Errors
 /// When a binary is damaged or is not the recorded one, and when nothing executed has a line.

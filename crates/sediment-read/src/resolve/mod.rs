@@ -120,7 +120,7 @@ pub fn resolve_with(recording: &Recording, files: &dyn Files, settings: ResolveS
 /// Meaning of an address.
 #[derive(Debug)]
 enum AddressMeaning {
-    /// A function. `first_byte`: true if the address is its first byte, None where only the name is known. `local`:
+    /// A function. `first_byte`: true if the address is its first byte, `None` if only the name is known. `local`:
     /// true if no other DSO can call it by its name. `nameless`: its name is its address.
     Function { key: FunctionKey, size: Option<u64>, first_byte: Option<bool>, local: bool, nameless: bool },
     /// A stub that leads to the function of this name.
@@ -200,7 +200,7 @@ impl AddressMeanings {
 }
 
 /// The one function that the stubs of each name led to, by its own name: the executed variant of an indirect
-/// function, or another name of the same code. None where they led to several.
+/// function, or another name of the same code. `None` if they led to several.
 fn led_to<'a>(
     recording: &Recording,
     ends: &'a [AddressMeaning],
@@ -285,7 +285,7 @@ fn end_at_address(place: &RecordedAddress, label: Option<&str>, dsos: &Dsos) -> 
             Some(name) => AddressMeaning::Stub { name: name.to_owned(), first_byte: Some(first_byte) },
             None => AddressMeaning::Lost(Nowhere::Unacceptable),
         },
-        // Two builds of one label leave open which one an address is of.
+        // If a label has two builds, the build of an address is not known.
         Ok(dsos::At::Function { function, .. })
             if view.is_nameless(function) && label.is_none_or(|label| dsos.build_ids(label).len() != 1) =>
         {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions without names to names, by the debug file of the build that their addresses are of.
+//! Names functions without names, by the debug file of the build that their addresses belong to.
 //!
 //! A function takes the name that a recording of the unstripped file would have given it: the name of the function that
 //! contains its address. Two addresses in one function become one, and their numbers are added.
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NamingOutcome {
     /// Its label in the profile.
     pub label: String,
-    /// The build that its addresses are of.
+    /// The build that its addresses belong to.
     pub build_id: String,
     /// True if its debug file was found.
     pub found: bool,
