@@ -137,7 +137,7 @@ pub(super) struct Manner<'a> {
     pub(super) bootstrap: bool,
 }
 
-/// Compares two groups; None where one is empty or they cannot be compared.
+/// Compares two groups; `None` if one is empty or they cannot be compared.
 pub(super) fn compare(
     manner: Manner,
     variant: usize,
@@ -265,7 +265,7 @@ fn of_blocks(manner: Manner, first: &Links, second: &Links) -> Option<Comparison
     Some(found)
 }
 
-/// Blocks in which every link has a value; None where there is none.
+/// Blocks in which every link has a value; `None` if there is none.
 pub(super) fn common_blocks<'a>(links: impl Iterator<Item = &'a BTreeMap<u32, f64>>) -> Option<Vec<u32>> {
     let common = links
         .map(|link| link.keys().copied().collect::<BTreeSet<u32>>())

@@ -33,11 +33,11 @@ pub struct Analysis {
 pub struct WorkloadAnalysis {
     /// Its name.
     pub name: String,
-    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. None where it is absent.
+    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. `None` if it is absent.
     pub headline: Option<usize>,
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,
-    /// For each build, why its values are not judged; None where they are.
+    /// For each build, why its values are not judged; `None` if they are.
     pub unjudged: Vec<Option<String>>,
     /// A verdict for every build but the baseline and the probes.
     pub verdicts: Vec<BuildVerdict>,
@@ -77,7 +77,7 @@ pub struct LayoutNoise {
 pub struct MetricAnalysis {
     /// Scale of its comparisons.
     pub scale: EffectScale,
-    /// Its values by build; None where it was not read.
+    /// Its values by build; `None` if it was not read.
     pub groups: Vec<Option<Description>>,
     /// Its comparison with the baseline by build; None for the baseline, and where it was not read of both.
     pub comparisons: Vec<Option<Comparison>>,

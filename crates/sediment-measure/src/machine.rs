@@ -54,7 +54,7 @@ pub fn state(root: &Path) -> MachineState {
 struct Sysfs<'a>(&'a Path);
 
 impl Sysfs<'_> {
-    /// The content of a file without blanks around it; None where it is absent or empty.
+    /// The content of a file without blanks around it; `None` if it is absent or empty.
     fn read(&self, path: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.0.join(path)).ok()?;
         let text = text.trim();

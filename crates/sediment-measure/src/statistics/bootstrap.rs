@@ -14,7 +14,7 @@ use sediment_core::random::Generator;
 pub(crate) const RESAMPLES: usize = 2000;
 
 /// The difference of the means of `first` and `second`, each by link and block (all links over the same blocks, in the same
-/// order); None where one is empty or lengths differ.
+/// order); `None` if one is empty or lengths differ.
 #[must_use]
 pub fn hierarchical(first: &[Vec<f64>], second: &[Vec<f64>], confidence: f64, seed: u64) -> Option<Interval> {
     let blocks = first.first()?.len();

@@ -29,7 +29,7 @@ impl Moments {
     }
 
     /// Computes the moments of the logarithms of values with these moments, to first order: mean ln m, variance the
-    /// squared coefficient of variation (the delta method). None where the mean is not positive.
+    /// squared coefficient of variation (the delta method). `None` if the mean is not positive.
     #[must_use]
     pub fn of_logarithms(&self) -> Option<Self> {
         let relative = self.variance.map(|variance| variance / (self.mean * self.mean));
@@ -42,7 +42,7 @@ impl Moments {
         self.variance.map(f64::sqrt)
     }
 
-    /// Coefficient of variation: standard deviation over mean; None where the mean is not positive.
+    /// Coefficient of variation: standard deviation over mean; `None` if the mean is not positive.
     #[must_use]
     pub fn coefficient_of_variation(&self) -> Option<f64> {
         self.deviation().filter(|_| self.mean > 0.0).map(|deviation| deviation / self.mean)

@@ -24,7 +24,7 @@ pub struct SpreadTest {
     pub p: f64,
 }
 
-/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); None where a group
+/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); `None` if a group
 /// has fewer than two values, or neither varies.
 #[must_use]
 pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
@@ -42,7 +42,7 @@ pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
     })
 }
 
-/// Forkman's test of two coefficients of variation; None where one is unknown or zero.
+/// Forkman's test of two coefficients of variation; `None` if one is unknown or zero.
 #[must_use]
 pub fn forkman(first: &Moments, second: &Moments) -> Option<SpreadTest> {
     let term = |group: &Moments| {
