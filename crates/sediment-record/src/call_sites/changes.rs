@@ -84,7 +84,7 @@ impl Changes {
         sorted
     }
 
-    /// The same where stubs are so much further away; None if they would be too far.
+    /// Returns the same changes for stubs at this further distance; `None` if they would be too far.
     pub(super) fn moved(&self, by: i64) -> Option<Self> {
         let mut changes = self.clone();
         let mut end = 0;

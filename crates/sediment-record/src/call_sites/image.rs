@@ -259,7 +259,8 @@ impl ProgramImage {
         self.blocks.offset + self.block_length * u64::from(block)
     }
 
-    /// Has the one thread of a program that begins stop itself at the first notice of libraries: it need not be looked for.
+    /// Makes the only thread of a program that begins stop at the first notice of libraries, so that we need not look
+    /// for it.
     pub(super) fn expect_stop(&self, block: u32, expected: bool, shared: &SharedMemory) {
         // Without it, it is looked for.
         let _ = shared.write(self.block_offset(block) + STOPS_ITSELF, &u32::from(expected).to_le_bytes());

@@ -36,7 +36,7 @@ pub(super) struct PlanName([u8; SUM]);
 /// The folder of kept plans.
 #[derive(Debug)]
 pub(super) struct PlanCache {
-    /// None where nothing is kept.
+    /// `None` if nothing is kept.
     folder: Option<File>,
     /// The program that makes the plans: its device, inode, size and time of last change.
     maker: [u64; 5],
@@ -62,7 +62,7 @@ impl PlanCache {
         Self { folder: None, maker, most: 0 }
     }
 
-    /// Name of the plan of a file with these parts, by their offsets; None where nothing is kept.
+    /// Name of the plan of a file with these parts, by their offsets; `None` if nothing is kept.
     pub(super) fn name<'a>(&self, parts: impl Iterator<Item = (u64, &'a [u8])>) -> Option<PlanName> {
         self.folder.as_ref()?;
         let mut sum = Sha256::new();

@@ -243,7 +243,7 @@ impl Stubs {
         }
     }
 
-    /// The same stubs so much further from their file; None if they would be too far.
+    /// Returns the same stubs for this further distance from their file; `None` if they would be too far.
     pub(super) fn moved(&self, by: i64) -> Option<Self> {
         let mut code = self.code.clone();
         for place in &self.outside {
@@ -477,7 +477,8 @@ fn direct(
 /// Bytes of the longest instruction of a direct site.
 const LONGEST: usize = 6;
 
-/// Instruction of a direct site, as it is and as it leads to its stub; the last byte of shorter ones means nothing.
+/// Instruction of a direct site, in its original form and with the way to its stub; the last byte of shorter ones is
+/// not used.
 fn changed_site(
     site: &DirectSite,
     placement: &StubPlacement,
