@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! [`AddressIndex`]: which function an address lies in.
+//! [`AddressIndex`]: finds the function that contains an address.
 //!
 //! Symbols overlap: a function has aliases, an entry point may be inside another, hand-written assembly has no sizes.
 //! The rules, so that every step of the tool chain names the same function for the same byte:
 //!
 //! 1. The function with the nearest first byte at or before the address wins, if it reaches that far (the innermost one).
-//! 2. Of those that begin at the same byte, a symbol with a size before one without, a global before a local, an ordinary
-//!    function before the resolver of an indirect one, fewer leading underscores before more (`malloc` before
+//! 2. If functions begin at the same byte, a symbol with a size before one without, a global before a local, an
+//!    ordinary function before the resolver of an indirect one, fewer leading underscores before more (`malloc` before
 //!    `__libc_malloc`), the shorter name before the longer, and then the name and the file in the order of their bytes.
 //! 3. A symbol without a size counts only where no symbol with a size does; it extends to the next function, or to the
 //!    end of its section.

@@ -44,7 +44,7 @@ pub fn has_map(bytes: &[u8]) -> bool {
 }
 
 impl BlockMap {
-    /// Reads the map of an ELF file, or of its separate debug file; None where it numbers no blocks.
+    /// Reads the map of an ELF file, or of its separate debug file; `None` if it numbers no blocks.
     ///
     /// # Errors
     /// When it is there and damaged, of a newer version, or compressed in a way that is not read here.

@@ -141,7 +141,7 @@ fn code_at<'a>(bytes: &'a [u8], binary: &Binary, address: u64, size: u64) -> Opt
 }
 
 /// Instructions that a call of this function costs in addition to its own work: the call, the return, and those that
-/// save and restore registers and the stack at both ends. None where the architecture's code is not decoded.
+/// save and restore registers and the stack at both ends. `None` if the architecture's code is not decoded.
 #[must_use]
 pub fn instructions_per_call(bytes: &[u8], binary: &Binary, function: &BinaryFunction) -> Option<u32> {
     const CALL_AND_RETURN: u32 = 2;

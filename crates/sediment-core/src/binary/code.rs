@@ -31,7 +31,7 @@ pub(crate) struct BuildFunction<'a> {
 }
 
 impl<'a> BuildCode<'a> {
-    /// The code of a link's inputs; None where some of them do not show theirs.
+    /// Reads the code of a link's inputs; `None` if the code of some of them cannot be read.
     #[must_use]
     pub fn of_objects(objects: &'a InputObjects) -> Option<Self> {
         objects.complete().then(|| Self {
@@ -49,7 +49,7 @@ impl<'a> BuildCode<'a> {
         })
     }
 
-    /// Reads the code of a linked file; `bytes` is the file, perhaps with a debug file; None where code of this
+    /// Reads the code of a linked file; `bytes` is the file, perhaps with a debug file; `None` if code of this
     /// architecture is not read.
     #[must_use]
     pub fn of_binary(bytes: &[u8], binary: &'a Binary, files: &dyn Files) -> Option<Self> {

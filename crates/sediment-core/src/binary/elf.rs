@@ -60,7 +60,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<ElfImage<'_>> {
     }
 }
 
-/// The build-id of an ELF file alone, in lower-case hex; None where it has none, or is no ELF file.
+/// The build-id of an ELF file alone, in lower-case hex; `None` if it has none, or is no ELF file.
 pub(super) fn build_id(bytes: &[u8]) -> Option<String> {
     fn of<Elf: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<String> {
         let header = Elf::parse(bytes).ok()?;
@@ -638,7 +638,7 @@ impl<'a> SymbolUnit<'a> {
     }
 }
 
-/// The base name of a source file as an STT_FILE symbol gives it. None where the name was made up for a temporary file or a
+/// The base name of a source file as an STT_FILE symbol gives it. `None` if the name was made up for a temporary file or a
 /// partition of link-time optimisation: two builds of one program then differ in it.
 pub fn file_evidence(name: &[u8]) -> Option<String> {
     let base = name.rsplit(|byte| *byte == b'/').next()?;

@@ -23,7 +23,7 @@ pub struct Stretch {
     pub address: u64,
     /// Bytes of code.
     pub size: u64,
-    /// Number of its block, from 1; None where it is not known.
+    /// Number of its block, from 1; `None` if it is not known.
     pub block: Option<u32>,
 }
 
@@ -54,7 +54,7 @@ impl WhyWhole {
 pub struct MappedFunction {
     /// Hash of its control-flow graph.
     pub graph: u32,
-    /// Why it stays whole; None where the map says none, or one of a newer plugin.
+    /// Why it stays whole; `None` if the map has no reason, or the reason of a newer plugin.
     pub why_whole: Option<WhyWhole>,
     /// Signatures of its blocks, from number 1 on.
     pub signatures: Vec<u16>,
@@ -62,7 +62,7 @@ pub struct MappedFunction {
     pub code: Vec<Stretch>,
 }
 
-/// Reads the map of an ELF file; None where it has none.
+/// Reads the map of an ELF file; `None` if it has none.
 ///
 /// # Errors
 /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the function; [`ErrorCode::NewerVersion`] when it is of another

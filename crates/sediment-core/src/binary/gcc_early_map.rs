@@ -107,7 +107,7 @@ pub struct EarlyMap {
 }
 
 impl EarlyMap {
-    /// Reads the map of an ELF file, or of its separate debug file; None where it has none.
+    /// Reads the map of an ELF file, or of its separate debug file; `None` if it has none.
     ///
     /// # Errors
     /// [`ErrorCode::Damaged`] when the map is damaged, with the offset of the record; [`ErrorCode::NewerVersion`] when it is of another

@@ -79,7 +79,7 @@ pub struct FileFacts {
     pub inode: (u64, u64),
 }
 
-/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; None where it has none, or is no ELF file.
+/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is no ELF file.
 #[must_use]
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)
@@ -105,7 +105,7 @@ pub fn producers(bytes: &[u8]) -> Vec<String> {
 }
 
 /// The sections of an ELF file that hold code, by name and contents: what packaging leaves as it was linked, whatever it takes out of a
-/// file or adds to it. None where there is no code, or it is no ELF file.
+/// file or adds to it. `None` if there is no code, or it is no ELF file.
 #[must_use]
 pub fn code_sections(bytes: &[u8]) -> Option<Vec<(&[u8], &[u8])>> {
     elf::code(bytes).filter(|sections| sections.iter().any(|(_, code)| !code.is_empty()))
@@ -184,7 +184,7 @@ pub struct BinaryFunction {
     pub size: u64,
     /// Name of the output section that contains it.
     pub section: String,
-    /// Source file (base name of the STT_FILE symbol before it), for local symbols. None where that is the name of a
+    /// Source file (base name of the STT_FILE symbol before it), for local symbols. `None` if that is the name of a
     /// temporary file or of a partition of link-time optimisation, which says nothing.
     pub file: Option<String>,
     /// Local to its object file.

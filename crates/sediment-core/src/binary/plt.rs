@@ -179,7 +179,7 @@ mod tests {
         pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
     }
 
-    /// Instruction words, as a disassembler prints those of little-endian machines.
+    /// Instruction words, in the form that disassemblers print for little-endian machines.
     fn code(words: &str) -> Vec<u8> {
         let words = words.split_whitespace().map(|word| u32::from_str_radix(word, 16).unwrap());
         words.flat_map(u32::to_le_bytes).collect()

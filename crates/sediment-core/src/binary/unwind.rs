@@ -109,7 +109,7 @@ impl<'a> Rows<'a> {
         Some(Self { tables, entries: found, context: UnwindContext::new() })
     }
 
-    /// The row of the instruction at this address; None where none says all that it should.
+    /// Finds the row of the instruction at this address; `None` if no row is complete.
     pub fn at(&mut self, address: u64) -> Option<UnwindRow> {
         let behind = self.entries.partition_point(|(start, ..)| *start <= address);
         let (_, _, place) = self.entries.get(behind.checked_sub(1)?).filter(|(_, end, _)| address < *end)?;
