@@ -42,7 +42,7 @@ pub(super) const LEVELS: &str = "levels";
 pub(super) const README: &str = "README";
 /// Beginning of the name of a step that measures a level.
 pub(super) const MEASURE: &str = "measure ";
-/// List of the files of a tree that is built in place, as its build left them.
+/// List of the files of a tree that is built in place, with their state after the build.
 pub(super) const SOURCES: &str = "sources";
 
 /// List of the files of the tree that was copied.

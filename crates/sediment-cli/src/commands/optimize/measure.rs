@@ -49,12 +49,12 @@ const CACHES: [(&str, SimulatedCache); 2] = [("itlb", cachegrind::TLB), ("l1i", 
 /// Folder of links that differ by padding, in the folder of a side.
 pub(super) const LAYOUTS: &str = "layouts";
 
-/// The longest that simulations take for commands of so many seconds: of each cache, before and after.
+/// Returns the longest time of simulations for commands of this many seconds: for each cache, before and after.
 pub(super) fn longest_simulation(seconds: f64) -> f64 {
     (2 * CACHES.len()) as f64 * (SLOWDOWN * seconds).min(SIMULATED as f64)
 }
 
-/// The longest that counting blocks takes for commands of so many seconds.
+/// Returns the longest time of counting blocks for commands of this many seconds.
 pub(super) fn longest_count(seconds: f64) -> f64 {
     (2.0 * SLOWDOWN * seconds).min(4.0 * SIMULATED as f64)
 }
@@ -273,8 +273,8 @@ impl OutputBench<'_> {
         Ok(())
     }
 
-    /// Simulated figures, before and after, of a command that takes so many seconds of processor time. Of long work the beginning is
-    /// simulated, and the figures are of [`PER`] instructions.
+    /// Computes simulated figures, before and after, for a command that takes this many seconds of processor time. For
+    /// long work only the beginning is simulated, and the figures are of [`PER`] instructions.
     fn simulated(&self, line: &str, seconds: f64, shown: &MeasurementProgress<'_>) -> Result<Simulation> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
         let known = self.known.iter().find(|row| row["command"] == line && row["simulated"].is_object());

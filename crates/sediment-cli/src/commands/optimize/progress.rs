@@ -162,7 +162,8 @@ pub(super) struct MeasurementProgress<'a> {
 const LONG: f64 = 5.0;
 
 impl MeasurementProgress<'_> {
-    /// Begins a part that takes about so many seconds. Outside a terminal, a line is printed for long parts, and for those after them.
+    /// Begins a part that takes about this many seconds. Outside a terminal, a line is printed for long parts, and for
+    /// those after them.
     pub(super) fn begin_part(&self, doing: &str, seconds: f64) {
         self.show(doing, seconds);
         let is_long = seconds >= LONG || self.has_long_part.get();
@@ -173,7 +174,7 @@ impl MeasurementProgress<'_> {
         }
     }
 
-    /// Shows the state of a part on a terminal, with about so many seconds left.
+    /// Shows the state of a part on a terminal, with about this many seconds left.
     pub(super) fn show(&self, doing: &str, seconds: f64) {
         let left = in_words(Duration::from_secs_f64(seconds.max(1.0)));
         let text = format!("{}: {doing}, about {left} left", self.label);
