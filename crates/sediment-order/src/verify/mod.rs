@@ -64,7 +64,7 @@ pub enum Basis {
     Calls,
     /// Own cost, in the unit of the profile's samples.
     Samples,
-    /// 1 for each function that is asked for: there is no profile, or it has no weights.
+    /// 1 for each listed function: there is no profile, or it has no weights.
     Functions,
 }
 
@@ -108,7 +108,7 @@ pub struct VerifyReport {
     pub placed_parts_per_million: u64,
     /// Pairs of listed functions that are in memory in the opposite order.
     pub inversions: u64,
-    /// Bytes of the functions asked for that weigh something.
+    /// Bytes of the listed functions that have a weight.
     pub hot_bytes: u64,
     /// Pages of [`PAGE`] bytes that contain them.
     pub hot_pages: u64,
@@ -144,7 +144,8 @@ impl VerifyReport {
 /// inputs of the link, if available; they improve the reasons.
 ///
 /// # Errors
-/// When the binary has no function symbols, none of the functions asked for, or the profile is of other programs alone.
+/// When the binary has no function symbols or none of the listed functions, or the profile contains only other
+/// programs.
 pub fn verify(
     binary: &Binary,
     asked: &[OrderedName],
@@ -160,7 +161,7 @@ pub fn verify(
     let mut followed = HashSet::new();
     let (wanted, elsewhere) = wanted(asked, &symbols, &weights, &mut followed);
     if !asked.is_empty() && !wanted.iter().any(|function| !function.candidates.is_empty()) {
-        // A function may be asked for by several of its sections.
+        // The order may list a function by several of its sections.
         let names: HashSet<&str> = asked.iter().map(|function| function.name.as_str()).collect();
         let what = match names.len() {
             1 => "the ordered function is not".to_owned(),
@@ -196,7 +197,7 @@ fn shows(wanted: &[WantedFunction<'_>], placed_functions: &PlacedFunctions) -> b
     placed >= found.min(2) && 10 * placed >= found
 }
 
-/// A function that the order asks for.
+/// A function that the order lists.
 struct WantedFunction<'a> {
     name: &'a str,
     line: u64,
@@ -412,7 +413,7 @@ fn followed_runs<'a>(stretch: &'a [u64], turns: &HashMap<u64, usize>) -> Vec<&'a
     if 4 * ascending::heaviest(&sequence).len() < sequence.len() { followed } else { Vec::new() }
 }
 
-/// The longest stretches of memory, within an output section, in which all functions are asked for.
+/// Finds the longest stretches of memory, within an output section, that contain only listed functions.
 fn stretches(
     wanted: &[WantedFunction<'_>],
     symbols: &BinarySymbols<'_>,

@@ -43,7 +43,7 @@ pub(super) struct ReasonEvidence<'a> {
 }
 
 impl ReasonEvidence<'_> {
-    /// Why a function that is asked for is not placed as ordered.
+    /// Finds why a listed function is not placed as ordered.
     pub(super) fn reason(&self, function: &WantedFunction<'_>) -> Reason {
         let symbols = self.symbols;
         let Some(address) =
