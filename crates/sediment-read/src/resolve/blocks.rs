@@ -169,7 +169,7 @@ fn drop_rarely_seen(
     });
 }
 
-/// The functions of a DSO whose blocks are numbered. A cold part is of its function.
+/// The functions of a DSO whose blocks are numbered. A cold part belongs to its function.
 struct BlockFunctions<'a> {
     view: &'a BinaryView<'a>,
     label: &'a str,

@@ -182,8 +182,8 @@ impl<'a> Dsos<'a> {
         self.view(id)?.is_stripped().then_some(id)
     }
 
-    /// The DSOs at hand in which functions are known by name alone, with how many names and whether the binary has one of
-    /// them. Names that no linker knows, such as demangled ones, do not count.
+    /// Lists the available DSOs whose functions are known only by name, with how many names and whether the binary has
+    /// one of them. Names that no linker knows, such as demangled ones, do not count.
     pub(super) fn names_found(&self, recording: &Recording) -> BTreeMap<DsoId, (u64, bool)> {
         let mut found: BTreeMap<DsoId, (u64, bool)> = BTreeMap::new();
         for place in recording.addresses() {
