@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The file in the folder that lists the links.
 pub(crate) const LINKS: &str = "links.jsonl";
 
-/// Outcome of a link that is left without an order because the linker's layout is better.
+/// Outcome of a link that is left without an order because no order beats the linker's layout.
 pub(crate) const BEST_AS_LINKED: &str = "best as linked";
 /// The same outcome in messages.
 pub(super) const STARTS_BEST: &str = "the program starts best as it is linked";

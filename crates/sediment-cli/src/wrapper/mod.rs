@@ -264,7 +264,7 @@ impl WrappedLink<'_> {
         })
     }
 
-    /// Links without an order, because the linker's layout is better.
+    /// Links without an order, because no order beats the linker's layout.
     fn best_as_linked(&self, origin: &Origin) -> Result<ExitCode> {
         self.ui.note(&format!("{}: not ordered: {}", self.line.output_name(), log::STARTS_BEST));
         self.unchanged(|ended, took| match ended.success() {
@@ -297,7 +297,7 @@ impl WrappedLink<'_> {
 /// Result of preparing a link.
 enum Prepared {
     Order(Box<Ordered>),
-    /// No profile is of what is linked.
+    /// No profile fits the link.
     NoProfile,
     /// The profile asks for no order.
     BestAsLinked(Origin),
