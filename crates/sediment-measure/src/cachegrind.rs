@@ -9,8 +9,8 @@
 //! other programs on the same core, and instructions in the kernel.
 //!
 //! The counts are the sum over the process that the command starts and its descendants, including shared libraries and
-//! the dynamic linker. Each has a cache of its own. A forked process that does not exec another program also includes
-//! the instructions that its parent executed before the fork.
+//! the dynamic linker. Each process has a cache of its own. A forked process that does not exec another program also
+//! includes the instructions that its parent executed before the fork.
 
 use super::{Meter, Quantity, Reading, Unit};
 use sediment_core::error::{Error, ErrorCode, Result};
