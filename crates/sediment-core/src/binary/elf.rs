@@ -610,7 +610,7 @@ impl<'data, Elf: FileHeader<Endian = Endianness>> ElfReader<'data, Elf> {
     }
 }
 
-/// The compilation unit that local symbols of a table are of, by the STT_FILE symbol before them.
+/// The compilation unit of local symbols of a table, from the STT_FILE symbol before them.
 ///
 /// Assembler code has no such symbol, and some linkers (lld, gold) add none: its symbols follow another unit's, also in the result
 /// of `ld -r`. No unit has two local functions of one name, so the second begins a unit without a name.

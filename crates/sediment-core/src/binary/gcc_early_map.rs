@@ -80,7 +80,7 @@ pub struct EarlyCode {
     pub unit: u64,
     /// Number of the function's record in the map.
     pub function: u32,
-    /// The statements that it is of, in the order of their numbers.
+    /// The statements that it was compiled from, in the order of their numbers.
     pub statements: Vec<EarlyStatement>,
 }
 

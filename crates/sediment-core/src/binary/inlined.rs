@@ -123,7 +123,8 @@ impl InlineFrames {
         frames
     }
 
-    /// Copies that a compiler made of the code at an address, by which its executions have to be multiplied: as of a vectorised loop.
+    /// Number of copies that a compiler made of the code at an address, for example of a vectorised loop: its
+    /// executions have to be multiplied by this number.
     #[must_use]
     pub fn copies(&self, address: u64) -> u64 {
         let is_of_llvm = self.function_at(address).is_some_and(|function| function.is_of_llvm);

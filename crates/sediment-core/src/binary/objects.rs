@@ -415,7 +415,7 @@ pub struct Finder<'a, F> {
     by_name: HashMap<&'a str, Vec<usize>>,
     /// Functions that the compiler made out of another, by that one's name.
     by_stem: HashMap<&'a str, Vec<usize>>,
-    /// Names of the profile: what has its own name there is nobody's clone.
+    /// Names of the profile: a symbol with its own name there does not count as a clone.
     wanted: HashSet<&'a str>,
 }
 
