@@ -139,7 +139,7 @@ pub(super) fn write(plan: &PlanDecisions<'_>) -> Vec<u8> {
     to.bytes
 }
 
-/// The decisions as they are kept, if they are of this file. `stubs`: its linkage stubs with their slots.
+/// Reads the kept decisions, if they belong to this file. `stubs`: its linkage stubs with their slots.
 pub(super) fn read(
     kept: &[u8],
     image: &PlannedFile<'_>,
