@@ -29,10 +29,11 @@ use std::time::{Duration, Instant};
 /// approximate slowdown under valgrind.
 const SIMULATED: u64 = 30;
 const SLOWDOWN: f64 = 50.0;
-/// Number of instructions that figures of shortened work are of, and the nanoseconds that one takes at least: three a cycle, at 3.3 GHz.
+/// Figures of shortened work are per this many instructions; and the least time of an instruction in nanoseconds: three
+/// a cycle, at 3.3 GHz.
 const PER: u64 = 1_000_000_000;
 const INSTRUCTION: f64 = 0.1;
-/// Key of a row whose figures are of [`PER`] instructions, with the seconds that were simulated.
+/// Key of a row whose figures are per [`PER`] instructions, with the seconds that were simulated.
 pub(super) const SHORTENED: &str = "simulated_seconds";
 /// Least CPU seconds per measured value. Shorter commands are repeated, at most [`OFTEN`] times.
 const LEAST: f64 = 0.05;
@@ -274,7 +275,7 @@ impl OutputBench<'_> {
     }
 
     /// Computes simulated figures, before and after, for a command that takes this many seconds of processor time. For
-    /// long work only the beginning is simulated, and the figures are of [`PER`] instructions.
+    /// long work only the beginning is simulated, and the figures are per [`PER`] instructions.
     fn simulated(&self, line: &str, seconds: f64, shown: &MeasurementProgress<'_>) -> Result<Simulation> {
         probe("valgrind", &["--version"], VALGRIND_HINT)?;
         let known = self.known.iter().find(|row| row["command"] == line && row["simulated"].is_object());
@@ -367,7 +368,7 @@ fn layouts(side: &Path) -> Vec<PathBuf> {
 /// Simulated figures by name, before and after.
 struct Simulation {
     figures: [Map<String, Value>; 2],
-    /// True if they are of the beginning of the work.
+    /// True if they cover only the beginning of the work.
     is_shortened: bool,
 }
 

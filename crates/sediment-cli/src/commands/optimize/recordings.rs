@@ -79,7 +79,7 @@ impl OptimizeJob<'_> {
                 self.ui.warn(&format!(
                     "{what} changed {name}: only the build command may link, because only its links use sediment"
                 ));
-                // Earlier recordings are of a different build than the one the next run will find.
+                // Earlier recordings belong to another build than the one that the next run will find.
                 self.state.give_up()?;
             }
             let recorded = read_profile(&profile, self.ui)?;
@@ -117,7 +117,7 @@ impl OptimizeJob<'_> {
         ));
     }
 
-    /// The labels in a recording that are of other builds of the outputs, by their build-ids.
+    /// Lists the labels in a recording that belong to other builds of the outputs, by their build-ids.
     ///
     /// # Errors
     /// If it has no output but such.

@@ -144,7 +144,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prog");
         let script = format!("{HEAD}exec valgrind prog\n");
-        // The program beside its script; alone; and one that has no script yet.
+        // The program next to its script; alone; and one that has no script yet.
         for (in_place, beside) in
             [(Some(script.as_bytes()), Some(PROGRAM)), (None, Some(PROGRAM)), (Some(PROGRAM), Some(b"cut"))]
         {

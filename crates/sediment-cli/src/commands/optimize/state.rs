@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// Version of the working folder.
 const VERSION: u64 = 1;
-/// Key of a state whose build is of no use.
+/// Key of a state whose build cannot be used again.
 const UNUSABLE: &str = "unusable";
 /// Longest wait for the lock.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct WorkFolder {
     steps: Vec<String>,
     /// Facts of done steps, for the summary.
     facts: Value,
-    /// True if the build is of no use to the next run.
+    /// True if the next run cannot use the build.
     is_unusable: bool,
     _lock: Flock<fs::File>,
 }
@@ -273,7 +273,7 @@ fn changed(before: &Value, now: &Value) -> Vec<&'static str> {
     PARTS.iter().filter(differs).map(|part| part.1).collect()
 }
 
-/// True if what changed is of the measurement alone.
+/// True if the changes affect only the measurement.
 fn measures_alone(changed: &[&str]) -> bool {
     !changed.is_empty() && changed.iter().all(|part| OF_MEASUREMENT.contains(part))
 }
