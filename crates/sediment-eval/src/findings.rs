@@ -33,7 +33,8 @@ pub struct Analysis {
 pub struct WorkloadAnalysis {
     /// Its name.
     pub name: String,
-    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. `None` if it is absent.
+    /// The metric that decides, as an index: the primary one, per unit of work where that is counted. `None` if it is
+    /// absent.
     pub headline: Option<usize>,
     /// Every metric, in the order of [`Analysis::metrics`].
     pub metrics: Vec<MetricAnalysis>,

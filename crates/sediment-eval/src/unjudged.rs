@@ -6,8 +6,8 @@ use super::data::{Experiment, Metric, MetricKind, Phase};
 use sediment_measure::{judge, pace};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// For each build, why its values are not compared with those of the baseline; `None` if they are. `rows` has logarithms by build, link
-/// and block.
+/// For each build, why its values are not compared with those of the baseline; `None` if they are. `rows` has
+/// logarithms by build, link and block.
 pub(super) fn reasons(
     whole: &Experiment,
     workload: usize,

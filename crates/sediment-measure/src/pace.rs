@@ -21,7 +21,8 @@ const LOOPS: usize = 5;
 /// Ready tasks for each processor above which nothing is judged.
 const TOO_MANY: f64 = 4.0;
 
-/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); `None` if the system does not say.
+/// Tasks that run or wait for a processor, without the caller, for each processor (`/proc/loadavg`); `None` if the
+/// system does not say.
 #[must_use]
 pub fn ready_tasks() -> Option<f64> {
     let load = std::fs::read_to_string("/proc/loadavg").ok()?;

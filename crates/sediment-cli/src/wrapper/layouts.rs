@@ -59,7 +59,8 @@ pub(super) fn link(link: &WrappedLink<'_>, ordered: &Ordered, file: &OrderFile) 
     Some(folder)
 }
 
-/// Makes the links of an output that has no order, and returns their folder; `None` if none are asked for, and if a link fails.
+/// Makes the links of an output that has no order, and returns their folder; `None` if none are asked for, and if a
+/// link fails.
 pub(super) fn link_unordered(link: &WrappedLink<'_>) -> Option<PathBuf> {
     let asked = PathBuf::from(super::caller::variable(NOISE)?);
     let name = std::fs::read(asked.join(NAME)).ok()?;

@@ -3,8 +3,8 @@
 //!
 //! These linkers walk through the archive's index of symbols. They take each member that defines a symbol that is
 //! needed by then, and start over until nothing more is needed (`elf_link_add_archive_symbols` of BFD). Their code is
-//! in that order, not in the archive's order. lld also takes members when they are needed. It takes a member that it
-//! has already seen at once, so its order can differ.
+//! in that order, not in the archive's order. lld also takes members when they are needed. If it has already seen a
+//! member, it takes the member at once, so its order can differ.
 
 use object::read::archive::{ArchiveFile, ArchiveOffset};
 use object::{ObjectSymbol as _, Symbol};

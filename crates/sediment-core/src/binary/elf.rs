@@ -638,8 +638,8 @@ impl<'a> SymbolUnit<'a> {
     }
 }
 
-/// The base name of a source file as an STT_FILE symbol gives it. `None` if the name was made up for a temporary file or a
-/// partition of link-time optimisation: two builds of one program then differ in it.
+/// The base name of a source file as an STT_FILE symbol gives it. `None` if the name was made up for a temporary file
+/// or a partition of link-time optimisation: two builds of one program then differ in it.
 pub fn file_evidence(name: &[u8]) -> Option<String> {
     let base = name.rsplit(|byte| *byte == b'/').next()?;
     let text = std::str::from_utf8(base).ok()?;

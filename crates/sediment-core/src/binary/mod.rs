@@ -39,8 +39,8 @@ pub trait Files {
     fn debug_file_by_build_id(&self, build_id: &str) -> Option<Vec<u8>>;
     /// The debug file that `.gnu_debuglink` names, whose contents must have this CRC-32.
     fn debug_file_by_link(&self, name: &[u8], crc: u32) -> Option<Vec<u8>>;
-    /// Finds the same file as [`Self::debug_file_by_link`], for a file that was recorded under this path: its debug
-    /// file may be next to it.
+    /// Works like [`Self::debug_file_by_link`], for a file that was recorded under this path: its debug file may be
+    /// next to it.
     fn debug_file_beside(&self, _path: &str, name: &[u8], crc: u32) -> Option<Vec<u8>> {
         self.debug_file_by_link(name, crc)
     }
@@ -79,7 +79,8 @@ pub struct FileFacts {
     pub inode: (u64, u64),
 }
 
-/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is no ELF file.
+/// The build-id of an ELF file, in lower-case hex, without reading the rest of it; `None` if it has none, or is no ELF
+/// file.
 #[must_use]
 pub fn build_id(bytes: &[u8]) -> Option<String> {
     elf::build_id(bytes)

@@ -24,8 +24,8 @@ pub struct SpreadTest {
     pub p: f64,
 }
 
-/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); `None` if a group
-/// has fewer than two values, or neither varies.
+/// Brown and Forsythe's test on the values as given (logarithms, to compare coefficients of variation); `None` if a
+/// group has fewer than two values, or neither varies.
 #[must_use]
 pub fn brown_forsythe(first: &[f64], second: &[f64]) -> Option<SpreadTest> {
     let distances = |values: &[f64]| {

@@ -122,8 +122,8 @@ fn share(whole: u128, part: u128) -> Option<u64> {
     (whole > 0).then(|| u64::try_from(part * 1_000_000 / whole).unwrap_or(1_000_000))
 }
 
-/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, `None` if it numbers none; `file_name`: its base
-/// name, by which its profile is found.
+/// Compares a linked file with the counts of a profile. `map`: the blocks of the file, `None` if it numbers none;
+/// `file_name`: its base name, by which its profile is found.
 ///
 /// # Errors
 /// When the profile has no counts of blocks of this program.

@@ -20,9 +20,9 @@
 //! **Weight** is calls into the function in the profile; where a profile has none, its samples; without a profile, 1. The whole is
 //! the profile's functions of this program, also those that the order does not list or the program no longer has.
 //!
-//! **In force.** If an order resembles the order of the sources, functions are placed as ordered even in a file that was
-//! linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by the
-//! source files of local functions.
+//! **In force.** If an order resembles the order of the sources, functions are placed as ordered even in a file that
+//! was linked without it. [`VerifyReport::as_linked_without`] recognises such files by the objects of the link, else by
+//! the source files of local functions.
 //!
 //! A function that is not placed as ordered has a [`Reason`]. The input sections cannot be seen in the linked file, only in its object
 //! files, if these are available. Without them, reasons are drawn from symbols, their files, the neighbours in memory, and landmarks of the
